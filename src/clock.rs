@@ -68,7 +68,9 @@ impl Steps {
     }
 
     fn step_to(&mut self, booted_at_ms: u64) -> Option<i64> {
-        let step = booted_at_ms.cast_signed().saturating_sub(self.booted_at_ms.cast_signed());
+        let step = booted_at_ms
+            .cast_signed()
+            .saturating_sub(self.booted_at_ms.cast_signed());
         (step.unsigned_abs() > STEP_MS).then(|| {
             self.booted_at_ms = booted_at_ms;
             step
@@ -81,16 +83,22 @@ impl Steps {
 pub fn step_text(step_ms: i64) -> String {
     let seconds = std::time::Duration::from_millis(step_ms.unsigned_abs()).as_secs_f64();
     let way = if step_ms < 0 { "back" } else { "forward" };
-    format!("the wall clock was set {way} by {seconds:.1} s; the times of this run do not follow it")
+    format!(
+        "the wall clock was set {way} by {seconds:.1} s; the times of this run do not follow it"
+    )
 }
 
 fn wall_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn since_boot_ms() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(std::time::Duration::from).unwrap_or_default();
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME)
+        .map(std::time::Duration::from)
+        .unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -106,7 +114,10 @@ mod tests {
         assert_eq!(steps.step_to(3_610_000), None);
         assert_eq!(steps.step_to(9_000), Some(-3_601_000));
         // Small steps add up.
-        assert_eq!((steps.step_to(9_300), steps.step_to(9_600)), (None, Some(600)));
+        assert_eq!(
+            (steps.step_to(9_300), steps.step_to(9_600)),
+            (None, Some(600))
+        );
         assert_eq!(Steps::since(booted_at_ms()).look(), None);
     }
 

@@ -21,13 +21,21 @@ impl Problem {
     /// A problem at `span`.
     #[must_use]
     pub fn at(span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { span: Some(span), message: message.into(), hint: None }
+        Self {
+            span: Some(span),
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// A problem of the file as a whole.
     #[must_use]
     pub fn of_file(message: impl Into<String>) -> Self {
-        Self { span: None, message: message.into(), hint: None }
+        Self {
+            span: None,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// Adds the user's next step.
@@ -42,7 +50,10 @@ impl Problem {
     pub fn position(&self, text: &str) -> Option<(usize, usize)> {
         let before = text.get(..self.span.as_ref()?.start)?;
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Some((before.matches('\n').count() + 1, before[line_start..].chars().count() + 1))
+        Some((
+            before.matches('\n').count() + 1,
+            before[line_start..].chars().count() + 1,
+        ))
     }
 }
 
@@ -52,7 +63,11 @@ const MAX_SHOWN_LINE: usize = 400;
 /// Shows `problems` of the file `path` one after the other, each with its line underlined.
 #[must_use]
 pub fn render_problems(path: &str, text: &str, problems: &[Problem], colour: bool) -> String {
-    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let renderer = if colour {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
     let mut shown = String::new();
     for problem in problems {
         if !shown.is_empty() {
@@ -66,18 +81,29 @@ pub fn render_problems(path: &str, text: &str, problems: &[Problem], colour: boo
 
 fn render_one(path: &str, text: &str, problem: &Problem, renderer: &Renderer) -> String {
     let message = printable(&problem.message);
-    let Some(span) = problem.span.clone().filter(|span| text.get(span.clone()).is_some()) else {
+    let Some(span) = problem
+        .span
+        .clone()
+        .filter(|span| text.get(span.clone()).is_some())
+    else {
         let mut plain = format!("error: {path}: {message}");
         if let Some(hint) = &problem.hint {
             let _ = write!(plain, "\n  help: {}", printable(hint));
         }
         return plain;
     };
-    let start = text[..span.start].rfind('\n').map_or(0, |newline| newline + 1);
-    let end = text[span.start..].find('\n').map_or(text.len(), |newline| span.start + newline);
+    let start = text[..span.start]
+        .rfind('\n')
+        .map_or(0, |newline| newline + 1);
+    let end = text[span.start..]
+        .find('\n')
+        .map_or(text.len(), |newline| span.start + newline);
     if end - start > MAX_SHOWN_LINE {
         let (line, column) = problem.position(text).unwrap_or((1, 1));
-        let at = Problem { span: None, ..problem.clone() };
+        let at = Problem {
+            span: None,
+            ..problem.clone()
+        };
         return render_one(&format!("{path}:{line}:{column}"), text, &at, renderer);
     }
     let line_number = text[..start].matches('\n').count() + 1;
@@ -98,7 +124,15 @@ fn render_one(path: &str, text: &str, problem: &Problem, renderer: &Renderer) ->
 /// Replaces what is deceptive, so that text from outside can neither drive the terminal nor pass for other text.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if is_deceptive(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| {
+            if is_deceptive(c) && c != '\n' && c != '\t' {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
 }
 
 /// Control characters, and those that turn the direction of writing or have no width.
@@ -134,7 +168,15 @@ pub fn render_chain(error: &dyn Error, hints: &[String]) -> String {
     for (depth, text) in chain(error).into_iter().enumerate() {
         // What another program said may have several lines.
         let text = text.replace('\n', "\n             ");
-        let _ = writeln!(shown, "{}{text}", if depth == 0 { "error: " } else { "  caused by: " });
+        let _ = writeln!(
+            shown,
+            "{}{text}",
+            if depth == 0 {
+                "error: "
+            } else {
+                "  caused by: "
+            }
+        );
     }
     for hint in hints {
         let _ = writeln!(shown, "hint: {}", printable(hint));
@@ -163,7 +205,13 @@ mod tests {
         let text = "a = 1\nbacth = 2\n";
         let problem = Problem::at(6..11, "unknown key `bacth`").hinted("did you mean `batch`?");
         let shown = render_problems("job.toml", text, std::slice::from_ref(&problem), false);
-        for part in ["unknown key `bacth`", "job.toml:2:1", "bacth = 2", "^^^^^", "did you mean `batch`?"] {
+        for part in [
+            "unknown key `bacth`",
+            "job.toml:2:1",
+            "bacth = 2",
+            "^^^^^",
+            "did you mean `batch`?",
+        ] {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }
         assert_eq!(problem.position(text), Some((2, 1)));

@@ -68,8 +68,16 @@ impl FileSystem {
     #[must_use]
     pub fn of_magic(magic: u32) -> Self {
         match KNOWN.iter().find(|(known, ..)| *known == magic) {
-            Some((_, name, kind)) => Self { magic, name: Some(name), kind: *kind },
-            None => Self { magic, name: None, kind: Kind::Doubtful },
+            Some((_, name, kind)) => Self {
+                magic,
+                name: Some(name),
+                kind: *kind,
+            },
+            None => Self {
+                magic,
+                name: None,
+                kind: Kind::Doubtful,
+            },
         }
     }
 
@@ -81,7 +89,9 @@ impl FileSystem {
         let found = fstatfs(file)?;
         // `f_type` has another width and sign on each platform; the magic number is its low four bytes on all.
         let bytes = found.filesystem_type().0.to_le_bytes();
-        Ok(Self::of_magic(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])))
+        Ok(Self::of_magic(u32::from_le_bytes([
+            bytes[0], bytes[1], bytes[2], bytes[3],
+        ])))
     }
 
     /// The file system of what is at `path`.
@@ -116,9 +126,20 @@ mod tests {
             (0xef53, "ext4", Kind::Local),
             (0x5846_5342, "xfs", Kind::Local),
         ] {
-            assert_eq!(FileSystem::of_magic(magic), FileSystem { magic, name: Some(name), kind });
+            assert_eq!(
+                FileSystem::of_magic(magic),
+                FileSystem {
+                    magic,
+                    name: Some(name),
+                    kind
+                }
+            );
         }
-        let unknown = FileSystem { magic: 0xdead_beef, name: None, kind: Kind::Doubtful };
+        let unknown = FileSystem {
+            magic: 0xdead_beef,
+            name: None,
+            kind: Kind::Doubtful,
+        };
         assert_eq!(FileSystem::of_magic(0xdead_beef), unknown);
     }
 

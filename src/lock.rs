@@ -36,7 +36,10 @@ pub struct Patience {
 
 impl Patience {
     /// For what takes minutes.
-    pub const USUAL: Self = Self { step: Duration::from_millis(250), silence: Duration::from_secs(1800) };
+    pub const USUAL: Self = Self {
+        step: Duration::from_millis(250),
+        silence: Duration::from_secs(1800),
+    };
 }
 
 /// The right to make it; it ends when this is dropped.
@@ -118,7 +121,14 @@ fn open(path: &Path) -> std::io::Result<File> {
     // The directory may be shared: the owner's name must not be written into the file that somebody's link points to.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)
 }
 
 /// Whether the lock is held now; `false`: there are no locks. `None`: somebody else has it.
@@ -136,7 +146,9 @@ fn try_once(file: &File, path: &Path) -> std::io::Result<Option<bool>> {
 
 /// Whether the file is still the one at `path`: its former owner may have taken it away ([`Lock::remove`]).
 fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(own), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
+    let (Ok(own), Ok(there)) = (file.metadata(), fs::metadata(path)) else {
+        return false;
+    };
     (own.dev(), own.ino()) == (there.dev(), there.ino())
 }
 
@@ -145,12 +157,16 @@ fn signed(mut file: File, held: bool) -> Lock {
         // For the eyes of those who wait; that nothing depends on it.
         let _ = sign_in(&mut file);
     }
-    Lock { file: held.then_some(file) }
+    Lock {
+        file: held.then_some(file),
+    }
 }
 
 fn has_no_locks(error: &std::io::Error) -> bool {
     let known = [Errno::ENOSYS, Errno::ENOLCK, Errno::EOPNOTSUPP];
-    error.raw_os_error().is_some_and(|code| known.contains(&Errno::from_raw(code)))
+    error
+        .raw_os_error()
+        .is_some_and(|code| known.contains(&Errno::from_raw(code)))
 }
 
 fn sign_of_life(log: &Path) -> Option<(u64, SystemTime)> {
@@ -160,7 +176,9 @@ fn sign_of_life(log: &Path) -> Option<(u64, SystemTime)> {
 
 /// Writes `PID HOST` into the lock file.
 fn sign_in(file: &mut File) -> std::io::Result<()> {
-    let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let host = nix::unistd::gethostname()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
     writeln!(file, "{} {host}", std::process::id())
@@ -171,31 +189,44 @@ fn read_owner(file: &mut File) -> Option<Owner> {
     file.seek(SeekFrom::Start(0)).ok()?;
     file.take(1024).read_to_string(&mut text).ok()?;
     let (pid, host) = text.trim_end().split_once(' ')?;
-    Some(Owner { pid: pid.parse().ok()?, host: host.to_owned() })
+    Some(Owner {
+        pid: pid.parse().ok()?,
+        host: host.to_owned(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HASTE: Patience = Patience { step: Duration::from_millis(5), silence: Duration::from_millis(100) };
+    const HASTE: Patience = Patience {
+        step: Duration::from_millis(5),
+        silence: Duration::from_millis(100),
+    };
 
     #[test]
     fn second_waits_hears_of_the_first_and_follows() {
         let dir = tempfile::tempdir().expect("temp");
         let (path, log) = (dir.path().join("lock"), dir.path().join("log"));
-        let first = acquire(&path, &log, HASTE, |_| panic!("nobody is before it")).expect("it is free");
+        let first =
+            acquire(&path, &log, HASTE, |_| panic!("nobody is before it")).expect("it is free");
         assert!(first.is_exclusive());
         let mut first = Some(first);
         let mut owners = Vec::new();
-        let patience = Patience { silence: Duration::from_secs(60), ..HASTE };
+        let patience = Patience {
+            silence: Duration::from_secs(60),
+            ..HASTE
+        };
         let second = acquire(&path, &log, patience, |owner| {
             owners.push(owner);
             first = None;
         });
         assert!(second.expect("it became free").is_exclusive());
         assert_eq!(owners.len(), 1);
-        assert_eq!(owners[0].as_ref().map(|owner| owner.pid), Some(std::process::id()));
+        assert_eq!(
+            owners[0].as_ref().map(|owner| owner.pid),
+            Some(std::process::id())
+        );
     }
 
     #[test]
@@ -212,9 +243,13 @@ mod tests {
     fn who_does_not_wait_hears_who_has_it() {
         let dir = tempfile::tempdir().expect("temp");
         let path = dir.path().join("lock");
-        let first = acquire_now(&path).expect("it can be made").expect("it is free");
+        let first = acquire_now(&path)
+            .expect("it can be made")
+            .expect("it is free");
         assert!(first.is_exclusive());
-        let owner = acquire_now(&path).expect("it can be opened").expect_err("it is taken");
+        let owner = acquire_now(&path)
+            .expect("it can be opened")
+            .expect_err("it is taken");
         assert_eq!(owner.map(|owner| owner.pid), Some(std::process::id()));
         drop(first);
         assert!(acquire_now(&path).expect("it can be opened").is_ok());

@@ -22,7 +22,9 @@ pub fn kernel_uid() -> u32 {
 /// What a user id is outside, by lines of `inner outer length`.
 fn outer_id(map: &str, inner: u32) -> Option<u32> {
     map.lines().find_map(|line| {
-        let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u32>().ok());
+        let mut numbers = line
+            .split_whitespace()
+            .map_while(|number| number.parse::<u32>().ok());
         let (from, to, length) = (numbers.next()?, numbers.next()?, numbers.next()?);
         let place = inner.checked_sub(from).filter(|place| *place < length)?;
         to.checked_add(place)
@@ -115,10 +117,14 @@ impl PrivateError {
 
 const DIR_MODE: Mode = Mode::S_IRWXU;
 const FILE_MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
-const OPEN_DIR: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
+const OPEN_DIR: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_CLOEXEC);
 /// `O_NONBLOCK` so that a pipe put in a file's place does not hang the reader.
-const OPEN_FILE: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_CLOEXEC);
+const OPEN_FILE: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_CLOEXEC);
 const CREATE_FILE: OFlag = OFlag::O_WRONLY
     .union(OFlag::O_CREAT)
     .union(OFlag::O_EXCL)
@@ -128,7 +134,10 @@ const CREATE_FILE: OFlag = OFlag::O_WRONLY
 fn make_with_parents(path: &Path) -> io::Result<()> {
     match make_for_owner(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+            let Some(parent) = path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
+            else {
                 return Err(error);
             };
             make_with_parents(parent)?;
@@ -181,8 +190,10 @@ impl PrivateDir {
     pub fn create(path: &Path) -> Result<Self, PrivateError> {
         match Self::open(path) {
             Err(error) if error.is_missing() => {
-                make_with_parents(path)
-                    .map_err(|source| PrivateError::Create { path: path.to_owned(), source })?;
+                make_with_parents(path).map_err(|source| PrivateError::Create {
+                    path: path.to_owned(),
+                    source,
+                })?;
                 Self::open(path)
             }
             other => other,
@@ -196,7 +207,10 @@ impl PrivateDir {
     pub fn create_in_shared(path: &Path) -> Result<Self, PrivateError> {
         match make_for_owner(path) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-                Err(PrivateError::Create { path: path.to_owned(), source })
+                Err(PrivateError::Create {
+                    path: path.to_owned(),
+                    source,
+                })
             }
             _ => Self::private(path, OPEN_DIR | OFlag::O_NOFOLLOW),
         }
@@ -247,32 +261,51 @@ impl PrivateDir {
         let user = geteuid().as_raw();
         let entries = fs::read_dir(shared).into_iter().flatten().flatten();
         let is_own = |entry: &fs::DirEntry| {
-            entry.file_name().as_encoded_bytes().starts_with(beside.as_bytes())
+            entry
+                .file_name()
+                .as_encoded_bytes()
+                .starts_with(beside.as_bytes())
                 && owner_at(&entry.path()) == Some(user)
         };
         let mut found: Vec<PathBuf> = entries.filter(is_own).map(|entry| entry.path()).collect();
         found.sort();
-        found.iter().find_map(|path| Self::create_in_shared(path).ok())
+        found
+            .iter()
+            .find_map(|path| Self::create_in_shared(path).ok())
     }
 
     fn private(path: &Path, flags: OFlag) -> Result<Self, PrivateError> {
-        let fd = open(path, flags, Mode::empty())
-            .map_err(|errno| PrivateError::Open { path: path.to_owned(), source: errno.into() })?;
-        let dir = Self { fd, path: path.to_owned() };
+        let fd = open(path, flags, Mode::empty()).map_err(|errno| PrivateError::Open {
+            path: path.to_owned(),
+            source: errno.into(),
+        })?;
+        let dir = Self {
+            fd,
+            path: path.to_owned(),
+        };
         let found = dir.owner_and_mode()?;
         let user = geteuid().as_raw();
         if found.0 != user {
-            return Err(PrivateError::ForeignOwner { path: dir.path, owner: found.0, user });
+            return Err(PrivateError::ForeignOwner {
+                path: dir.path,
+                owner: found.0,
+                user,
+            });
         }
         if found.1 & 0o022 != 0 {
-            return Err(PrivateError::Exposed { path: dir.path, mode: found.1 });
+            return Err(PrivateError::Exposed {
+                path: dir.path,
+                mode: found.1,
+            });
         }
         Ok(dir)
     }
 
     fn owner_and_mode(&self) -> Result<(u32, u32), PrivateError> {
-        let found = fstat(&self.fd)
-            .map_err(|errno| PrivateError::Open { path: self.path.clone(), source: errno.into() })?;
+        let found = fstat(&self.fd).map_err(|errno| PrivateError::Open {
+            path: self.path.clone(),
+            source: errno.into(),
+        })?;
         Ok((found.st_uid, found.st_mode & 0o777))
     }
 
@@ -281,8 +314,10 @@ impl PrivateDir {
         if mode & DIR_MODE.bits() == DIR_MODE.bits() {
             return Ok(());
         }
-        fchmod(&self.fd, DIR_MODE)
-            .map_err(|errno| PrivateError::Create { path: self.path.clone(), source: errno.into() })
+        fchmod(&self.fd, DIR_MODE).map_err(|errno| PrivateError::Create {
+            path: self.path.clone(),
+            source: errno.into(),
+        })
     }
 
     /// Where it was when it was opened.
@@ -305,7 +340,10 @@ impl PrivateDir {
         let path = self.path.join(name);
         match openat(&self.fd, name, OPEN_DIR | OFlag::O_NOFOLLOW, Mode::empty()) {
             Ok(fd) => Ok(Self { fd, path }),
-            Err(errno) => Err(PrivateError::Open { path, source: errno.into() }),
+            Err(errno) => Err(PrivateError::Open {
+                path,
+                source: errno.into(),
+            }),
         }
     }
 
@@ -315,13 +353,18 @@ impl PrivateDir {
     /// # Errors
     /// `Create`, `Open`.
     pub fn win_dir(&self, name: &str) -> Result<Option<Self>, PrivateError> {
-        let failed = |errno: Errno| PrivateError::Create { path: self.path.join(name), source: errno.into() };
+        let failed = |errno: Errno| PrivateError::Create {
+            path: self.path.join(name),
+            source: errno.into(),
+        };
         match mkdirat(&self.fd, name, DIR_MODE) {
             Err(Errno::EEXIST) => return Ok(None),
             other => other.map_err(failed)?,
         }
         let dir = match self.open_dir(name) {
-            Err(PrivateError::Open { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Err(PrivateError::Open { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
                 // Only a umask that takes rights from the owner leads here: the directory is new and ours.
                 fchmodat(&self.fd, name, DIR_MODE, FchmodatFlags::FollowSymlink).map_err(failed)?;
                 self.open_dir(name)?
@@ -353,8 +396,13 @@ impl PrivateDir {
     /// # Errors
     /// `Write`.
     pub fn write_new(&self, name: &str, bytes: &[u8]) -> Result<(), PrivateError> {
-        let written = self.create_file(name).and_then(|mut file| file.write_all(bytes));
-        written.map_err(|source| PrivateError::Write { path: self.path.join(name), source })
+        let written = self
+            .create_file(name)
+            .and_then(|mut file| file.write_all(bytes));
+        written.map_err(|source| PrivateError::Write {
+            path: self.path.join(name),
+            source,
+        })
     }
 
     /// Puts a file in its place whole: readers see the old or the new content, also after a crash.
@@ -370,11 +418,16 @@ impl PrivateDir {
     /// # Errors
     /// As [`PrivateDir::replace`].
     pub fn replace_by(&self, name: &str, chunks: &[impl AsRef<[u8]>]) -> Result<(), PrivateError> {
-        let failed = |source| PrivateError::Write { path: self.path.join(name), source };
+        let failed = |source| PrivateError::Write {
+            path: self.path.join(name),
+            source,
+        };
         let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
         let temporary = format!(".{name}.{random:016x}");
         let written = self.create_file(&temporary).and_then(|mut file| {
-            chunks.iter().try_for_each(|chunk| file.write_all(chunk.as_ref()))?;
+            chunks
+                .iter()
+                .try_for_each(|chunk| file.write_all(chunk.as_ref()))?;
             file.sync_all()?;
             drop(file);
             Ok(renameat(&self.fd, temporary.as_str(), &self.fd, name)?)
@@ -405,7 +458,10 @@ impl PrivateDir {
     pub fn open_file(&self, name: &str) -> Result<File, PrivateError> {
         match openat(&self.fd, name, OPEN_FILE, Mode::empty()) {
             Ok(fd) => Ok(File::from(fd)),
-            Err(errno) => Err(PrivateError::Open { path: self.path.join(name), source: errno.into() }),
+            Err(errno) => Err(PrivateError::Open {
+                path: self.path.join(name),
+                source: errno.into(),
+            }),
         }
     }
 
@@ -415,7 +471,10 @@ impl PrivateDir {
     /// `Write`.
     pub fn rename(&self, from: &str, to: &str) -> Result<(), PrivateError> {
         let renamed = renameat(&self.fd, from, &self.fd, to);
-        renamed.map_err(|errno| PrivateError::Write { path: self.path.join(to), source: errno.into() })
+        renamed.map_err(|errno| PrivateError::Write {
+            path: self.path.join(to),
+            source: errno.into(),
+        })
     }
 
     /// Removes a file; one that is not there is none the less gone.
@@ -424,9 +483,10 @@ impl PrivateDir {
     /// `Write`.
     pub fn remove(&self, name: &str) -> Result<(), PrivateError> {
         match unlinkat(&self.fd, name, UnlinkatFlags::NoRemoveDir) {
-            Err(errno) if errno != Errno::ENOENT => {
-                Err(PrivateError::Write { path: self.path.join(name), source: errno.into() })
-            }
+            Err(errno) if errno != Errno::ENOENT => Err(PrivateError::Write {
+                path: self.path.join(name),
+                source: errno.into(),
+            }),
             _ => Ok(()),
         }
     }
@@ -436,7 +496,11 @@ impl PrivateDir {
     /// # Errors
     /// What `openat(2)` says.
     pub fn open_or_create(&self, name: &str) -> io::Result<File> {
-        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let flags = OFlag::O_RDWR
+            | OFlag::O_CREAT
+            | OFlag::O_NOFOLLOW
+            | OFlag::O_NONBLOCK
+            | OFlag::O_CLOEXEC;
         Ok(File::from(openat(&self.fd, name, flags, FILE_MODE)?))
     }
 
@@ -461,7 +525,10 @@ impl PrivateDir {
     /// `Write`.
     pub fn sync(&self) -> Result<(), PrivateError> {
         let synced = nix::unistd::fsync(&self.fd);
-        synced.map_err(|errno| PrivateError::Write { path: self.path.clone(), source: errno.into() })
+        synced.map_err(|errno| PrivateError::Write {
+            path: self.path.clone(),
+            source: errno.into(),
+        })
     }
 
     /// The names in this directory, in no order. Names that are not UTF-8 are none of ours.
@@ -469,9 +536,15 @@ impl PrivateDir {
     /// # Errors
     /// `List`.
     pub fn names(&self) -> Result<Vec<String>, PrivateError> {
-        let failed = |source| PrivateError::List { path: self.path.clone(), source };
+        let failed = |source| PrivateError::List {
+            path: self.path.clone(),
+            source,
+        };
         let entries = fs::read_dir(&self.path).map_err(failed)?;
         let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
-        names.filter_map(io::Result::transpose).collect::<io::Result<_>>().map_err(failed)
+        names
+            .filter_map(io::Result::transpose)
+            .collect::<io::Result<_>>()
+            .map_err(failed)
     }
 }

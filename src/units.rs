@@ -14,7 +14,9 @@ pub struct QuantityError {
 }
 
 fn refused(message: impl Into<String>) -> QuantityError {
-    QuantityError { message: message.into() }
+    QuantityError {
+        message: message.into(),
+    }
 }
 
 /// A number of bytes.
@@ -51,22 +53,31 @@ impl Bytes {
     /// When the number is missing, negative or too large, or the unit is missing or unknown.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let text = text.trim();
-        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let split = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
         let (number, unit) = (&text[..split], text[split..].trim());
         if number.is_empty() {
             return Err(refused("needs a number and a unit, such as `64GiB`"));
         }
         if unit.is_empty() {
-            return Err(refused(format!("`{text}` has no unit; write `{text}GiB` or `{text}MiB`")));
+            return Err(refused(format!(
+                "`{text}` has no unit; write `{text}GiB` or `{text}MiB`"
+            )));
         }
         let Some((_, factor)) = BYTE_UNITS.iter().find(|(name, _)| *name == unit) else {
-            return Err(refused(format!("`{unit}` is not a unit of size; use {}", byte_unit_names())));
+            return Err(refused(format!(
+                "`{unit}` is not a unit of size; use {}",
+                byte_unit_names()
+            )));
         };
         let bytes = match number.parse::<u64>() {
             Ok(whole) => whole.checked_mul(*factor),
             Err(_) => fraction_of(number, *factor),
         };
-        bytes.map(Self).ok_or_else(|| refused(format!("`{number}` is not a usable number of {unit}")))
+        bytes
+            .map(Self)
+            .ok_or_else(|| refused(format!("`{number}` is not a usable number of {unit}")))
     }
 
     /// Whole mebibytes, rounded up: Slurm's `--mem` takes no fractions.
@@ -81,8 +92,16 @@ fn fraction_of(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.')?;
     let digits = u32::try_from(fraction.len()).ok()?;
     let scale = 10_u128.checked_pow(digits)?;
-    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
-    let scaled = whole.parse::<u128>().ok()?.checked_mul(scale)?.checked_add(fraction)?;
+    let fraction: u128 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().ok()?
+    };
+    let scaled = whole
+        .parse::<u128>()
+        .ok()?
+        .checked_mul(scale)?
+        .checked_add(fraction)?;
     u64::try_from(scaled.checked_mul(u128::from(factor))? / scale).ok()
 }
 
@@ -93,7 +112,10 @@ fn byte_unit_names() -> String {
 impl fmt::Display for Bytes {
     /// The largest binary unit that leaves at least one; one decimal where the division leaves a rest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = BYTE_UNITS[..5].iter().rev().find(|(_, factor)| self.0 >= *factor);
+        let unit = BYTE_UNITS[..5]
+            .iter()
+            .rev()
+            .find(|(_, factor)| self.0 >= *factor);
         let (name, factor) = unit.copied().unwrap_or(("B", 1));
         if self.0.is_multiple_of(factor) {
             return write!(f, "{}{name}", self.0 / factor);
@@ -126,7 +148,11 @@ impl Walltime {
                 "`{text}` has no unit (Slurm would read minutes, PBS seconds); write `{text}h`, `{text}m` or `{text}:00:00`"
             )));
         }
-        let seconds = if text.contains(':') { parse_clock(text) } else { parse_spans(text) };
+        let seconds = if text.contains(':') {
+            parse_clock(text)
+        } else {
+            parse_spans(text)
+        };
         match seconds {
             Some(0) => Err(refused("must be longer than zero")),
             Some(seconds) if seconds <= 3650 * DAY => Ok(Self(seconds)),
@@ -142,7 +168,11 @@ impl Walltime {
     pub fn to_slurm(self) -> String {
         let (days, rest) = (self.0 / DAY, self.0 % DAY);
         let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
-        if days == 0 { clock } else { format!("{days}-{clock}") }
+        if days == 0 {
+            clock
+        } else {
+            format!("{days}-{clock}")
+        }
     }
 }
 
@@ -153,11 +183,15 @@ fn parse_clock(text: &str) -> Option<u64> {
         None => (0, text),
     };
     let parts: Vec<u64> = clock.split(':').map(digits).collect::<Option<_>>()?;
-    let [hours, minutes, seconds] = parts[..] else { return None };
+    let [hours, minutes, seconds] = parts[..] else {
+        return None;
+    };
     if minutes > 59 || seconds > 59 || (days > 0 && hours > 23) {
         return None;
     }
-    days.checked_mul(DAY)?.checked_add(hours.checked_mul(3600)?)?.checked_add(minutes * 60 + seconds)
+    days.checked_mul(DAY)?
+        .checked_add(hours.checked_mul(3600)?)?
+        .checked_add(minutes * 60 + seconds)
 }
 
 /// `1h30m`: numbers with units, each unit at most once and in falling order.
@@ -168,7 +202,9 @@ fn parse_spans(text: &str) -> Option<u64> {
     while !rest.is_empty() {
         let split = rest.find(|c: char| !c.is_ascii_digit())?;
         let number = digits(&rest[..split])?;
-        let unit_end = rest[split..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |end| split + end);
+        let unit_end = rest[split..]
+            .find(|c: char| c.is_ascii_digit())
+            .map_or(rest.len(), |end| split + end);
         let factor = match rest[split..unit_end].trim() {
             "d" => DAY,
             "h" => 3600,
@@ -193,7 +229,11 @@ fn digits(text: &str) -> Option<u64> {
 impl fmt::Display for Walltime {
     /// The job file's short form: `36h`, `90m`, `1h30m`, `45s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [(self.0 / 3600, "h"), (self.0 / 60 % 60, "m"), (self.0 % 60, "s")];
+        let parts = [
+            (self.0 / 3600, "h"),
+            (self.0 / 60 % 60, "m"),
+            (self.0 % 60, "s"),
+        ];
         if self.0 == 0 {
             return f.write_str("0s");
         }
@@ -212,7 +252,11 @@ pub fn display_seconds(seconds: f64) -> String {
     }
     if seconds > 0.0 && seconds < 0.1 {
         // Two digits: a clock tick is 10 ms.
-        let digits = if seconds < 0.001 { 2 } else { usize::from(seconds < 0.01) };
+        let digits = if seconds < 0.001 {
+            2
+        } else {
+            usize::from(seconds < 0.01)
+        };
         return format!("{:.digits$} ms", seconds * 1e3);
     }
     if seconds < 10.0 {
@@ -263,7 +307,16 @@ mod tests {
     fn bytes_without_unit_are_refused_with_the_next_step() {
         let error = Bytes::parse("64").expect_err("no unit").to_string();
         assert!(error.contains("`64GiB`"), "{error}");
-        for text in ["", "GiB", "64 gib", "-1GiB", "1.2.3GiB", "99999999999TiB", "64g", "١GiB"] {
+        for text in [
+            "",
+            "GiB",
+            "64 gib",
+            "-1GiB",
+            "1.2.3GiB",
+            "99999999999TiB",
+            "64g",
+            "١GiB",
+        ] {
             assert!(Bytes::parse(text).is_err(), "{text}");
         }
     }
@@ -287,9 +340,19 @@ mod tests {
     fn walltime_ambiguities_are_refused() {
         let error = Walltime::parse("12").expect_err("bare number").to_string();
         assert!(error.contains("`12h`"), "{error}");
-        for text in
-            ["", "12:30", "0h", "1-24:00:00", "00:60:00", "m", "1h1h", "30m1h", "1.5h", "-1h", "99999999d"]
-        {
+        for text in [
+            "",
+            "12:30",
+            "0h",
+            "1-24:00:00",
+            "00:60:00",
+            "m",
+            "1h1h",
+            "30m1h",
+            "1.5h",
+            "-1h",
+            "99999999d",
+        ] {
             assert!(Walltime::parse(text).is_err(), "{text}");
         }
     }
@@ -303,7 +366,10 @@ mod tests {
     #[test]
     fn seconds_are_shown_for_people() {
         assert_eq!(display_seconds(0.012_34), "12 ms");
-        assert_eq!([0.001_406, 0.000_2].map(display_seconds), ["1.4 ms", "0.20 ms"]);
+        assert_eq!(
+            [0.001_406, 0.000_2].map(display_seconds),
+            ["1.4 ms", "0.20 ms"]
+        );
         assert_eq!(display_seconds(0.0), "0.00 s");
         assert_eq!(display_seconds(0.417), "0.42 s");
         assert_eq!(display_seconds(245.2), "4 min 05 s");

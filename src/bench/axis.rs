@@ -48,20 +48,30 @@ impl Axis {
 }
 
 /// Reads the axes, in the order of the file.
-pub(super) fn read(table: &DeTable<'_>, plain: &toml::Table, problems: &mut Vec<Problem>) -> Vec<Axis> {
+pub(super) fn read(
+    table: &DeTable<'_>,
+    plain: &toml::Table,
+    problems: &mut Vec<Problem>,
+) -> Vec<Axis> {
     let mut axes = Vec::new();
     collect("", table, plain, &mut axes, problems);
     axes.sort_by_key(|axis| axis.span.start);
     if let Some(beyond) = axes.get(MOST_AXES) {
         let message = format!("a matrix has at most {MOST_AXES} axes, not {}", axes.len());
-        problems.push(Problem::at(beyond.span.clone(), message).hinted("make matrices of their own of some"));
+        problems.push(
+            Problem::at(beyond.span.clone(), message).hinted("make matrices of their own of some"),
+        );
     }
     clashes(&axes, problems);
     let names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
     for axis in &mut axes {
         let last = last_part(&axis.name);
         let is_alone = names.iter().filter(|name| last_part(name) == last).count() == 1;
-        axis.short = if is_alone { last.to_owned() } else { axis.name.clone() };
+        axis.short = if is_alone {
+            last.to_owned()
+        } else {
+            axis.name.clone()
+        };
     }
     axes
 }
@@ -107,7 +117,10 @@ fn axis(
     problems: &mut Vec<Problem>,
 ) -> Option<Axis> {
     if items.is_empty() || items.len() > MOST_VALUES {
-        let message = format!("`bench.axes.{name}` must have 1 to {MOST_VALUES} values, not {}", items.len());
+        let message = format!(
+            "`bench.axes.{name}` must have 1 to {MOST_VALUES} values, not {}",
+            items.len()
+        );
         problems.push(Problem::at(span, message));
         return None;
     }
@@ -118,17 +131,27 @@ fn axis(
             Ok((label, _)) if values.iter().any(|known| known.label == label) => {
                 let message = format!("`bench.axes.{name}`: the value `{label}` is there twice");
                 problems.push(
-                    Problem::at(item.span(), message).hinted("values that are tables may have a `label`"),
+                    Problem::at(item.span(), message)
+                        .hinted("values that are tables may have a `label`"),
                 );
             }
-            Ok((label, sets)) => values.push(AxisValue { label, sets, span: item.span() }),
+            Ok((label, sets)) => values.push(AxisValue {
+                label,
+                sets,
+                span: item.span(),
+            }),
             Err((why, hint)) => {
                 let problem = Problem::at(item.span(), format!("`bench.axes.{name}`: {why}"));
                 problems.push(problem.hinted(hint));
             }
         }
     }
-    (problems.len() == before).then(|| Axis { short: name.clone(), name, values, span })
+    (problems.len() == before).then(|| Axis {
+        short: name.clone(),
+        name,
+        values,
+        span,
+    })
 }
 
 /// What a value is called, and which keys it sets.
@@ -143,26 +166,41 @@ fn value(axis: &str, plain: &Value) -> Result<Sets, (String, String)> {
     let mut sets = Vec::new();
     let label = match table.get("label") {
         Some(Value::String(label)) => Some(label.clone()),
-        Some(_) => return Err(("`label` must be text".to_owned(), "write label = \"..\"".to_owned())),
+        Some(_) => {
+            return Err((
+                "`label` must be text".to_owned(),
+                "write label = \"..\"".to_owned(),
+            ));
+        }
         None => None,
     };
     for (key, value) in table.iter().filter(|(key, _)| *key != "label") {
         flatten(key, value, &mut sets)?;
     }
     if sets.is_empty() {
-        let hint = "name keys of the job file, such as { framework.name = \"jax\", vars.venv = \"a\" }";
+        let hint =
+            "name keys of the job file, such as { framework.name = \"jax\", vars.venv = \"a\" }";
         return Err(("it sets no key".to_owned(), hint.to_owned()));
     }
-    let joined = || sets.iter().map(|(_, value)| shown(value)).collect::<Vec<_>>().join(" ");
+    let joined = || {
+        sets.iter()
+            .map(|(_, value)| shown(value))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     Ok((label_of(label.unwrap_or_else(joined))?, sets))
 }
 
 /// The keys in a table, those in its tables with dots.
-fn flatten(name: &str, value: &Value, sets: &mut Vec<(Vec<String>, Value)>) -> Result<(), (String, String)> {
+fn flatten(
+    name: &str,
+    value: &Value,
+    sets: &mut Vec<(Vec<String>, Value)>,
+) -> Result<(), (String, String)> {
     match value {
-        Value::Table(inner) => {
-            inner.iter().try_for_each(|(key, value)| flatten(&format!("{name}.{key}"), value, sets))
-        }
+        Value::Table(inner) => inner
+            .iter()
+            .try_for_each(|(key, value)| flatten(&format!("{name}.{key}"), value, sets)),
         _ => {
             sets.push((path_of(name)?, value.clone()));
             Ok(())
@@ -186,24 +224,37 @@ fn label_of(label: String) -> Result<String, (String, String)> {
 /// The parts of a key that an axis may set; else why it may not, and the next step.
 fn path_of(name: &str) -> Result<Vec<String>, (String, String)> {
     let parts: Vec<String> = name.split('.').map(str::to_owned).collect();
-    let is_word =
-        |part: &String| !part.is_empty() && !part.chars().any(|c| c.is_control() || c.is_whitespace());
+    let is_word = |part: &String| {
+        !part.is_empty() && !part.chars().any(|c| c.is_control() || c.is_whitespace())
+    };
     let table = parts[0].as_str();
     let usage = "an axis is a key of the job file (workload.batch_size), a variable (vars.threads), or a name whose values are \
                  all tables ({ framework.name = \"jax\", vars.venv = \"a\" })";
     if !parts.iter().all(is_word) || parts.len() < 2 {
-        return Err((format!("`{name}` names no key of a job file"), usage.to_owned()));
+        return Err((
+            format!("`{name}` names no key of a job file"),
+            usage.to_owned(),
+        ));
     }
     if table == VARS {
-        let is_plain = parts.len() == 2 && parts[1].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let is_plain = parts.len() == 2
+            && parts[1]
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let hint = "write vars.threads, and {{threads}} where its value belongs";
-        let why =
-            || (format!("`{name}` is no variable: one word of letters, digits and `_`"), hint.to_owned());
+        let why = || {
+            (
+                format!("`{name}` is no variable: one word of letters, digits and `_`"),
+                hint.to_owned(),
+            )
+        };
         return if is_plain { Ok(parts) } else { Err(why()) };
     }
     if !TABLES.contains(&table) {
-        let hint = nearest(table, TABLES.iter().copied().chain([VARS]))
-            .map_or_else(|| usage.to_owned(), |guess| format!("did you mean `{guess}`?"));
+        let hint = nearest(table, TABLES.iter().copied().chain([VARS])).map_or_else(
+            || usage.to_owned(),
+            |guess| format!("did you mean `{guess}`?"),
+        );
         return Err((format!("a job file has no table `{table}`"), hint));
     }
     if name == "resources.array" || table == "scheduler" {
@@ -230,7 +281,8 @@ fn clashes(axes: &[Axis], problems: &mut Vec<Problem>) {
                     axes[*owner].name,
                     axis.name
                 );
-                problems.push(Problem::at(axis.span.clone(), message).hinted("set it in one of them"));
+                problems
+                    .push(Problem::at(axis.span.clone(), message).hinted("set it in one of them"));
                 return;
             }
             if !owners.contains(&(path, place)) {
@@ -248,11 +300,18 @@ mod tests {
         let (document, faults) = DeTable::parse_recoverable(text);
         assert!(faults.is_empty(), "{faults:?}");
         let mut problems = Vec::new();
-        let axes = read(document.get_ref(), &toml::from_str(text).expect("valid"), &mut problems);
+        let axes = read(
+            document.get_ref(),
+            &toml::from_str(text).expect("valid"),
+            &mut problems,
+        );
         if problems.is_empty() {
             Ok(axes)
         } else {
-            Err(problems.into_iter().map(|problem| problem.message).collect())
+            Err(problems
+                .into_iter()
+                .map(|problem| problem.message)
+                .collect())
         }
     }
 
@@ -262,8 +321,10 @@ mod tests {
                     software = [{ label = \"tf\", framework.name = \"tensorflow\", vars.python = \"/a\" }, \
                     { framework.name = \"jax\" }]\n";
         let axes = axes(text).expect("valid");
-        let names: Vec<(&str, &str)> =
-            axes.iter().map(|axis| (axis.name.as_str(), axis.short.as_str())).collect();
+        let names: Vec<(&str, &str)> = axes
+            .iter()
+            .map(|axis| (axis.name.as_str(), axis.short.as_str()))
+            .collect();
         let expected = [
             ("framework.compiler", "compiler"),
             ("workload.batch_size", "batch_size"),
@@ -272,18 +333,33 @@ mod tests {
         ];
         assert_eq!(names, expected);
         assert_eq!(axes[1].values[1].label, "256");
-        assert_eq!((axes[3].values[0].label.as_str(), axes[3].values[1].label.as_str()), ("tf", "jax"));
+        assert_eq!(
+            (
+                axes[3].values[0].label.as_str(),
+                axes[3].values[1].label.as_str()
+            ),
+            ("tf", "jax")
+        );
         assert_eq!(
             axes[3].values[0].sets[1],
-            (vec!["vars".to_owned(), "python".to_owned()], Value::from("/a"))
+            (
+                vec!["vars".to_owned(), "python".to_owned()],
+                Value::from("/a")
+            )
         );
-        assert_eq!((axes[0].place_of("xla"), axes[0].place_of("ngraph")), (Some(1), None));
+        assert_eq!(
+            (axes[0].place_of("xla"), axes[0].place_of("ngraph")),
+            (Some(1), None)
+        );
     }
 
     #[test]
     fn two_axes_that_end_alike_keep_their_whole_names() {
         let axes = axes("framework.name = [\"a\"]\nvars.name = [\"b\"]\n").expect("valid");
-        assert_eq!((axes[0].short.as_str(), axes[1].short.as_str()), ("framework.name", "vars.name"));
+        assert_eq!(
+            (axes[0].short.as_str(), axes[1].short.as_str()),
+            ("framework.name", "vars.name")
+        );
     }
 
     #[test]
@@ -291,7 +367,10 @@ mod tests {
         for (text, part) in [
             ("workload.batch_size = 64", "must be a list of values"),
             ("workload.batch_size = []", "1 to 1000 values, not 0"),
-            ("workload.batch_size = [64, 64]", "the value `64` is there twice"),
+            (
+                "workload.batch_size = [64, 64]",
+                "the value `64` is there twice",
+            ),
             ("threads = [1, 2]", "`threads` names no key of a job file"),
             ("wrkload.batch_size = [1]", "no table `wrkload`"),
             ("name = [\"a\"]", "names no key"),
@@ -303,13 +382,24 @@ mod tests {
             ("a = [{ label = \"b\" }]", "it sets no key"),
             ("vars.a = [\"\"]", "must not be empty"),
             ("vars.a = [\"x\\ny\"]", "line breaks"),
-            ("run.env = [{ workload.epochs = 1 }]\nworkload.epochs = [1]", "is set by the axes"),
-            ("run.env.A = [\"1\"]\nb = [{ run.env = \"x\" }]", "is set by the axes"),
+            (
+                "run.env = [{ workload.epochs = 1 }]\nworkload.epochs = [1]",
+                "is set by the axes",
+            ),
+            (
+                "run.env.A = [\"1\"]\nb = [{ run.env = \"x\" }]",
+                "is set by the axes",
+            ),
         ] {
             let problems = axes(text).expect_err(text);
-            assert!(problems.iter().any(|problem| problem.contains(part)), "{text}: {problems:?}");
+            assert!(
+                problems.iter().any(|problem| problem.contains(part)),
+                "{text}: {problems:?}"
+            );
         }
-        let many: String = (0..17).map(|axis| format!("vars.v{axis} = [1]\n")).collect();
+        let many: String = (0..17)
+            .map(|axis| format!("vars.v{axis} = [1]\n"))
+            .collect();
         assert!(axes(&many).expect_err("too many")[0].contains("at most 16 axes"));
     }
 }

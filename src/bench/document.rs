@@ -37,9 +37,14 @@ impl Document {
         let mut leaves = Vec::new();
         for (name, value) in document {
             let table: &str = name.get_ref();
-            let Some(known) = plain.get(table).filter(|_| table != "bench") else { continue };
+            let Some(known) = plain.get(table).filter(|_| table != "bench") else {
+                continue;
+            };
             let mut add = |table: &str, key: &str, value: &Value, span| {
-                let origin = Origin { span: Some(span), varies: false };
+                let origin = Origin {
+                    span: Some(span),
+                    varies: false,
+                };
                 leaves.push(Leaf {
                     table: table.to_owned(),
                     key: key.to_owned(),
@@ -51,7 +56,11 @@ impl Document {
                 (DeValue::Table(keys), Value::Table(values)) => {
                     for (key, value) in keys {
                         let key_text: &str = key.get_ref();
-                        let span = if value.get_ref().is_table() { key.span() } else { value.span() };
+                        let span = if value.get_ref().is_table() {
+                            key.span()
+                        } else {
+                            value.span()
+                        };
                         values
                             .get(key_text)
                             .into_iter()
@@ -68,19 +77,36 @@ impl Document {
 
     /// The value of `table.key` or of a key below it.
     pub(super) fn get(&self, path: &[String]) -> Option<&Value> {
-        let [table, key, below @ ..] = path else { return None };
-        let leaf = self.0.iter().find(|leaf| leaf.table == *table && leaf.key == *key)?;
-        below.iter().try_fold(&leaf.value, |value, key| value.get(key))
+        let [table, key, below @ ..] = path else {
+            return None;
+        };
+        let leaf = self
+            .0
+            .iter()
+            .find(|leaf| leaf.table == *table && leaf.key == *key)?;
+        below
+            .iter()
+            .try_fold(&leaf.value, |value, key| value.get(key))
     }
 
     /// Sets `table.key`, or a key below it.
     pub(super) fn set(&mut self, path: &[String], value: Value, origin: Origin) {
-        let [table, key, below @ ..] = path else { return };
-        let at = self.0.iter().position(|leaf| leaf.table == *table && leaf.key == *key);
+        let [table, key, below @ ..] = path else {
+            return;
+        };
+        let at = self
+            .0
+            .iter()
+            .position(|leaf| leaf.table == *table && leaf.key == *key);
         let at = at.unwrap_or_else(|| {
             let (table, key) = (table.clone(), key.clone());
             let empty = Value::Table(toml::Table::new());
-            self.0.push(Leaf { table, key, value: empty, origin: origin.clone() });
+            self.0.push(Leaf {
+                table,
+                key,
+                value: empty,
+                origin: origin.clone(),
+            });
             self.0.len() - 1
         });
         let leaf = &mut self.0[at];
@@ -91,7 +117,9 @@ impl Document {
                 *place = Value::Table(toml::Table::new());
             }
             let Value::Table(table) = place else { return };
-            place = table.entry(key.clone()).or_insert_with(|| Value::Table(toml::Table::new()));
+            place = table
+                .entry(key.clone())
+                .or_insert_with(|| Value::Table(toml::Table::new()));
         }
         *place = value;
     }
@@ -110,13 +138,22 @@ impl Document {
         for table in tables {
             let leaves: Vec<&Leaf> = self.0.iter().filter(|leaf| leaf.table == table).collect();
             let Some(first) = leaves.first().filter(|_| !table.is_empty()) else {
-                leaves.iter().for_each(|leaf| line(&mut text, &mut places, leaf));
+                leaves
+                    .iter()
+                    .for_each(|leaf| line(&mut text, &mut places, leaf));
                 continue;
             };
             let begin = text.len();
-            let _ = writeln!(text, "{}[{}]", if begin > 0 { "\n" } else { "" }, key_text(table));
+            let _ = writeln!(
+                text,
+                "{}[{}]",
+                if begin > 0 { "\n" } else { "" },
+                key_text(table)
+            );
             places.push((begin..text.len(), first.origin.clone()));
-            leaves.iter().for_each(|leaf| line(&mut text, &mut places, leaf));
+            leaves
+                .iter()
+                .for_each(|leaf| line(&mut text, &mut places, leaf));
         }
         (text, places)
     }
@@ -130,19 +167,37 @@ fn line(text: &mut String, places: &mut Vec<(Range<usize>, Origin)>, leaf: &Leaf
 
 /// A key, in quotes where it must be.
 fn key_text(key: &str) -> String {
-    let is_bare =
-        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-    if is_bare { key.to_owned() } else { Value::String(key.to_owned()).to_string() }
+    let is_bare = !key.is_empty()
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if is_bare {
+        key.to_owned()
+    } else {
+        Value::String(key.to_owned()).to_string()
+    }
 }
 
 /// A problem of a written text, as one of the matrix. `cell` says which combination it is of.
-pub(super) fn in_matrix(places: &[(Range<usize>, Origin)], cell: &str, problem: Problem) -> Problem {
+pub(super) fn in_matrix(
+    places: &[(Range<usize>, Origin)],
+    cell: &str,
+    problem: Problem,
+) -> Problem {
     let at = problem.span.as_ref().map(|span| span.start);
     let place = at.and_then(|at| places.iter().find(|(range, _)| range.contains(&at)));
     let origin = place.map(|(_, origin)| origin);
     let is_common = origin.is_some_and(|origin| !origin.varies);
-    let message = if is_common { problem.message } else { format!("{cell}: {}", problem.message) };
-    Problem { span: origin.and_then(|origin| origin.span.clone()), message, hint: problem.hint }
+    let message = if is_common {
+        problem.message
+    } else {
+        format!("{cell}: {}", problem.message)
+    };
+    Problem {
+        span: origin.and_then(|origin| origin.span.clone()),
+        message,
+        hint: problem.hint,
+    }
 }
 
 /// A value in a few words.
@@ -175,41 +230,71 @@ mod tests {
         let (written, places) = document(text).written();
         let mut expected: toml::Table = toml::from_str(text).expect("valid");
         expected.remove("bench");
-        assert_eq!(toml::from_str::<toml::Table>(&written).expect("valid"), expected, "{written}");
+        assert_eq!(
+            toml::from_str::<toml::Table>(&written).expect("valid"),
+            expected,
+            "{written}"
+        );
         let of_nodes = written.find("nodes").expect("it is there");
-        let (_, origin) = places.iter().find(|(range, _)| range.contains(&of_nodes)).expect("a place");
+        let (_, origin) = places
+            .iter()
+            .find(|(range, _)| range.contains(&of_nodes))
+            .expect("a place");
         assert_eq!(&text[origin.span.clone().expect("it was read")], "2");
     }
 
     #[test]
     fn keys_are_set_at_any_depth_and_the_top_level_comes_first() {
         let mut document = document("[run]\ncommand = [\"a\"]\n");
-        let origin = || Origin { span: Some(3..5), varies: true };
+        let origin = || Origin {
+            span: Some(3..5),
+            varies: true,
+        };
         document.set(&path("run.env.X"), Value::from("1"), origin());
         document.set(&path("run.env.Y"), Value::from("2"), origin());
         document.set(&path("run.command"), Value::from(vec!["b"]), origin());
-        document.set(&[String::new(), "name".to_owned()], Value::from("n"), origin());
+        document.set(
+            &[String::new(), "name".to_owned()],
+            Value::from("n"),
+            origin(),
+        );
         let (written, _) = document.written();
         let expected = "name = \"n\"\n\n[run]\ncommand = [\"b\"]\nenv = { X = \"1\", Y = \"2\" }\n";
         assert_eq!(written, expected);
-        assert_eq!(document.get(&path("run.env.Y")).and_then(Value::as_str), Some("2"));
+        assert_eq!(
+            document.get(&path("run.env.Y")).and_then(Value::as_str),
+            Some("2")
+        );
         assert_eq!(document.get(&path("run.env.Z")), None);
     }
 
     #[test]
     fn problems_are_told_where_the_matrix_has_them() {
         let mut document = document("[run]\ncommand = [\"a\"]\nwrong = 1\n");
-        document.set(&path("workload.epochs"), Value::from(0), Origin { span: Some(70..72), varies: true });
+        document.set(
+            &path("workload.epochs"),
+            Value::from(0),
+            Origin {
+                span: Some(70..72),
+                varies: true,
+            },
+        );
         let (written, places) = document.written();
         let of = |what: &str| {
             let at = written.find(what).expect("it is there");
             in_matrix(&places, "cell 2 (epochs=0)", Problem::at(at..at + 1, "bad"))
         };
-        assert_eq!((of("wrong").span, of("wrong").message.as_str()), (Some(30..31), "bad"));
+        assert_eq!(
+            (of("wrong").span, of("wrong").message.as_str()),
+            (Some(30..31), "bad")
+        );
         assert_eq!(
             (of("epochs").span, of("epochs").message.as_str()),
             (Some(70..72), "cell 2 (epochs=0): bad")
         );
-        assert_eq!(in_matrix(&places, "cell 2", Problem::of_file("none")).message, "cell 2: none");
+        assert_eq!(
+            in_matrix(&places, "cell 2", Problem::of_file("none")).message,
+            "cell 2: none"
+        );
     }
 }

@@ -18,36 +18,63 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new(document: &Document, vars: &[(String, String)], of_axes: BTreeSet<String>) -> Self {
-        let mut known: Vec<(String, String)> =
-            vars.iter().map(|(name, value)| (format!("{VARS}.{name}"), value.clone())).collect();
+    pub(super) fn new(
+        document: &Document,
+        vars: &[(String, String)],
+        of_axes: BTreeSet<String>,
+    ) -> Self {
+        let mut known: Vec<(String, String)> = vars
+            .iter()
+            .map(|(name, value)| (format!("{VARS}.{name}"), value.clone()))
+            .collect();
         for leaf in document.0.iter().filter(|leaf| !leaf.table.is_empty()) {
-            collect(&format!("{}.{}", leaf.table, leaf.key), &leaf.value, &mut known);
+            collect(
+                &format!("{}.{}", leaf.table, leaf.key),
+                &leaf.value,
+                &mut known,
+            );
         }
         Self { known, of_axes }
     }
 
     /// The value of what a placeholder says; else why there is none.
     fn find(&self, name: &str) -> Result<&str, String> {
-        let is_meant =
-            |whole: &str| whole == name || (!name.contains('.') && whole.rsplit('.').next() == Some(name));
-        let mut found: Vec<&(String, String)> =
-            self.known.iter().filter(|(whole, _)| is_meant(whole)).collect();
+        let is_meant = |whole: &str| {
+            whole == name || (!name.contains('.') && whole.rsplit('.').next() == Some(name))
+        };
+        let mut found: Vec<&(String, String)> = self
+            .known
+            .iter()
+            .filter(|(whole, _)| is_meant(whole))
+            .collect();
         if found.len() > 1 {
-            let set: Vec<_> =
-                found.iter().copied().filter(|(whole, _)| self.of_axes.contains(whole)).collect();
+            let set: Vec<_> = found
+                .iter()
+                .copied()
+                .filter(|(whole, _)| self.of_axes.contains(whole))
+                .collect();
             found = if set.len() == 1 { set } else { found };
         }
         match found[..] {
             [(_, value)] => Ok(value),
             [] => {
-                let lasts = self.known.iter().filter_map(|(whole, _)| whole.rsplit('.').next());
-                let guess = nearest(name, lasts).map(|guess| format!("; did you mean {{{{{guess}}}}}?"));
-                Err(format!("nothing has the name of {{{{{name}}}}}{}", guess.unwrap_or_default()))
+                let lasts = self
+                    .known
+                    .iter()
+                    .filter_map(|(whole, _)| whole.rsplit('.').next());
+                let guess =
+                    nearest(name, lasts).map(|guess| format!("; did you mean {{{{{guess}}}}}?"));
+                Err(format!(
+                    "nothing has the name of {{{{{name}}}}}{}",
+                    guess.unwrap_or_default()
+                ))
             }
             _ => {
                 let names: Vec<&str> = found.iter().map(|(whole, _)| whole.as_str()).collect();
-                Err(format!("{{{{{name}}}}} may be {}; write one of them in full", names.join(" or ")))
+                Err(format!(
+                    "{{{{{name}}}}} may be {}; write one of them in full",
+                    names.join(" or ")
+                ))
             }
         }
     }
@@ -68,7 +95,9 @@ impl Names {
 fn collect(name: &str, value: &Value, known: &mut Vec<(String, String)>) {
     match value {
         Value::Table(inner) => {
-            inner.iter().for_each(|(key, value)| collect(&format!("{name}.{key}"), value, known));
+            inner
+                .iter()
+                .for_each(|(key, value)| collect(&format!("{name}.{key}"), value, known));
         }
         Value::Array(_) => {}
         // A text that holds a placeholder itself would have to be filled first.
@@ -92,8 +121,10 @@ fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     while let Some(open) = text[from..].find("{{").map(|at| from + at) {
         let inner = &text[open + 2..];
-        let length =
-            inner.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"._".contains(byte)).count();
+        let length = inner
+            .bytes()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || b"._".contains(byte))
+            .count();
         if length > 0 && inner[length..].starts_with("}}") {
             return Some((&text[..open], &inner[..length], &inner[length + 2..]));
         }
@@ -124,10 +155,24 @@ mod tests {
 
     #[test]
     fn placeholders_stand_for_keys_and_variables() {
-        assert_eq!(filled("--batch={{batch_size}}/{{workload.model}}").as_deref(), Ok("--batch=64/m"));
-        assert_eq!(filled("{{threads}}").as_deref(), Ok("2; rm -rf $HOME"), "one word, whatever is in it");
-        assert_eq!(filled("{{name}}").as_deref(), Ok("jax"), "an axis comes before another key that ends so");
-        assert_eq!(names_in("a{{threads}}{{batch_size}}{{"), ["threads", "batch_size"]);
+        assert_eq!(
+            filled("--batch={{batch_size}}/{{workload.model}}").as_deref(),
+            Ok("--batch=64/m")
+        );
+        assert_eq!(
+            filled("{{threads}}").as_deref(),
+            Ok("2; rm -rf $HOME"),
+            "one word, whatever is in it"
+        );
+        assert_eq!(
+            filled("{{name}}").as_deref(),
+            Ok("jax"),
+            "an axis comes before another key that ends so"
+        );
+        assert_eq!(
+            names_in("a{{threads}}{{batch_size}}{{"),
+            ["threads", "batch_size"]
+        );
     }
 
     #[test]
@@ -140,7 +185,11 @@ mod tests {
 
     #[test]
     fn unknown_and_ambiguous_names_are_told() {
-        assert!(filled("{{batchsize}}").expect_err("unknown").contains("did you mean {{batch_size}}?"));
+        assert!(
+            filled("{{batchsize}}")
+                .expect_err("unknown")
+                .contains("did you mean {{batch_size}}?")
+        );
         let mut names = names();
         names.of_axes.clear();
         let why = names.fill("{{name}}").expect_err("two");

@@ -22,9 +22,18 @@ impl Foreseen {
     /// Of the whole runs of all cells, each `repeats` times, so many jobs at a time; what queues take is not in it. `None`
     /// where no cell has a forecast.
     #[must_use]
-    pub fn of(cells: impl Iterator<Item = Option<Interval>>, repeats: u32, jobs: u32) -> Option<Self> {
+    pub fn of(
+        cells: impl Iterator<Item = Option<Interval>>,
+        repeats: u32,
+        jobs: u32,
+    ) -> Option<Self> {
         let times = f64::from(repeats) / f64::from(jobs.max(1));
-        let nothing = Self { cells: 0, mean_seconds: 0.0, low_seconds: 0.0, high_seconds: 0.0 };
+        let nothing = Self {
+            cells: 0,
+            mean_seconds: 0.0,
+            low_seconds: 0.0,
+            high_seconds: 0.0,
+        };
         let sum = cells.flatten().fold(nothing, |sum, cell| Self {
             cells: sum.cells + 1,
             mean_seconds: sum.mean_seconds + cell.mean * times,
@@ -41,9 +50,22 @@ mod tests {
 
     #[test]
     fn the_cells_with_a_forecast_are_added_up() {
-        let cell = |mean: f64| Some(Interval { mean, median: mean, low: mean / 2.0, high: mean * 2.0 });
-        let sum = Foreseen::of([cell(10.0), None, cell(30.0)].into_iter(), 5, 2).expect("two of three");
-        let expected = Foreseen { cells: 2, mean_seconds: 100.0, low_seconds: 50.0, high_seconds: 200.0 };
+        let cell = |mean: f64| {
+            Some(Interval {
+                mean,
+                median: mean,
+                low: mean / 2.0,
+                high: mean * 2.0,
+            })
+        };
+        let sum =
+            Foreseen::of([cell(10.0), None, cell(30.0)].into_iter(), 5, 2).expect("two of three");
+        let expected = Foreseen {
+            cells: 2,
+            mean_seconds: 100.0,
+            low_seconds: 50.0,
+            high_seconds: 200.0,
+        };
         assert_eq!(sum, expected);
         assert_eq!(Foreseen::of([None].into_iter(), 5, 1), None);
     }

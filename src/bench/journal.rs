@@ -103,7 +103,11 @@ impl Journal {
     /// Takes a line in.
     pub fn add(&mut self, entry: Entry) {
         match entry {
-            Entry::Begun { at_ms, slot, run_id } => {
+            Entry::Begun {
+                at_ms,
+                slot,
+                run_id,
+            } => {
                 self.slots.insert(run_id.clone(), slot);
                 self.tries.entry(slot).or_default().push(Try {
                     run_id,
@@ -113,12 +117,27 @@ impl Journal {
                 });
             }
             Entry::Withdrawn { run_id } => {
-                let tries = self.slots.remove(&run_id).and_then(|slot| self.tries.get_mut(&slot));
-                tries.into_iter().for_each(|tries| tries.retain(|known| known.run_id != run_id));
+                let tries = self
+                    .slots
+                    .remove(&run_id)
+                    .and_then(|slot| self.tries.get_mut(&slot));
+                tries
+                    .into_iter()
+                    .for_each(|tries| tries.retain(|known| known.run_id != run_id));
             }
-            Entry::Over { at_ms, run_id, measured } => {
-                let tries = self.slots.get(&run_id).and_then(|slot| self.tries.get_mut(slot));
-                let known = tries.into_iter().flatten().find(|known| known.run_id == run_id);
+            Entry::Over {
+                at_ms,
+                run_id,
+                measured,
+            } => {
+                let tries = self
+                    .slots
+                    .get(&run_id)
+                    .and_then(|slot| self.tries.get_mut(slot));
+                let known = tries
+                    .into_iter()
+                    .flatten()
+                    .find(|known| known.run_id == run_id);
                 if let Some(known) = known {
                     (known.over_at_ms, known.measured) = (Some(at_ms), Some(*measured));
                 }
@@ -134,7 +153,10 @@ impl Journal {
 
     /// Those that go on.
     pub fn going_on(&self) -> impl Iterator<Item = (Slot, &Try)> {
-        let all = self.tries.iter().flat_map(|(slot, tries)| tries.iter().map(|one| (*slot, one)));
+        let all = self
+            .tries
+            .iter()
+            .flat_map(|(slot, tries)| tries.iter().map(|one| (*slot, one)));
         all.filter(|(_, one)| one.measured.is_none())
     }
 
@@ -149,16 +171,30 @@ impl Journal {
     /// What counts of a run of the matrix: the first success, else the last failure.
     #[must_use]
     pub fn result(&self, slot: Slot) -> Option<(&Try, &Measured)> {
-        let measured = || self.tries(slot).iter().filter_map(|one| Some((one, one.measured.as_ref()?)));
-        measured().find(|(_, measured)| measured.failure.is_none()).or_else(|| measured().next_back())
+        let measured = || {
+            self.tries(slot)
+                .iter()
+                .filter_map(|one| Some((one, one.measured.as_ref()?)))
+        };
+        measured()
+            .find(|(_, measured)| measured.failure.is_none())
+            .or_else(|| measured().next_back())
     }
 
     /// Repeats of a cell up to the last one of which nothing is left to be done, however many a later command asked for.
     #[must_use]
     pub fn repeats(&self, cell: usize) -> u32 {
-        let of_cell = Slot { cell, repeat: 0 }..=Slot { cell, repeat: u32::MAX };
-        let done = self.tries.range(of_cell).filter(|(slot, _)| self.is_done(**slot));
-        done.map(|(slot, _)| slot.repeat.saturating_add(1)).max().unwrap_or(0)
+        let of_cell = Slot { cell, repeat: 0 }..=Slot {
+            cell,
+            repeat: u32::MAX,
+        };
+        let done = self
+            .tries
+            .range(of_cell)
+            .filter(|(slot, _)| self.is_done(**slot));
+        done.map(|(slot, _)| slot.repeat.saturating_add(1))
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -171,19 +207,32 @@ mod tests {
     }
 
     fn begun(slot: Slot, number: u8) -> Entry {
-        Entry::Begun { at_ms: 1, slot, run_id: id(number) }
+        Entry::Begun {
+            at_ms: 1,
+            slot,
+            run_id: id(number),
+        }
     }
 
     fn over(number: u8, failure: Option<&str>) -> Entry {
-        let measured = Measured { failure: failure.map(str::to_owned), ..Measured::lost("") };
-        Entry::Over { at_ms: 2, run_id: id(number), measured: Box::new(measured) }
+        let measured = Measured {
+            failure: failure.map(str::to_owned),
+            ..Measured::lost("")
+        };
+        Entry::Over {
+            at_ms: 2,
+            run_id: id(number),
+            measured: Box::new(measured),
+        }
     }
 
     const SLOT: Slot = Slot { cell: 3, repeat: 1 };
 
     fn journal(entries: &[Entry]) -> Journal {
-        let lines: Vec<String> =
-            entries.iter().map(|entry| serde_json::to_string(entry).expect("plain data")).collect();
+        let lines: Vec<String> = entries
+            .iter()
+            .map(|entry| serde_json::to_string(entry).expect("plain data"))
+            .collect();
         Journal::read(&lines.join("\n"))
     }
 
@@ -194,19 +243,41 @@ mod tests {
         assert!(!journal_of(&[begun(SLOT, 1)]).is_done(SLOT));
         assert!(journal_of(&[begun(SLOT, 1), over(1, None)]).is_done(SLOT));
         assert!(!journal_of(&[begun(SLOT, 1), over(1, Some("a"))]).is_done(SLOT));
-        let twice = journal_of(&[begun(SLOT, 1), over(1, Some("a")), begun(SLOT, 2), over(2, Some("b"))]);
+        let twice = journal_of(&[
+            begun(SLOT, 1),
+            over(1, Some("a")),
+            begun(SLOT, 2),
+            over(2, Some("b")),
+        ]);
         assert!(twice.is_done(SLOT));
-        assert_eq!(twice.result(SLOT).and_then(|(_, measured)| measured.failure.as_deref()), Some("b"));
-        let mended = journal_of(&[begun(SLOT, 1), over(1, Some("a")), begun(SLOT, 2), over(2, None)]);
+        assert_eq!(
+            twice
+                .result(SLOT)
+                .and_then(|(_, measured)| measured.failure.as_deref()),
+            Some("b")
+        );
+        let mended = journal_of(&[
+            begun(SLOT, 1),
+            over(1, Some("a")),
+            begun(SLOT, 2),
+            over(2, None),
+        ]);
         assert!(mended.is_done(SLOT));
-        assert_eq!(mended.result(SLOT).map(|(one, _)| &one.run_id), Some(&id(2)));
+        assert_eq!(
+            mended.result(SLOT).map(|(one, _)| &one.run_id),
+            Some(&id(2))
+        );
         assert_eq!([2, 3, 4].map(|cell| mended.repeats(cell)), [0, 2, 0]);
     }
 
     #[test]
     fn what_goes_on_is_known_and_what_was_withdrawn_is_not() {
         let other = Slot { cell: 0, repeat: 0 };
-        let journal = journal(&[begun(SLOT, 1), begun(other, 2), Entry::Withdrawn { run_id: id(2) }]);
+        let journal = journal(&[
+            begun(SLOT, 1),
+            begun(other, 2),
+            Entry::Withdrawn { run_id: id(2) },
+        ]);
         let going_on: Vec<Slot> = journal.going_on().map(|(slot, _)| slot).collect();
         assert_eq!((going_on, journal.tries(other).len()), (vec![SLOT], 0));
     }

@@ -65,26 +65,36 @@ pub fn parse(text: &str, stem: &str) -> Result<Matrix, Vec<Problem>> {
     let plain: toml::Table = toml::from_str(text).map_err(|error| vec![faulty(&error)])?;
     let document = document.get_ref();
     let mut problems = Vec::new();
-    let matrix =
-        match (document.get("bench").map(|bench| (bench.span(), bench.get_ref())), plain.get("bench")) {
-            (Some((span, DeValue::Table(table))), Some(Value::Table(bench))) => {
-                read(document, &plain, (span, table, bench), stem, &mut problems)
-            }
-            (Some((span, _)), _) => {
-                problems.push(Problem::at(span, "`bench` must be a table, written [bench]"));
-                None
-            }
-            (None, _) => {
-                let problem =
-                    Problem::of_file("the table `[bench]` is missing: this is a job file, not a matrix");
-                problems.push(problem.hinted("add: [bench.axes]\n        workload.batch_size = [64, 256]"));
-                None
-            }
-        };
+    let matrix = match (
+        document
+            .get("bench")
+            .map(|bench| (bench.span(), bench.get_ref())),
+        plain.get("bench"),
+    ) {
+        (Some((span, DeValue::Table(table))), Some(Value::Table(bench))) => {
+            read(document, &plain, (span, table, bench), stem, &mut problems)
+        }
+        (Some((span, _)), _) => {
+            problems.push(Problem::at(
+                span,
+                "`bench` must be a table, written [bench]",
+            ));
+            None
+        }
+        (None, _) => {
+            let problem = Problem::of_file(
+                "the table `[bench]` is missing: this is a job file, not a matrix",
+            );
+            problems
+                .push(problem.hinted("add: [bench.axes]\n        workload.batch_size = [64, 256]"));
+            None
+        }
+    };
     match matrix {
         Some(matrix) if problems.is_empty() => Ok(matrix),
         _ => {
-            problems.sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
+            problems
+                .sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
             Err(problems)
         }
     }
@@ -102,10 +112,16 @@ fn read(
     let whole = |text: &str| named(text).map(|()| text.to_owned());
     let name = fields.parsed("name", whole).map(|name| name.value);
     let repeats = fields.count("repeats", MOST_REPEATS);
-    let warm_up = fields.number("warm_up", 0..MOST_WARM_UP + 1).map_or(1, |epochs| epochs.value);
-    let seed = fields.number("seed", 0..u64::MAX).map_or(1, |seed| seed.value);
+    let warm_up = fields
+        .number("warm_up", 0..MOST_WARM_UP + 1)
+        .map_or(1, |epochs| epochs.value);
+    let seed = fields
+        .number("seed", 0..u64::MAX)
+        .map_or(1, |seed| seed.value);
     let exclusive = fields.boolean("exclusive").unwrap_or(true);
-    let max_jobs = fields.count("max_jobs", MOST_JOBS).map_or(1, |jobs| jobs.value);
+    let max_jobs = fields
+        .count("max_jobs", MOST_JOBS)
+        .map_or(1, |jobs| jobs.value);
     let axes_table = fields.table("axes").map(|axes| axes.value);
     let (exclude, compare) = (fields.raw("exclude"), fields.raw("compare"));
     fields.finish();
@@ -114,7 +130,9 @@ fn read(
         _ => Vec::new(),
     };
     let excludes = match (exclude, bench.get("exclude")) {
-        (Some(value), Some(plain)) if faults.is_empty() => pick::excludes(value, plain, &axes, &mut faults),
+        (Some(value), Some(plain)) if faults.is_empty() => {
+            pick::excludes(value, plain, &axes, &mut faults)
+        }
         _ => Vec::new(),
     };
     let compares = if faults.is_empty() {
@@ -124,13 +142,23 @@ fn read(
     };
     let base = Document::of_matrix(document, plain);
     if let Some(array) = table_key(document, "resources", "array") {
-        let problem = Problem::at(array, "a matrix has no job arrays: each of its cells is a job of its own");
-        faults.push(problem.hinted("take the line out; `bench.repeats` says how often a cell runs"));
+        let problem = Problem::at(
+            array,
+            "a matrix has no job arrays: each of its cells is a job of its own",
+        );
+        faults
+            .push(problem.hinted("take the line out; `bench.repeats` says how often a cell runs"));
     }
     let name = name.or_else(|| base_name(plain, stem, &mut faults));
-    let cells = if faults.is_empty() { expand(&axes, &excludes, &span, &mut faults) } else { Vec::new() };
+    let cells = if faults.is_empty() {
+        expand(&axes, &excludes, &span, &mut faults)
+    } else {
+        Vec::new()
+    };
     let notes = idle(&axes, &base, &mut faults);
-    let span = repeats.as_ref().map_or(span, |repeats| repeats.span.clone());
+    let span = repeats
+        .as_ref()
+        .map_or(span, |repeats| repeats.span.clone());
     let repeats = repeats.map_or(USUAL_REPEATS, |repeats| repeats.value);
     problems.append(&mut faults);
     Some(Matrix {
@@ -152,9 +180,10 @@ fn read(
 fn named(name: &str) -> Result<(), String> {
     match name_problem(name) {
         Some(why) => Err(why),
-        None if name.len() > MOST_NAME => {
-            Err(format!("is {} bytes long; {MOST_NAME} is the limit", name.len()))
-        }
+        None if name.len() > MOST_NAME => Err(format!(
+            "is {} bytes long; {MOST_NAME} is the limit",
+            name.len()
+        )),
         None => Ok(()),
     }
 }
@@ -172,7 +201,10 @@ fn base_name(plain: &toml::Table, stem: &str, faults: &mut Vec<Problem>) -> Opti
 
 fn table_key(document: &DeTable<'_>, table: &str, key: &str) -> Option<Range<usize>> {
     let table = document.get(table)?.get_ref().as_table()?;
-    table.keys().find(|known| *known.get_ref() == key).map(toml::Spanned::span)
+    table
+        .keys()
+        .find(|known| *known.get_ref() == key)
+        .map(toml::Spanned::span)
 }
 
 /// All combinations but those that are excluded, the last axis the quickest.
@@ -183,13 +215,20 @@ fn expand(
     faults: &mut Vec<Problem>,
 ) -> Vec<Vec<usize>> {
     let too_many = |cells: &str| {
-        let problem =
-            Problem::at(span.clone(), format!("the matrix has {cells} cells; {MOST_CELLS} is the limit"));
+        let problem = Problem::at(
+            span.clone(),
+            format!("the matrix has {cells} cells; {MOST_CELLS} is the limit"),
+        );
         problem.hinted("take values out, exclude combinations, or make several matrices")
     };
-    let product = axes.iter().try_fold(1_usize, |product, axis| product.checked_mul(axis.values.len()));
+    let product = axes.iter().try_fold(1_usize, |product, axis| {
+        product.checked_mul(axis.values.len())
+    });
     let Some(product) = product.filter(|product| *product <= MOST_COMBINATIONS) else {
-        faults.push(too_many(&product.map_or_else(|| "too many".to_owned(), |product| product.to_string())));
+        faults.push(too_many(&product.map_or_else(
+            || "too many".to_owned(),
+            |product| product.to_string(),
+        )));
         return Vec::new();
     };
     let mut cells = Vec::new();
@@ -221,8 +260,11 @@ const TOLD: [&str; 4] = ["batch_size", "epochs", "precision", "samples"];
 /// told of is worth a note.
 fn idle(axes: &[Axis], base: &Document, faults: &mut Vec<Problem>) -> Vec<String> {
     let mut named = BTreeSet::new();
-    let settings =
-        axes.iter().flat_map(|axis| &axis.values).flat_map(|value| &value.sets).map(|(_, value)| value);
+    let settings = axes
+        .iter()
+        .flat_map(|axis| &axis.values)
+        .flat_map(|value| &value.sets)
+        .map(|(_, value)| value);
     for value in base.0.iter().map(|leaf| &leaf.value).chain(settings) {
         gather(value, &mut named);
     }
@@ -232,13 +274,21 @@ fn idle(axes: &[Axis], base: &Document, faults: &mut Vec<Problem>) -> Vec<String
     };
     let mut notes = Vec::new();
     for axis in axes {
-        let paths: BTreeSet<&[String]> =
-            axis.values.iter().flat_map(|value| value.sets.iter().map(|(path, _)| path.as_slice())).collect();
+        let paths: BTreeSet<&[String]> = axis
+            .values
+            .iter()
+            .flat_map(|value| value.sets.iter().map(|(path, _)| path.as_slice()))
+            .collect();
         for path in paths.into_iter().filter(|path| !is_named(path)) {
             let (whole, last) = (path.join("."), path.last().map_or("", String::as_str));
             if path[0] == VARS {
-                let message = format!("the variable `{whole}` of the axis `{}` stands nowhere", axis.name);
-                let hint = format!("write {{{{{last}}}}} where its value belongs, in run.command or run.env");
+                let message = format!(
+                    "the variable `{whole}` of the axis `{}` stands nowhere",
+                    axis.name
+                );
+                let hint = format!(
+                    "write {{{{{last}}}}} where its value belongs, in run.command or run.env"
+                );
                 faults.push(Problem::at(axis.span.clone(), message).hinted(hint));
             } else if path[0] == "workload" && TOLD.contains(&last) {
                 notes.push(format!(
@@ -306,7 +356,8 @@ impl Matrix {
                 self.cells.len()
             )
         };
-        (runs > MOST_RUNS).then(|| Problem::at(self.span.clone(), message()).hinted("repeat less often"))
+        (runs > MOST_RUNS)
+            .then(|| Problem::at(self.span.clone(), message()).hinted("repeat less often"))
     }
 }
 
@@ -314,8 +365,7 @@ impl Matrix {
 mod tests {
     use super::*;
 
-    const BASE: &str =
-        "[run]\ncommand = [\"train\", \"-b{{batch_size}}\", \"{{threads}}\"]\n[workload]\nepochs = 3\n";
+    const BASE: &str = "[run]\ncommand = [\"train\", \"-b{{batch_size}}\", \"{{threads}}\"]\n[workload]\nepochs = 3\n";
 
     fn matrix(bench: &str) -> Result<Matrix, Vec<String>> {
         let text = format!("{BASE}{bench}");
@@ -339,9 +389,27 @@ mod tests {
             "batch_size=256 threads=4",
         ];
         assert_eq!(labels, expected);
-        assert_eq!((matrix.name.as_str(), matrix.repeats, matrix.warm_up), ("stem", 7, 2));
-        assert_eq!((matrix.exclusive, matrix.max_jobs, matrix.seed), (true, 1, 1));
-        assert_eq!(matrix.compares, [Compare { axis: 0, baseline: 0 }, Compare { axis: 1, baseline: 0 }]);
+        assert_eq!(
+            (matrix.name.as_str(), matrix.repeats, matrix.warm_up),
+            ("stem", 7, 2)
+        );
+        assert_eq!(
+            (matrix.exclusive, matrix.max_jobs, matrix.seed),
+            (true, 1, 1)
+        );
+        assert_eq!(
+            matrix.compares,
+            [
+                Compare {
+                    axis: 0,
+                    baseline: 0
+                },
+                Compare {
+                    axis: 1,
+                    baseline: 0
+                }
+            ]
+        );
         assert_eq!(matrix.notes, Vec::<String>::new());
     }
 
@@ -349,7 +417,10 @@ mod tests {
     fn a_matrix_without_axes_is_one_cell() {
         let text = "[run]\ncommand = [\"train\"]\n[bench]\nname = \"noise\"\n";
         let matrix = parse(text, "stem").expect("valid");
-        assert_eq!((matrix.len(), matrix.label(0).as_str(), matrix.repeats), (1, "", USUAL_REPEATS));
+        assert_eq!(
+            (matrix.len(), matrix.label(0).as_str(), matrix.repeats),
+            (1, "", USUAL_REPEATS)
+        );
         assert!(!matrix.is_empty() && matrix.too_many_runs(1_000).is_none());
     }
 
@@ -358,21 +429,53 @@ mod tests {
         let compare = "[bench.compare]\naxis = \"threads\"\nbaseline = 4\n";
         assert_eq!(
             matrix(&format!("{AXES}{compare}")).expect("valid").compares,
-            [Compare { axis: 1, baseline: 2 }]
+            [Compare {
+                axis: 1,
+                baseline: 2
+            }]
         );
         let compares = "[[bench.compare]]\naxis = \"vars.threads\"\n[[bench.compare]]\naxis = \"batch_size\"\nbaseline = 256\n";
-        let expected = [Compare { axis: 1, baseline: 0 }, Compare { axis: 0, baseline: 1 }];
-        assert_eq!(matrix(&format!("{AXES}{compares}")).expect("valid").compares, expected);
+        let expected = [
+            Compare {
+                axis: 1,
+                baseline: 0,
+            },
+            Compare {
+                axis: 0,
+                baseline: 1,
+            },
+        ];
+        assert_eq!(
+            matrix(&format!("{AXES}{compares}"))
+                .expect("valid")
+                .compares,
+            expected
+        );
     }
 
     #[test]
     fn faults_are_told_with_their_lines() {
         for (bench, expected) in [
-            ("[bench]\nrepeat = 5\n", "Some((6, 1)) unknown key `bench.repeat`"),
-            ("[bench]\nrepeats = 0\n", "Some((6, 11)) `bench.repeats` must be from 1 to 1000, not 0"),
-            ("[bench]\nrepeats = \"5\"\n", "Some((6, 11)) `bench.repeats` must be a whole number, not text"),
-            ("[bench]\nname = \"../x\"\n", "Some((6, 8)) `bench.name`: must not contain '/'"),
-            ("[bench]\naxes = 3\n", "Some((6, 8)) `bench.axes` must be a table"),
+            (
+                "[bench]\nrepeat = 5\n",
+                "Some((6, 1)) unknown key `bench.repeat`",
+            ),
+            (
+                "[bench]\nrepeats = 0\n",
+                "Some((6, 11)) `bench.repeats` must be from 1 to 1000, not 0",
+            ),
+            (
+                "[bench]\nrepeats = \"5\"\n",
+                "Some((6, 11)) `bench.repeats` must be a whole number, not text",
+            ),
+            (
+                "[bench]\nname = \"../x\"\n",
+                "Some((6, 8)) `bench.name`: must not contain '/'",
+            ),
+            (
+                "[bench]\naxes = 3\n",
+                "Some((6, 8)) `bench.axes` must be a table",
+            ),
             ("bench = 3\n", "`bench.bench`"),
             (
                 "[bench.axes]\nvars.threads = [1]\nvars.other = [1]\n",
@@ -390,8 +493,14 @@ mod tests {
                 "[bench.axes]\nvars.threads = [1]\n[[bench.exclude]]\nthreads = 1\n",
                 "every combination is excluded",
             ),
-            ("[bench.axes]\nvars.threads = [1]\n[[bench.exclude]]\n", "it would exclude everything"),
-            ("[bench]\nexclude = 3\n", "Some((6, 11)) `bench.exclude` must be a table"),
+            (
+                "[bench.axes]\nvars.threads = [1]\n[[bench.exclude]]\n",
+                "it would exclude everything",
+            ),
+            (
+                "[bench]\nexclude = 3\n",
+                "Some((6, 11)) `bench.exclude` must be a table",
+            ),
             (
                 "[bench.axes]\nvars.threads = [1]\n[bench.compare]\naxis = \"cpu\"\n",
                 "Some((8, 8)) `bench.compare`: there is no axis `cpu`",
@@ -404,13 +513,22 @@ mod tests {
                 "[bench.axes]\nvars.threads = [1]\n[bench.compare]\nbase = 3\n",
                 "unknown key `bench.compare.base`",
             ),
-            ("[resources]\narray = \"0-3\"\n[bench]\n", "Some((6, 1)) a matrix has no job arrays"),
+            (
+                "[resources]\narray = \"0-3\"\n[bench]\n",
+                "Some((6, 1)) a matrix has no job arrays",
+            ),
             ("[bench]\nseed = 99999999999999999999\n", "Some((6, 8))"),
         ] {
-            let bench =
-                if bench.starts_with("bench") { format!("[bench]\n{bench}") } else { bench.to_owned() };
+            let bench = if bench.starts_with("bench") {
+                format!("[bench]\n{bench}")
+            } else {
+                bench.to_owned()
+            };
             let problems = matrix(&bench).expect_err(&bench);
-            assert!(problems.iter().any(|problem| problem.contains(expected)), "{bench}: {problems:?}");
+            assert!(
+                problems.iter().any(|problem| problem.contains(expected)),
+                "{bench}: {problems:?}"
+            );
         }
         assert!(matrix("").expect_err("no [bench]")[0].contains("not a matrix"));
         assert!(matrix("[bench\n").expect_err("no TOML")[0].starts_with("Some((5,"));
@@ -418,21 +536,39 @@ mod tests {
 
     #[test]
     fn a_matrix_has_bounds() {
-        let values = |count: usize| (0..count).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
-        let two = |a, b| {
-            format!("[bench.axes]\nvars.threads = [{}]\nworkload.batch_size = [{}]\n", values(a), values(b))
+        let values = |count: usize| {
+            (0..count)
+                .map(|value| value.to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
         };
-        assert!(matrix(&two(101, 100)).expect_err("too many")[0].contains("10100 cells; 10000 is the limit"));
+        let two = |a, b| {
+            format!(
+                "[bench.axes]\nvars.threads = [{}]\nworkload.batch_size = [{}]\n",
+                values(a),
+                values(b)
+            )
+        };
+        assert!(
+            matrix(&two(101, 100)).expect_err("too many")[0]
+                .contains("10100 cells; 10000 is the limit")
+        );
         assert!(matrix(&two(1000, 1000)).expect_err("too many")[0].contains("1000000 cells"));
         let full = matrix(&two(100, 100)).expect("the limit itself");
         assert_eq!(full.len(), 10_000);
-        assert!(full.too_many_runs(11).is_some_and(|problem| problem.message.contains("110000 runs")));
+        assert!(
+            full.too_many_runs(11)
+                .is_some_and(|problem| problem.message.contains("110000 runs"))
+        );
     }
 
     #[test]
     fn a_workload_that_the_program_is_not_told_of_is_noted() {
         let text = "[run]\ncommand = [\"train\"]\n[bench.axes]\nworkload.batch_size = [1, 2]\n";
         let notes = parse(text, "stem").expect("valid").notes;
-        assert!(notes[0].contains("{{batch_size}} stands neither"), "{notes:?}");
+        assert!(
+            notes[0].contains("{{batch_size}} stands neither"),
+            "{notes:?}"
+        );
     }
 }

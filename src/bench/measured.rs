@@ -82,14 +82,20 @@ impl Measured {
         let timed = nodes.iter().find(|node| node.progress.epochs_completed > 0);
         let steady = timed.and_then(|node| steady(&node.progress, warm_up));
         let failure = failure(status, timed, steady.is_some(), warm_up);
-        let seconds = |from: u64, to: u64| (to > from).then(|| to.saturating_sub(from) as f64 / 1e3);
+        let seconds =
+            |from: u64, to: u64| (to > from).then(|| to.saturating_sub(from) as f64 / 1e3);
         let span = status.started_at_ms.zip(status.ended_at_ms);
         let of_nodes = || {
             let begin = nodes.iter().map(|node| node.started_at_ms).min()?;
-            Some((begin, nodes.iter().filter_map(|node| node.ended_at_ms).max()?))
+            Some((
+                begin,
+                nodes.iter().filter_map(|node| node.ended_at_ms).max()?,
+            ))
         };
-        let most = |of: fn(&NodeRecord) -> Option<f64>| nodes.iter().filter_map(of).reduce(f64::max);
-        let stated = timed.and_then(|node| node.progress.epochs.iter().find_map(|epoch| epoch.samples));
+        let most =
+            |of: fn(&NodeRecord) -> Option<f64>| nodes.iter().filter_map(of).reduce(f64::max);
+        let stated =
+            timed.and_then(|node| node.progress.epochs.iter().find_map(|epoch| epoch.samples));
         let framework = &record.framework;
         let versioned = |name: &String| match &framework.version {
             Some(version) => format!("{name} {version}"),
@@ -98,13 +104,18 @@ impl Measured {
         let image = record.image.as_ref();
         Self {
             state: status.state,
-            epoch_seconds: steady.as_ref().map(|steady| steady.median).filter(|_| failure.is_none()),
+            epoch_seconds: steady
+                .as_ref()
+                .map(|steady| steady.median)
+                .filter(|_| failure.is_none()),
             failure,
             epochs: steady.as_ref().map_or(0, |steady| steady.count),
             first_extra_seconds: steady.as_ref().and_then(|steady| steady.first_extra),
             source: steady.as_ref().map(|steady| steady.source),
             samples: stated.or(record.workload.samples),
-            wall_seconds: span.or_else(of_nodes).and_then(|(from, to)| seconds(from, to)),
+            wall_seconds: span
+                .or_else(of_nodes)
+                .and_then(|(from, to)| seconds(from, to)),
             nodes: nodes.iter().map(|node| node.key.node.clone()).collect(),
             machine: timed.or_else(|| nodes.first()).map(machine),
             others_cpus_busy: most(|node| node.conditions.others_cpus_busy),
@@ -138,15 +149,27 @@ impl Measured {
     }
 }
 
-fn failure(status: &Status, timed: Option<&NodeRecord>, is_steady: bool, warm_up: u32) -> Option<String> {
+fn failure(
+    status: &Status,
+    timed: Option<&NodeRecord>,
+    is_steady: bool,
+    warm_up: u32,
+) -> Option<String> {
     match (status.state, timed) {
         (JobState::Completed, _) if is_steady => None,
         (JobState::Completed, None) => Some("its output told no epochs".to_owned()),
         (JobState::Completed, Some(node)) => {
             let epochs = node.progress.epochs_completed;
-            Some(format!("no epoch of known duration beyond the {warm_up} of the warm-up, of {epochs}"))
+            Some(format!(
+                "no epoch of known duration beyond the {warm_up} of the warm-up, of {epochs}"
+            ))
         }
-        (state, _) => match status.cause.as_ref().map(|cause| &cause.text).or(status.reason.as_ref()) {
+        (state, _) => match status
+            .cause
+            .as_ref()
+            .map(|cause| &cause.text)
+            .or(status.reason.as_ref())
+        {
             Some(why) => Some(format!("{state}: {why}")),
             None => Some(state.to_string()),
         },
@@ -154,7 +177,11 @@ fn failure(status: &Status, timed: Option<&NodeRecord>, is_steady: bool, warm_up
 }
 
 fn throttled(node: &NodeRecord) -> Option<f64> {
-    let gpus = node.gpus.iter().map(|gpu| gpu.throttled_seconds).reduce(f64::max);
+    let gpus = node
+        .gpus
+        .iter()
+        .map(|gpu| gpu.throttled_seconds)
+        .reduce(f64::max);
     match (node.usage.cpu_throttled_seconds, gpus) {
         (Some(cpu), Some(gpu)) => Some(cpu.max(gpu)),
         (cpu, gpu) => cpu.or(gpu),
@@ -188,8 +215,14 @@ fn steady(progress: &Progress, warm_up: u32) -> Option<Steady> {
     let mut first = None;
     for (number, epoch) in progress.epochs.iter().enumerate() {
         // Each start of the program counts its warm-up anew.
-        place = if is_noted && epoch.warmup { 0 } else { place.saturating_add(u32::from(number > 0)) };
-        let Some((seconds, source)) = epoch.training_time() else { continue };
+        place = if is_noted && epoch.warmup {
+            0
+        } else {
+            place.saturating_add(u32::from(number > 0))
+        };
+        let Some((seconds, source)) = epoch.training_time() else {
+            continue;
+        };
         if number == 0 {
             first = Some(seconds);
         }
@@ -200,12 +233,20 @@ fn steady(progress: &Progress, warm_up: u32) -> Option<Steady> {
     let sources = [TimeSource::Clock, TimeSource::Stated, TimeSource::Event];
     let count = |source: &TimeSource| known.iter().filter(|(_, from)| from == source).count();
     let source = sources.into_iter().max_by_key(count)?;
-    let times: Vec<f64> =
-        known.iter().filter(|(_, from)| *from == source).map(|(seconds, _)| *seconds).collect();
+    let times: Vec<f64> = known
+        .iter()
+        .filter(|(_, from)| *from == source)
+        .map(|(seconds, _)| *seconds)
+        .collect();
     let count = times.len();
     let median = median(times)?;
     let first_extra = first.filter(|_| warm_up > 0).map(|first| first - median);
-    Some(Steady { source, count, median, first_extra })
+    Some(Steady {
+        source,
+        count,
+        median,
+        first_extra,
+    })
 }
 
 #[cfg(test)]
@@ -227,10 +268,19 @@ mod tests {
 
     #[test]
     fn warm_up_is_left_out_of_each_start() {
-        let told =
-            progress(&[(9.5, true), (2.5, false), (1.5, false), (8.5, true), (2.25, false), (1.25, false)]);
+        let told = progress(&[
+            (9.5, true),
+            (2.5, false),
+            (1.5, false),
+            (8.5, true),
+            (2.25, false),
+            (1.25, false),
+        ]);
         let one = steady(&told, 1).expect("four");
-        assert_eq!((one.count, one.median, one.first_extra), (4, 1.875, Some(7.625)));
+        assert_eq!(
+            (one.count, one.median, one.first_extra),
+            (4, 1.875, Some(7.625))
+        );
         let two = steady(&told, 2).expect("two");
         assert_eq!((two.count, two.median), (2, 1.375));
         let none = steady(&told, 0).expect("six");
@@ -246,7 +296,11 @@ mod tests {
         told.epochs[2].evaluation_seconds = Some(1.0);
         assert_eq!(steady(&told, 1).expect("two").median, 2.5);
         told.epochs[2].evaluation_seconds = Some(5.0);
-        assert_eq!(steady(&told, 1).expect("one").count, 1, "a time below 0 is none");
+        assert_eq!(
+            steady(&told, 1).expect("one").count,
+            1,
+            "a time below 0 is none"
+        );
     }
 
     #[test]
@@ -256,13 +310,28 @@ mod tests {
             failure(&state(JobState::Completed), None, false, 1).as_deref(),
             Some("its output told no epochs")
         );
-        assert_eq!(failure(&state(JobState::Failed), None, true, 1).as_deref(), Some("failed"));
-        let killed = Status { reason: Some("memory".into()), ..state(JobState::OutOfMemory) };
-        assert_eq!(failure(&killed, None, false, 1).as_deref(), Some("out_of_memory: memory"));
+        assert_eq!(
+            failure(&state(JobState::Failed), None, true, 1).as_deref(),
+            Some("failed")
+        );
+        let killed = Status {
+            reason: Some("memory".into()),
+            ..state(JobState::OutOfMemory)
+        };
+        assert_eq!(
+            failure(&killed, None, false, 1).as_deref(),
+            Some("out_of_memory: memory")
+        );
         let cause = Cause::of(JobState::Failed, Some(ExitStatus::Code(3)), None);
-        let failed = Status { cause, ..state(JobState::Failed) };
+        let failed = Status {
+            cause,
+            ..state(JobState::Failed)
+        };
         let why = failure(&failed, None, false, 1).expect("it failed");
-        assert!(why.starts_with("failed: the program") && why.contains('3'), "{why}");
+        assert!(
+            why.starts_with("failed: the program") && why.contains('3'),
+            "{why}"
+        );
         assert_eq!(failure(&state(JobState::Completed), None, true, 1), None);
     }
 }

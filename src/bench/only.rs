@@ -16,12 +16,18 @@ impl Matrix {
             wanted[axis].extend(values);
         }
         let has_all = |cell: &usize| {
-            wanted.iter().zip(self.at(*cell)).all(|(values, at)| values.is_empty() || values.contains(at))
+            wanted
+                .iter()
+                .zip(self.at(*cell))
+                .all(|(values, at)| values.is_empty() || values.contains(at))
         };
         let cells: Vec<usize> = (0..self.len()).filter(has_all).collect();
         if cells.is_empty() {
-            let problem = Problem::of_file(format!("`--only`: no cell has {}", words.join(" and ")));
-            return Err(problem.hinted("`[[bench.exclude]]` may leave it out; `--dry-run` lists the cells"));
+            let problem =
+                Problem::of_file(format!("`--only`: no cell has {}", words.join(" and ")));
+            return Err(
+                problem.hinted("`[[bench.exclude]]` may leave it out; `--dry-run` lists the cells")
+            );
         }
         Ok(cells)
     }
@@ -33,12 +39,28 @@ impl Matrix {
             let problem = Problem::of_file(format!("`--only {word}` has no `=`"));
             return Err(problem.hinted("write AXIS=VALUE, for example compiler=xla"));
         };
-        let Some(place) = self.axes.iter().position(|axis| axis.name == name || axis.short == name) else {
-            let names = || self.axes.iter().flat_map(|axis| [axis.name.as_str(), axis.short.as_str()]);
-            let known = self.axes.iter().map(|axis| axis.short.as_str()).collect::<Vec<_>>().join(", ");
-            let hint = nearest(name, names())
-                .map_or(format!("the axes are: {known}"), |guess| format!("did you mean `{guess}`?"));
-            return Err(Problem::of_file(format!("`--only`: there is no axis `{name}`")).hinted(hint));
+        let Some(place) = self
+            .axes
+            .iter()
+            .position(|axis| axis.name == name || axis.short == name)
+        else {
+            let names = || {
+                self.axes
+                    .iter()
+                    .flat_map(|axis| [axis.name.as_str(), axis.short.as_str()])
+            };
+            let known = self
+                .axes
+                .iter()
+                .map(|axis| axis.short.as_str())
+                .collect::<Vec<_>>()
+                .join(", ");
+            let hint = nearest(name, names()).map_or(format!("the axes are: {known}"), |guess| {
+                format!("did you mean `{guess}`?")
+            });
+            return Err(
+                Problem::of_file(format!("`--only`: there is no axis `{name}`")).hinted(hint),
+            );
         };
         let axis = &self.axes[place];
         // A value with a comma in it is meant whole.
@@ -47,7 +69,11 @@ impl Matrix {
         }
         let of = |value: &str| {
             axis.place_of(value).ok_or_else(|| {
-                let known = axis.values.iter().map(|value| value.label.as_str()).collect::<Vec<_>>();
+                let known = axis
+                    .values
+                    .iter()
+                    .map(|value| value.label.as_str())
+                    .collect::<Vec<_>>();
                 let message = format!("`--only`: the axis `{}` has no value `{value}`", axis.name);
                 Problem::of_file(message).hinted(format!("its values are: {}", known.join(", ")))
             })
@@ -68,7 +94,9 @@ mod tests {
         let matrix = parse(text, "m").expect("valid");
         let only = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            matrix.only(&words).map_err(|problem| (problem.message, problem.hint.expect("a next step")))
+            matrix
+                .only(&words)
+                .map_err(|problem| (problem.message, problem.hint.expect("a next step")))
         };
         assert_eq!(only(&[]), Ok(vec![0, 1, 2, 3, 4]));
         assert_eq!(only(&["x=one"]), Ok(vec![0, 1]));
@@ -77,12 +105,23 @@ mod tests {
         assert_eq!(only(&["x=one", "x=two"]), Ok(vec![0, 1, 4]));
         for (words, part, hint) in [
             (&["x"][..], "has no `=`", "AXIS=VALUE"),
-            (&["batchsize=32"], "no axis `batchsize`", "did you mean `batch_size`?"),
+            (
+                &["batchsize=32"],
+                "no axis `batchsize`",
+                "did you mean `batch_size`?",
+            ),
             (&["x=three"], "no value `three`", "one, a,b, two"),
-            (&["x=two", "batch_size=64"], "no cell has x=two and batch_size=64", "--dry-run"),
+            (
+                &["x=two", "batch_size=64"],
+                "no cell has x=two and batch_size=64",
+                "--dry-run",
+            ),
         ] {
             let (message, next) = only(words).expect_err("refused");
-            assert!(message.contains(part) && next.contains(hint), "{words:?}: {message}: {next}");
+            assert!(
+                message.contains(part) && next.contains(hint),
+                "{words:?}: {message}: {next}"
+            );
         }
     }
 }

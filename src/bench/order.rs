@@ -52,8 +52,10 @@ mod tests {
     fn every_repeat_runs_every_cell_once_in_an_order_of_its_own() {
         let slots = order(20, 5, 7);
         assert_eq!(slots.iter().collect::<BTreeSet<_>>().len(), 100);
-        let rounds: BTreeSet<Vec<usize>> =
-            slots.chunks(20).map(|round| round.iter().map(|slot| slot.cell).collect()).collect();
+        let rounds: BTreeSet<Vec<usize>> = slots
+            .chunks(20)
+            .map(|round| round.iter().map(|slot| slot.cell).collect())
+            .collect();
         assert_eq!(rounds.len(), 5, "no two repeats have the same order");
         for (repeat, round) in (0..).zip(slots.chunks(20)) {
             assert!(round.iter().all(|slot| slot.repeat == repeat));
@@ -73,13 +75,25 @@ mod tests {
     fn the_generator_is_splitmix() {
         let mut state = 1_234_567;
         let first = [next(&mut state), next(&mut state), next(&mut state)];
-        assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            first,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
     }
 
     #[test]
     fn every_place_is_as_likely() {
         let mut firsts = [0_u32; 4];
-        order(4, 4_000, 3).chunks(4).for_each(|round| firsts[round[0].cell] += 1);
-        assert!(firsts.iter().all(|count| (900..1_100).contains(count)), "{firsts:?}");
+        order(4, 4_000, 3)
+            .chunks(4)
+            .for_each(|round| firsts[round[0].cell] += 1);
+        assert!(
+            firsts.iter().all(|count| (900..1_100).contains(count)),
+            "{firsts:?}"
+        );
     }
 }

@@ -15,7 +15,9 @@ pub(super) struct Exclude(Vec<(usize, Vec<usize>)>);
 
 impl Exclude {
     pub(super) fn holds(&self, at: &[usize]) -> bool {
-        self.0.iter().all(|(axis, values)| values.contains(&at[*axis]))
+        self.0
+            .iter()
+            .all(|(axis, values)| values.contains(&at[*axis]))
     }
 }
 
@@ -40,14 +42,18 @@ fn tables<'a>(
         _ => None,
     };
     let found: Option<Vec<_>> = match (value.get_ref(), plain) {
-        (DeValue::Array(items), Value::Array(plain)) => {
-            items.iter().zip(plain).map(|(item, plain)| one(item, plain)).collect()
-        }
+        (DeValue::Array(items), Value::Array(plain)) => items
+            .iter()
+            .zip(plain)
+            .map(|(item, plain)| one(item, plain))
+            .collect(),
         _ => one(value, plain).map(|one| vec![one]),
     };
     found.unwrap_or_else(|| {
-        problems
-            .push(Problem::at(value.span(), format!("`bench.{key}` must be a table, or a list of tables")));
+        problems.push(Problem::at(
+            value.span(),
+            format!("`bench.{key}` must be a table, or a list of tables"),
+        ));
         Vec::new()
     })
 }
@@ -64,7 +70,10 @@ pub(super) fn excludes(
         let mut picked = Vec::new();
         pick("", table, plain, axes, &mut picked, problems);
         if picked.is_empty() && table.is_empty() {
-            let problem = Problem::at(span, "`bench.exclude` names no axis: it would exclude everything");
+            let problem = Problem::at(
+                span,
+                "`bench.exclude` names no axis: it would exclude everything",
+            );
             problems.push(problem.hinted("write the axes and values that must not meet"));
         }
         excludes.push(Exclude(picked));
@@ -83,7 +92,9 @@ fn pick(
     for (key, value) in table {
         let part: &str = key.get_ref();
         let name = format!("{prefix}{part}");
-        let Some(plain) = plain.get(part) else { continue };
+        let Some(plain) = plain.get(part) else {
+            continue;
+        };
         match (value.get_ref(), plain) {
             (DeValue::Table(inner), Value::Table(plain)) => {
                 pick(&format!("{name}."), inner, plain, axes, picked, problems);
@@ -93,11 +104,16 @@ fn pick(
                     Value::Array(items) => items.iter().map(shown).collect(),
                     one => vec![shown(one)],
                 };
-                let Some(axis) = named(&name, axes, key.span(), "bench.exclude", problems) else { continue };
-                let places = wanted
-                    .iter()
-                    .map(|label| valued(label, &axes[axis], value.span(), "bench.exclude", problems));
-                picked.push((axis, places.collect::<Vec<_>>().into_iter().flatten().collect()));
+                let Some(axis) = named(&name, axes, key.span(), "bench.exclude", problems) else {
+                    continue;
+                };
+                let places = wanted.iter().map(|label| {
+                    valued(label, &axes[axis], value.span(), "bench.exclude", problems)
+                });
+                picked.push((
+                    axis,
+                    places.collect::<Vec<_>>().into_iter().flatten().collect(),
+                ));
             }
         }
     }
@@ -111,13 +127,23 @@ fn named(
     key: &str,
     problems: &mut Vec<Problem>,
 ) -> Option<usize> {
-    let found = axes.iter().position(|axis| axis.name == name || axis.short == name);
+    let found = axes
+        .iter()
+        .position(|axis| axis.name == name || axis.short == name);
     if found.is_none() {
-        let names = axes.iter().flat_map(|axis| [axis.name.as_str(), axis.short.as_str()]);
-        let known = axes.iter().map(|axis| axis.name.as_str()).collect::<Vec<_>>().join(", ");
-        let hint = nearest(name, names)
-            .map_or(format!("the axes are: {known}"), |guess| format!("did you mean `{guess}`?"));
-        problems.push(Problem::at(span, format!("`{key}`: there is no axis `{name}`")).hinted(hint));
+        let names = axes
+            .iter()
+            .flat_map(|axis| [axis.name.as_str(), axis.short.as_str()]);
+        let known = axes
+            .iter()
+            .map(|axis| axis.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        let hint = nearest(name, names).map_or(format!("the axes are: {known}"), |guess| {
+            format!("did you mean `{guess}`?")
+        });
+        problems
+            .push(Problem::at(span, format!("`{key}`: there is no axis `{name}`")).hinted(hint));
     }
     found
 }
@@ -131,7 +157,12 @@ fn valued(
 ) -> Option<usize> {
     let found = axis.place_of(label);
     if found.is_none() {
-        let known = axis.values.iter().map(|value| value.label.as_str()).collect::<Vec<_>>().join(", ");
+        let known = axis
+            .values
+            .iter()
+            .map(|value| value.label.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
         let message = format!("`{key}`: the axis `{}` has no value `{label}`", axis.name);
         problems.push(Problem::at(span, message).hinted(format!("its values are: {known}")));
     }
@@ -146,24 +177,39 @@ pub(super) fn compares(
 ) -> Vec<Compare> {
     let Some((value, plain)) = asked else {
         let with_others = (0..).zip(axes).filter(|(_, axis)| axis.values.len() > 1);
-        return with_others.map(|(axis, _)| Compare { axis, baseline: 0 }).collect();
+        return with_others
+            .map(|(axis, _)| Compare { axis, baseline: 0 })
+            .collect();
     };
     let mut compares = Vec::new();
     for (span, table, plain) in tables("compare", value, plain, problems) {
-        if let Some(other) = table.keys().find(|key| !["axis", "baseline"].contains(&&**key.get_ref())) {
+        if let Some(other) = table
+            .keys()
+            .find(|key| !["axis", "baseline"].contains(&&**key.get_ref()))
+        {
             let message = format!("unknown key `bench.compare.{}`", other.get_ref());
             problems.push(Problem::at(other.span(), message).hinted("known here: axis, baseline"));
         }
         let at = |key: &str| table.get(key).map_or_else(|| span.clone(), Spanned::span);
         let Some(Value::String(name)) = plain.get("axis") else {
-            let problem =
-                Problem::at(at("axis"), "`bench.compare` needs `axis`, the name of an axis in quotes");
+            let problem = Problem::at(
+                at("axis"),
+                "`bench.compare` needs `axis`, the name of an axis in quotes",
+            );
             problems.push(problem.hinted("write axis = \"framework.compiler\""));
             continue;
         };
-        let Some(axis) = named(name, axes, at("axis"), "bench.compare", problems) else { continue };
+        let Some(axis) = named(name, axes, at("axis"), "bench.compare", problems) else {
+            continue;
+        };
         let baseline = match plain.get("baseline") {
-            Some(value) => valued(&shown(value), &axes[axis], at("baseline"), "bench.compare", problems),
+            Some(value) => valued(
+                &shown(value),
+                &axes[axis],
+                at("baseline"),
+                "bench.compare",
+                problems,
+            ),
             None => Some(0),
         };
         compares.extend(baseline.map(|baseline| Compare { axis, baseline }));

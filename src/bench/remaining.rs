@@ -23,7 +23,8 @@ impl Pace {
         let (runs, sum) = self.cells.entry(cell).or_default();
         *runs += 1;
         *sum += seconds;
-        self.stretches.extend(turnaround.map(|turnaround| (turnaround / seconds).max(1.0)));
+        self.stretches
+            .extend(turnaround.map(|turnaround| (turnaround / seconds).max(1.0)));
     }
 
     /// Seconds until all is over with so many jobs at a time: `waiting` are the cells of runs that have not begun, `going_on`
@@ -37,12 +38,19 @@ impl Pace {
         going_on: impl Iterator<Item = (usize, f64)>,
         jobs: u32,
     ) -> Option<f64> {
-        let (runs, sum) =
-            self.cells.values().fold((0, 0.0), |(runs, sum), (n, seconds)| (runs + n, sum + seconds));
+        let (runs, sum) = self
+            .cells
+            .values()
+            .fold((0, 0.0), |(runs, sum), (n, seconds)| {
+                (runs + n, sum + seconds)
+            });
         let usual = (runs > 0).then(|| sum / f64::from(runs))?;
         let stretch = median(self.stretches.clone()).unwrap_or(1.0);
         let expected = |cell: usize| {
-            self.cells.get(&cell).map_or(usual, |(runs, seconds)| seconds / f64::from(*runs)) * stretch
+            self.cells
+                .get(&cell)
+                .map_or(usual, |(runs, seconds)| seconds / f64::from(*runs))
+                * stretch
         };
         let mut left = 0_u32;
         let mut count = |seconds: f64| {

@@ -57,7 +57,10 @@ pub fn choose(entries: &[Entry], wanted: &Wanted, score: &dyn Fn(&Entry) -> Opti
     let mut candidates = Vec::with_capacity(entries.len());
     for (place, (standing, mut candidate)) in fitting.into_iter().enumerate() {
         candidate.reasons = standing.reasons(&entries[candidate.index], wanted);
-        candidate.beaten = best.as_ref().filter(|_| place > 0).map(|best| best.compare(&standing).1);
+        candidate.beaten = best
+            .as_ref()
+            .filter(|_| place > 0)
+            .map(|best| best.compare(&standing).1);
         candidates.push(candidate);
     }
     let winner = best.and(candidates.first().map(|candidate| candidate.index));
@@ -77,7 +80,14 @@ mod tests {
 
     fn entry(name: &str, change: impl FnOnce(&mut Entry)) -> Entry {
         let place = Place::Path(format!("/i/{name}.sif").into());
-        let mut entry = Entry::new(name, place, "tensorflow", "2.4.1", Owner::Site, Origin::Default);
+        let mut entry = Entry::new(
+            name,
+            place,
+            "tensorflow",
+            "2.4.1",
+            Owner::Site,
+            Origin::Default,
+        );
         change(&mut entry);
         entry
     }
@@ -99,7 +109,11 @@ mod tests {
 
     fn gpus(maker: Accelerator, driver: Option<&str>) -> Device {
         let driver = driver.map(|driver| (driver.to_owned(), "test".to_owned()));
-        Device::Gpu { maker, driver, capabilities: Vec::new() }
+        Device::Gpu {
+            maker,
+            driver,
+            capabilities: Vec::new(),
+        }
     }
 
     fn check(problems: &[&str]) -> Check {
@@ -111,7 +125,10 @@ mod tests {
             size_bytes: Some(7),
             modified_ms: Some(9),
             digest: None,
-            problems: problems.iter().map(|problem| (*problem).to_owned()).collect(),
+            problems: problems
+                .iter()
+                .map(|problem| (*problem).to_owned())
+                .collect(),
             versions: std::collections::BTreeMap::new(),
             compilers: Vec::new(),
             gpus: None,
@@ -120,13 +137,19 @@ mod tests {
     }
 
     const fn file(size: u64) -> FileState {
-        FileState::There { size_bytes: Some(size), modified_ms: 9 }
+        FileState::There {
+            size_bytes: Some(size),
+            modified_ms: 9,
+        }
     }
 
     /// Why the only image is rejected; empty: it is taken.
     fn why(entry: Entry, wanted: &Wanted) -> String {
         let choice = choose(&[entry], wanted, &|_| None);
-        assert_eq!(choice.winner.is_some(), choice.candidates[0].rejected.is_empty());
+        assert_eq!(
+            choice.winner.is_some(),
+            choice.candidates[0].rejected.is_empty()
+        );
         choice.candidates[0].rejected.join("; ")
     }
 
@@ -143,7 +166,9 @@ mod tests {
                 entry.cuda = Some(cuda.to_owned());
             })
         };
-        let zen3 = wanted(|wanted| wanted.processor = Processor::Named("zen3".into(), "[queues.q]".into()));
+        let zen3 = wanted(|wanted| {
+            wanted.processor = Processor::Named("zen3".into(), "[queues.q]".into())
+        });
         for (entry, wanted, part) in [
             (
                 entry("a", |entry| entry.framework = "keras".into()),
@@ -192,7 +217,9 @@ mod tests {
                 "CUDA 12.4 needs driver 525.60.13, and the nodes have 470.57 (test)",
             ),
             (
-                entry("a", |entry| entry.file = FileState::Missing("/i/a.sif is not there".into())),
+                entry("a", |entry| {
+                    entry.file = FileState::Missing("/i/a.sif is not there".into())
+                }),
                 wanted(|_| {}),
                 "is not there",
             ),
@@ -229,29 +256,47 @@ mod tests {
         let choice = choose(&[image], &wanted, &|_| None);
         assert_eq!(choice.winner, Some(0));
         let unknown = choice.candidates[0].unknown.join("; ");
-        for part in
-            ["whether the nodes are x86_64", "built for zen3", "driver serves CUDA 12.4 (at least 525.60.13)"]
-        {
+        for part in [
+            "whether the nodes are x86_64",
+            "built for zen3",
+            "driver serves CUDA 12.4 (at least 525.60.13)",
+        ] {
             assert!(unknown.contains(part), "{part} in {unknown}");
         }
     }
 
     #[test]
     fn suffixes_of_versions_do_not_count_for_ranges() {
-        let nvidias = entry("a", |entry| entry.version = "2.4.0a0+f70bd71a48.nv24.06".into());
-        assert_eq!(why(nvidias, &wanted(|wanted| wanted.version = range("2.4"))), "");
+        let nvidias = entry("a", |entry| {
+            entry.version = "2.4.0a0+f70bd71a48.nv24.06".into()
+        });
+        assert_eq!(
+            why(nvidias, &wanted(|wanted| wanted.version = range("2.4"))),
+            ""
+        );
     }
 
     /// The first criterion that differs decides; each line differs in that one from `plain`.
     #[test]
     fn images_are_ranked_criterion_by_criterion() {
-        let cpus = wanted(|wanted| wanted.processor = Processor::Named("zen3".into(), "test".into()));
+        let cpus =
+            wanted(|wanted| wanted.processor = Processor::Named("zen3".into(), "test".into()));
         let on_gpus = wanted(|wanted| wanted.device = gpus(Accelerator::Nvidia, None));
         let gpu = |entry: &mut Entry| entry.accelerator = Accelerator::Nvidia;
         type Change = fn(&mut Entry);
         let pairs: [(&Wanted, Change, Change, &str); 11] = [
-            (&cpus, |_| {}, |entry| entry.accelerator = Accelerator::Nvidia, "it suits the device better"),
-            (&cpus, |entry| entry.check = Some(check(&[])), |_| {}, "it was checked"),
+            (
+                &cpus,
+                |_| {},
+                |entry| entry.accelerator = Accelerator::Nvidia,
+                "it suits the device better",
+            ),
+            (
+                &cpus,
+                |entry| entry.check = Some(check(&[])),
+                |_| {},
+                "it was checked",
+            ),
             (
                 &cpus,
                 |entry| entry.microarch = Some("zen2".into()),
@@ -294,8 +339,18 @@ mod tests {
                 |entry| entry.place = Place::Uri("docker://x".into()),
                 "it is a file, and need not be fetched",
             ),
-            (&cpus, |entry| entry.owner = Owner::User, |_| {}, "it is the user's own"),
-            (&cpus, |entry| entry.name = "A".into(), |_| {}, "its name comes first"),
+            (
+                &cpus,
+                |entry| entry.owner = Owner::User,
+                |_| {},
+                "it is the user's own",
+            ),
+            (
+                &cpus,
+                |entry| entry.name = "A".into(),
+                |_| {},
+                "its name comes first",
+            ),
         ];
         for (wanted, better, worse, decided) in pairs {
             let make = |name, change: Change| {
@@ -309,25 +364,40 @@ mod tests {
             // The better one has the later name, but where names decide.
             let entries = [make("y", worse), make("z", better)];
             let choice = choose(&entries, wanted, &|_| None);
-            assert_eq!((choice.winner, choice.candidates[1].beaten), (Some(1), Some(decided)));
+            assert_eq!(
+                (choice.winner, choice.candidates[1].beaten),
+                (Some(1), Some(decided))
+            );
         }
     }
 
     #[test]
     fn the_model_decides_before_all_else_and_no_number_decides_nothing() {
-        let entries =
-            [entry("a", |entry| entry.check = Some(check(&[]))), entry("b", |_| {}), entry("c", |_| {})];
+        let entries = [
+            entry("a", |entry| entry.check = Some(check(&[]))),
+            entry("b", |_| {}),
+            entry("c", |_| {}),
+        ];
         let score = |entry: &Entry| (entry.name == "c").then_some(0.1);
         assert_eq!(choose(&entries, &wanted(|_| {}), &score).winner, Some(2));
         let none = |entry: &Entry| (entry.name == "c").then_some(f64::NAN);
         assert_eq!(choose(&entries, &wanted(|_| {}), &none).winner, Some(0));
-        let doomed = [entry("a", |_| {}), entry("c", |entry| entry.arch = "aarch64".into())];
+        let doomed = [
+            entry("a", |_| {}),
+            entry("c", |entry| entry.arch = "aarch64".into()),
+        ];
         assert_eq!(choose(&doomed, &wanted(|_| {}), &score).winner, Some(0));
     }
 
     const VERSIONS: [&str; 7] = ["2.1", "2.1.0", "2.10", "2.9.1", "3.0", "2.4.0rc1", "1.15"];
-    const MICROARCHS: [Option<&str>; 6] =
-        [None, Some("x86-64-v2"), Some("x86-64-v3"), Some("x86-64-v4"), Some("zen3"), Some("odd")];
+    const MICROARCHS: [Option<&str>; 6] = [
+        None,
+        Some("x86-64-v2"),
+        Some("x86-64-v3"),
+        Some("x86-64-v4"),
+        Some("zen3"),
+        Some("odd"),
+    ];
 
     prop_compose! {
         fn any_entry()(
@@ -396,7 +466,12 @@ mod tests {
             _ => &VERSIONS,
         };
         let Processor::Named(name, _) = &wanted.processor else {
-            return fits_otherwise(entry, wanted, versions, &["x86-64-v2", "x86-64-v3", "x86-64-v4", "zen3"]);
+            return fits_otherwise(
+                entry,
+                wanted,
+                versions,
+                &["x86-64-v2", "x86-64-v3", "x86-64-v4", "zen3"],
+            );
         };
         let runs: &[&str] = match name.as_str() {
             "zen3" => &["x86-64-v2", "x86-64-v3", "zen3"],
@@ -410,7 +485,8 @@ mod tests {
         let device = match &wanted.device {
             Device::Cpu => true,
             Device::Gpu { maker, driver, .. } => {
-                let is_old = driver.is_some() && matches!(entry.cuda.as_deref(), Some("12.4" | "13.0"));
+                let is_old =
+                    driver.is_some() && matches!(entry.cuda.as_deref(), Some("12.4" | "13.0"));
                 match (entry.accelerator, maker) {
                     (Accelerator::None, _)
                     | (Accelerator::Nvidia, Accelerator::Amd)
@@ -422,7 +498,13 @@ mod tests {
         };
         let is_broken = match (&entry.file, &entry.check) {
             (FileState::Missing(_), _) => true,
-            (FileState::There { size_bytes: Some(8), .. }, Some(_)) => true,
+            (
+                FileState::There {
+                    size_bytes: Some(8),
+                    ..
+                },
+                Some(_),
+            ) => true,
             (_, Some(check)) => !check.problems.is_empty(),
             _ => false,
         };

@@ -20,7 +20,11 @@ pub fn compilers_of(framework: &str) -> &'static [&'static str] {
 /// XLA made TensorFlow 2.1 quicker on a GPU (9 %) and slower on CPUs (30 %), nGraph made it quicker on CPUs (arXiv 2008.11675,
 /// figure 5). JAX without `jit` sends each operation to the device by itself.
 #[must_use]
-pub fn compiler_by_rule<'a>(framework: &str, device: &Device, there: &[&'a str]) -> (&'a str, &'static str) {
+pub fn compiler_by_rule<'a>(
+    framework: &str,
+    device: &Device,
+    there: &[&'a str],
+) -> (&'a str, &'static str) {
     let has = |name: &str| there.iter().copied().find(|compiler| *compiler == name);
     if let Some(xla) = has("xla").filter(|_| framework == "jax") {
         return (xla, "JAX is made to be compiled");
@@ -41,11 +45,19 @@ mod tests {
 
     #[test]
     fn rules_follow_what_was_published() {
-        let gpu = Device::Gpu { maker: Accelerator::Nvidia, driver: None, capabilities: Vec::new() };
-        let compiler =
-            |framework, device: &Device, there: &[&'static str]| compiler_by_rule(framework, device, there).0;
+        let gpu = Device::Gpu {
+            maker: Accelerator::Nvidia,
+            driver: None,
+            capabilities: Vec::new(),
+        };
+        let compiler = |framework, device: &Device, there: &[&'static str]| {
+            compiler_by_rule(framework, device, there).0
+        };
         assert_eq!(compiler("tensorflow", &Device::Cpu, &["xla"]), "none");
-        assert_eq!(compiler("tensorflow", &Device::Cpu, &["xla", "ngraph"]), "ngraph");
+        assert_eq!(
+            compiler("tensorflow", &Device::Cpu, &["xla", "ngraph"]),
+            "ngraph"
+        );
         assert_eq!(compiler("tensorflow", &gpu, &["xla", "ngraph"]), "xla");
         assert_eq!(compiler("tensorflow", &gpu, &[]), "none");
         assert_eq!(compiler("jax", &Device::Cpu, &["xla"]), "xla");

@@ -27,8 +27,14 @@ const UNKNOWN_FROM: &str = "14";
 pub fn least_driver(cuda: &str) -> Option<&'static str> {
     let cuda = VersionRange::parse(cuda).ok()?;
     let known = VersionRange::parse(&format!("<{UNKNOWN_FROM}")).ok()?;
-    let from = |first: &str| VersionRange::parse(&format!(">={first}")).is_ok_and(|range| range.holds(&cuda));
-    let row = DRIVERS.iter().rev().find(|(first, _)| from(first)).filter(|_| known.holds(&cuda));
+    let from = |first: &str| {
+        VersionRange::parse(&format!(">={first}")).is_ok_and(|range| range.holds(&cuda))
+    };
+    let row = DRIVERS
+        .iter()
+        .rev()
+        .find(|(first, _)| from(first))
+        .filter(|_| known.holds(&cuda));
     row.map(|(_, driver)| *driver)
 }
 
@@ -41,8 +47,12 @@ pub fn serves(driver: &str, cuda: &str) -> Option<bool> {
 
 /// First version of CUDA, and the least compute capability that it makes code for ("CUDA Toolkit Release Notes", the
 /// deprecated and dropped features of 9, 11, 12 and 13).
-const LEAST_CAPABILITIES: [(&str, &str); 4] =
-    [("9.0", "3.0"), ("11.0", "3.5"), ("12.0", "5.0"), ("13.0", "7.5")];
+const LEAST_CAPABILITIES: [(&str, &str); 4] = [
+    ("9.0", "3.0"),
+    ("11.0", "3.5"),
+    ("12.0", "5.0"),
+    ("13.0", "7.5"),
+];
 
 /// A compute capability, and the first version of CUDA that knows it (the same notes).
 const FIRST_CUDAS: [(&str, &str); 12] = [
@@ -103,8 +113,13 @@ const GPUS: [(&str, &str); 35] = [
 #[must_use]
 pub fn capability_of(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
-    let found = |word: &str| GPUS.iter().find(|(known, _)| *known == word).map(|(_, capability)| *capability);
-    name.split(|c: char| !c.is_ascii_alphanumeric()).find_map(found)
+    let found = |word: &str| {
+        GPUS.iter()
+            .find(|(known, _)| *known == word)
+            .map(|(_, capability)| *capability)
+    };
+    name.split(|c: char| !c.is_ascii_alphanumeric())
+        .find_map(found)
 }
 
 /// What a CUDA version makes of a GPU.
@@ -123,25 +138,42 @@ pub(super) fn makes_for(cuda: &str, capability: &str) -> Option<Serves> {
     let is_least = |least: &str, version: &VersionRange| {
         VersionRange::parse(&format!(">={least}")).is_ok_and(|range| range.holds(version))
     };
-    let (cuda, capability) = (VersionRange::parse(cuda).ok()?, VersionRange::parse(capability).ok()?);
-    let least = LEAST_CAPABILITIES.iter().rev().find(|(first, _)| is_least(first, &cuda));
+    let (cuda, capability) = (
+        VersionRange::parse(cuda).ok()?,
+        VersionRange::parse(capability).ok()?,
+    );
+    let least = LEAST_CAPABILITIES
+        .iter()
+        .rev()
+        .find(|(first, _)| is_least(first, &cuda));
     if let Some((_, least)) = least.filter(|(_, least)| !is_least(least, &capability)) {
         return Some(Serves::Dropped(least));
     }
-    let (_, first) = FIRST_CUDAS.iter().rev().find(|(known, _)| is_least(known, &capability))?;
-    Some(if is_least(first, &cuda) { Serves::Yes } else { Serves::TooOld(first) })
+    let (_, first) = FIRST_CUDAS
+        .iter()
+        .rev()
+        .find(|(known, _)| is_least(known, &capability))?;
+    Some(if is_least(first, &cuda) {
+        Serves::Yes
+    } else {
+        Serves::TooOld(first)
+    })
 }
 
 /// The versions of CUDA that a driver and GPUs of these compute capabilities serve, as far as that limits them: `<13.0`.
 #[must_use]
 pub fn cuda_for(driver: Option<&str>, capabilities: &[&str]) -> Option<VersionRange> {
-    let beyond_driver = |cuda: &str| driver.is_some_and(|driver| serves(driver, cuda) == Some(false));
+    let beyond_driver =
+        |cuda: &str| driver.is_some_and(|driver| serves(driver, cuda) == Some(false));
     let beyond_gpus = |cuda: &str| {
-        let dropped = |capability: &&str| matches!(makes_for(cuda, capability), Some(Serves::Dropped(_)));
+        let dropped =
+            |capability: &&str| matches!(makes_for(cuda, capability), Some(Serves::Dropped(_)));
         capabilities.iter().any(dropped)
     };
-    let first =
-        DRIVERS.iter().map(|(cuda, _)| *cuda).find(|cuda| beyond_driver(cuda) || beyond_gpus(cuda))?;
+    let first = DRIVERS
+        .iter()
+        .map(|(cuda, _)| *cuda)
+        .find(|cuda| beyond_driver(cuda) || beyond_gpus(cuda))?;
     VersionRange::parse(&format!("<{first}")).ok()
 }
 
@@ -169,7 +201,11 @@ mod tests {
             ("unknown", "12.4", None),
             ("550", "12", Some(true)),
         ] {
-            assert_eq!(serves(driver, cuda), expected, "driver {driver}, CUDA {cuda}");
+            assert_eq!(
+                serves(driver, cuda),
+                expected,
+                "driver {driver}, CUDA {cuda}"
+            );
         }
     }
 
@@ -200,7 +236,10 @@ mod tests {
         let limit = |driver, gpus: &[&str]| cuda_for(driver, gpus).map(|range| range.to_string());
         assert_eq!(limit(Some("550.54.15"), &[]).as_deref(), Some("<13.0"));
         assert_eq!(limit(Some("470.57"), &["8.0"]).as_deref(), Some("<12.0"));
-        assert_eq!(limit(Some("580.65.06"), &["7.0", "9.0"]).as_deref(), Some("<13.0"));
+        assert_eq!(
+            limit(Some("580.65.06"), &["7.0", "9.0"]).as_deref(),
+            Some("<13.0")
+        );
         assert_eq!(limit(Some("580.65.06"), &["9.0"]), None);
         assert_eq!(limit(None, &[]), None);
     }

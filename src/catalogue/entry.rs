@@ -26,7 +26,9 @@ impl Place {
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             _ if text.contains("://") => read_uri(text).map(Self::Uri),
-            _ if text.chars().any(char::is_control) => Err(format!("{text:?} holds a control character")),
+            _ if text.chars().any(char::is_control) => {
+                Err(format!("{text:?} holds a control character"))
+            }
             _ if text.len() > 4096 => Err("a path is not longer than 4096 bytes".to_owned()),
             _ if text.starts_with('/') => Ok(Self::Path(PathBuf::from(text))),
             _ => Err(format!("{text:?} is neither an absolute path nor a URI")),
@@ -58,8 +60,11 @@ pub enum Accelerator {
 
 impl Accelerator {
     /// The words of the catalogue.
-    pub const WORDS: [(&'static str, Self); 3] =
-        [("none", Self::None), ("nvidia", Self::Nvidia), ("amd", Self::Amd)];
+    pub const WORDS: [(&'static str, Self); 3] = [
+        ("none", Self::None),
+        ("nvidia", Self::Nvidia),
+        ("amd", Self::Amd),
+    ];
 
     /// The word.
     #[must_use]
@@ -165,7 +170,13 @@ impl Entry {
     /// no check, or nothing to hold it against.
     #[must_use]
     pub fn changed_since_check(&self) -> Option<bool> {
-        let FileState::There { size_bytes, modified_ms } = &self.file else { return None };
+        let FileState::There {
+            size_bytes,
+            modified_ms,
+        } = &self.file
+        else {
+            return None;
+        };
         let check = self.check.as_ref()?;
         let (size, modified) = (check.size_bytes?, check.modified_ms?);
         Some(size_bytes.is_some_and(|found| found != size) || *modified_ms != modified)

@@ -44,8 +44,15 @@ pub fn mistyped(name: &str) -> Option<&'static str> {
 }
 
 fn plain(name: &str) -> String {
-    let letters: String = name.to_lowercase().chars().filter(|c| !"-_.".contains(*c)).collect();
-    NAMES.iter().find(|(other, _)| *other == letters).map_or(letters, |(_, own)| (*own).to_owned())
+    let letters: String = name
+        .to_lowercase()
+        .chars()
+        .filter(|c| !"-_.".contains(*c))
+        .collect();
+    NAMES
+        .iter()
+        .find(|(other, _)| *other == letters)
+        .map_or(letters, |(_, own)| (*own).to_owned())
 }
 
 #[cfg(test)]
@@ -72,6 +79,9 @@ mod tests {
             assert_eq!(meant(name, known), expected, "{name}");
         }
         assert_eq!(meant("pytorch", ["torch"]), Some("torch"));
-        assert_eq!((mistyped("pytorh"), mistyped("torch"), mistyped("flax")), (Some("pytorch"), None, None));
+        assert_eq!(
+            (mistyped("pytorh"), mistyped("torch"), mistyped("flax")),
+            (Some("pytorch"), None, None)
+        );
     }
 }

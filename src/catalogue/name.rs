@@ -21,7 +21,18 @@ mod tests {
         for name in ["a", "tf-2.4.1_gpu+cu110", "0", &"x".repeat(100)] {
             assert_eq!(name_problem(name), None);
         }
-        for name in ["", "../../x", ".x", "-x", "a b", "a\nb", "$(id)", "a/b", "\u{fc}", &"x".repeat(101)] {
+        for name in [
+            "",
+            "../../x",
+            ".x",
+            "-x",
+            "a b",
+            "a\nb",
+            "$(id)",
+            "a/b",
+            "\u{fc}",
+            &"x".repeat(101),
+        ] {
             assert!(name_problem(name).is_some(), "{name:?}");
         }
     }

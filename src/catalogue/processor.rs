@@ -120,7 +120,9 @@ fn line(name: &str) -> BTreeSet<&'static str> {
 /// The architecture of a microarchitecture, as `uname -m` has it; `None` where dlrun does not know the name.
 #[must_use]
 pub fn family(name: &str) -> Option<&'static str> {
-    line(&plain(name)).into_iter().find(|name| row(name).is_some_and(|row| row.1.is_empty()))
+    line(&plain(name))
+        .into_iter()
+        .find(|name| row(name).is_some_and(|row| row.1.is_empty()))
 }
 
 fn features(name: &str) -> BTreeSet<&'static str> {
@@ -147,22 +149,26 @@ pub fn runs(built: &str, on: &Processor) -> Runs {
     if row(&name).is_none() {
         return match on {
             Processor::Named(other, _) if plain(other) == name => Runs::Yes,
-            _ => Runs::No(format!("`{built}` is no microarchitecture that dlrun knows")),
+            _ => Runs::No(format!(
+                "`{built}` is no microarchitecture that dlrun knows"
+            )),
         };
     }
     let wanted = features(&name);
     let is_baseline = line(&name).len() == 1;
     match on {
         _ if is_baseline => Runs::Yes,
-        Processor::Unknown => {
-            Runs::Unknown(format!("it is built for {built}, and what the nodes have is not known"))
-        }
+        Processor::Unknown => Runs::Unknown(format!(
+            "it is built for {built}, and what the nodes have is not known"
+        )),
         Processor::Named(other, says) => {
             let other_name = plain(other);
             if line(&other_name).contains(name.as_str()) {
                 Runs::Yes
             } else if row(&other_name).is_none() {
-                Runs::Unknown(format!("it is built for {built}, and {other} ({says}) is not known to dlrun"))
+                Runs::Unknown(format!(
+                    "it is built for {built}, and {other} ({says}) is not known to dlrun"
+                ))
             } else {
                 by_features(
                     built,
@@ -172,26 +178,43 @@ pub fn runs(built: &str, on: &Processor) -> Runs {
                 )
             }
         }
-        Processor::Here(flags) if wanted.is_empty() && !flags.is_empty() => {
-            Runs::Unknown(format!("it is built for {built}, and what this machine is is not known"))
-        }
-        Processor::Here(flags) => {
-            by_features(built, &wanted, |feature| flags.contains(feature), "this machine")
-        }
+        Processor::Here(flags) if wanted.is_empty() && !flags.is_empty() => Runs::Unknown(format!(
+            "it is built for {built}, and what this machine is is not known"
+        )),
+        Processor::Here(flags) => by_features(
+            built,
+            &wanted,
+            |feature| flags.contains(feature),
+            "this machine",
+        ),
     }
 }
 
-fn by_features(built: &str, wanted: &BTreeSet<&str>, has: impl Fn(&str) -> bool, whose: &str) -> Runs {
-    let missing: Vec<&str> = wanted.iter().copied().filter(|feature| !has(feature)).collect();
+fn by_features(
+    built: &str,
+    wanted: &BTreeSet<&str>,
+    has: impl Fn(&str) -> bool,
+    whose: &str,
+) -> Runs {
+    let missing: Vec<&str> = wanted
+        .iter()
+        .copied()
+        .filter(|feature| !has(feature))
+        .collect();
     match &missing[..] {
-        [] if wanted.is_empty() => Runs::No(format!("it is built for {built}, and the nodes are {whose}")),
+        [] if wanted.is_empty() => Runs::No(format!(
+            "it is built for {built}, and the nodes are {whose}"
+        )),
         [] => Runs::Yes,
         [first @ .., _] if first.len() > 3 => Runs::No(format!(
             "it is built for {built}; {whose} lacks {} and {} more features",
             first[..3].join(", "),
             missing.len() - 3
         )),
-        all => Runs::No(format!("it is built for {built}; {whose} lacks {}", all.join(", "))),
+        all => Runs::No(format!(
+            "it is built for {built}; {whose} lacks {}",
+            all.join(", ")
+        )),
     }
 }
 
@@ -201,9 +224,29 @@ mod tests {
 
     #[test]
     fn family_of_a_known_name_is_its_architecture() {
-        let of = ["zen3", "x86-64-v3", "k10", "neoverse_n1", "power9le", "riscv64", "quantum"].map(family);
+        let of = [
+            "zen3",
+            "x86-64-v3",
+            "k10",
+            "neoverse_n1",
+            "power9le",
+            "riscv64",
+            "quantum",
+        ]
+        .map(family);
         let x86 = Some("x86_64");
-        assert_eq!(of, [x86, x86, x86, Some("aarch64"), Some("ppc64le"), Some("riscv64"), None]);
+        assert_eq!(
+            of,
+            [
+                x86,
+                x86,
+                x86,
+                Some("aarch64"),
+                Some("ppc64le"),
+                Some("riscv64"),
+                None
+            ]
+        );
     }
 
     fn on(name: &str) -> Processor {
@@ -244,16 +287,24 @@ mod tests {
         }
         assert_eq!(runs("gpu9000", &on("GPU9000")), Runs::Yes);
         assert_eq!(runs("x86_64", &Processor::Unknown), Runs::Yes);
-        assert!(matches!(runs("zen3", &Processor::Unknown), Runs::Unknown(_)));
+        assert!(matches!(
+            runs("zen3", &Processor::Unknown),
+            Runs::Unknown(_)
+        ));
         assert!(matches!(runs("zen3", &on("zen99")), Runs::Unknown(_)));
     }
 
     #[test]
     fn this_machine_is_judged_by_its_flags() {
-        let v3 = features("x86_64_v3").into_iter().map(str::to_owned).collect();
+        let v3 = features("x86_64_v3")
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         let here = Processor::Here(v3);
         assert_eq!(runs("x86-64-v3", &here), Runs::Yes);
-        assert!(matches!(runs("x86-64-v4", &here), Runs::No(why) if why.contains("this machine lacks")));
+        assert!(
+            matches!(runs("x86-64-v4", &here), Runs::No(why) if why.contains("this machine lacks"))
+        );
         assert!(matches!(runs("neoverse_v1", &here), Runs::Unknown(_)));
     }
 
@@ -276,7 +327,10 @@ mod tests {
     fn every_parent_of_the_table_is_in_it() {
         for (name, parents, _) in TABLE {
             assert!(
-                parents.split(' ').filter(|parent| !parent.is_empty()).all(|parent| row(parent).is_some()),
+                parents
+                    .split(' ')
+                    .filter(|parent| !parent.is_empty())
+                    .all(|parent| row(parent).is_some()),
                 "{name}"
             );
             assert_eq!(plain(name), *name, "names are found in archspec's form");

@@ -36,14 +36,25 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    pub(super) fn of(entry: &'a Entry, wanted: &Wanted, score: Option<f64>, come: (usize, usize)) -> Self {
+    pub(super) fn of(
+        entry: &'a Entry,
+        wanted: &Wanted,
+        score: Option<f64>,
+        come: (usize, usize),
+    ) -> Self {
         let is_for_cpus = wanted.device == Device::Cpu;
         let release = release(&entry.version);
         Self {
             score: score.filter(|score| !score.is_nan()),
             device: match (&wanted.device, entry.accelerator) {
                 (Device::Cpu, accelerator) => u8::from(accelerator != Accelerator::None),
-                (Device::Gpu { maker: Accelerator::None, .. }, Accelerator::Amd) => 1,
+                (
+                    Device::Gpu {
+                        maker: Accelerator::None,
+                        ..
+                    },
+                    Accelerator::Amd,
+                ) => 1,
                 (Device::Gpu { .. }, _) => 0,
             },
             is_older_than_gpus: is_older_than_gpus(entry, &wanted.device),
@@ -62,7 +73,10 @@ impl<'a> Standing<'a> {
                 Some(Provenance::Hub) => 1,
                 None => 0,
             },
-            version: release.split('.').map(|part| part.parse().unwrap_or(0)).collect(),
+            version: release
+                .split('.')
+                .map(|part| part.parse().unwrap_or(0))
+                .collect(),
             is_file: matches!(entry.place, Place::Path(_)),
             is_users: entry.owner == Owner::User,
             name: &entry.name,
@@ -78,18 +92,48 @@ impl<'a> Standing<'a> {
         let criteria = [
             (score, "the performance model puts it first"),
             (self.device.cmp(&other.device), "it suits the device better"),
-            (self.is_older_than_gpus.cmp(&other.is_older_than_gpus), "its CUDA knows the GPUs"),
-            (self.may_compile.cmp(&other.may_compile), "it has no graph compiler"),
+            (
+                self.is_older_than_gpus.cmp(&other.is_older_than_gpus),
+                "its CUDA knows the GPUs",
+            ),
+            (
+                self.may_compile.cmp(&other.may_compile),
+                "it has no graph compiler",
+            ),
             (other.is_checked.cmp(&self.is_checked), "it was checked"),
-            (self.is_preview.cmp(&other.is_preview), "its version is a release"),
+            (
+                self.is_preview.cmp(&other.is_preview),
+                "its version is a release",
+            ),
             // 2.10 against 2.9: what a newer line brings is more than how an older one was built.
-            (versions(line(&other.version), line(&self.version)), "its version is newer"),
-            (other.generation.cmp(&self.generation), "its microarchitecture suits the nodes better"),
-            (other.compiler.cmp(&self.compiler), "its graph compilers suit the device better"),
-            (other.provenance.cmp(&self.provenance), "its provenance is preferred"),
-            (versions(&other.version, &self.version), "its version is newer"),
-            (Reverse(self.is_file).cmp(&Reverse(other.is_file)), "it is a file, and need not be fetched"),
-            (Reverse(self.is_users).cmp(&Reverse(other.is_users)), "it is the user's own"),
+            (
+                versions(line(&other.version), line(&self.version)),
+                "its version is newer",
+            ),
+            (
+                other.generation.cmp(&self.generation),
+                "its microarchitecture suits the nodes better",
+            ),
+            (
+                other.compiler.cmp(&self.compiler),
+                "its graph compilers suit the device better",
+            ),
+            (
+                other.provenance.cmp(&self.provenance),
+                "its provenance is preferred",
+            ),
+            (
+                versions(&other.version, &self.version),
+                "its version is newer",
+            ),
+            (
+                Reverse(self.is_file).cmp(&Reverse(other.is_file)),
+                "it is a file, and need not be fetched",
+            ),
+            (
+                Reverse(self.is_users).cmp(&Reverse(other.is_users)),
+                "it is the user's own",
+            ),
             (self.name.cmp(other.name), "its name comes first"),
         ];
         let decided = criteria.into_iter().find(|(order, _)| order.is_ne());
@@ -105,18 +149,29 @@ impl<'a> Standing<'a> {
         });
         reasons.push(match (&wanted.device, entry.accelerator) {
             (Device::Cpu, Accelerator::None) => "made for CPUs".to_owned(),
-            (Device::Cpu, _) => "made for GPUs, but nothing better fits this job for CPUs".to_owned(),
-            (Device::Gpu { .. }, accelerator) => format!("made for GPUs of {}", accelerator.as_str()),
+            (Device::Cpu, _) => {
+                "made for GPUs, but nothing better fits this job for CPUs".to_owned()
+            }
+            (Device::Gpu { .. }, accelerator) => {
+                format!("made for GPUs of {}", accelerator.as_str())
+            }
         });
         reasons.push(match &entry.check {
             Some(check) => format!("checked on {}", check.host),
             None => "never checked".to_owned(),
         });
-        reasons.extend(entry.microarch.as_ref().map(|built| format!("built for {built}")));
+        reasons.extend(
+            entry
+                .microarch
+                .as_ref()
+                .map(|built| format!("built for {built}")),
+        );
         if !entry.compilers.is_empty() {
             reasons.push(format!("has {}", entry.compilers.join(" and ")));
         }
-        let provenance = entry.provenance.map(|provenance| format!("provenance {}", provenance.as_str()));
+        let provenance = entry
+            .provenance
+            .map(|provenance| format!("provenance {}", provenance.as_str()));
         reasons.extend(provenance);
         reasons
     }
@@ -125,7 +180,11 @@ impl<'a> Standing<'a> {
 /// What the graph compilers of an image are worth on a device. Of others than XLA and nGraph nothing is measured.
 fn merit(compilers: &[String], is_for_cpus: bool) -> i8 {
     let has = |name: &str| i8::from(compilers.iter().any(|compiler| compiler == name));
-    if is_for_cpus { has("ngraph") - has("xla") } else { has("xla") }
+    if is_for_cpus {
+        has("ngraph") - has("xla")
+    } else {
+        has("xla")
+    }
 }
 
 /// The first two numbers of a version: releases of one line are made to be exchanged.
@@ -138,5 +197,7 @@ fn versions(left: &[u64], right: &[u64]) -> Ordering {
     let at = |numbers: &[u64], place: usize| numbers.get(place).copied().unwrap_or(0);
     let mut places = 0..left.len().max(right.len());
     let order = |place| at(left, place).cmp(&at(right, place));
-    places.find_map(|place| Some(order(place)).filter(|order| order.is_ne())).unwrap_or(Ordering::Equal)
+    places
+        .find_map(|place| Some(order(place)).filter(|order| order.is_ne()))
+        .unwrap_or(Ordering::Equal)
 }

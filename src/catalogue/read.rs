@@ -38,11 +38,19 @@ pub struct Shelf {
 /// Reads the text of a file; `path` is for the origins.
 #[must_use]
 pub fn read(path: &Path, text: &str, owner: Owner) -> Shelf {
-    let mut shelf = Shelf { path: path.to_owned(), owner, ..Shelf::default() };
+    let mut shelf = Shelf {
+        path: path.to_owned(),
+        owner,
+        ..Shelf::default()
+    };
     let (document, syntax) = DeTable::parse_recoverable(text);
     for error in &syntax {
         let message = error.message().trim().replace('\n', "; ");
-        shelf.problems.push(Problem { span: error.span(), message, hint: None });
+        shelf.problems.push(Problem {
+            span: error.span(),
+            message,
+            hint: None,
+        });
     }
     if !syntax.is_empty() {
         return shelf;
@@ -58,18 +66,25 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> Shelf {
             ("image", DeValue::Array(list)) => read_images(&mut shelf, text, list),
             ("check", DeValue::Array(list)) => read_checks(&mut shelf, list),
             (name @ ("image" | "check"), _) => {
-                shelf.problems.push(Problem::at(value.span(), format!("`{name}` is written [[{name}]]")));
+                shelf.problems.push(Problem::at(
+                    value.span(),
+                    format!("`{name}` is written [[{name}]]"),
+                ));
             }
             (name, _) => {
                 let problem = Problem::at(key.span(), format!("unknown key `{name}`"));
-                shelf.problems.push(match nearest(name, ["format", "image", "check"]) {
-                    Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
-                    None => problem.hinted("known here: format, [[image]], [[check]]"),
-                });
+                shelf
+                    .problems
+                    .push(match nearest(name, ["format", "image", "check"]) {
+                        Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
+                        None => problem.hinted("known here: format, [[image]], [[check]]"),
+                    });
             }
         }
     }
-    shelf.problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
+    shelf
+        .problems
+        .sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
     shelf
 }
 
@@ -77,14 +92,23 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> Shelf {
 fn format_problem(table: &DeTable<'_>) -> Option<Problem> {
     let value = table.get("format")?;
     let number = value.get_ref().as_integer();
-    let number = number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
+    let number =
+        number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
     match number {
         Some(FORMAT) => None,
         Some(later) if later > FORMAT => Some(
-            Problem::at(value.span(), format!("`format = {later}` is not in this version of dlrun"))
-                .hinted(format!("the file was made for a newer dlrun; this one reads format {FORMAT}")),
+            Problem::at(
+                value.span(),
+                format!("`format = {later}` is not in this version of dlrun"),
+            )
+            .hinted(format!(
+                "the file was made for a newer dlrun; this one reads format {FORMAT}"
+            )),
         ),
-        _ => Some(Problem::at(value.span(), format!("`format` must be {FORMAT}"))),
+        _ => Some(Problem::at(
+            value.span(),
+            format!("`format` must be {FORMAT}"),
+        )),
     }
 }
 
@@ -100,7 +124,10 @@ impl Lines<'_> {
         if start < self.at {
             (self.at, self.line) = (0, 1);
         }
-        self.line += self.text[self.at..start].bytes().filter(|byte| *byte == b'\n').count();
+        self.line += self.text[self.at..start]
+            .bytes()
+            .filter(|byte| *byte == b'\n')
+            .count();
         self.at = start;
         self.line
     }
@@ -117,25 +144,39 @@ fn tables<'a>(
     for value in list {
         match value.get_ref().as_table() {
             Some(table) => found.push((value, table)),
-            None => problems.push(Problem::at(value.span(), format!("`{name}` is written [[{name}]]"))),
+            None => problems.push(Problem::at(
+                value.span(),
+                format!("`{name}` is written [[{name}]]"),
+            )),
         }
     }
     found
 }
 
 fn read_images(shelf: &mut Shelf, text: &str, list: &List<'_>) {
-    let mut lines = Lines { text, at: 0, line: 1 };
+    let mut lines = Lines {
+        text,
+        at: 0,
+        line: 1,
+    };
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for (value, table) in tables("image", list, &mut shelf.problems) {
         let line = lines.of(value.span().start);
-        let origin = Origin::File { path: shelf.path.clone(), line };
-        let Some(entry) = read_image(table, value, (shelf.owner, origin), &mut shelf.problems) else {
+        let origin = Origin::File {
+            path: shelf.path.clone(),
+            line,
+        };
+        let Some(entry) = read_image(table, value, (shelf.owner, origin), &mut shelf.problems)
+        else {
             continue;
         };
         match places.get(&entry.name) {
             Some(first) => shelf.problems.push(
-                Problem::at(value.span(), format!("there is another image `{}` in line {first}", entry.name))
-                    .hinted("give one of them another name"),
+                Problem::at(
+                    value.span(),
+                    format!("there is another image `{}` in line {first}", entry.name),
+                )
+                .hinted("give one of them another name"),
             ),
             None => {
                 places.insert(entry.name.clone(), line);
@@ -153,23 +194,43 @@ fn read_image(
 ) -> Option<Entry> {
     let before = problems.len();
     let mut fields = Fields::new("image.", table, &[], problems);
-    let name = fields.parsed("name", |text| name_problem(text).map_or_else(|| Ok(text.to_owned()), Err));
+    let name = fields.parsed("name", |text| {
+        name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
+    });
     let place = read_place(&mut fields, value);
     let framework = fields.parsed("framework", word);
     let version = fields.parsed("version", read_version);
-    let provenance = fields.word("provenance", &Provenance::WORDS, &[]).map(|word| word.value);
+    let provenance = fields
+        .word("provenance", &Provenance::WORDS, &[])
+        .map(|word| word.value);
     let arch = fields.parsed("arch", read_arch).map(|arch| arch.value);
-    let microarch = fields.parsed("microarch", word).map(|microarch| microarch.value);
-    let accelerator = fields.word("accelerator", &Accelerator::WORDS, &[]).map(|word| word.value);
-    let mut version_of = |key| fields.parsed(key, read_version).map(|version: Located<String>| version.value);
+    let microarch = fields
+        .parsed("microarch", word)
+        .map(|microarch| microarch.value);
+    let accelerator = fields
+        .word("accelerator", &Accelerator::WORDS, &[])
+        .map(|word| word.value);
+    let mut version_of = |key| {
+        fields
+            .parsed(key, read_version)
+            .map(|version: Located<String>| version.value)
+    };
     let (cuda, rocm, python) = (version_of("cuda"), version_of("rocm"), version_of("python"));
-    let compute_capability =
-        fields.parsed("compute_capability", VersionRange::parse).map(|capability| capability.value);
+    let compute_capability = fields
+        .parsed("compute_capability", VersionRange::parse)
+        .map(|capability| capability.value);
     let compilers = words(&mut fields, "compilers");
-    let packages = fields.texts("packages").map(|list| list.value).unwrap_or_default();
+    let packages = fields
+        .texts("packages")
+        .map(|list| list.value)
+        .unwrap_or_default();
     let mpi = fields.parsed("mpi", line_of_text).map(|mpi| mpi.value);
-    let digest = fields.parsed("digest", read_digest).map(|digest| digest.value);
-    let recipe = fields.parsed("recipe", line_of_text).map(|recipe| recipe.value);
+    let digest = fields
+        .parsed("digest", read_digest)
+        .map(|digest| digest.value);
+    let recipe = fields
+        .parsed("recipe", line_of_text)
+        .map(|recipe| recipe.value);
     let built_by = fields.parsed("built_by", line_of_text).map(|run| run.value);
     let needs_fakeroot = fields.boolean("needs_fakeroot").unwrap_or(false);
     for key in ["name", "framework", "version"] {
@@ -225,7 +286,9 @@ fn read_checks(shelf: &mut Shelf, list: &List<'_>) {
     for (value, table) in tables("check", list, &mut shelf.problems) {
         let before = shelf.problems.len();
         let check = read_check(table, value, &mut shelf.problems);
-        shelf.checks.extend(check.filter(|_| shelf.problems.len() == before));
+        shelf
+            .checks
+            .extend(check.filter(|_| shelf.problems.len() == before));
     }
 }
 
@@ -235,22 +298,36 @@ fn read_check(
     problems: &mut Vec<Problem>,
 ) -> Option<Check> {
     let mut fields = Fields::new("check.", table, &[], problems);
-    let image = fields.parsed("image", |text| name_problem(text).map_or_else(|| Ok(text.to_owned()), Err));
+    let image = fields.parsed("image", |text| {
+        name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
+    });
     let at_ms = fields.number("at_ms", 0..LAST_MOMENT_MS);
     let mut text = |key| fields.text(key).map(|text: Located<String>| text.value);
     let (host, runtime, mpi_abi) = (text("host"), text("runtime"), text("mpi_abi"));
-    let size_bytes = fields.number("size_bytes", 0..i64::MAX.unsigned_abs()).map(|size| size.value);
-    let modified_ms = fields.number("modified_ms", 0..LAST_MOMENT_MS).map(|moment| moment.value);
-    let digest = fields.parsed("digest", read_digest).map(|digest| digest.value);
+    let size_bytes = fields
+        .number("size_bytes", 0..i64::MAX.unsigned_abs())
+        .map(|size| size.value);
+    let modified_ms = fields
+        .number("modified_ms", 0..LAST_MOMENT_MS)
+        .map(|moment| moment.value);
+    let digest = fields
+        .parsed("digest", read_digest)
+        .map(|digest| digest.value);
     let mut texts = |key| {
         let list = fields.texts(key).map(|list| list.value).unwrap_or_default();
-        list.into_iter().map(|text: Located<String>| text.value).collect::<Vec<_>>()
+        list.into_iter()
+            .map(|text: Located<String>| text.value)
+            .collect::<Vec<_>>()
     };
     let (found, compilers) = (texts("problems"), texts("compilers"));
-    let versions = fields.text_table("versions").into_iter().map(|(name, version)| (name.value, version));
+    let versions = fields
+        .text_table("versions")
+        .into_iter()
+        .map(|(name, version)| (name.value, version));
     let versions: BTreeMap<String, String> = versions.collect();
-    let gpus =
-        fields.number("gpus", 0..u64::from(u32::MAX)).and_then(|count| u32::try_from(count.value).ok());
+    let gpus = fields
+        .number("gpus", 0..u64::from(u32::MAX))
+        .and_then(|count| u32::try_from(count.value).ok());
     for key in ["image", "at_ms", "host", "runtime"] {
         if !fields.holds(key) {
             fields.problem(Problem::at(value.span(), format!("a check needs `{key}`")));
@@ -289,7 +366,9 @@ fn read_digest(text: &str) -> Result<String, String> {
     if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(text.to_ascii_lowercase())
     } else {
-        Err(format!("{text:?} is no digest: `sha256:` and 64 hexadecimal digits"))
+        Err(format!(
+            "{text:?} is no digest: `sha256:` and 64 hexadecimal digits"
+        ))
     }
 }
 
@@ -322,22 +401,26 @@ mod tests {
         read(Path::new("/etc/dlrun/images.d/a.toml"), text, Owner::Site)
     }
 
-    const SHORT: &str =
-        "[[image]]\nname = \"a\"\nuri = \"docker://x/y:1\"\nframework = \"PyTorch\"\nversion = \"2.1\"\n";
+    const SHORT: &str = "[[image]]\nname = \"a\"\nuri = \"docker://x/y:1\"\nframework = \"PyTorch\"\nversion = \"2.1\"\n";
 
     #[test]
     fn a_short_description_has_defaults_and_its_place() {
         let text = format!("format = 1\n\n{SHORT}{}", SHORT.replace("\"a\"", "\"b\""));
         let shelf = shelf(&text);
         assert_eq!(shelf.problems, []);
-        let [a, b] = &shelf.entries[..] else { panic!("{shelf:#?}") };
+        let [a, b] = &shelf.entries[..] else {
+            panic!("{shelf:#?}")
+        };
         let expected = Entry::new(
             "a",
             Place::Uri("docker://x/y:1".into()),
             "pytorch",
             "2.1",
             Owner::Site,
-            Origin::File { path: shelf.path.clone(), line: 3 },
+            Origin::File {
+                path: shelf.path.clone(),
+                line: 3,
+            },
         );
         assert_eq!(*a, expected);
         assert_eq!(b.origin.to_string(), "/etc/dlrun/images.d/a.toml:8");
@@ -345,7 +428,8 @@ mod tests {
 
     #[test]
     fn words_are_brought_to_one_form() {
-        let text = format!("{SHORT}arch = \"arm64\"\ncompilers = [\"XLA\"]\nmicroarch = \"Zen3\"\n");
+        let text =
+            format!("{SHORT}arch = \"arm64\"\ncompilers = [\"XLA\"]\nmicroarch = \"Zen3\"\n");
         let entry = &shelf(&text).entries[0];
         assert_eq!(
             (&*entry.arch, &*entry.compilers, entry.microarch.as_deref()),
@@ -365,16 +449,36 @@ mod tests {
                 6,
                 "unknown key `image.acelerator` [did you mean `accelerator`?]",
             ),
-            (with("accelerator = \"nvidea\""), 6, "did you mean `nvidia`?"),
+            (
+                with("accelerator = \"nvidea\""),
+                6,
+                "did you mean `nvidia`?",
+            ),
             (with("provenance = \"any\""), 6, "must be one of"),
             (with("path = \"/x.sif\""), 1, "one of `path` and `uri`"),
             (with("digest = \"sha256:12\""), 6, "is no digest"),
-            (with("cuda = \"twelve\""), 6, "`image.cuda`: \"twelve\" is no version"),
-            (with("compilers = [\"a b\"]"), 6, "`image.compilers`: \"a b\" is no name"),
+            (
+                with("cuda = \"twelve\""),
+                6,
+                "`image.cuda`: \"twelve\" is no version",
+            ),
+            (
+                with("compilers = [\"a b\"]"),
+                6,
+                "`image.compilers`: \"a b\" is no name",
+            ),
             (with("needs_fakeroot = \"yes\""), 6, "must be true or false"),
             (with("mpi = \"a\\nb\""), 6, "is not one line"),
-            (SHORT.replace("\"a\"", "\"../x\""), 2, "is no name of an image"),
-            (SHORT.replace("\"a\"", "\"$(id)\""), 2, "is no name of an image"),
+            (
+                SHORT.replace("\"a\"", "\"../x\""),
+                2,
+                "is no name of an image",
+            ),
+            (
+                SHORT.replace("\"a\"", "\"$(id)\""),
+                2,
+                "is no name of an image",
+            ),
             (SHORT.replace("name = \"a\"\n", ""), 1, "needs `name`"),
             (
                 SHORT.replace("uri = \"docker://x/y:1\"", "path = \"x.sif\""),
@@ -382,22 +486,45 @@ mod tests {
                 "neither an absolute path nor a URI",
             ),
             (SHORT.replace("uri", "path"), 3, "write it as `uri`"),
-            (format!("{SHORT}{SHORT}"), 6, "there is another image `a` in line 1"),
-            ("imge = 1\n".into(), 1, "unknown key `imge` [did you mean `image`?]"),
+            (
+                format!("{SHORT}{SHORT}"),
+                6,
+                "there is another image `a` in line 1",
+            ),
+            (
+                "imge = 1\n".into(),
+                1,
+                "unknown key `imge` [did you mean `image`?]",
+            ),
             ("[image]\nname = \"a\"\n".into(), 1, "is written [[image]]"),
             ("image = [1]\n".into(), 1, "is written [[image]]"),
-            ("format = 2\n[[imago]]\n".into(), 1, "`format = 2` is not in this version"),
+            (
+                "format = 2\n[[imago]]\n".into(),
+                1,
+                "`format = 2` is not in this version",
+            ),
             ("format = \"1\"\n".into(), 1, "`format` must be 1"),
             ("[[image]\n".into(), 1, ""),
             (check("gpu = 1"), 6, "did you mean `gpus`?"),
             (check("at_mss = 1"), 6, "did you mean `at_ms`?"),
             (check("gpus = -1"), 6, "must be from 0"),
             (check("versions = { python = 3 }"), 6, "must be text"),
-            ("[[check]]\nimage = \"a\"\nhost = \"h\"\nruntime = \"r\"\n".into(), 1, "a check needs `at_ms`"),
+            (
+                "[[check]]\nimage = \"a\"\nhost = \"h\"\nruntime = \"r\"\n".into(),
+                1,
+                "a check needs `at_ms`",
+            ),
         ] {
             let shelf = shelf(&text);
-            let problem = shelf.problems.first().unwrap_or_else(|| panic!("it is wrong:\n{text}"));
-            let shown = format!("{} [{}]", problem.message, problem.hint.clone().unwrap_or_default());
+            let problem = shelf
+                .problems
+                .first()
+                .unwrap_or_else(|| panic!("it is wrong:\n{text}"));
+            let shown = format!(
+                "{} [{}]",
+                problem.message,
+                problem.hint.clone().unwrap_or_default()
+            );
             let at = problem.position(&text).map(|(line, _)| line);
             assert!(
                 at == Some(line) && shown.contains(part),
@@ -410,6 +537,10 @@ mod tests {
     fn a_faulty_image_is_not_among_the_images() {
         let text = format!("{}cuda = 12\n{SHORT}", SHORT.replace("\"a\"", "\"b\""));
         let shelf = shelf(&text);
-        assert_eq!((shelf.entries.len(), shelf.problems.len()), (1, 1), "{shelf:#?}");
+        assert_eq!(
+            (shelf.entries.len(), shelf.problems.len()),
+            (1, 1),
+            "{shelf:#?}"
+        );
     }
 }

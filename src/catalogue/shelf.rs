@@ -45,8 +45,9 @@ impl Catalogue {
         let mut catalogue = Self::default();
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut checks: HashMap<String, Check> = HashMap::new();
-        let (site, user): (Vec<Shelf>, Vec<Shelf>) =
-            shelves.into_iter().partition(|shelf| shelf.owner == Owner::Site);
+        let (site, user): (Vec<Shelf>, Vec<Shelf>) = shelves
+            .into_iter()
+            .partition(|shelf| shelf.owner == Owner::Site);
         for shelf in site.into_iter().chain(user) {
             for entry in shelf.entries {
                 catalogue.add(entry, &mut places)?;
@@ -62,13 +63,20 @@ impl Catalogue {
             entry.check = checks.remove(&entry.name);
         }
         catalogue.orphans = checks.into_values().collect();
-        catalogue.orphans.sort_by(|left, right| left.image.cmp(&right.image));
-        catalogue.entries.sort_by(|left, right| left.name.cmp(&right.name));
+        catalogue
+            .orphans
+            .sort_by(|left, right| left.image.cmp(&right.image));
+        catalogue
+            .entries
+            .sort_by(|left, right| left.name.cmp(&right.name));
         Ok(catalogue)
     }
 
     fn add(&mut self, entry: Entry, places: &mut HashMap<String, usize>) -> Result<(), Fault> {
-        let Some(known) = places.get(&entry.name).and_then(|at| self.entries.get_mut(*at)) else {
+        let Some(known) = places
+            .get(&entry.name)
+            .and_then(|at| self.entries.get_mut(*at))
+        else {
             places.insert(entry.name.clone(), self.entries.len());
             self.entries.push(entry);
             return Ok(());
@@ -98,7 +106,10 @@ impl Catalogue {
     /// The image of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Entry> {
-        let at = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;
+        let at = self
+            .entries
+            .binary_search_by(|entry| entry.name.as_str().cmp(name))
+            .ok()?;
         self.entries.get(at)
     }
 

@@ -42,18 +42,35 @@ impl UnknownScheme {
 /// [`UnknownScheme`].
 pub fn fetched(uri: &str, tables: &Tables) -> Result<Fetched, UnknownScheme> {
     let (scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
-    let mut fetched = Fetched { uri: uri.to_owned(), reasons: Vec::new() };
+    let mut fetched = Fetched {
+        uri: uri.to_owned(),
+        reasons: Vec::new(),
+    };
     if let Some(alias) = tables.aliases.iter().find(|alias| alias.name == scheme) {
         fetched.uri = format!("{}/{}", alias.target, rest.trim_start_matches('/'));
-        fetched.reasons.push(format!("`{scheme}` is an alias of {} ({})", alias.target, alias.origin));
+        fetched.reasons.push(format!(
+            "`{scheme}` is an alias of {} ({})",
+            alias.target, alias.origin
+        ));
     } else if !SCHEMES.contains(&scheme) {
-        let known = SCHEMES.into_iter().chain(tables.aliases.iter().map(|alias| &alias.name[..]));
+        let known = SCHEMES
+            .into_iter()
+            .chain(tables.aliases.iter().map(|alias| &alias.name[..]));
         let nearest = nearest(scheme, known).map(str::to_owned);
-        return Err(UnknownScheme { scheme: scheme.to_owned(), nearest });
+        return Err(UnknownScheme {
+            scheme: scheme.to_owned(),
+            nearest,
+        });
     }
-    let found = tables.mirrors.iter().filter_map(|mirror| Some((mirror, behind(mirror, &fetched.uri)?)));
+    let found = tables
+        .mirrors
+        .iter()
+        .filter_map(|mirror| Some((mirror, behind(mirror, &fetched.uri)?)));
     if let Some((mirror, rest)) = found.max_by_key(|(mirror, _)| mirror.from.len()) {
-        fetched.reasons.push(format!("{} is the mirror of {} ({})", mirror.to, mirror.from, mirror.origin));
+        fetched.reasons.push(format!(
+            "{} is the mirror of {} ({})",
+            mirror.to, mirror.from, mirror.origin
+        ));
         fetched.uri = format!("{}{rest}", mirror.to);
     }
     Ok(fetched)
@@ -62,9 +79,14 @@ pub fn fetched(uri: &str, tables: &Tables) -> Result<Fetched, UnknownScheme> {
 /// What follows the mirror's beginning, where the URI has it.
 fn behind(mirror: &Mirror, uri: &str) -> Option<String> {
     let written = uri.strip_prefix(&mirror.from).map(str::to_owned);
-    let long = || long_form(uri)?.strip_prefix(&mirror.from).map(str::to_owned);
-    let ends =
-        |rest: &String| rest.is_empty() || rest.starts_with(['/', ':', '@']) || mirror.from.ends_with("://");
+    let long = || {
+        long_form(uri)?
+            .strip_prefix(&mirror.from)
+            .map(str::to_owned)
+    };
+    let ends = |rest: &String| {
+        rest.is_empty() || rest.starts_with(['/', ':', '@']) || mirror.from.ends_with("://")
+    };
     written.filter(ends).or_else(|| long().filter(ends))
 }
 
@@ -92,8 +114,13 @@ mod tests {
                     \"docker://registry.example.org\" = \"docker://near:5000\"\n\"https://a/b\" = \"http://c\"\n";
         let fragment = Fragment::from_toml(Path::new("/c.toml"), text);
         assert!(fragment.errors.is_empty(), "{fragment:#?}");
-        let settings =
-            Settings::merge(&Defaults { state_dir: Some("/s".into()) }, &[fragment]).expect("settings");
+        let settings = Settings::merge(
+            &Defaults {
+                state_dir: Some("/s".into()),
+            },
+            &[fragment],
+        )
+        .expect("settings");
         fetched(uri, settings.tables()).map(|fetched| (fetched.uri, fetched.reasons.len()))
     }
 
@@ -101,9 +128,21 @@ mod tests {
     fn aliases_come_first_and_the_longest_mirror_counts() {
         for (written, expected, steps) in [
             ("docker://quay.io/a/b:1", "docker://quay.io/a/b:1", 0),
-            ("docker://tensorflow/tensorflow:2.1.0", "docker://mirror/hub/tensorflow/tensorflow:2.1.0", 1),
-            ("docker://ubuntu:22.04", "oras://mirror/base/ubuntu:22.04", 1),
-            ("docker://docker.io/library/ubuntu@sha256:1", "oras://mirror/base/ubuntu@sha256:1", 1),
+            (
+                "docker://tensorflow/tensorflow:2.1.0",
+                "docker://mirror/hub/tensorflow/tensorflow:2.1.0",
+                1,
+            ),
+            (
+                "docker://ubuntu:22.04",
+                "oras://mirror/base/ubuntu:22.04",
+                1,
+            ),
+            (
+                "docker://docker.io/library/ubuntu@sha256:1",
+                "oras://mirror/base/ubuntu@sha256:1",
+                1,
+            ),
             ("docker://docker.iox/y", "docker://docker.iox/y", 0),
             ("ml://x:1", "docker://near:5000/ml/x:1", 2),
             ("https://a/bc.sif", "https://a/bc.sif", 0),
@@ -116,8 +155,14 @@ mod tests {
     #[test]
     fn an_unknown_scheme_is_named_with_the_nearest() {
         let unknown = told("dokcer://x").expect_err("unknown");
-        assert_eq!((unknown.scheme.as_str(), unknown.nearest.as_deref()), ("dokcer", Some("docker")));
-        assert_eq!(told("m1://x").expect_err("unknown").nearest.as_deref(), Some("ml"));
+        assert_eq!(
+            (unknown.scheme.as_str(), unknown.nearest.as_deref()),
+            ("dokcer", Some("docker"))
+        );
+        assert_eq!(
+            told("m1://x").expect_err("unknown").nearest.as_deref(),
+            Some("ml")
+        );
         assert_eq!(told("instance://x").expect_err("unknown").nearest, None);
     }
 }

@@ -80,7 +80,11 @@ mod tests {
             ("1.7-dev", "1.7", true),
             ("", "", false),
         ] {
-            assert_eq!((release(version), is_preview(version)), (expected, preview), "{version}");
+            assert_eq!(
+                (release(version), is_preview(version)),
+                (expected, preview),
+                "{version}"
+            );
         }
     }
 }

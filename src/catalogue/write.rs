@@ -18,10 +18,17 @@ pub fn write_entry(entry: &Entry) -> String {
     }
     file.text("framework", &entry.framework);
     file.text("version", &entry.version);
-    file.option("provenance", entry.provenance.map(|provenance| provenance.as_str()));
-    file.option("arch", Some(entry.arch.as_str()).filter(|arch| *arch != "x86_64"));
+    file.option(
+        "provenance",
+        entry.provenance.map(|provenance| provenance.as_str()),
+    );
+    file.option(
+        "arch",
+        Some(entry.arch.as_str()).filter(|arch| *arch != "x86_64"),
+    );
     file.option("microarch", entry.microarch.as_deref());
-    let accelerator = Some(entry.accelerator).filter(|accelerator| *accelerator != Accelerator::None);
+    let accelerator =
+        Some(entry.accelerator).filter(|accelerator| *accelerator != Accelerator::None);
     file.option("accelerator", accelerator.map(Accelerator::as_str));
     file.option("cuda", entry.cuda.as_deref());
     let capability = entry.compute_capability.as_ref().map(ToString::to_string);
@@ -48,8 +55,14 @@ pub fn write_check(check: &Check) -> String {
     file.line("at_ms", &check.at_ms.to_string());
     file.text("host", &check.host);
     file.text("runtime", &check.runtime);
-    let numbers = [("size_bytes", check.size_bytes), ("modified_ms", check.modified_ms)];
-    for (key, number) in numbers.into_iter().chain([("gpus", check.gpus.map(u64::from))]) {
+    let numbers = [
+        ("size_bytes", check.size_bytes),
+        ("modified_ms", check.modified_ms),
+    ];
+    for (key, number) in numbers
+        .into_iter()
+        .chain([("gpus", check.gpus.map(u64::from))])
+    {
         if let Some(number) = number {
             file.line(key, &number.to_string());
         }
@@ -75,7 +88,9 @@ struct File {
 
 impl File {
     fn new(table: &str) -> Self {
-        Self { text: format!("format = {FORMAT}\n\n[[{table}]]\n") }
+        Self {
+            text: format!("format = {FORMAT}\n\n[[{table}]]\n"),
+        }
     }
 
     fn line(&mut self, key: &str, value: &str) {

@@ -4,7 +4,10 @@ use nix::unistd::{Gid, Group, Uid, User};
 
 /// The name of a user; `None` where this machine knows none.
 pub(crate) fn user_name(uid: u32) -> Option<String> {
-    User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
+    User::from_uid(Uid::from_raw(uid))
+        .ok()
+        .flatten()
+        .map(|user| user.name)
 }
 
 /// "user `ada`", or "user id 1000".
@@ -15,5 +18,8 @@ pub(crate) fn user(uid: u32) -> String {
 /// "group `staff`", or "group id 50".
 pub(crate) fn group(gid: u32) -> String {
     let group = Group::from_gid(Gid::from_raw(gid)).ok().flatten();
-    group.map_or_else(|| format!("group id {gid}"), |group| format!("group `{}`", group.name))
+    group.map_or_else(
+        || format!("group id {gid}"),
+        |group| format!("group `{}`", group.name),
+    )
 }

@@ -3,9 +3,15 @@
 use crate::record::{ContainerRecord, NodeRecord, RunImage};
 
 /// Image, runtime and flags; each node's own where they differ. `planned` is what the submission knew.
-pub(crate) fn rows(planned: Option<&RunImage>, nodes: &[NodeRecord], row: &mut impl FnMut(&str, String)) {
-    let records: Vec<(&str, &ContainerRecord)> =
-        nodes.iter().filter_map(|node| Some((&*node.key.node, node.container.as_ref()?))).collect();
+pub(crate) fn rows(
+    planned: Option<&RunImage>,
+    nodes: &[NodeRecord],
+    row: &mut impl FnMut(&str, String),
+) {
+    let records: Vec<(&str, &ContainerRecord)> = nodes
+        .iter()
+        .filter_map(|node| Some((&*node.key.node, node.container.as_ref()?)))
+        .collect();
     let Some(((_, first), others)) = records.split_first() else {
         if let Some(image) = planned {
             row("container", image_text(image));
@@ -14,7 +20,10 @@ pub(crate) fn rows(planned: Option<&RunImage>, nodes: &[NodeRecord], row: &mut i
     };
     row("container", image_text(&first.image));
     row("runtime", entry_text(first));
-    for (node, other) in others.iter().filter(|(_, other)| entry_text(other) != entry_text(first)) {
+    for (node, other) in others
+        .iter()
+        .filter(|(_, other)| entry_text(other) != entry_text(first))
+    {
         row(&format!("runtime on {node}"), entry_text(other));
     }
     for (node, record) in &records {
@@ -38,7 +47,9 @@ fn image_text(image: &RunImage) -> String {
 
 /// `apptainer 1.4.5: --nv, --pwd`
 fn entry_text(record: &ContainerRecord) -> String {
-    let runtime = record.runtime_text().unwrap_or_else(|| "none was started".to_owned());
+    let runtime = record
+        .runtime_text()
+        .unwrap_or_else(|| "none was started".to_owned());
     let flags = record.flags.iter().map(|reason| &*reason.flag);
     let flags: Vec<&str> = flags.filter(|flag| flag.starts_with('-')).collect();
     match &record.unasked {

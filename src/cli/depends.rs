@@ -31,9 +31,21 @@ pub(crate) fn targets(
     check: bool,
 ) -> Result<Result<Targets, Untraceable>, Error> {
     let mut targets = Targets::new();
-    let mut untraceable = Untraceable { kind: Kind::JobFile, problems: Vec::new() };
-    let mut look = Look { session, scheduler, check, tracker: tracker(session)? };
-    for Located { value: Dependency { target, .. }, span } in &spec.resources.depends {
+    let mut untraceable = Untraceable {
+        kind: Kind::JobFile,
+        problems: Vec::new(),
+    };
+    let mut look = Look {
+        session,
+        scheduler,
+        check,
+        tracker: tracker(session)?,
+    };
+    for Located {
+        value: Dependency { target, .. },
+        span,
+    } in &spec.resources.depends
+    {
         if targets.contains_key(target) {
             continue;
         }
@@ -50,7 +62,11 @@ pub(crate) fn targets(
             }
         }
     }
-    Ok(if untraceable.problems.is_empty() { Ok(targets) } else { Err(untraceable) })
+    Ok(if untraceable.problems.is_empty() {
+        Ok(targets)
+    } else {
+        Err(untraceable)
+    })
 }
 
 /// Why a target cannot be waited for.
@@ -91,20 +107,28 @@ impl Look<'_> {
                 let some: Vec<String> = run_ids.iter().take(5).map(ToString::to_string).collect();
                 let text = format!("`{target}` may mean {} runs", run_ids.len());
                 let hint = format!("write more of the id: {}", some.join(", "));
-                Ok(Err(Fault { hint, ..missing(text) }))
+                Ok(Err(Fault {
+                    hint,
+                    ..missing(text)
+                }))
             }
         }
     }
 
     /// A run of dlrun's: its jobs, or how it ended.
     fn run(&mut self, target: &str, run_id: &RunId) -> Result<Result<TargetFacts, Fault>, Error> {
-        let Some(tracker) = &mut self.tracker else { return Ok(Ok(TargetFacts::Unknown)) };
+        let Some(tracker) = &mut self.tracker else {
+            return Ok(Ok(TargetFacts::Unknown));
+        };
         let (record, state) = if self.check {
             let seen = tracker.refresh(std::slice::from_ref(run_id), false)?;
             let seen = seen.into_iter().next();
             seen.map(|seen| (seen.record, seen.status.state))
         } else {
-            tracker.store.run(run_id)?.map(|row| (row.record, row.status.state))
+            tracker
+                .store
+                .run(run_id)?
+                .map(|row| (row.record, row.status.state))
         }
         .ok_or_else(|| Error::new(Kind::Internal, "the run vanished"))?;
         if state.is_final() {
@@ -114,20 +138,30 @@ impl Look<'_> {
             let (there, here) = (record.scheduler.as_str(), self.scheduler.as_str());
             let text = format!("`{target}` is a run on {there}, and this job goes to {here}");
             let hint = "a scheduler waits for its own jobs only".to_owned();
-            return Ok(Err(Fault { kind: Kind::JobFile, text, hint }));
+            return Ok(Err(Fault {
+                kind: Kind::JobFile,
+                text,
+                hint,
+            }));
         }
         let Some(first) = record.job_id else {
             return Ok(Err(missing(format!("run `{target}` has no job id yet"))));
         };
         if state == JobState::Unknown && self.check {
-            return Ok(Err(missing(format!("what became of run `{target}` is not known"))));
+            return Ok(Err(missing(format!(
+                "what became of run `{target}` is not known"
+            ))));
         }
         if is_element(target) {
             return Ok(Ok(TargetFacts::Jobs(vec![JobId(target.to_owned())])));
         }
         let mut jobs = vec![first];
         let parts = record.parts.into_iter().map(|part| part.job_id);
-        jobs.extend(parts.filter(|job_id| *job_id != jobs[0]).collect::<Vec<_>>());
+        jobs.extend(
+            parts
+                .filter(|job_id| *job_id != jobs[0])
+                .collect::<Vec<_>>(),
+        );
         Ok(Ok(TargetFacts::Jobs(jobs)))
     }
 
@@ -143,15 +177,23 @@ impl Look<'_> {
             run_dir: std::path::PathBuf::new(),
         };
         let scheduler = self.session.scheduler(self.scheduler)?;
-        let entries = scheduler.queue(std::slice::from_ref(&job))?.remove(&job.run_id).unwrap_or_default();
+        let entries = scheduler
+            .queue(std::slice::from_ref(&job))?
+            .remove(&job.run_id)
+            .unwrap_or_default();
         let all_over = entries.iter().all(|entry| entry.state.is_final());
         Ok(match entries.iter().map(|entry| entry.state).max() {
             Some(worst) if all_over => Ok(TargetFacts::Over(worst)),
             Some(_) => Ok(TargetFacts::Jobs(vec![job.job_id])),
             None => {
                 let text = format!("{} knows no job `{target}`", self.scheduler.as_str());
-                let hint = "a job that ended long ago is forgotten; `--no-check` takes it unseen".to_owned();
-                Err(Fault { kind: Kind::Missing, text, hint })
+                let hint = "a job that ended long ago is forgotten; `--no-check` takes it unseen"
+                    .to_owned();
+                Err(Fault {
+                    kind: Kind::Missing,
+                    text,
+                    hint,
+                })
             }
         })
     }
@@ -160,9 +202,15 @@ impl Look<'_> {
 /// `95_3`: one element of an array, as Slurm writes it.
 fn is_element(target: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    target.split_once('_').is_some_and(|(job, index)| digits(job) && digits(index))
+    target
+        .split_once('_')
+        .is_some_and(|(job, index)| digits(job) && digits(index))
 }
 
 fn missing(text: String) -> Fault {
-    Fault { kind: Kind::Missing, text, hint: "`dlrun list` shows the runs".to_owned() }
+    Fault {
+        kind: Kind::Missing,
+        text,
+        hint: "`dlrun list` shows the runs".to_owned(),
+    }
 }

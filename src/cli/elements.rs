@@ -17,11 +17,19 @@ const TOLD_SINGLY: usize = 20;
 
 /// `37 of 100 over`, and one row for each state with its elements.
 pub(crate) fn rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
-    let Some(counts) = &tracked.status.elements else { return };
-    row("elements", format!("{} of {} over", counts.over(), counts.total));
+    let Some(counts) = &tracked.status.elements else {
+        return;
+    };
+    row(
+        "elements",
+        format!("{} of {} over", counts.over(), counts.total),
+    );
     let mut by_state: BTreeMap<JobState, Vec<u32>> = BTreeMap::new();
     for element in &tracked.elements {
-        by_state.entry(element.status.state).or_default().push(element.element);
+        by_state
+            .entry(element.status.state)
+            .or_default()
+            .push(element.element);
     }
     for (state, indexes) in by_state {
         row(state.as_str(), ArraySpec::of(&indexes, None).to_string());
@@ -30,8 +38,9 @@ pub(crate) fn rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
 
 /// The elements that ended badly, with exit and node: those are in the marks of each.
 pub(crate) fn bad_ones(tracked: &Tracked, run: &RunDir) -> String {
-    let is_bad =
-        |element: &&Element| element.status.state.is_final() && element.status.state != JobState::Completed;
+    let is_bad = |element: &&Element| {
+        element.status.state.is_final() && element.status.state != JobState::Completed
+    };
     let bad: Vec<&Element> = tracked.elements.iter().filter(is_bad).collect();
     if bad.is_empty() {
         return String::new();
@@ -39,7 +48,10 @@ pub(crate) fn bad_ones(tracked: &Tracked, run: &RunDir) -> String {
     let mut table = table();
     table.set_header(["ELEMENT", "STATE", "EXIT", "NODE", "ENDED"]);
     for element in bad.iter().take(TOLD_SINGLY) {
-        let attempt = element.attempt.map(|attempt| Attempt { element: element.element, attempt });
+        let attempt = element.attempt.map(|attempt| Attempt {
+            element: element.element,
+            attempt,
+        });
         let node = attempt.and_then(|attempt| node_of(&run.marks(attempt)));
         table.add_row([
             element.element.to_string(),
@@ -68,14 +80,20 @@ pub(crate) fn to_json(tracked: &Tracked) -> Value {
 /// The attempts of a run: all of a single one or of one element, of an array those of the elements that were requeued.
 pub(crate) fn attempts(run: &RunDir, tracked: &Tracked, element: Option<u32>) -> Vec<Reading> {
     let all = run.attempts().unwrap_or_default();
-    let requeued: Vec<u32> =
-        all.iter().filter(|attempt| attempt.attempt > 0).map(|attempt| attempt.element).collect();
+    let requeued: Vec<u32> = all
+        .iter()
+        .filter(|attempt| attempt.attempt > 0)
+        .map(|attempt| attempt.element)
+        .collect();
     let is_array = tracked.record.array.is_some();
     let wanted = |attempt: &&Attempt| match element {
         Some(element) => attempt.element == element,
         None => !is_array || requeued.contains(&attempt.element),
     };
-    all.iter().filter(wanted).map(|attempt| run.marks(*attempt)).collect()
+    all.iter()
+        .filter(wanted)
+        .map(|attempt| run.marks(*attempt))
+        .collect()
 }
 
 /// The attempts as JSON.
@@ -97,16 +115,23 @@ pub(crate) fn attempts_to_json(attempts: &[Reading]) -> Value {
 
 /// The attempts as a table; nothing where there was only one.
 pub(crate) fn attempts_to_text(attempts: &[Reading], tracked: &Tracked) -> String {
-    if attempts.iter().all(|reading| reading.attempt.is_none_or(|attempt| attempt.attempt == 0)) {
+    if attempts
+        .iter()
+        .all(|reading| reading.attempt.is_none_or(|attempt| attempt.attempt == 0))
+    {
         return String::new();
     }
     let mut table = table();
     table.set_header(["ATTEMPT", "STARTED", "ENDED", "HOW", "NODE"]);
     for (place, reading) in attempts.iter().enumerate() {
-        let Some(Attempt { element, attempt }) = reading.attempt else { continue };
+        let Some(Attempt { element, attempt }) = reading.attempt else {
+            continue;
+        };
         let (start, end) = (reading.outcome.start.as_ref(), reading.outcome.end.as_ref());
-        let is_newest =
-            attempts.get(place + 1).and_then(|next| next.attempt).is_none_or(|next| next.element != element);
+        let is_newest = attempts
+            .get(place + 1)
+            .and_then(|next| next.attempt)
+            .is_none_or(|next| next.element != element);
         let name = (attempt + 1).to_string();
         let how = match end.and_then(Sentinel::exit) {
             Some(exit) => exit_text(exit),
@@ -114,7 +139,11 @@ pub(crate) fn attempts_to_text(attempts: &[Reading], tracked: &Tracked) -> Strin
             None => tracked.status.state.to_string(),
         };
         table.add_row([
-            if tracked.record.array.is_some() { format!("{name} of element {element}") } else { name },
+            if tracked.record.array.is_some() {
+                format!("{name} of element {element}")
+            } else {
+                name
+            },
             start.map_or_else(dash, |mark| local_time(mark.at_ms)),
             end.map_or_else(dash, |mark| local_time(mark.ended_at_ms(start))),
             how,
@@ -126,5 +155,9 @@ pub(crate) fn attempts_to_text(attempts: &[Reading], tracked: &Tracked) -> Strin
 
 fn node_of(reading: &Reading) -> Option<String> {
     let outcome = &reading.outcome;
-    outcome.start.as_ref().or(outcome.end.as_ref()).map(|mark| mark.node.clone())
+    outcome
+        .start
+        .as_ref()
+        .or(outcome.end.as_ref())
+        .map(|mark| mark.node.clone())
 }

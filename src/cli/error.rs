@@ -92,15 +92,28 @@ struct Faults {
 impl Error {
     /// An error of `kind`.
     pub(crate) fn new(kind: Kind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { kind, source: source.into(), hints: Vec::new(), faults: None, problems: None }
+        Self {
+            kind,
+            source: source.into(),
+            hints: Vec::new(),
+            faults: None,
+            problems: None,
+        }
     }
 
     /// Problems in a file.
     pub(crate) fn in_file(kind: Kind, path: &str, text: &str, problems: Vec<Problem>) -> Self {
         let plural = if problems.len() == 1 { "" } else { "s" };
         let message = format!("{} problem{plural} in {path}", problems.len());
-        let faults = Faults { path: path.to_owned(), text: text.to_owned(), problems };
-        Self { faults: Some(Box::new(faults)), ..Self::new(kind, message) }
+        let faults = Faults {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            problems,
+        };
+        Self {
+            faults: Some(Box::new(faults)),
+            ..Self::new(kind, message)
+        }
     }
 
     /// Adds the user's next step.
@@ -135,7 +148,12 @@ impl Error {
     pub(crate) fn render(&self, colour: bool) -> String {
         let mut shown = String::new();
         if let Some(faults) = &self.faults {
-            shown.push_str(&render_problems(&faults.path, &faults.text, &faults.problems, colour));
+            shown.push_str(&render_problems(
+                &faults.path,
+                &faults.text,
+                &faults.problems,
+                colour,
+            ));
             shown.push('\n');
         }
         shown + &render_chain(self.source.as_ref(), &self.hints)
@@ -178,12 +196,15 @@ fn hinted(kind: Kind, error: impl StdError + Send + Sync + 'static, hint: Option
 
 const SLURM_FIRST: &str =
     "look with `squeue --me` before submitting again; the run is kept, and found if its job starts";
-const PBS_FIRST: &str =
-    "look with `qstat -u $USER` before submitting again; the run is kept, and found if its job starts";
+const PBS_FIRST: &str = "look with `qstat -u $USER` before submitting again; the run is kept, and found if its job starts";
 
 /// How to see whether a job is queued of which nobody knows.
 fn look_first(scheduler: &str) -> &'static str {
-    if scheduler == SchedulerKind::Slurm.as_str() { SLURM_FIRST } else { PBS_FIRST }
+    if scheduler == SchedulerKind::Slurm.as_str() {
+        SLURM_FIRST
+    } else {
+        PBS_FIRST
+    }
 }
 
 const LATER: &str = "nothing is queued; try again later";
@@ -193,29 +214,41 @@ impl From<SchedulerError> for Error {
         let (kind, hint) = match &error {
             SchedulerError::Partly { left, source, .. } if left.is_empty() => match &**source {
                 SchedulerError::Refused { .. } => (Kind::Refused, Some("nothing is queued")),
-                SchedulerError::Unclear { scheduler, .. } => (Kind::TryAgain, Some(look_first(scheduler))),
+                SchedulerError::Unclear { scheduler, .. } => {
+                    (Kind::TryAgain, Some(look_first(scheduler)))
+                }
                 SchedulerError::Busy { .. } => (Kind::TryAgain, Some(LATER)),
                 _ => (Kind::Unreachable, Some(LATER)),
             },
-            SchedulerError::Partly { .. } => {
-                (Kind::Refused, Some("cancel what is left with `scancel` before submitting again"))
-            }
+            SchedulerError::Partly { .. } => (
+                Kind::Refused,
+                Some("cancel what is left with `scancel` before submitting again"),
+            ),
             SchedulerError::Impossible { .. } => (Kind::Refused, Some("nothing was queued")),
-            SchedulerError::Refused { .. } => {
-                (Kind::Refused, Some("nothing was queued; `dlrun plan` shows what was asked for"))
-            }
-            SchedulerError::Unreachable { scheduler, source: CommandError::NotFound { program, .. } } => {
+            SchedulerError::Refused { .. } => (
+                Kind::Refused,
+                Some("nothing was queued; `dlrun plan` shows what was asked for"),
+            ),
+            SchedulerError::Unreachable {
+                scheduler,
+                source: CommandError::NotFound { program, .. },
+            } => {
                 let hint = format!(
                     "submit where `{program}` is, or name its directory with the setting `{scheduler}.bin_dir`; `--scheduler` chooses another one, `--scheduler local` this machine"
                 );
                 return Self::new(Kind::Unreachable, error).hinted(hint);
             }
-            SchedulerError::Unreachable { .. } => {
-                (Kind::Unreachable, Some("try again later; `--scheduler local` runs the job on this machine"))
-            }
+            SchedulerError::Unreachable { .. } => (
+                Kind::Unreachable,
+                Some("try again later; `--scheduler local` runs the job on this machine"),
+            ),
             SchedulerError::Busy { .. } => (Kind::TryAgain, Some(LATER)),
-            SchedulerError::Unclear { scheduler, .. } => (Kind::TryAgain, Some(look_first(scheduler))),
-            SchedulerError::Failed { .. } | SchedulerError::NoHistory { .. } => (Kind::Unreachable, None),
+            SchedulerError::Unclear { scheduler, .. } => {
+                (Kind::TryAgain, Some(look_first(scheduler)))
+            }
+            SchedulerError::Failed { .. } | SchedulerError::NoHistory { .. } => {
+                (Kind::Unreachable, None)
+            }
             SchedulerError::File { source, .. } => (file_kind(source), None),
         };
         hinted(kind, error, hint)
@@ -225,8 +258,9 @@ impl From<SchedulerError> for Error {
 impl From<WrongQsub> for Error {
     fn from(error: WrongQsub) -> Self {
         let kind = error.asked.as_str();
-        let hint =
-            format!("name its directory with the setting `{kind}.bin_dir`, or ask for another scheduler");
+        let hint = format!(
+            "name its directory with the setting `{kind}.bin_dir`, or ask for another scheduler"
+        );
         Self::new(Kind::Config, error).hinted(hint)
     }
 }
@@ -242,36 +276,46 @@ fn file_kind(error: &std::io::Error) -> Kind {
 impl From<RunDirError> for Error {
     fn from(error: RunDirError) -> Self {
         let kind = match &error {
-            RunDirError::Private(PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. }) => {
-                Kind::NotPermitted
-            }
+            RunDirError::Private(
+                PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. },
+            ) => Kind::NotPermitted,
             _ => Kind::CannotWrite,
         };
-        let hint = "`dlrun config show` tells where the state directory is; `--state-dir` names another";
+        let hint =
+            "`dlrun config show` tells where the state directory is; `--state-dir` names another";
         hinted(kind, error, Some(hint))
     }
 }
 
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
-        hinted(Kind::CannotWrite, error, Some("`dlrun list --reindex` makes the index anew from the records"))
+        hinted(
+            Kind::CannotWrite,
+            error,
+            Some("`dlrun list --reindex` makes the index anew from the records"),
+        )
     }
 }
 
 impl From<PyenvError> for Error {
     fn from(error: PyenvError) -> Self {
         let (kind, hint) = match &error {
-            PyenvError::NoVenv { .. } => {
-                (Kind::Missing, Some("install Python's venv module (Debian: apt-get install python3-venv)"))
-            }
-            PyenvError::NoInterpreter { .. } | PyenvError::Interpreter { .. } | PyenvError::TooOld { .. } => {
-                (Kind::Missing, Some("name a Python with the setting `python.interpreter`"))
-            }
+            PyenvError::NoVenv { .. } => (
+                Kind::Missing,
+                Some("install Python's venv module (Debian: apt-get install python3-venv)"),
+            ),
+            PyenvError::NoInterpreter { .. }
+            | PyenvError::Interpreter { .. }
+            | PyenvError::TooOld { .. } => (
+                Kind::Missing,
+                Some("name a Python with the setting `python.interpreter`"),
+            ),
             PyenvError::TooLarge { .. } => (Kind::JobFile, None),
             PyenvError::Changed { .. } => (Kind::TryAgain, Some("submit again")),
-            PyenvError::NoSpace { .. } | PyenvError::Write { .. } => {
-                (Kind::CannotWrite, Some("the setting `python.env_dir` names another place"))
-            }
+            PyenvError::NoSpace { .. } | PyenvError::Write { .. } => (
+                Kind::CannotWrite,
+                Some("the setting `python.env_dir` names another place"),
+            ),
             _ => (Kind::Missing, None),
         };
         hinted(kind, error, hint)
@@ -290,9 +334,10 @@ impl From<ContainerError> for Error {
             ContainerError::Write { .. } => (Kind::CannotWrite, None),
             ContainerError::Runtime { .. }
             | ContainerError::Answer { .. }
-            | ContainerError::NotTried { .. } => {
-                (Kind::Unreachable, Some("`dlrun doctor` tells what the container runtime can do here"))
-            }
+            | ContainerError::NotTried { .. } => (
+                Kind::Unreachable,
+                Some("`dlrun doctor` tells what the container runtime can do here"),
+            ),
         };
         hinted(kind, error, hint)
     }
@@ -300,8 +345,7 @@ impl From<ContainerError> for Error {
 
 impl From<MakeError> for Error {
     fn from(error: MakeError) -> Self {
-        let elsewhere =
-            "the settings `images.build_dir` and `images.dir` name other places for unpacking and for images";
+        let elsewhere = "the settings `images.build_dir` and `images.dir` name other places for unpacking and for images";
         let (kind, hint) = match &error {
             MakeError::Unsafe { .. } => (
                 Kind::NotPermitted,
@@ -309,7 +353,9 @@ impl From<MakeError> for Error {
                     "make images as an ordinary user, or name directories of root's with `images.dir` and `images.build_dir`",
                 ),
             ),
-            MakeError::Write { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            MakeError::Write { source, .. }
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
                 (Kind::NotPermitted, Some(elsewhere))
             }
             MakeError::Write { .. } | MakeError::Little { .. } | MakeError::NoSpace { .. } => {

@@ -44,7 +44,10 @@ struct Followed {
 /// Where a run stands, with its files.
 pub(crate) fn look(tracker: &mut Tracker<'_>, run_id: &RunId) -> Result<Tracked, Error> {
     let tracked = tracker.refresh(std::slice::from_ref(run_id), false)?;
-    tracked.into_iter().next().ok_or_else(|| Error::new(Kind::Internal, "the run vanished"))
+    tracked
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::new(Kind::Internal, "the run vanished"))
 }
 
 impl<'a> Follower<'a> {
@@ -57,14 +60,20 @@ impl<'a> Follower<'a> {
         tracked: &Tracked,
     ) -> Self {
         let is_past = wanted.elements.is_none() && !tracked.status.state.is_final();
-        let past = tracked.elements.iter().filter(|element| is_past && element.status.state.is_final());
+        let past = tracked
+            .elements
+            .iter()
+            .filter(|element| is_past && element.status.state.is_final());
         let done: BTreeSet<u32> = past.map(|element| element.element).collect();
         if !done.is_empty() {
-            session
-                .output
-                .note(&format!("{} elements are over already; `dlrun logs` prints them", done.len()));
+            session.output.note(&format!(
+                "{} elements are over already; `dlrun logs` prints them",
+                done.len()
+            ));
         }
-        let shown = wanted.elements.map_or(tracked.elements.len() as u64, |some| some.count());
+        let shown = wanted
+            .elements
+            .map_or(tracked.elements.len() as u64, |some| some.count());
         Self {
             session,
             wanted,
@@ -77,7 +86,11 @@ impl<'a> Follower<'a> {
     }
 
     /// Goes on until the run is over.
-    pub(crate) fn run(mut self, tracker: &mut Tracker<'_>, mut tracked: Tracked) -> Result<(), Error> {
+    pub(crate) fn run(
+        mut self,
+        tracker: &mut Tracker<'_>,
+        mut tracked: Tracked,
+    ) -> Result<(), Error> {
         let run = tracker.state.run(&tracked.record.run_id)?;
         let mut pause = FIRST_PAUSE;
         let mut look_at = Instant::now() + pause;
@@ -86,7 +99,10 @@ impl<'a> Follower<'a> {
             self.take_up(&files);
             self.copy()?;
             if tracked.status.state.is_final() {
-                return self.open.values_mut().try_for_each(|followed| followed.finish(self.session));
+                return self
+                    .open
+                    .values_mut()
+                    .try_for_each(|followed| followed.finish(self.session));
             }
             self.close_those_over(&tracked)?;
             std::thread::sleep(LOOK_PAUSE);
@@ -101,19 +117,31 @@ impl<'a> Follower<'a> {
 
     fn take_up(&mut self, files: &[OutputFile]) {
         for file in files {
-            let is_done = file.element.is_some_and(|element| self.done.contains(&element));
+            let is_done = file
+                .element
+                .is_some_and(|element| self.done.contains(&element));
             if is_done || self.open.contains_key(&file.path) || !file.path.exists() {
                 continue;
             }
             let told = self.told.remove(&file.path);
-            let offset = told.unwrap_or_else(|| self.lines.map_or(0, |lines| before_last(&file.path, lines)));
-            self.open.insert(file.path.clone(), Followed { file: file.clone(), offset, partial: Vec::new() });
+            let offset = told
+                .unwrap_or_else(|| self.lines.map_or(0, |lines| before_last(&file.path, lines)));
+            self.open.insert(
+                file.path.clone(),
+                Followed {
+                    file: file.clone(),
+                    offset,
+                    partial: Vec::new(),
+                },
+            );
         }
     }
 
     fn copy(&mut self) -> Result<(), Error> {
         let labelled = self.labelled || self.open.len() > 1;
-        self.open.values_mut().try_for_each(|followed| followed.copy(self.session, labelled))
+        self.open
+            .values_mut()
+            .try_for_each(|followed| followed.copy(self.session, labelled))
     }
 
     /// Elements that were over when last looked at have been copied since: their files are let go of.
@@ -124,11 +152,17 @@ impl<'a> Follower<'a> {
             .filter(|element| element.status.state.is_final())
             .map(|element| element.element)
             .collect();
-        let is_over = |file: &OutputFile| file.element.is_some_and(|element| over.contains(&element));
-        for followed in self.open.values_mut().filter(|followed| is_over(&followed.file)) {
+        let is_over =
+            |file: &OutputFile| file.element.is_some_and(|element| over.contains(&element));
+        for followed in self
+            .open
+            .values_mut()
+            .filter(|followed| is_over(&followed.file))
+        {
             followed.finish(self.session)?;
             self.done.extend(followed.file.element);
-            self.told.insert(followed.file.path.clone(), followed.offset);
+            self.told
+                .insert(followed.file.path.clone(), followed.offset);
         }
         self.open.retain(|_, followed| !is_over(&followed.file));
         self.done.retain(|element| over.contains(element));
@@ -145,8 +179,13 @@ fn before_last(path: &Path, lines: usize) -> u64 {
 
 impl Followed {
     fn copy(&mut self, session: &Session, labelled: bool) -> Result<(), Error> {
-        let Ok(file) = File::open(&self.file.path) else { return Ok(()) };
-        if file.metadata().is_ok_and(|metadata| metadata.len() < self.offset) {
+        let Ok(file) = File::open(&self.file.path) else {
+            return Ok(());
+        };
+        if file
+            .metadata()
+            .is_ok_and(|metadata| metadata.len() < self.offset)
+        {
             self.offset = 0;
         }
         let mut buffer = vec![0; 64 << 10];

@@ -19,18 +19,31 @@ pub(crate) fn held(tracked: &Tracked) -> Option<Foretold> {
         element: tracked.reading.attempt.map_or(0, |attempt| attempt.element),
         attempt: tracked.reading.attempt.map_or(0, |attempt| attempt.attempt),
         ending: Ending::of(Some(tracked.status.state), true, shell_code, &nodes),
-        started_at_ms: begin.map(|mark| mark.at_ms).or(tracked.status.started_at_ms),
-        ended_at_ms: end.map(|mark| mark.ended_at_ms(begin)).or(tracked.status.ended_at_ms),
+        started_at_ms: begin
+            .map(|mark| mark.at_ms)
+            .or(tracked.status.started_at_ms),
+        ended_at_ms: end
+            .map(|mark| mark.ended_at_ms(begin))
+            .or(tracked.status.ended_at_ms),
         nodes,
     };
-    Some(Foretold::of(forecast, &start.observe(&submitted(&tracked.record))?))
+    Some(Foretold::of(
+        forecast,
+        &start.observe(&submitted(&tracked.record))?,
+    ))
 }
 
 /// Of what was submitted only the name matters here.
 fn submitted(record: &RunRecord) -> Submitted {
     let run_id: RunId = record.run_id.clone();
     let situation = Situation::default();
-    Submitted { run_id, at_ms: record.submitted_at_ms, scheduler: record.scheduler, queue: None, situation }
+    Submitted {
+        run_id,
+        at_ms: record.submitted_at_ms,
+        scheduler: record.scheduler,
+        queue: None,
+        situation,
+    }
 }
 
 /// The line of the table of a run that has a forecast.
@@ -38,10 +51,18 @@ pub(crate) fn line(tracked: &Tracked) -> Option<String> {
     let forecast = tracked.record.forecast.as_ref()?;
     let held = held(tracked);
     let came = |of: fn(&Foretold) -> Option<Came>, shown: fn(f64) -> String| {
-        let came = held.as_ref().and_then(of).map(|came| format!(", came {}", shown(came.came)));
+        let came = held
+            .as_ref()
+            .and_then(of)
+            .map(|came| format!(", came {}", shown(came.came)));
         came.unwrap_or_default()
     };
-    let Forecast { epoch_seconds, total_seconds, memory_bytes, .. } = forecast;
+    let Forecast {
+        epoch_seconds,
+        total_seconds,
+        memory_bytes,
+        ..
+    } = forecast;
     let mut words = Vec::new();
     if let Some(epoch) = epoch_seconds {
         words.push(format!(
@@ -51,11 +72,19 @@ pub(crate) fn line(tracked: &Tracked) -> Option<String> {
         ));
     }
     if let Some(total) = total_seconds {
-        words.push(format!("in all {}{}", seconds(total), came(|held| held.total_seconds, display_seconds)));
+        words.push(format!(
+            "in all {}{}",
+            seconds(total),
+            came(|held| held.total_seconds, display_seconds)
+        ));
     }
     if let Some(bytes) = memory_bytes {
         let shown = |bytes: f64| size(bytes).to_string();
-        words.push(format!("memory {}{}", memory(bytes), came(|held| held.memory_bytes, shown)));
+        words.push(format!(
+            "memory {}{}",
+            memory(bytes),
+            came(|held| held.memory_bytes, shown)
+        ));
     }
     Some(words.join("; "))
 }

@@ -26,14 +26,21 @@ pub(crate) fn revision(dir: &Path) -> Option<Revision> {
 fn ask(dir: &Path) -> Option<Revision> {
     // Most directories are in no repository, and then no process is started. Git stops at file systems' borders too.
     let device = dir.metadata().ok()?.dev();
-    let mut around =
-        dir.ancestors().take_while(|dir| dir.metadata().is_ok_and(|found| found.dev() == device));
+    let mut around = dir
+        .ancestors()
+        .take_while(|dir| dir.metadata().is_ok_and(|found| found.dev() == device));
     around.find(|dir| dir.join(".git").exists())?;
     let tool = Tool::new("git")
         // What a repository's own configuration would start.
         .args(["-c", "core.fsmonitor=false", "-C"])
         .arg(dir)
-        .args(["status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty"])
+        .args([
+            "status",
+            "--porcelain=v2",
+            "--branch",
+            "--untracked-files=no",
+            "--ignore-submodules=dirty",
+        ])
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env_remove_prefixes(&["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"])
         .timeout(LIMIT);
@@ -43,11 +50,17 @@ fn ask(dir: &Path) -> Option<Revision> {
 
 /// Reads `git status --porcelain=v2 --branch`.
 fn read(text: &str) -> Option<Revision> {
-    let header = |name: &str| text.lines().find_map(|line| line.strip_prefix(&format!("# branch.{name} ")));
-    let is_commit = |text: &&str| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let header = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(&format!("# branch.{name} ")))
+    };
+    let is_commit =
+        |text: &&str| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     Some(Revision {
         commit: header("oid").filter(is_commit)?.to_owned(),
-        branch: header("head").filter(|head| *head != "(detached)").map(str::to_owned),
+        branch: header("head")
+            .filter(|head| *head != "(detached)")
+            .map(str::to_owned),
         dirty: text.lines().any(|line| !line.starts_with('#')),
     })
 }
@@ -59,14 +72,16 @@ mod tests {
     #[test]
     fn commit_branch_and_changes_are_read() {
         let commit = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
-        let clean = format!("# branch.oid {commit}\n# branch.head main\n# branch.upstream origin/main\n");
+        let clean =
+            format!("# branch.oid {commit}\n# branch.head main\n# branch.upstream origin/main\n");
         let found = read(&clean).expect("a commit");
         assert_eq!(
             (found.commit.as_str(), found.branch.as_deref(), found.dirty),
             (commit, Some("main"), false)
         );
-        let changed =
-            format!("# branch.oid {commit}\n# branch.head (detached)\n1 .M N... 100644 100644 1 2 a.py\n");
+        let changed = format!(
+            "# branch.oid {commit}\n# branch.head (detached)\n1 .M N... 100644 100644 1 2 a.py\n"
+        );
         let found = read(&changed).expect("a commit");
         assert_eq!((found.branch, found.dirty), (None, true));
         assert_eq!(read("# branch.oid (initial)\n# branch.head main\n"), None);

@@ -21,7 +21,10 @@ pub(crate) fn settled(library: Option<&Path>) -> Option<GpuReport> {
     let first = watch.latest().missing;
     loop {
         let report = watch.latest();
-        let waits = report.gpus.iter().any(|gpu| gpu.condition == GpuCondition::Waiting);
+        let waits = report
+            .gpus
+            .iter()
+            .any(|gpu| gpu.condition == GpuCondition::Waiting);
         let answered = report.missing.is_none() || report.missing != first;
         if (answered && !waits) || Instant::now() >= latest {
             return Some(report);

@@ -41,18 +41,23 @@ pub(crate) fn of_reading(error: StoreError) -> Error {
             }
             _ => (Kind::TryAgain, "the disk of the database gives no answer"),
         },
-        StoreError::Older { .. } => {
-            (Kind::Config, "its own dlrun or dlrund brings it up to date: start one of this version there")
-        }
-        StoreError::Newer { .. } => (Kind::Config, "read it with the dlrun that wrote it, or a later one"),
+        StoreError::Older { .. } => (
+            Kind::Config,
+            "its own dlrun or dlrund brings it up to date: start one of this version there",
+        ),
+        StoreError::Newer { .. } => (
+            Kind::Config,
+            "read it with the dlrun that wrote it, or a later one",
+        ),
         StoreError::Foreign { .. } => (Kind::Config, "name a file that is a database of dlrun's"),
         StoreError::Damaged { .. } => (
             Kind::Data,
             "bring a copy of it back, or import into another; of your own index `dlrun list --reindex` makes a new one",
         ),
-        StoreError::Changed { .. } => {
-            (Kind::TryAgain, "a node daemon began to write to it; nothing was delivered, so try again")
-        }
+        StoreError::Changed { .. } => (
+            Kind::TryAgain,
+            "a node daemon began to write to it; nothing was delivered, so try again",
+        ),
         StoreError::Busy { .. } => (Kind::TryAgain, "try again later"),
         _ => return error.into(),
     };
@@ -63,12 +68,20 @@ pub(crate) fn of_reading(error: StoreError) -> Error {
 /// tell.
 fn who_may_read(path: &Path) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
-    let (place, about) = path.ancestors().find_map(|place| Some((place, place.metadata().ok()?)))?;
+    let (place, about) = path
+        .ancestors()
+        .find_map(|place| Some((place, place.metadata().ok()?)))?;
     let (shown, bit) = (place.display(), if about.is_dir() { 0o010 } else { 0o040 });
     Some(if about.mode() & bit == 0 {
-        format!("`{shown}` is for its owner alone, {}", accounts::user(about.uid()))
+        format!(
+            "`{shown}` is for its owner alone, {}",
+            accounts::user(about.uid())
+        )
     } else {
-        format!("`{shown}` is for the members of {}", accounts::group(about.gid()))
+        format!(
+            "`{shown}` is for the members of {}",
+            accounts::group(about.gid())
+        )
     })
 }
 
@@ -86,7 +99,11 @@ pub(crate) fn show(
     let is_array = row.record.array.is_some();
     let mut tracked = Tracked {
         reading: match element {
-            None if is_array => Reading { attempt: None, outcome: Outcome::default(), notes: Vec::new() },
+            None if is_array => Reading {
+                attempt: None,
+                outcome: Outcome::default(),
+                notes: Vec::new(),
+            },
             _ => newest(records, element.unwrap_or(0)),
         },
         elements: store.elements(run_id)?,
@@ -105,20 +122,29 @@ pub(crate) fn show(
     }
     let mut value = summary::of_records(&tracked, None);
     value["attempts"] = elements::attempts_to_json(&[]);
-    session.output.result("show", &value, &summary::described(&tracked, NO_RECORDS))?;
+    session
+        .output
+        .result("show", &value, &summary::described(&tracked, NO_RECORDS))?;
     Ok(0)
 }
 
 /// The records of the newest attempt of an element.
 fn newest(records: Vec<NodeRecord>, element: u32) -> Reading {
     let of_element = |record: &&NodeRecord| record.key.element == element;
-    let attempt = records.iter().filter(of_element).map(|record| record.key.attempt).max();
+    let attempt = records
+        .iter()
+        .filter(of_element)
+        .map(|record| record.key.attempt)
+        .max();
     let nodes = records
         .into_iter()
         .filter(|record| record.key.element == element && Some(record.key.attempt) == attempt);
     Reading {
         attempt: attempt.map(|attempt| Attempt { element, attempt }),
-        outcome: Outcome { nodes: nodes.collect(), ..Outcome::default() },
+        outcome: Outcome {
+            nodes: nodes.collect(),
+            ..Outcome::default()
+        },
         notes: Vec::new(),
     }
 }

@@ -89,7 +89,10 @@ impl From<RunDirError> for Stop {
 impl Problem {
     /// `FILE:LINE:COLUMN: what is wrong`.
     pub(crate) fn text(&self, file: &str) -> String {
-        format!("{file}:{}:{}: {}", self.line, self.fault.column, self.fault.message)
+        format!(
+            "{file}:{}:{}: {}",
+            self.line, self.fault.column, self.fault.message
+        )
     }
 
     pub(crate) fn hint(&self) -> Option<&str> {
@@ -97,7 +100,11 @@ impl Problem {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let LineFault { column, message, hint } = &self.fault;
+        let LineFault {
+            column,
+            message,
+            hint,
+        } = &self.fault;
         json!({ "line": self.line, "column": column, "message": message, "hint": hint })
     }
 }
@@ -160,7 +167,11 @@ impl Counts {
             .map(|(count, word)| format!("{count} {word}"))
             .collect();
         let plural = if self.lines == 1 { "" } else { "s" };
-        let told = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
+        let told = if told.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", told.join(", "))
+        };
         format!("{} line{plural}{told}", self.lines)
     }
 }
@@ -191,13 +202,19 @@ pub(crate) fn take_lines(
             Ok((incoming, text)) => {
                 let kind = incoming.table().kind();
                 counts.count(kind, importer.take(incoming, text)?);
-                importer.arrived().into_iter().for_each(|taken| counts.arrived(taken));
+                importer
+                    .arrived()
+                    .into_iter()
+                    .for_each(|taken| counts.arrived(taken));
                 if let Some(copy) = &mut copy {
                     copy.add(text.as_bytes())?;
                 }
             }
             Err(fault) => {
-                let problem = Problem { line: number, fault };
+                let problem = Problem {
+                    line: number,
+                    fault,
+                };
                 counts.wrong += 1;
                 if counts.problems.len() < TOLD {
                     counts.problems.push(problem);
@@ -217,7 +234,11 @@ pub(crate) fn take_lines(
 fn read(line: &[u8]) -> Result<(Incoming, &str), LineFault> {
     if line.len() > MAX_LINE_BYTES {
         let message = format!("the line is longer than {MAX_LINE_BYTES} bytes, which no row is");
-        return Err(LineFault { column: MAX_LINE_BYTES + 1, message, hint: None });
+        return Err(LineFault {
+            column: MAX_LINE_BYTES + 1,
+            message,
+            hint: None,
+        });
     }
     let incoming = Incoming::read(line)?;
     // It was read as text.
@@ -276,7 +297,10 @@ mod tests {
         assert_eq!(lines(b"ab\r\n\nc"), [2, 0, 1]);
         assert_eq!(lines(b"ab\n"), [2]);
         let longest = vec![b'x'; MAX_LINE_BYTES];
-        assert_eq!(lines(&[&longest[..], b"\r\ny"].concat()), [MAX_LINE_BYTES, 1]);
+        assert_eq!(
+            lines(&[&longest[..], b"\r\ny"].concat()),
+            [MAX_LINE_BYTES, 1]
+        );
     }
 
     #[test]

@@ -19,7 +19,11 @@ impl Interrupt {
     /// Takes SIGINT over, for the rest of the command. A handler, since the signal may be handed to any thread, also to one
     /// that was there before: to block it in this one would not be enough.
     pub(crate) fn take() -> Self {
-        let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
+        let action = SigAction::new(
+            SigHandler::Handler(note),
+            SaFlags::SA_RESTART,
+            SigSet::empty(),
+        );
         // SAFETY: the handler only stores to an atomic, which is async-signal-safe (`signal-safety(7)`).
         let _ = unsafe { sigaction(Signal::SIGINT, &action) };
         Self
@@ -27,7 +31,11 @@ impl Interrupt {
 
     /// Takes SIGTERM and SIGHUP (a lost connection) over too: for what must clear up before it ends.
     pub(crate) fn take_all() -> Self {
-        let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
+        let action = SigAction::new(
+            SigHandler::Handler(note),
+            SaFlags::SA_RESTART,
+            SigSet::empty(),
+        );
         for signal in [Signal::SIGTERM, Signal::SIGHUP] {
             // SAFETY: as above.
             let before = unsafe { sigaction(signal, &action) };

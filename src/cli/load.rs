@@ -60,7 +60,15 @@ impl Job {
     pub(crate) fn load(session: &Session, args: &JobFile, against: Against) -> Result<Self, Error> {
         let file = source::job_file(&args.file);
         let source = Source::read(&file)?.with(args.overrides.given());
-        Self::of_source(session, &source, &JobFile { file, ..args.clone() }, against)
+        Self::of_source(
+            session,
+            &source,
+            &JobFile {
+                file,
+                ..args.clone()
+            },
+            against,
+        )
     }
 
     /// Resolves a job file that was read. Its relative paths begin where `args.file` lies.
@@ -73,22 +81,35 @@ impl Job {
         let spec = source.spec()?;
         let file = std::path::absolute(&args.file)?;
         let place = Place::of(&spec, &file);
-        let mut images = image_facts::facts(session, &spec, place.image.as_deref(), !args.no_check)?;
+        let mut images =
+            image_facts::facts(session, &spec, place.image.as_deref(), !args.no_check)?;
         images.script_dir = image_facts::script_dir(place.script.as_deref(), &place.workdir);
         let contains = image_facts::may_contain(&spec.image, &images);
         if !args.no_check {
             let mut missing = place.missing(&spec, contains);
             let job_dir = file.parent().unwrap_or(Path::new("/"));
-            missing.extend(image_facts::missing_sources(&spec.image, job_dir, &session.settings));
+            missing.extend(image_facts::missing_sources(
+                &spec.image,
+                job_dir,
+                &session.settings,
+            ));
             if !missing.is_empty() {
-                let site = place.further_faults(session, &spec, file, images, against, &mut missing);
-                return Err(with_site(source.error(Kind::Missing, missing), site.as_ref()));
+                let site =
+                    place.further_faults(session, &spec, file, images, against, &mut missing);
+                return Err(with_site(
+                    source.error(Kind::Missing, missing),
+                    site.as_ref(),
+                ));
             }
         }
         let python = match &place.requirements {
             Some(path) => {
                 let settings = &session.settings;
-                Some(pyenv::inspect(path, settings.python_interpreter(), &settings.python_env_dir())?)
+                Some(pyenv::inspect(
+                    path,
+                    settings.python_interpreter(),
+                    &settings.python_env_dir(),
+                )?)
             }
             None => None,
         };
@@ -101,7 +122,11 @@ impl Job {
             let targets = depends::targets(session, &spec, scheduler, !args.no_check)?;
             facts.targets = targets.map_err(|faults| source.error(faults.kind, faults.problems))?;
         }
-        let against = if args.no_check { Against::Nothing } else { against };
+        let against = if args.no_check {
+            Against::Nothing
+        } else {
+            against
+        };
         let (mut tried, mut site) = resolved(session, &spec, facts.clone(), against);
         while !args.no_check
             && let Ok(plan) = &tried
@@ -110,12 +135,20 @@ impl Job {
             (tried, site) = resolved(session, &spec, facts.clone(), against);
         }
         let image = place.image.as_deref().filter(|_| !args.no_check);
-        let fault = image_facts::file_fault(&spec.image, image, tried.as_ref().ok(), &session.settings);
+        let fault =
+            image_facts::file_fault(&spec.image, image, tried.as_ref().ok(), &session.settings);
         if let Some(fault) = fault {
             return Err(source.error(Kind::JobFile, vec![fault]));
         }
         let mut to_build = None;
-        if let Ok(plan @ Plan { no_image: Some(none), image: None, .. }) = &tried {
+        if let Ok(
+            plan @ Plan {
+                no_image: Some(none),
+                image: None,
+                ..
+            },
+        ) = &tried
+        {
             let order = auto_build::order(session, plan, none)?;
             facts.images.built = Some((order.entry.name.clone(), making::file_of(&order.entry)?));
             (tried, site) = resolved(session, &spec, facts, against);
@@ -124,16 +157,26 @@ impl Job {
         match (tried, site) {
             (Ok(mut plan), site) => {
                 plan.warnings.extend(source.warnings());
-                plan.warnings.extend(image_facts::not_there_yet(&plan).filter(|_| !args.no_check));
+                plan.warnings
+                    .extend(image_facts::not_there_yet(&plan).filter(|_| !args.no_check));
                 if !args.no_check && plan.image.is_none() && contains {
                     let why = place.program_problem(&spec, false);
-                    plan.warnings.extend(why.map(|why| format!("{why}, and the job runs in no image")));
+                    plan.warnings
+                        .extend(why.map(|why| format!("{why}, and the job runs in no image")));
                 }
                 // Where the command runs in a container, none is made.
                 let python = python.filter(|_| plan.python_env.is_some());
-                Ok(Self { plan, python, site, to_build })
+                Ok(Self {
+                    plan,
+                    python,
+                    site,
+                    to_build,
+                })
             }
-            (Err(faults), site) => Err(with_site(source.error(Kind::JobFile, faults), site.as_ref())),
+            (Err(faults), site) => Err(with_site(
+                source.error(Kind::JobFile, faults),
+                site.as_ref(),
+            )),
         }
     }
 }
@@ -141,7 +184,10 @@ impl Job {
 /// The error, with the site that the job does not fit, where there is one.
 fn with_site(error: Error, site: Option<&Known>) -> Error {
     let hint = |site: &Known| {
-        format!("the numbers are the site's own ({}); `--no-check` goes without them", site.shown())
+        format!(
+            "the numbers are the site's own ({}); `--no-check` goes without them",
+            site.shown()
+        )
     };
     match site {
         Some(site) => error.hinted(hint(site)),
@@ -181,7 +227,11 @@ fn resolved(
         || goes_by_queue(spec, settings)
         || limits_are_open(spec)
         || (facts.model.is_some() && model_goes_by_site(spec, settings));
-    let mut known = if asks { site::known(session, kind) } else { None };
+    let mut known = if asks {
+        site::known(session, kind)
+    } else {
+        None
+    };
     facts.site = known.as_ref().map(|known| known.model.clone());
     facts.hold_against_site = held;
     let mut tried = plan::resolve(spec, settings, &facts);
@@ -189,7 +239,14 @@ fn resolved(
         known = None;
     }
     if tried.is_err() && known.is_some() {
-        let without = plan::resolve(spec, settings, &SiteFacts { site: None, ..facts.clone() });
+        let without = plan::resolve(
+            spec,
+            settings,
+            &SiteFacts {
+                site: None,
+                ..facts.clone()
+            },
+        );
         if without != tried && known.as_ref().is_some_and(|known| known.is_kept) {
             known = site::asked(session, kind);
             facts.site = known.as_ref().map(|known| known.model.clone());
@@ -206,7 +263,11 @@ fn resolved(
 fn model_facts(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> Option<ModelFacts> {
     let (model, origin) = model::current(session)?;
     // Only runs that explore draw by it.
-    let runs = if spec.left_to_model.explore > 0.0 { recorded_runs(session) } else { 0 };
+    let runs = if spec.left_to_model.explore > 0.0 {
+        recorded_runs(session)
+    } else {
+        0
+    };
     let here = match plan::scheduler_of(spec, &session.settings, facts) {
         SchedulerKind::Local => Hardware {
             cpu_model: host_facts(None).cpu_model,
@@ -216,13 +277,21 @@ fn model_facts(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> Option<M
         _ => Hardware::default(),
     };
     let meant = session.asked_hardware.clone();
-    Some(ModelFacts { model: Arc::new(model), origin: origin.to_string(), runs, here, meant })
+    Some(ModelFacts {
+        model: Arc::new(model),
+        origin: origin.to_string(),
+        runs,
+        here,
+        meant,
+    })
 }
 
 /// Runs in the state directory; 0 where there is none.
 fn recorded_runs(session: &Session) -> u64 {
     let path = session.settings.state_dir().to_owned();
-    let count = within(PATIENCE, &path.clone(), move || Ok(StateDir::open(&path)?.runs()?.count()));
+    let count = within(PATIENCE, &path.clone(), move || {
+        Ok(StateDir::open(&path)?.runs()?.count())
+    });
     count.map_or(0, |count| count as u64)
 }
 
@@ -231,9 +300,14 @@ fn recorded_runs(session: &Session) -> u64 {
 fn goes_by_queue(spec: &JobSpec, settings: &Settings) -> bool {
     let tables = settings.tables();
     let is_named = names_queue(spec, settings);
-    let by_queue = |rule: &Rule| rule.when.iter().any(|condition| condition.subject == Subject::Queue);
+    let by_queue = |rule: &Rule| {
+        rule.when
+            .iter()
+            .any(|condition| condition.subject == Subject::Queue)
+    };
     !is_named
-        && (tables.rules.iter().any(by_queue) || tables.storage.iter().any(|place| !place.queues.is_empty()))
+        && (tables.rules.iter().any(by_queue)
+            || tables.storage.iter().any(|place| !place.queues.is_empty()))
 }
 
 fn names_queue(spec: &JobSpec, settings: &Settings) -> bool {
@@ -285,9 +359,20 @@ impl Place {
         Self {
             script,
             workdir,
-            env_file: spec.run.env_file.as_ref().map(|path| tidy(&dir.join(&path.value))),
-            image: spec.image.path.as_ref().map(|path| without_parents(tidy(&dir.join(&path.value)))),
-            requirements: spec.requirements.as_ref().map(|path| tidy(&dir.join(&path.value))),
+            env_file: spec
+                .run
+                .env_file
+                .as_ref()
+                .map(|path| tidy(&dir.join(&path.value))),
+            image: spec
+                .image
+                .path
+                .as_ref()
+                .map(|path| without_parents(tidy(&dir.join(&path.value)))),
+            requirements: spec
+                .requirements
+                .as_ref()
+                .map(|path| tidy(&dir.join(&path.value))),
             venv: spec.own_python.as_ref().and_then(|own| match &own.value {
                 OwnPython::Venv(path) => Some(tidy(&dir.join(path))),
                 OwnPython::Conda(_) => None,
@@ -299,19 +384,25 @@ impl Place {
     fn missing(&self, spec: &JobSpec, may_contain: bool) -> Vec<Problem> {
         let mut problems = Vec::new();
         if let Some(workdir) = spec.run.workdir.as_ref().filter(|_| !self.workdir.is_dir()) {
-            let message = format!("`run.workdir`: {} is not a directory", self.workdir.display());
+            let message = format!(
+                "`run.workdir`: {} is not a directory",
+                self.workdir.display()
+            );
             problems.push(Problem::at(workdir.span.clone(), message));
         }
         let span = spec.run.command.span.clone();
         let elsewhere = spec.run.output.is_some();
-        if !elsewhere && self.workdir.is_dir() && access(&self.workdir, AccessFlags::W_OK).is_err() {
+        if !elsewhere && self.workdir.is_dir() && access(&self.workdir, AccessFlags::W_OK).is_err()
+        {
             let problem = Problem::of_file(format!(
                 "the job's output goes to {}, which cannot be written",
                 self.workdir.display()
             ));
             problems.push(problem.hinted("set `run.workdir` to a directory that you may write to"));
         }
-        let program = self.program_problem(spec, may_contain).or_else(|| self.script_argument_problem(spec));
+        let program = self
+            .program_problem(spec, may_contain)
+            .or_else(|| self.script_argument_problem(spec));
         if let Some(message) = program {
             let hint = "if it exists on the compute nodes only, submit with `--no-check`";
             let hint = match &spec.framework.name {
@@ -332,7 +423,10 @@ impl Place {
         if let (Some(path), Some(named)) = (&self.venv, &spec.own_python)
             && path.join("bin/python").symlink_metadata().is_err()
         {
-            let message = format!("`python.venv`: {} is not a virtual environment", path.display());
+            let message = format!(
+                "`python.venv`: {} is not a virtual environment",
+                path.display()
+            );
             let hint = "make it with `python3 -m venv`; if it exists on the compute nodes only, submit with `--no-check`";
             problems.push(Problem::at(named.span.clone(), message).hinted(hint));
         }
@@ -344,8 +438,8 @@ impl Place {
             problems.push(Problem::at(named.span.clone(), message));
         }
         if let (Some(path), Some(named)) = (&self.env_file, &spec.run.env_file) {
-            let problem =
-                env_file_problem(path).map(|why| format!("`run.env_file`: {} {why}", path.display()));
+            let problem = env_file_problem(path)
+                .map(|why| format!("`run.env_file`: {} {why}", path.display()));
             problems.extend(problem.map(|message| Problem::at(named.span.clone(), message)));
         }
         problems
@@ -365,7 +459,10 @@ impl Place {
         if self.requirements.is_some() || !spec.resources.depends.is_empty() {
             return None;
         }
-        let facts = SiteFacts { images, ..self.facts(session, spec, file, None).ok()? };
+        let facts = SiteFacts {
+            images,
+            ..self.facts(session, spec, file, None).ok()?
+        };
         let (tried, site) = resolved(session, spec, facts, against);
         faults.extend(tried.err()?);
         site
@@ -393,25 +490,39 @@ impl Place {
                 .then(|| format!("{} is not an executable file", tidy(&path).display()));
         }
         if argv.len() == 1 && program.contains(' ') {
-            let words: Vec<String> = program.split_whitespace().map(|word| format!("{word:?}")).collect();
-            return Some(format!("{program:?} is one word; write command = [{}]", words.join(", ")));
+            let words: Vec<String> = program
+                .split_whitespace()
+                .map(|word| format!("{word:?}"))
+                .collect();
+            return Some(format!(
+                "{program:?} is one word; write command = [{}]",
+                words.join(", ")
+            ));
         }
         let from_environment = may_contain
             || self.requirements.is_some()
             || spec.own_python.is_some()
             || !spec.run.modules.is_empty();
         (!from_environment && find(program, &[]).is_none()).then(|| {
-            format!("the program {program:?} is not in PATH{}", did_you_mean(nearest_program(program)))
+            format!(
+                "the program {program:?} is not in PATH{}",
+                did_you_mean(nearest_program(program))
+            )
         })
     }
 
     /// `python train.py`: the training program is what people forget to copy.
     fn script_argument_problem(&self, spec: &JobSpec) -> Option<String> {
-        let Command::Argv(argv) = &spec.run.command.value else { return None };
-        let [program, argument, ..] = &argv[..] else { return None };
+        let Command::Argv(argv) = &spec.run.command.value else {
+            return None;
+        };
+        let [program, argument, ..] = &argv[..] else {
+            return None;
+        };
         let name = Path::new(program).file_name()?.to_str()?;
-        let interpreter =
-            ["python", "bash", "sh", "perl", "julia", "Rscript"].iter().any(|known| name.starts_with(known));
+        let interpreter = ["python", "bash", "sh", "perl", "julia", "Rscript"]
+            .iter()
+            .any(|known| name.starts_with(known));
         let is_file_name =
             interpreter && !argument.starts_with('-') && Path::new(argument).extension().is_some();
         let path = self.workdir.join(argument);
@@ -427,12 +538,16 @@ impl Place {
         job_file: PathBuf,
         python: Option<&EnvFacts>,
     ) -> Result<SiteFacts, Error> {
-        let script = self
-            .script
-            .as_ref()
-            .map(|path| ScriptFacts { path: path.clone(), interpreter: interpreter_of(path) });
+        let script = self.script.as_ref().map(|path| ScriptFacts {
+            path: path.clone(),
+            interpreter: interpreter_of(path),
+        });
         let runtime = || find_runtime(session.settings.container_runtime());
-        let wants_mpi = spec.run.launcher.as_ref().is_some_and(|asked| asked.value == Launcher::Mpi);
+        let wants_mpi = spec
+            .run
+            .launcher
+            .as_ref()
+            .is_some_and(|asked| asked.value == Launcher::Mpi);
         let asked = plan::asked_scheduler(spec, &session.settings).map(|(kind, _)| kind);
         let schedulers = schedulers::look(session, asked);
         Ok(SiteFacts {
@@ -449,14 +564,20 @@ impl Place {
             image: self.image.clone(),
             images: ImageFacts::default(),
             // Looked for where its absence is a reason: `PATH` may be long, and its directories far away.
-            container_runtime: if spec.image.none || python.is_none() { None } else { runtime() },
-            python: python.zip(self.requirements.as_ref()).map(|(env, requirements)| PythonFacts {
-                dir: env.dir.clone(),
-                ready: env.ready,
-                interpreter: env.interpreter.clone(),
-                version: Some(env.version.clone()).filter(|version| !version.is_empty()),
-                requirements: requirements.clone(),
-            }),
+            container_runtime: if spec.image.none || python.is_none() {
+                None
+            } else {
+                runtime()
+            },
+            python: python
+                .zip(self.requirements.as_ref())
+                .map(|(env, requirements)| PythonFacts {
+                    dir: env.dir.clone(),
+                    ready: env.ready,
+                    interpreter: env.interpreter.clone(),
+                    version: Some(env.version.clone()).filter(|version| !version.is_empty()),
+                    requirements: requirements.clone(),
+                }),
             cpus: allowed_cpus(),
             mpirun: wants_mpi.then(|| find("mpirun", &[])).flatten(),
             named: past::named(spec, &self.workdir),
@@ -485,25 +606,39 @@ const PROGRAMS: [&str; 12] = [
 
 /// The program of this machine that a mistyped one most likely means.
 fn nearest_program(program: &str) -> Option<PathBuf> {
-    nearest(program, PROGRAMS.into_iter().filter(|known| find(known, &[]).is_some())).map(PathBuf::from)
+    nearest(
+        program,
+        PROGRAMS
+            .into_iter()
+            .filter(|known| find(known, &[]).is_some()),
+    )
+    .map(PathBuf::from)
 }
 
 /// What follows the name of what is missing.
 fn did_you_mean(meant: Option<PathBuf>) -> String {
     meant
-        .and_then(|meant| Some(format!("; did you mean `{}`?", meant.file_name()?.display())))
+        .and_then(|meant| {
+            Some(format!(
+                "; did you mean `{}`?",
+                meant.file_name()?.display()
+            ))
+        })
         .unwrap_or_default()
 }
 
 /// CPUs that this process may use.
 fn allowed_cpus() -> Option<u64> {
     let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok()?;
-    let count = (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count();
+    let count = (0..nix::sched::CpuSet::count())
+        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
+        .count();
     u64::try_from(count).ok()
 }
 
 fn is_executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// What runs a script that is not executable: its first line's words, as the kernel reads them (`execve(2)`, "Interpreter
@@ -516,8 +651,13 @@ fn interpreter_of(script: &Path) -> Option<Vec<String>> {
     let file = source::open(script).ok()?;
     let _ = file.take(MAX_FIRST_LINE).read_to_end(&mut head);
     let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let first = String::from_utf8_lossy(first.strip_prefix(b"#!").unwrap_or_default()).trim().to_owned();
-    let words = first.splitn(2, [' ', '\t']).map(str::trim).filter(|word| !word.is_empty());
+    let first = String::from_utf8_lossy(first.strip_prefix(b"#!").unwrap_or_default())
+        .trim()
+        .to_owned();
+    let words = first
+        .splitn(2, [' ', '\t'])
+        .map(str::trim)
+        .filter(|word| !word.is_empty());
     Some(words.map(str::to_owned).collect())
 }
 
@@ -535,7 +675,10 @@ fn env_file_problem(path: &Path) -> Option<String> {
 /// A path with `..` is told as `dlrun image add` tells it, so that the catalogue knows it. Others stay as they are written,
 /// since the nodes may see a directory by that name only.
 fn without_parents(path: PathBuf) -> PathBuf {
-    if !path.components().any(|part| part == std::path::Component::ParentDir) {
+    if !path
+        .components()
+        .any(|part| part == std::path::Component::ParentDir)
+    {
         return path;
     }
     let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
@@ -547,5 +690,7 @@ fn without_parents(path: PathBuf) -> PathBuf {
 
 /// Takes `.` out of an absolute path by its text alone; a `..` stays, since it may follow a link.
 fn tidy(path: &Path) -> PathBuf {
-    path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
+    path.components()
+        .filter(|part| !matches!(part, std::path::Component::CurDir))
+        .collect()
 }

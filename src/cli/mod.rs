@@ -57,7 +57,12 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return not_parsed(&error, arguments.iter().any(|argument| argument == "--json")),
+        Err(error) => {
+            return not_parsed(
+                &error,
+                arguments.iter().any(|argument| argument == "--json"),
+            );
+        }
     };
     crate::logging::start(cli.global.verbose);
     let output = Output::new(cli.global.json);
@@ -75,14 +80,23 @@ fn not_parsed(error: &clap::Error, json: bool) -> u8 {
     if error.use_stderr() && json {
         let text = error.render().to_string();
         // The error alone: what follows a blank line is usage.
-        let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .map(str::trim)
+            .collect();
         let message = lines.join(" ").trim_start_matches("error: ").to_owned();
-        let usage = Error::new(Kind::Usage, message).hinted("`dlrun --help` lists the verbs and options");
+        let usage =
+            Error::new(Kind::Usage, message).hinted("`dlrun --help` lists the verbs and options");
         Output::new(true).failure("dlrun", &usage);
         return Kind::Usage as u8;
     }
     let _ = error.print();
-    if error.use_stderr() { Kind::Usage as u8 } else { 0 }
+    if error.use_stderr() {
+        Kind::Usage as u8
+    } else {
+        0
+    }
 }
 
 fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
@@ -90,7 +104,9 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
     match &cli.verb {
         Verb::Submit(args) => commands::submit::run(&session(args.job.scheduler.as_deref())?, args),
         Verb::Check(args) if args.schema => commands::schema::run(output),
-        Verb::Check(args) => commands::check::run(&session(args.scheduler.as_deref())?, &args.job_file()),
+        Verb::Check(args) => {
+            commands::check::run(&session(args.scheduler.as_deref())?, &args.job_file())
+        }
         Verb::Plan(args) => commands::plan::run(&session(args.scheduler.as_deref())?, args),
         Verb::Render(args) => commands::render::run(&session(args.job.scheduler.as_deref())?, args),
         Verb::Convert(args) => commands::convert::run(&session(None)?, args),
@@ -115,7 +131,9 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Model(args) => commands::model::run(session(args.verb.scheduler())?, args),
         Verb::Bench(args) => commands::bench::run(&session(args.verb.scheduler())?, args),
         Verb::Completions(args) => commands::completions::run(output, args),
-        Verb::Words(args) => session(None).map_or(Ok(0), |session| commands::words::run(&session, args)),
+        Verb::Words(args) => {
+            session(None).map_or(Ok(0), |session| commands::words::run(&session, args))
+        }
         Verb::Man(args) => commands::man::run(output, args),
         Verb::Exec(args) => commands::exec::run(output, args),
         Verb::Enter(args) => commands::exec::enter(output, args),
@@ -127,12 +145,16 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
 /// The help of every verb as one Markdown page: `docs/cli.md`.
 #[must_use]
 pub fn reference() -> String {
-    let mut page = String::from("# Command-line reference\n\nMade from `--help`; a test keeps it so.\n");
+    let mut page =
+        String::from("# Command-line reference\n\nMade from `--help`; a test keeps it so.\n");
     for mut command in pages() {
         let title = command.get_bin_name().unwrap_or("dlrun").to_owned();
         let help = command.render_long_help().to_string();
         let help: Vec<&str> = help.lines().map(str::trim_end).collect();
-        page.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", help.join("\n").trim_end()));
+        page.push_str(&format!(
+            "\n## {title}\n\n```text\n{}\n```\n",
+            help.join("\n").trim_end()
+        ));
     }
     page
 }

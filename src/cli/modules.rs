@@ -64,7 +64,10 @@ pub(crate) fn load(modules: &[String]) -> Loaded {
             let mut lines = text.lines().skip_while(|line| !named(line));
             let module = lines.next().unwrap_or_default().to_owned();
             let said = lines.map(str::trim).filter(|line| !line.is_empty()).take(3);
-            Loaded::No { module, said: said.collect::<Vec<_>>().join("; ") }
+            Loaded::No {
+                module,
+                said: said.collect::<Vec<_>>().join("; "),
+            }
         }
         Err(CommandError::TimedOut { .. }) => Loaded::Unknown("loading them took too long"),
         _ => Loaded::Unknown("the login shell failed"),

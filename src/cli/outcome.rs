@@ -19,5 +19,8 @@ pub(crate) fn code_of_state(state: JobState) -> u8 {
 
 /// The job's own code: 128 + n on signal n, 125 where nobody can tell.
 pub(crate) fn own_code(status: &Status) -> u8 {
-    status.exit.and_then(|exit| u8::try_from(exit.shell_code()).ok()).unwrap_or(125)
+    status
+        .exit
+        .and_then(|exit| u8::try_from(exit.shell_code()).ok())
+        .unwrap_or(125)
 }

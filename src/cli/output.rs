@@ -22,7 +22,9 @@ pub(crate) fn envelope(operation: &str, value: &Value) -> Value {
 /// An empty sum is -0.0; no figure of ours means that.
 fn unsign_zeros(value: &mut Value) {
     match value {
-        Value::Number(number) if number.is_f64() && number.as_f64() == Some(0.0) => *value = json!(0.0),
+        Value::Number(number) if number.is_f64() && number.as_f64() == Some(0.0) => {
+            *value = json!(0.0)
+        }
         Value::Array(values) => values.iter_mut().for_each(unsign_zeros),
         Value::Object(values) => values.values_mut().for_each(unsign_zeros),
         _ => {}
@@ -48,7 +50,12 @@ impl Output {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let lively = io::stderr().is_terminal() && !dumb;
-        Self { json, colour: lively && !no_colour, may_colour: !no_colour, lively: lively && !json }
+        Self {
+            json,
+            colour: lively && !no_colour,
+            may_colour: !no_colour,
+            lively: lively && !json,
+        }
     }
 
     /// True where a terminal that is drawn on may have colours.
@@ -58,8 +65,12 @@ impl Output {
 
     /// The columns that sentences are wrapped into: those of the terminal, where standard output is one.
     pub(crate) fn columns(&self) -> usize {
-        let terminal = io::stdout().is_terminal().then(crossterm::terminal::window_size);
-        let columns = terminal.and_then(Result::ok).map(|size| usize::from(size.columns));
+        let terminal = io::stdout()
+            .is_terminal()
+            .then(crossterm::terminal::window_size);
+        let columns = terminal
+            .and_then(Result::ok)
+            .map(|size| usize::from(size.columns));
         columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
     }
 
@@ -70,9 +81,18 @@ impl Output {
     }
 
     /// As [`Output::result`], of sentences and tables: on a terminal long lines are broken between words.
-    pub(crate) fn sentences(&self, operation: &str, value: &Value, text: &str) -> Result<(), Error> {
+    pub(crate) fn sentences(
+        &self,
+        operation: &str,
+        value: &Value,
+        text: &str,
+    ) -> Result<(), Error> {
         let is_terminal = io::stdout().is_terminal();
-        let text = if is_terminal { folded(text, self.columns()) } else { text.to_owned() };
+        let text = if is_terminal {
+            folded(text, self.columns())
+        } else {
+            text.to_owned()
+        };
         self.result(operation, value, &text)
     }
 
@@ -88,9 +108,10 @@ impl Output {
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Error::new(Kind::CannotWrite, format!("cannot write standard output: {error}")))
-            }
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::new(
+                Kind::CannotWrite,
+                format!("cannot write standard output: {error}"),
+            )),
             _ => Ok(()),
         }
     }
@@ -117,7 +138,12 @@ impl Output {
                 "schema_version": SCHEMA_VERSION, "operation": operation, "ok": false, "error": error.to_json(),
             });
             if let Err(unwritten) = self.raw(format!("{envelope}\n").as_bytes()) {
-                let _ = write!(io::stderr(), "{}{}", error.render(false), unwritten.render(false));
+                let _ = write!(
+                    io::stderr(),
+                    "{}{}",
+                    error.render(false),
+                    unwritten.render(false)
+                );
             }
         } else {
             let _ = write!(io::stderr(), "{}", error.render(self.colour));

@@ -47,16 +47,34 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// The job's output file first, then the nodes' own where they have any; of an array those of the elements that began.
-pub(crate) fn outputs(run: &RunDir, tracked: &Tracked, wanted: Wanted<'_>) -> Result<Vec<OutputFile>, Error> {
+pub(crate) fn outputs(
+    run: &RunDir,
+    tracked: &Tracked,
+    wanted: Wanted<'_>,
+) -> Result<Vec<OutputFile>, Error> {
     let record = &tracked.record;
     let Some(array) = &record.array else {
         if wanted.elements.is_some() {
-            return Err(Error::new(Kind::Usage, format!("run {} is no array", record.run_id)));
+            return Err(Error::new(
+                Kind::Usage,
+                format!("run {} is no array", record.run_id),
+            ));
         }
-        return of_nodes(None, record.output.as_ref().map(PathBuf::from), nodes_of(tracked), wanted.node);
+        return of_nodes(
+            None,
+            record.output.as_ref().map(PathBuf::from),
+            nodes_of(tracked),
+            wanted.node,
+        );
     };
-    if let Some(missing) = wanted.elements.and_then(|some| some.indexes().find(|i| !array.contains(*i))) {
-        let error = Error::new(Kind::Missing, format!("run {} has no element {missing}", record.run_id));
+    if let Some(missing) = wanted
+        .elements
+        .and_then(|some| some.indexes().find(|i| !array.contains(*i)))
+    {
+        let error = Error::new(
+            Kind::Missing,
+            format!("run {} has no element {missing}", record.run_id),
+        );
         return Err(error.hinted(format!("its elements are {array}")));
     }
     let mut files = Vec::new();
@@ -69,14 +87,24 @@ pub(crate) fn outputs(run: &RunDir, tracked: &Tracked, wanted: Wanted<'_>) -> Re
         }
         let path = output_path(record, Some(index));
         // The nodes' records are many files: they are read where the job's own output is not all.
-        let is_all =
-            record.nodes == 1 && wanted.node.is_none() && path.as_ref().is_some_and(|path| path.exists());
-        let reading = if is_all { None } else { run.newest_outcome(index).ok() };
-        let nodes = reading.map(|reading| reading.outcome.nodes).unwrap_or_default();
+        let is_all = record.nodes == 1
+            && wanted.node.is_none()
+            && path.as_ref().is_some_and(|path| path.exists());
+        let reading = if is_all {
+            None
+        } else {
+            run.newest_outcome(index).ok()
+        };
+        let nodes = reading
+            .map(|reading| reading.outcome.nodes)
+            .unwrap_or_default();
         files.extend(of_nodes(Some(index), path, &nodes, wanted.node).unwrap_or_default());
     }
     match wanted.node.filter(|_| files.is_empty()) {
-        Some(node) => Err(Error::new(Kind::Missing, format!("no element has output of a node `{node}`"))),
+        Some(node) => Err(Error::new(
+            Kind::Missing,
+            format!("no element has output of a node `{node}`"),
+        )),
         None => Ok(files),
     }
 }
@@ -93,17 +121,36 @@ fn of_nodes(
 ) -> Result<Vec<OutputFile>, Error> {
     let mut files: Vec<OutputFile> = Vec::new();
     if node.is_none() {
-        files.extend(output.map(|path| OutputFile { element, node: None, path }));
+        files.extend(output.map(|path| OutputFile {
+            element,
+            node: None,
+            path,
+        }));
     }
-    for record in nodes.iter().filter(|record| node.is_none_or(|node| record.key.node == node)) {
-        let Some(path) = record.output.as_ref().map(PathBuf::from) else { continue };
+    for record in nodes
+        .iter()
+        .filter(|record| node.is_none_or(|node| record.key.node == node))
+    {
+        let Some(path) = record.output.as_ref().map(PathBuf::from) else {
+            continue;
+        };
         if files.iter().all(|known| known.path != path) {
-            files.push(OutputFile { element, node: Some(record.key.node.clone()), path });
+            files.push(OutputFile {
+                element,
+                node: Some(record.key.node.clone()),
+                path,
+            });
         }
     }
     if let Some(node) = node.filter(|_| files.is_empty()) {
-        let known: Vec<&str> = nodes.iter().map(|record| record.key.node.as_str()).collect();
-        let error = Error::new(Kind::Missing, format!("the run has no output of a node `{node}`"));
+        let known: Vec<&str> = nodes
+            .iter()
+            .map(|record| record.key.node.as_str())
+            .collect();
+        let error = Error::new(
+            Kind::Missing,
+            format!("the run has no output of a node `{node}`"),
+        );
         return Err(error.hinted(format!("nodes with output so far: {}", known.join(", "))));
     }
     Ok(files)

@@ -39,14 +39,25 @@ pub(crate) fn named(spec: &JobSpec, workdir: &Path) -> BTreeMap<String, Named> {
             Ok(about) if about.is_file() => {
                 let is_short = about.len() <= LONGEST && read < MOST_READ;
                 read += usize::from(is_short);
-                let content = if is_short { content(&path, &about) } else { None };
+                let content = if is_short {
+                    content(&path, &about)
+                } else {
+                    None
+                };
                 let digest = content.as_deref().map(hex);
                 scripts.extend(content);
                 let executable = about.permissions().mode() & 0o111 != 0;
-                Named::File { path, bytes: about.len(), digest, executable }
+                Named::File {
+                    path,
+                    bytes: about.len(),
+                    digest,
+                    executable,
+                }
             }
             Ok(about) if about.is_dir() => {
-                let entries = path.read_dir().map_or(0, |entries| entries.take(MOST_ENTRIES).count());
+                let entries = path
+                    .read_dir()
+                    .map_or(0, |entries| entries.take(MOST_ENTRIES).count());
                 Named::Directory(path, entries as u64)
             }
             _ => Named::Absent,
@@ -59,40 +70,63 @@ pub(crate) fn named(spec: &JobSpec, workdir: &Path) -> BTreeMap<String, Named> {
 
 /// Variables that say nothing of what a job does.
 const OF_THE_SESSION: [&str; 16] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "TERM", "TMPDIR", "TMP", "TEMP",
-    "HOSTNAME", "MAIL", "DISPLAY", "SHLVL",
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "TERM", "TMPDIR", "TMP",
+    "TEMP", "HOSTNAME", "MAIL", "DISPLAY", "SHLVL",
 ];
-const OF_PROGRAMS: [&str; 9] =
-    ["DLRUN_", "SLURM", "SBATCH_", "PBS_", "SSH_", "XDG_", "LC_", "BASH", "APPTAINER_"];
+const OF_PROGRAMS: [&str; 9] = [
+    "DLRUN_",
+    "SLURM",
+    "SBATCH_",
+    "PBS_",
+    "SSH_",
+    "XDG_",
+    "LC_",
+    "BASH",
+    "APPTAINER_",
+];
 
 /// Variables of this shell that a file among the arguments names: `EPOCHS=9 dlrun submit train.toml` is another job.
 fn variables(files: &[Vec<u8>]) -> Vec<(String, Named)> {
     let is_asked = |name: &str| {
         name.len() > 2
-            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
             && !OF_THE_SESSION.contains(&name)
             && !OF_PROGRAMS.iter().any(|prefix| name.starts_with(prefix))
             && files.iter().any(|file| names(file, name.as_bytes()))
     };
-    let set = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let set =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let asked = set.filter(|(name, _)| is_asked(name));
     asked
-        .map(|(name, value)| (format!("${name}"), Named::Variable(value.to_string_lossy().into_owned())))
+        .map(|(name, value)| {
+            (
+                format!("${name}"),
+                Named::Variable(value.to_string_lossy().into_owned()),
+            )
+        })
         .collect()
 }
 
 /// Whether a text holds a name as a word of its own.
 fn names(text: &[u8], name: &[u8]) -> bool {
-    let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let is_word =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     memchr::memmem::find_iter(text, name).any(|at| {
-        !is_word(at.checked_sub(1).and_then(|at| text.get(at))) && !is_word(text.get(at + name.len()))
+        !is_word(at.checked_sub(1).and_then(|at| text.get(at)))
+            && !is_word(text.get(at + name.len()))
     })
 }
 
 /// A short file; `None` where it cannot be read, or grows.
 fn content(path: &Path, about: &Metadata) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(about.len()).ok()? + 1);
-    File::open(path).ok()?.take(LONGEST + 1).read_to_end(&mut bytes).ok()?;
+    File::open(path)
+        .ok()?
+        .take(LONGEST + 1)
+        .read_to_end(&mut bytes)
+        .ok()?;
     (bytes.len() as u64 <= LONGEST).then_some(bytes)
 }
 
@@ -101,7 +135,10 @@ fn content(path: &Path, about: &Metadata) -> Option<Vec<u8>> {
 pub(crate) fn history(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> History {
     let asked = &spec.resources;
     let is_open = asked.walltime == Some(Asked::Auto) || asked.memory == Some(Asked::Auto);
-    let mut history = History { host: session.host.clone(), ..History::default() };
+    let mut history = History {
+        host: session.host.clone(),
+        ..History::default()
+    };
     if !is_open && facts.model.is_none() {
         return history;
     }
@@ -119,7 +156,10 @@ pub(crate) fn history(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> H
 
 /// The index; `None` where nothing is recorded yet.
 fn store(session: &Session, fresh: bool) -> Result<Option<Store>, Error> {
-    if session.existing_state().is_err_and(|error| error.kind == Kind::Missing) {
+    if session
+        .existing_state()
+        .is_err_and(|error| error.kind == Kind::Missing)
+    {
         return Ok(None);
     }
     let mut tracker = Tracker::open(session)?;

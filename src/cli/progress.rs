@@ -44,14 +44,24 @@ impl Display {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { output, bar, last: String::new(), start: Instant::now(), phase: None }
+        Self {
+            output,
+            bar,
+            last: String::new(),
+            start: Instant::now(),
+            phase: None,
+        }
     }
 
     /// ` (3min 20s)`: for lines that stay, where no clock is shown.
     pub(crate) fn passed(&self) -> String {
         let seconds = self.start.elapsed().as_secs();
         let shown = self.bar.is_none() && seconds > 0;
-        if shown { format!(" (after {})", display_seconds(seconds as f64)) } else { String::new() }
+        if shown {
+            format!(" (after {})", display_seconds(seconds as f64))
+        } else {
+            String::new()
+        }
     }
 
     /// True on a terminal.
@@ -82,11 +92,16 @@ impl Display {
         match progress {
             pyenv::Progress::Waiting(Some(owner)) => {
                 self.now(
-                    &format!("another dlrun makes this environment (pid {} on {})", owner.pid, owner.host),
+                    &format!(
+                        "another dlrun makes this environment (pid {} on {})",
+                        owner.pid, owner.host
+                    ),
                     true,
                 );
             }
-            pyenv::Progress::Waiting(None) => self.now("another dlrun makes this environment", true),
+            pyenv::Progress::Waiting(None) => {
+                self.now("another dlrun makes this environment", true)
+            }
             pyenv::Progress::Creating => self.now("environment: making a new one", true),
             pyenv::Progress::Installing(line) => self.installing(line),
             pyenv::Progress::Finishing => self.now("environment: ready", true),
@@ -96,20 +111,27 @@ impl Display {
     /// pip tells hundreds of lines. A terminal shows each for its moment, a log only what takes long.
     fn installing(&mut self, line: &str) {
         let line = line.split(" (from ").next().unwrap_or(line);
-        let Some((milestone, packages)) =
-            line.split_once(": ").filter(|(word, _)| word.starts_with("Installing"))
+        let Some((milestone, packages)) = line
+            .split_once(": ")
+            .filter(|(word, _)| word.starts_with("Installing"))
         else {
             match line.strip_prefix("Successfully installed ") {
                 Some(packages) => {
                     let count = packages.split_whitespace().count();
                     self.now(&format!("environment: installed {count} packages"), true);
                 }
-                None => self.now(&format!("environment: {line}"), line.starts_with("Collecting")),
+                None => self.now(
+                    &format!("environment: {line}"),
+                    line.starts_with("Collecting"),
+                ),
             }
             return;
         };
         let count = packages.split(", ").count();
-        self.now(&format!("environment: {} ({count})", milestone.to_lowercase()), true);
+        self.now(
+            &format!("environment: {} ({count})", milestone.to_lowercase()),
+            true,
+        );
     }
 }
 
@@ -140,14 +162,26 @@ const STEPS_APART: Duration = Duration::from_secs(10);
 impl Epochs {
     pub(crate) fn new(path: PathBuf, pattern: Option<&TimingPattern>) -> Self {
         let follower = Follower::new(pattern).ok();
-        Self { path, offset: 0, follower, told: 0, looked: false, stepped: None, buffer: vec![0; 64 << 10] }
+        Self {
+            path,
+            offset: 0,
+            follower,
+            told: 0,
+            looked: false,
+            stepped: None,
+            buffer: vec![0; 64 << 10],
+        }
     }
 
     /// Reads what is new and tells the epochs that ended, each behind `whose` it is.
     pub(crate) fn tell(&mut self, display: &Display, whose: &str) {
-        let Some(follower) = &mut self.follower else { return };
+        let Some(follower) = &mut self.follower else {
+            return;
+        };
         let is_new = std::mem::replace(&mut self.looked, true);
-        let Ok(file) = File::open(&self.path) else { return };
+        let Ok(file) = File::open(&self.path) else {
+            return;
+        };
         let written_ms = written_ms(&file);
         while let Ok(read @ 1..) = file.read_at(&mut self.buffer, self.offset) {
             self.offset += read as u64;
@@ -155,19 +189,34 @@ impl Epochs {
         }
         let progress = follower.progress();
         let new = usize::try_from(progress.epochs_completed - self.told).unwrap_or(usize::MAX);
-        let of = progress.epochs_announced.map(|of| format!("/{of}")).unwrap_or_default();
+        let of = progress
+            .epochs_announced
+            .map(|of| format!("/{of}"))
+            .unwrap_or_default();
         if !is_new && new > 1 {
             // Whoever comes late wants to know where the training stands, not every step to it.
-            display.line(&format!("{whose}{new}{of} epochs are over, the last of them:"));
+            display.line(&format!(
+                "{whose}{new}{of} epochs are over, the last of them:"
+            ));
         }
         let shown = if is_new { new } else { new.min(1) };
-        for epoch in progress.epochs.iter().skip(progress.epochs.len().saturating_sub(shown)) {
+        for epoch in progress
+            .epochs
+            .iter()
+            .skip(progress.epochs.len().saturating_sub(shown))
+        {
             display.line(&format!("{whose}{}", epoch_line(epoch, &of)));
         }
         self.told = progress.epochs_completed;
-        let step = progress.last_step.and_then(|mark| mark.step).zip(progress.last_step_text());
-        if let Some((step, text)) = step.filter(|_| progress.epochs_announced.is_none() && self.told == 0)
-            && self.stepped.is_none_or(|(at, known)| known != step && at.elapsed() >= STEPS_APART)
+        let step = progress
+            .last_step
+            .and_then(|mark| mark.step)
+            .zip(progress.last_step_text());
+        if let Some((step, text)) =
+            step.filter(|_| progress.epochs_announced.is_none() && self.told == 0)
+            && self
+                .stepped
+                .is_none_or(|(at, known)| known != step && at.elapsed() >= STEPS_APART)
         {
             display.line(&format!("{whose}{text}{}", metrics(&progress.last_metrics)));
             self.stepped = Some((Instant::now(), step));
@@ -179,20 +228,35 @@ impl Epochs {
 /// looks would make epochs that are timed by the clock longer or shorter by as much. Never later than now.
 fn written_ms(file: &File) -> u64 {
     let now = now_ms();
-    let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
+    let modified = file
+        .metadata()
+        .and_then(|metadata| metadata.modified())
+        .ok();
     let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
-    since.and_then(|since| u64::try_from(since.as_millis()).ok()).map_or(now, |written| written.min(now))
+    since
+        .and_then(|since| u64::try_from(since.as_millis()).ok())
+        .map_or(now, |written| written.min(now))
 }
 
 fn epoch_line(epoch: &Epoch, of: &str) -> String {
-    let seconds =
-        epoch.seconds().map(|seconds| format!("  {}", display_seconds(seconds))).unwrap_or_default();
-    format!("epoch {}{of}{seconds}{}", epoch.epoch, metrics(&epoch.metrics))
+    let seconds = epoch
+        .seconds()
+        .map(|seconds| format!("  {}", display_seconds(seconds)))
+        .unwrap_or_default();
+    format!(
+        "epoch {}{of}{seconds}{}",
+        epoch.epoch,
+        metrics(&epoch.metrics)
+    )
 }
 
 /// The first few metrics, behind blanks.
 fn metrics(metrics: &BTreeMap<String, f64>) -> String {
-    metrics.iter().take(4).map(|(name, value)| format!("  {name} {value:.4}")).collect()
+    metrics
+        .iter()
+        .take(4)
+        .map(|(name, value)| format!("  {name} {value:.4}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -215,18 +279,25 @@ mod tests {
         let begin = SystemTime::now() - Duration::from_secs(60);
         for epoch in 1..=3_u64 {
             writeln!(file, "epoch {epoch} loss 0.5").expect("a line");
-            file.set_modified(begin + Duration::from_millis(700 * epoch)).expect("its time");
+            file.set_modified(begin + Duration::from_millis(700 * epoch))
+                .expect("its time");
             epochs.tell(&display, "");
         }
         let progress = epochs.follower.expect("no pattern").progress();
         assert_eq!(progress.epochs_completed, 3);
-        assert!(progress.epochs[1..].iter().all(|epoch| epoch.clock_seconds == Some(0.7)), "{progress:?}");
+        assert!(
+            progress.epochs[1..]
+                .iter()
+                .all(|epoch| epoch.clock_seconds == Some(0.7)),
+            "{progress:?}"
+        );
     }
 
     #[test]
     fn a_file_of_the_future_was_written_now() {
         let file = tempfile::tempfile().expect("a file");
-        file.set_modified(SystemTime::now() + Duration::from_hours(1)).expect("its time");
+        file.set_modified(SystemTime::now() + Duration::from_hours(1))
+            .expect("its time");
         assert!(written_ms(&file) <= now_ms());
     }
 }

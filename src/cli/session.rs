@@ -57,7 +57,9 @@ fn variable(name: &str) -> Option<String> {
 
 /// An XDG base directory: absolute, or it does not count (XDG Base Directory Specification 0.8).
 pub(super) fn base_dir(name: &str, below_home: &str) -> Option<PathBuf> {
-    let named = variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let named = variable(name)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
     named.or_else(|| Some(PathBuf::from(variable("HOME")?).join(below_home)))
 }
 
@@ -69,7 +71,9 @@ impl Session {
         for path in site_files() {
             fragments.extend(read_fragment(&path, &output)?);
         }
-        if let Some(path) = base_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("dlrun/dlrun.toml")) {
+        if let Some(path) =
+            base_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("dlrun/dlrun.toml"))
+        {
             fragments.extend(read_fragment(&path, &output)?.map(Fragment::of_user));
         }
         fragments.push(Fragment::from_environment(variable));
@@ -79,15 +83,22 @@ impl Session {
                 return Err(Error::new(Kind::Config, problem.message.clone()));
             }
         }
-        let defaults =
-            Defaults { state_dir: base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("dlrun")) };
+        let defaults = Defaults {
+            state_dir: base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("dlrun")),
+        };
         let settings = Settings::merge(&defaults, &fragments).map_err(|error| {
             Error::new(Kind::Config, error).hinted("set HOME, or name one with `--state-dir`")
         })?;
-        let slurm = Slurm::new(settings.slurm_bin_dir().map(Path::to_owned), settings.slurm_timeout());
+        let slurm = Slurm::new(
+            settings.slurm_bin_dir().map(Path::to_owned),
+            settings.slurm_timeout(),
+        );
         let dir = |dir: Option<&Path>| dir.map(Path::to_owned);
-        let qsubs =
-            Qsubs::new(dir(settings.torque_bin_dir()), dir(settings.openpbs_bin_dir()), QSUB_PATIENCE);
+        let qsubs = Qsubs::new(
+            dir(settings.torque_bin_dir()),
+            dir(settings.openpbs_bin_dir()),
+            QSUB_PATIENCE,
+        );
         Ok(Self {
             output,
             settings,
@@ -109,14 +120,20 @@ impl Session {
     /// The state directory for verbs that read: they make none, so that a mistyped name is seen.
     pub(crate) fn existing_state(&self) -> Result<StateDir, Error> {
         let path = self.settings.state_dir().to_owned();
-        let opened = within(PATIENCE, &path.clone(), move || match StateDir::open(&path) {
-            Err(error) if error.is_missing() => Ok(None),
-            other => other.map(Some),
+        let opened = within(PATIENCE, &path.clone(), move || {
+            match StateDir::open(&path) {
+                Err(error) if error.is_missing() => Ok(None),
+                other => other.map(Some),
+            }
         })?;
         opened.ok_or_else(|| {
-            let message = format!("there are no records in `{}`", self.settings.state_dir().display());
-            Error::new(Kind::Missing, message)
-                .hinted("`dlrun submit JOB_FILE` makes the first; `--state-dir` names another place")
+            let message = format!(
+                "there are no records in `{}`",
+                self.settings.state_dir().display()
+            );
+            Error::new(Kind::Missing, message).hinted(
+                "`dlrun submit JOB_FILE` makes the first; `--state-dir` names another place",
+            )
         })
     }
 
@@ -125,11 +142,21 @@ impl Session {
         if self.qsubs.commands(kind)?.is_some() {
             return Ok(());
         }
-        let searched = [self.settings.torque_bin_dir(), self.settings.openpbs_bin_dir()];
+        let searched = [
+            self.settings.torque_bin_dir(),
+            self.settings.openpbs_bin_dir(),
+        ];
         let of_kind = searched[usize::from(kind == SchedulerKind::OpenPbs)];
         let searched = of_kind.map(Path::to_owned).into_iter().collect();
-        let source = CommandError::NotFound { program: "qsub".to_owned(), searched };
-        Err(SchedulerError::Unreachable { scheduler: kind.as_str(), source }.into())
+        let source = CommandError::NotFound {
+            program: "qsub".to_owned(),
+            searched,
+        };
+        Err(SchedulerError::Unreachable {
+            scheduler: kind.as_str(),
+            source,
+        }
+        .into())
     }
 
     /// The scheduler of a kind that was resolved.
@@ -147,9 +174,16 @@ impl Session {
             SchedulerKind::Local | SchedulerKind::Auto => {
                 let settings = &self.settings;
                 let dlrun = std::env::current_exe()?;
-                let shared =
-                    Shared { dir: settings.local_lock_dir(), others_wait: settings.local_others_wait() };
-                Ok(Box::new(Local::new(&self.host, dlrun, settings.state_dir(), shared)))
+                let shared = Shared {
+                    dir: settings.local_lock_dir(),
+                    others_wait: settings.local_others_wait(),
+                };
+                Ok(Box::new(Local::new(
+                    &self.host,
+                    dlrun,
+                    settings.state_dir(),
+                    shared,
+                )))
             }
         }
     }
@@ -167,8 +201,10 @@ pub(super) fn within<T: Send + 'static>(
         Ok(result) => result.map_err(Error::from),
         Err(_) => {
             let seconds = patience.as_secs();
-            let message =
-                format!("the state directory `{}` gave no answer within {seconds} s", path.display());
+            let message = format!(
+                "the state directory `{}` gave no answer within {seconds} s",
+                path.display()
+            );
             Err(Error::new(Kind::TryAgain, message)
                 .hinted("its file system may hang; `--state-dir` names another"))
         }
@@ -179,11 +215,21 @@ fn flags(global: &Global, scheduler: Option<&str>) -> Result<Fragment, Error> {
     let mut fragment = Fragment::default();
     let mut set = |name: &str, value: &str, flag: &str| {
         if let Some(key) = Key::named(name) {
-            fragment.add(key, value, Origin::Flag { flag: flag.to_owned() });
+            fragment.add(
+                key,
+                value,
+                Origin::Flag {
+                    flag: flag.to_owned(),
+                },
+            );
         }
     };
     if let Some(dir) = &global.state_dir {
-        set("state_dir", &std::path::absolute(dir)?.to_string_lossy(), "--state-dir");
+        set(
+            "state_dir",
+            &std::path::absolute(dir)?.to_string_lossy(),
+            "--state-dir",
+        );
     }
     if let Some(kind) = scheduler {
         set("scheduler.kind", kind, "--scheduler");
@@ -197,7 +243,10 @@ fn site_files() -> Vec<PathBuf> {
     let mut files = vec![site.join("dlrun.toml")];
     if let Ok(entries) = fs::read_dir(site.join("conf.d")) {
         let mut dropped: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        dropped.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        dropped.retain(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        });
         dropped.sort();
         files.extend(dropped);
     }
@@ -208,14 +257,21 @@ fn read_fragment(path: &Path, output: &Output) -> Result<Option<Fragment>, Error
     use std::io::Read;
     use std::os::unix::fs::FileTypeExt;
     let mut text = String::new();
-    let read = open(path).and_then(|file| file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text));
+    let read =
+        open(path).and_then(|file| file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(Error::new(Kind::Config, format!("cannot read `{}`: {error}", path.display())));
+            return Err(Error::new(
+                Kind::Config,
+                format!("cannot read `{}`: {error}", path.display()),
+            ));
         }
         Ok(bytes) if bytes as u64 > MAX_CONFIG_BYTES => {
-            return Err(Error::new(Kind::Config, format!("`{}` is larger than 1 MiB", path.display())));
+            return Err(Error::new(
+                Kind::Config,
+                format!("`{}` is larger than 1 MiB", path.display()),
+            ));
         }
         Ok(0) if fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) => {
             let message = format!("`{}` is a pipe, and nobody writes to it", path.display());
@@ -225,22 +281,37 @@ fn read_fragment(path: &Path, output: &Output) -> Result<Option<Fragment>, Error
     }
     let fragment = Fragment::from_toml(path, &text);
     if !fragment.errors.is_empty() {
-        return Err(Error::in_file(Kind::Config, &path.to_string_lossy(), &text, fragment.errors));
+        return Err(Error::in_file(
+            Kind::Config,
+            &path.to_string_lossy(),
+            &text,
+            fragment.errors,
+        ));
     }
     for problem in &fragment.unknown {
         let line = problem.position(&text).map_or(0, |(line, _)| line);
         let hint = problem.hint.as_deref().unwrap_or_default();
-        output.warning(&format!("{}:{line}: {}; {hint}", path.display(), problem.message));
+        output.warning(&format!(
+            "{}:{line}: {}; {hint}",
+            path.display(),
+            problem.message
+        ));
     }
     Ok(Some(fragment))
 }
 
 /// This machine's name.
 pub(crate) fn hostname() -> String {
-    gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "localhost".to_owned())
+    gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .unwrap_or_else(|| "localhost".to_owned())
 }
 
 /// Login name of the user, or the number where the number has no name.
 pub(crate) fn user_name() -> String {
-    User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name)
+    User::from_uid(getuid())
+        .ok()
+        .flatten()
+        .map_or_else(|| getuid().to_string(), |user| user.name)
 }

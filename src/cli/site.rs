@@ -20,7 +20,13 @@ use crate::site::{Queue, SiteModel, overlaid};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Variables that say which cluster is asked: what one cluster told is not used for another.
-const ADDRESS: [&str; 5] = ["SLURM_CONF", "SLURM_CLUSTERS", "PBS_DEFAULT", "PBS_SERVER", "PBS_CONF_FILE"];
+const ADDRESS: [&str; 5] = [
+    "SLURM_CONF",
+    "SLURM_CLUSTERS",
+    "PBS_DEFAULT",
+    "PBS_SERVER",
+    "PBS_CONF_FILE",
+];
 
 /// What is known of the site.
 #[derive(Debug, Clone)]
@@ -35,8 +41,17 @@ pub(crate) struct Known {
 impl Known {
     /// `slurm 22.05.8, asked 12 min ago`.
     pub(crate) fn shown(&self) -> String {
-        let version = self.model.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-        let when = if self.is_kept { ago(self.model.asked_at_ms) } else { "just now".to_owned() };
+        let version = self
+            .model
+            .version
+            .as_ref()
+            .map(|version| format!(" {version}"))
+            .unwrap_or_default();
+        let when = if self.is_kept {
+            ago(self.model.asked_at_ms)
+        } else {
+            "just now".to_owned()
+        };
         format!("{}{version}, asked {when}", self.model.scheduler.as_str())
     }
 
@@ -58,13 +73,21 @@ struct Kept {
 /// What is known of the site of `kind`: what was kept where it is fresh enough, else what the scheduler says now.
 pub(crate) fn known(session: &Session, kind: SchedulerKind) -> Option<Known> {
     match kept(session, kind) {
-        Some(model) => Some(Known { model, is_kept: true, is_homeless: false }),
+        Some(model) => Some(Known {
+            model,
+            is_kept: true,
+            is_homeless: false,
+        }),
         None => asked(session, kind),
     }
 }
 
 /// The longest time limit of a queue (of the default one), in seconds, by what was kept from before.
-pub(crate) fn queue_limit(session: &Session, kind: SchedulerKind, queue: Option<&str>) -> Option<u64> {
+pub(crate) fn queue_limit(
+    session: &Session,
+    kind: SchedulerKind,
+    queue: Option<&str>,
+) -> Option<u64> {
     let model = overlaid(&kept(session, kind)?, &session.settings.tables().queues);
     let is_meant = |found: &&Queue| queue.map_or(found.is_default, |name| found.name == name);
     Some(model.queues.iter().find(is_meant)?.max_walltime?.0)
@@ -74,7 +97,9 @@ pub(crate) fn queue_limit(session: &Session, kind: SchedulerKind, queue: Option<
 pub(crate) fn kept_queues(session: &Session) -> Vec<String> {
     let kinds = SchedulerKind::ALL.into_iter();
     let models = kinds.filter_map(|kind| kept(session, kind));
-    models.flat_map(|model| model.queues.into_iter().map(|queue| queue.name)).collect()
+    models
+        .flat_map(|model| model.queues.into_iter().map(|queue| queue.name))
+        .collect()
 }
 
 /// Asks the scheduler, and keeps what it says.
@@ -82,7 +107,11 @@ pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
     match ask(session, kind) {
         Ok(model) => {
             let is_homeless = keep(session, &model).is_err_and(|error| error.is_missing());
-            Some(Known { model, is_kept: false, is_homeless })
+            Some(Known {
+                model,
+                is_kept: false,
+                is_homeless,
+            })
         }
         Err(why) => {
             tracing::info!("the job is not held against the site: {}", why.message());
@@ -97,11 +126,16 @@ pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
 /// When it gives no answer in time, or is not there.
 pub(crate) fn ask(session: &Session, kind: SchedulerKind) -> Result<SiteModel, Error> {
     match kind {
-        SchedulerKind::Local | SchedulerKind::Auto => Err(Error::new(Kind::Missing, "there is no scheduler")),
+        SchedulerKind::Local | SchedulerKind::Auto => {
+            Err(Error::new(Kind::Missing, "there is no scheduler"))
+        }
         SchedulerKind::Slurm => {
             // Slurm's commands lie together, so the others need not be looked for.
             let sbatch = session.slurm.sbatch();
-            let dir = sbatch.as_deref().and_then(Path::parent).or(session.settings.slurm_bin_dir());
+            let dir = sbatch
+                .as_deref()
+                .and_then(Path::parent)
+                .or(session.settings.slurm_bin_dir());
             let timeout = session.settings.slurm_timeout().min(PATIENCE);
             Ok(Slurm::new(dir.map(Path::to_owned), timeout).site()?)
         }
@@ -134,8 +168,13 @@ fn kept(session: &Session, kind: SchedulerKind) -> Option<SiteModel> {
 }
 
 fn keep(session: &Session, model: &SiteModel) -> Result<(), RunDirError> {
-    let kept = Kept { asked_of: address(session), site: model.clone() };
-    let Ok(bytes) = serde_json::to_vec(&kept) else { return Ok(()) };
+    let kept = Kept {
+        asked_of: address(session),
+        site: model.clone(),
+    };
+    let Ok(bytes) = serde_json::to_vec(&kept) else {
+        return Ok(());
+    };
     let written = write_site(session.settings.state_dir(), model.scheduler, &bytes);
     if let Err(error) = &written {
         tracing::info!("what the scheduler said of the site is not kept: {error}");
@@ -145,9 +184,19 @@ fn keep(session: &Session, model: &SiteModel) -> Result<(), RunDirError> {
 
 /// Whom the scheduler's commands ask.
 fn address(session: &Session) -> Vec<(String, String)> {
-    let variables = ADDRESS.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
-    let settings = session.settings.all().iter().filter(|setting| setting.key.name.ends_with(".bin_dir"));
-    let settings = settings
-        .filter_map(|setting| Some((setting.key.name.to_owned(), setting.value.as_ref()?.to_string())));
+    let variables = ADDRESS
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let settings = session
+        .settings
+        .all()
+        .iter()
+        .filter(|setting| setting.key.name.ends_with(".bin_dir"));
+    let settings = settings.filter_map(|setting| {
+        Some((
+            setting.key.name.to_owned(),
+            setting.value.as_ref()?.to_string(),
+        ))
+    });
     variables.chain(settings).collect()
 }

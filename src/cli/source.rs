@@ -30,17 +30,28 @@ pub(crate) struct Source {
 impl Source {
     /// Reads a file, and converts it where it is JSON.
     pub(crate) fn read(file: &Path) -> Result<Self, Error> {
-        let text =
-            read(file).map_err(|error| match nearest_file(file, ".toml").filter(|_| !file.exists()) {
+        let text = read(file).map_err(|error| {
+            match nearest_file(file, ".toml").filter(|_| !file.exists()) {
                 Some(meant) => error.hinted(format!("did you mean `{}`?", meant.display())),
                 None => error,
-            })?;
+            }
+        })?;
         let shown = file.to_string_lossy().into_owned();
         let overrides = Overrides::default();
-        let mut source = Self { shown, text, converted: None, cell: None, overrides };
-        if looks_like_json(&source.text) || file.extension().is_some_and(|extension| extension == "json") {
-            let converted =
-                convert(&source.text, None).map_err(|faults| source.error(Kind::JobFile, faults))?;
+        let mut source = Self {
+            shown,
+            text,
+            converted: None,
+            cell: None,
+            overrides,
+        };
+        if looks_like_json(&source.text)
+            || file
+                .extension()
+                .is_some_and(|extension| extension == "json")
+        {
+            let converted = convert(&source.text, None)
+                .map_err(|faults| source.error(Kind::JobFile, faults))?;
             let refusals: Vec<Problem> = converted.refusals().collect();
             if !refusals.is_empty() {
                 let hint = "`dlrun convert` makes a job file of the rest, to be completed by hand";
@@ -61,7 +72,13 @@ impl Source {
     pub(crate) fn of_cell(file: &Path, text: &str, cell: Cell) -> Self {
         let shown = file.to_string_lossy().into_owned();
         let overrides = Overrides::default();
-        Self { shown, text: text.to_owned(), converted: None, cell: Some(cell), overrides }
+        Self {
+            shown,
+            text: text.to_owned(),
+            converted: None,
+            cell: Some(cell),
+            overrides,
+        }
     }
 
     /// With what the command line says in its place.
@@ -72,12 +89,15 @@ impl Source {
 
     /// The job as file and command line have it.
     pub(crate) fn spec(&self) -> Result<JobSpec, Error> {
-        parse_with(self.job_file(), &self.overrides).map_err(|faults| self.error(Kind::JobFile, faults))
+        parse_with(self.job_file(), &self.overrides)
+            .map_err(|faults| self.error(Kind::JobFile, faults))
     }
 
     fn job_file(&self) -> &str {
         let converted = self.converted.as_ref().map(|converted| &converted.job_file);
-        converted.or(self.cell.as_ref().map(|cell| &cell.job_file)).unwrap_or(&self.text)
+        converted
+            .or(self.cell.as_ref().map(|cell| &cell.job_file))
+            .unwrap_or(&self.text)
     }
 
     /// Problems of the job file, as problems of the text that the user wrote.
@@ -90,26 +110,39 @@ impl Source {
             &self.shown
         };
         let place = |problem: Problem| match (given(&problem), &self.converted, &self.cell) {
-            (Some(given), ..) => {
-                Problem { span: None, message: format!("`{given}`: {}", problem.message), ..problem }
-            }
+            (Some(given), ..) => Problem {
+                span: None,
+                message: format!("`{given}`: {}", problem.message),
+                ..problem
+            },
             (None, Some(converted), _) => converted.in_description(problem),
             (None, None, Some(cell)) => cell.in_matrix(problem),
             (None, None, None) => problem,
         };
         if self.converted.is_none() && is_script(&self.text) {
-            let error = Error::new(kind, format!("`{}` is a batch script, no job file", self.shown));
-            return error
-                .hinted(format!("`dlrun convert {} -o JOB.toml` makes a job file of it", self.shown));
+            let error = Error::new(
+                kind,
+                format!("`{}` is a batch script, no job file", self.shown),
+            );
+            return error.hinted(format!(
+                "`dlrun convert {} -o JOB.toml` makes a job file of it",
+                self.shown
+            ));
         }
-        Error::in_file(kind, shown, &self.text, problems.into_iter().map(place).collect())
+        Error::in_file(
+            kind,
+            shown,
+            &self.text,
+            problems.into_iter().map(place).collect(),
+        )
     }
 
     /// What became of the description's keys.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let notes = self.converted.iter().flat_map(|converted| &converted.notes);
-        let mut warnings: Vec<String> =
-            notes.map(|note| format!("{}: {}", note.about, note.message)).collect();
+        let mut warnings: Vec<String> = notes
+            .map(|note| format!("{}: {}", note.about, note.message))
+            .collect();
         if warnings.len() > MAX_NOTES {
             let more = warnings.len() - MAX_NOTES;
             warnings.truncate(MAX_NOTES);
@@ -126,16 +159,28 @@ pub(crate) fn job_file(named: &Path) -> PathBuf {
     let with_suffix = PathBuf::from(with_suffix);
     let is_meant =
         (!named.exists() || named.is_dir()) && named.file_name().is_some() && with_suffix.is_file();
-    if is_meant { with_suffix } else { named.to_owned() }
+    if is_meant {
+        with_suffix
+    } else {
+        named.to_owned()
+    }
 }
 
 /// The file beside a missing one whose name, which ends in `ending`, is nearest to it.
 pub(crate) fn nearest_file(missing: &Path, ending: &str) -> Option<PathBuf> {
-    let dir = missing.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = missing
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let name = missing.file_name()?.to_str()?;
     let entries = std::fs::read_dir(dir).ok()?.flatten().take(MAX_LOOKED_AT);
-    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let jobs = names.iter().map(String::as_str).filter(|name| name.ends_with(ending));
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    let jobs = names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| name.ends_with(ending));
     let with_suffix = format!("{name}{ending}");
     let found = nearest(name, jobs.clone()).or_else(|| nearest(&with_suffix, jobs))?;
     Some(missing.with_file_name(found))
@@ -170,20 +215,28 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {
         let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
-        let kind = if denied { Kind::NotPermitted } else { Kind::Missing };
+        let kind = if denied {
+            Kind::NotPermitted
+        } else {
+            Kind::Missing
+        };
         Error::new(kind, format!("cannot read `{shown}`: {error}"))
     };
     let file = open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
         let error = Error::new(Kind::Missing, format!("`{shown}` is a directory"));
-        return Err(
-            error.hinted(format!("name the job file in it, such as `{}`", path.join("train.toml").display()))
-        );
+        return Err(error.hinted(format!(
+            "name the job file in it, such as `{}`",
+            path.join("train.toml").display()
+        )));
     }
     let text = read_text(file, &shown.to_string())?;
     if text.is_empty() && metadata.file_type().is_fifo() {
-        return Err(Error::new(Kind::Missing, format!("`{shown}` is a pipe, and nobody writes to it")));
+        return Err(Error::new(
+            Kind::Missing,
+            format!("`{shown}` is a pipe, and nobody writes to it"),
+        ));
     }
     Ok(text)
 }
@@ -191,23 +244,32 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
 /// Opens without waiting for somebody to write, as the opening of a pipe does. What is open is read as it comes: in
 /// `dlrun submit <(make-job)` the writer is there, and may take its time.
 pub(crate) fn open(path: &Path) -> std::io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)?;
     fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
     Ok(file)
 }
 
 /// Text of at most 1 MiB. `shown` names where it comes from.
 pub(crate) fn read_text(from: impl Read, shown: &str) -> Result<String, Error> {
-    let unreadable =
-        |error: std::io::Error| Error::new(Kind::Missing, format!("cannot read `{shown}`: {error}"));
+    let unreadable = |error: std::io::Error| {
+        Error::new(Kind::Missing, format!("cannot read `{shown}`: {error}"))
+    };
     let mut bytes = Vec::with_capacity(8 << 10);
-    from.take(MAX_JOB_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    from.take(MAX_JOB_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_JOB_FILE_BYTES {
         let message = format!("`{shown}` is larger than 1 MiB, which no job file is");
         return Err(Error::new(Kind::JobFile, message));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Error::new(Kind::JobFile, format!("`{shown}` is not UTF-8 text: byte {at}"))
+        Error::new(
+            Kind::JobFile,
+            format!("`{shown}` is not UTF-8 text: byte {at}"),
+        )
     })
 }

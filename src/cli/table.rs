@@ -24,9 +24,13 @@ pub(crate) fn fitted(mut table: Table) -> String {
 }
 
 fn fit(table: &mut Table, columns: u16) {
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(columns);
     let widths: Vec<u16> = table.column_max_content_widths();
-    let Some((_, words)) = widths.split_last() else { return };
+    let Some((_, words)) = widths.split_last() else {
+        return;
+    };
     if words.iter().map(|width| width + 2).sum::<u16>() + LAST_COLUMN <= columns {
         for column in table.column_iter_mut().take(words.len()) {
             column.set_constraint(ColumnConstraint::ContentWidth);
@@ -36,7 +40,10 @@ fn fit(table: &mut Table, columns: u16) {
 
 /// The columns of the terminal, where standard output is one.
 fn terminal_columns() -> Option<u16> {
-    let size = io::stdout().is_terminal().then(crossterm::terminal::window_size)?.ok()?;
+    let size = io::stdout()
+        .is_terminal()
+        .then(crossterm::terminal::window_size)?
+        .ok()?;
     Some(size.columns).filter(|columns| *columns > 0)
 }
 
@@ -57,15 +64,24 @@ mod tests {
         let reason = "the program ended with exit code 1";
         let shown = |columns| {
             let mut table = table();
-            table.set_header(["RUN", "STATE", "REASON"]).add_row(["a3c0", "completed", reason]);
+            table
+                .set_header(["RUN", "STATE", "REASON"])
+                .add_row(["a3c0", "completed", reason]);
             fit(&mut table, columns);
             rendered(table)
         };
-        assert_eq!(shown(80), format!("RUN   STATE      REASON\na3c0  completed  {reason}\n"));
+        assert_eq!(
+            shown(80),
+            format!("RUN   STATE      REASON\na3c0  completed  {reason}\n")
+        );
         assert_eq!(
             shown(42),
             "RUN   STATE      REASON\na3c0  completed  the program ended with\n                 exit code 1\n"
         );
-        assert!(shown(20).lines().all(|line| line.len() <= 20), "{}", shown(20));
+        assert!(
+            shown(20).lines().all(|line| line.len() <= 20),
+            "{}",
+            shown(20)
+        );
     }
 }

@@ -25,7 +25,12 @@ pub(crate) fn tail(path: &Path, lines: Option<usize>, limit: u64) -> std::io::Re
         chunk.extend_from_slice(&bytes);
         bytes = chunk;
         start = from;
-        let ends = bytes.iter().rev().skip(1).filter(|byte| **byte == b'\n').count();
+        let ends = bytes
+            .iter()
+            .rev()
+            .skip(1)
+            .filter(|byte| **byte == b'\n')
+            .count();
         if ends >= lines {
             break;
         }

@@ -9,10 +9,17 @@ use crate::units::Walltime;
 
 /// A time in the user's zone, such as `2026-11-20 14:05:31`.
 pub(crate) fn local_time(at_ms: u64) -> String {
-    let timestamp = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let timestamp = i64::try_from(at_ms)
+        .ok()
+        .and_then(|ms| Timestamp::from_millisecond(ms).ok());
     timestamp.map_or_else(
         || "unknown".to_owned(),
-        |timestamp| timestamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        |timestamp| {
+            timestamp
+                .to_zoned(TimeZone::system())
+                .strftime("%Y-%m-%d %H:%M:%S")
+                .to_string()
+        },
     )
 }
 
@@ -28,7 +35,10 @@ pub(crate) fn ago(at_ms: u64) -> String {
 }
 
 /// Seconds between two times.
-#[expect(clippy::cast_precision_loss, reason = "spans stay far below 2^53 milliseconds")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "spans stay far below 2^53 milliseconds"
+)]
 pub(crate) fn seconds_between(from_ms: u64, to_ms: u64) -> f64 {
     to_ms.saturating_sub(from_ms) as f64 / 1000.0
 }
@@ -44,10 +54,14 @@ pub(crate) fn parse_time(text: &str, now_ms: u64) -> Result<u64, String> {
     }
     let zoned = text.parse::<Timestamp>();
     let at = zoned.or_else(|_| {
-        let local = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(DateTime::from))?;
+        let local = text
+            .parse::<DateTime>()
+            .or_else(|_| text.parse::<Date>().map(DateTime::from))?;
         Ok(local.to_zoned(TimeZone::system())?.timestamp())
     });
-    let ms = at.map_err(|_: jiff::Error| ()).and_then(|at| u64::try_from(at.as_millisecond()).map_err(drop));
+    let ms = at
+        .map_err(|_: jiff::Error| ())
+        .and_then(|at| u64::try_from(at.as_millisecond()).map_err(drop));
     ms.map_err(|()| {
         format!("`{text}` is no time; write 2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z, or so long ago: 7d, 12h")
     })
@@ -62,10 +76,20 @@ mod tests {
         let now = 1_800_000_000_000;
         assert_eq!(parse_time("7d", now), Ok(now - 7 * 86_400_000));
         assert_eq!(parse_time("1970-01-02T00:00:00Z", now), Ok(86_400_000));
-        assert_eq!(parse_time("1970-01-02T01:00:00.250+01:00", now), Ok(86_400_250));
+        assert_eq!(
+            parse_time("1970-01-02T01:00:00.250+01:00", now),
+            Ok(86_400_250)
+        );
         let day = parse_time("2026-11-20", now).expect("a date");
         assert_eq!(parse_time("2026-11-20T08:00", now), Ok(day + 8 * 3_600_000));
-        for wrong in ["", "yesterday", "7", "2026-13-01", "1960-01-01T00:00:00Z", "2026-11-20T25:00"] {
+        for wrong in [
+            "",
+            "yesterday",
+            "7",
+            "2026-13-01",
+            "1960-01-01T00:00:00Z",
+            "2026-11-20T25:00",
+        ] {
             assert!(parse_time(wrong, now).is_err(), "{wrong}");
         }
     }

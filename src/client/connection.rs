@@ -41,7 +41,10 @@ struct Deadline {
 
 impl Deadline {
     fn within(patience: Duration) -> Self {
-        Self { at: Instant::now() + patience, patience }
+        Self {
+            at: Instant::now() + patience,
+            patience,
+        }
     }
 
     /// The time that is left; `None` where it is over.
@@ -74,7 +77,10 @@ impl Daemon {
             _ => return Err(daemon.unexpected()),
         }
         match Hello::mismatch(&daemon.hello, &ours) {
-            Some(message) => Err(ClientError::Version { socket: daemon.socket, message }),
+            Some(message) => Err(ClientError::Version {
+                socket: daemon.socket,
+                message,
+            }),
             None => Ok(daemon),
         }
     }
@@ -98,14 +104,20 @@ impl Daemon {
     ///
     /// # Errors
     /// As [`Daemon::ask`].
-    pub fn ask_within(&mut self, request: &Request, patience: Duration) -> Result<Response, ClientError> {
+    pub fn ask_within(
+        &mut self,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Response, ClientError> {
         self.exchange(request, Deadline::within(patience))
     }
 
     /// The error of an answer that does not fit the question.
     #[must_use]
     pub fn unexpected(&self) -> ClientError {
-        ClientError::Unexpected { socket: self.socket.clone() }
+        ClientError::Unexpected {
+            socket: self.socket.clone(),
+        }
     }
 
     fn exchange(&mut self, request: &Request, deadline: Deadline) -> Result<Response, ClientError> {
@@ -120,7 +132,11 @@ impl Daemon {
         match response {
             Response::Refused(refusal) => {
                 let socket = self.socket.clone();
-                Err(ClientError::Refused { socket, kind: refusal.kind, message: refusal.message })
+                Err(ClientError::Refused {
+                    socket,
+                    kind: refusal.kind,
+                    message: refusal.message,
+                })
             }
             response => Ok(response),
         }
@@ -145,16 +161,24 @@ impl Daemon {
     fn read(&mut self, deadline: Deadline) -> Result<Response, ClientError> {
         let mut buffer = [0; PORTION];
         loop {
-            if let Some(response) = self.decoder.next().map_err(|source| self.frame_error(source))? {
+            if let Some(response) = self
+                .decoder
+                .next()
+                .map_err(|source| self.frame_error(source))?
+            {
                 return Ok(response);
             }
-            let wanted = self.decoder.wanted().map_err(|source| self.frame_error(source))?;
+            let wanted = self
+                .decoder
+                .wanted()
+                .map_err(|source| self.frame_error(source))?;
             // Asked before each read: a daemon that trickles is always readable.
             self.wait(PollFlags::POLLIN, deadline)?;
             match self.stream.read(&mut buffer[..wanted.min(PORTION)]) {
                 Ok(0) => return Err(self.closed()),
                 Ok(read) => self.decoder.push(&buffer[..read]),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(source) => return Err(self.broken(source)),
             }
         }
@@ -163,7 +187,9 @@ impl Daemon {
     /// Waits until the stream can be read or written.
     fn wait(&self, what: PollFlags, deadline: Deadline) -> Result<(), ClientError> {
         loop {
-            let Some(left) = deadline.left() else { return Err(timed_out(&self.socket, deadline)) };
+            let Some(left) = deadline.left() else {
+                return Err(timed_out(&self.socket, deadline));
+            };
             let mut fds = [PollFd::new(self.stream.as_fd(), what)];
             let timeout = PollTimeout::try_from(left + Duration::from_millis(1));
             match poll(&mut fds, timeout.unwrap_or(PollTimeout::MAX)) {
@@ -175,18 +201,26 @@ impl Daemon {
     }
 
     fn closed(&self) -> ClientError {
-        ClientError::Closed { socket: self.socket.clone() }
+        ClientError::Closed {
+            socket: self.socket.clone(),
+        }
     }
 
     fn broken(&self, source: io::Error) -> ClientError {
         if source.kind() == ErrorKind::ConnectionReset {
             return self.closed();
         }
-        ClientError::Broken { socket: self.socket.clone(), source }
+        ClientError::Broken {
+            socket: self.socket.clone(),
+            source,
+        }
     }
 
     fn frame_error(&self, source: crate::protocol::FrameError) -> ClientError {
-        ClientError::Frame { socket: self.socket.clone(), source }
+        ClientError::Frame {
+            socket: self.socket.clone(),
+            source,
+        }
     }
 }
 
@@ -199,7 +233,10 @@ impl AsFd for Daemon {
 /// Opens the connection. A blocking `connect` would hang where the daemon does not accept and its queue is full, so it is
 /// tried until it works (`EAGAIN`, `unix(7)`).
 fn open(path: &Path, deadline: Deadline) -> Result<UnixStream, ClientError> {
-    let failed = |errno: Errno| ClientError::Connect { socket: path.to_owned(), source: errno.into() };
+    let failed = |errno: Errno| ClientError::Connect {
+        socket: path.to_owned(),
+        source: errno.into(),
+    };
     let address = UnixAddr::new(path).map_err(failed)?;
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None).map_err(failed)?;
@@ -217,5 +254,8 @@ fn open(path: &Path, deadline: Deadline) -> Result<UnixStream, ClientError> {
 }
 
 fn timed_out(socket: &Path, deadline: Deadline) -> ClientError {
-    ClientError::TimedOut { socket: socket.to_owned(), patience: deadline.patience }
+    ClientError::TimedOut {
+        socket: socket.to_owned(),
+        patience: deadline.patience,
+    }
 }

@@ -87,19 +87,26 @@ impl ClientError {
     /// True where no daemon runs: its socket is not there, or nobody listens.
     #[must_use]
     pub fn is_absent(&self) -> bool {
-        let Self::Connect { source, .. } = self else { return false };
-        matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+        let Self::Connect { source, .. } = self else {
+            return false;
+        };
+        matches!(
+            source.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+        )
     }
 
     /// What to do about it; `None` where the text says it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Connect { .. } => {
-                Some("is dlrund running? `systemctl status dlrund` tells, `systemctl start dlrund` starts it")
-            }
+            Self::Connect { .. } => Some(
+                "is dlrund running? `systemctl status dlrund` tells, `systemctl start dlrund` starts it",
+            ),
             Self::Version { .. } | Self::Refused { .. } => None,
-            _ => Some("`systemctl status dlrund` and `journalctl --unit=dlrund` tell how dlrund is"),
+            _ => {
+                Some("`systemctl status dlrund` and `journalctl --unit=dlrund` tell how dlrund is")
+            }
         }
     }
 }

@@ -90,7 +90,11 @@ impl CommandError {
     /// Returns the exit code that a shell gives for this failure: 127 for a missing program, else 126.
     #[must_use]
     pub fn shell_code(&self) -> i32 {
-        if matches!(self, Self::NotFound { .. }) { 127 } else { 126 }
+        if matches!(self, Self::NotFound { .. }) {
+            127
+        } else {
+            126
+        }
     }
 }
 
@@ -141,8 +145,15 @@ pub(super) fn status_text(status: ExitStatus) -> String {
 }
 
 fn places(searched: &[PathBuf]) -> String {
-    let fixed: Vec<String> = searched.iter().map(|dir| format!("`{}`", dir.display())).collect();
-    if fixed.is_empty() { String::new() } else { format!(" in {} or in PATH", fixed.join(", ")) }
+    let fixed: Vec<String> = searched
+        .iter()
+        .map(|dir| format!("`{}`", dir.display()))
+        .collect();
+    if fixed.is_empty() {
+        String::new()
+    } else {
+        format!(" in {} or in PATH", fixed.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -155,23 +166,42 @@ mod tests {
         assert_eq!(Words::end_of("a\nb\n\n"), Some(Words("a\nb".to_owned())));
         let long = (0..50).map(|n| format!("line {n}\n")).collect::<String>();
         let words = Words::end_of(&long).expect("it is not blank").0;
-        assert!(words.starts_with("line 38\n") && words.ends_with("line 49"), "{words}");
-        let wide = Words::end_of(&"é".repeat(100_000)).expect("it is not blank").0;
+        assert!(
+            words.starts_with("line 38\n") && words.ends_with("line 49"),
+            "{words}"
+        );
+        let wide = Words::end_of(&"é".repeat(100_000))
+            .expect("it is not blank")
+            .0;
         assert_eq!(wide.chars().count(), WORD_CHARACTERS);
     }
 
     #[test]
     fn status_says_code_or_signal() {
-        assert_eq!(status_text(ExitStatus::from_raw(1 << 8)), "exited with status 1");
-        assert_eq!(status_text(ExitStatus::from_raw(9)), "was killed by SIGKILL");
-        assert_eq!(status_text(ExitStatus::from_raw(40)), "was killed by signal 40");
+        assert_eq!(
+            status_text(ExitStatus::from_raw(1 << 8)),
+            "exited with status 1"
+        );
+        assert_eq!(
+            status_text(ExitStatus::from_raw(9)),
+            "was killed by SIGKILL"
+        );
+        assert_eq!(
+            status_text(ExitStatus::from_raw(40)),
+            "was killed by signal 40"
+        );
     }
 
     #[test]
     fn not_found_names_the_fixed_directories() {
-        let error =
-            CommandError::NotFound { program: "sbatch".into(), searched: vec!["/opt/slurm/bin".into()] };
-        assert_eq!(error.to_string(), "cannot find the program `sbatch` in `/opt/slurm/bin` or in PATH");
+        let error = CommandError::NotFound {
+            program: "sbatch".into(),
+            searched: vec!["/opt/slurm/bin".into()],
+        };
+        assert_eq!(
+            error.to_string(),
+            "cannot find the program `sbatch` in `/opt/slurm/bin` or in PATH"
+        );
         assert_eq!(error.shell_code(), 127);
     }
 }

@@ -39,13 +39,19 @@ pub(super) fn find_along(program: &OsStr, dirs: &[PathBuf], path: &OsStr) -> Opt
     if program.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(program)).filter(|file| is_executable(file));
     }
-    places(program, dirs, path).into_iter().find(|file| is_executable(file))
+    places(program, dirs, path)
+        .into_iter()
+        .find(|file| is_executable(file))
 }
 
 /// Where a program may lie. Login scripts and modules often name a directory twice.
 fn places(program: &OsStr, dirs: &[PathBuf], path: &OsStr) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let dirs = dirs.iter().cloned().chain(std::env::split_paths(path)).filter(|dir| dir.is_absolute());
+    let dirs = dirs
+        .iter()
+        .cloned()
+        .chain(std::env::split_paths(path))
+        .filter(|dir| dir.is_absolute());
     for file in dirs.map(|dir| dir.join(program)) {
         if !program.is_empty() && !files.contains(&file) {
             files.push(file);
@@ -55,16 +61,25 @@ fn places(program: &OsStr, dirs: &[PathBuf], path: &OsStr) -> Vec<PathBuf> {
 }
 
 /// Like [`find_along`], but says what is wrong.
-pub(super) fn locate(program: &OsStr, dirs: &[PathBuf], path: &OsString) -> Result<PathBuf, CommandError> {
+pub(super) fn locate(
+    program: &OsStr,
+    dirs: &[PathBuf],
+    path: &OsString,
+) -> Result<PathBuf, CommandError> {
     if let Some(file) = find_along(program, dirs, path) {
         return Ok(file);
     }
     let named = Path::new(program);
     if program.as_bytes().contains(&b'/') && named.exists() {
-        return Err(CommandError::NotExecutable { program: named.to_owned() });
+        return Err(CommandError::NotExecutable {
+            program: named.to_owned(),
+        });
     }
     let program = program.to_string_lossy().into_owned();
-    Err(CommandError::NotFound { program, searched: dirs.to_vec() })
+    Err(CommandError::NotFound {
+        program,
+        searched: dirs.to_vec(),
+    })
 }
 
 fn is_executable(file: &Path) -> bool {
@@ -86,7 +101,10 @@ mod tests {
 
     #[test]
     fn find_prefers_fixed_directories_and_skips_what_cannot_run() {
-        let (first, second) = (tempfile::tempdir().expect("temp"), tempfile::tempdir().expect("temp"));
+        let (first, second) = (
+            tempfile::tempdir().expect("temp"),
+            tempfile::tempdir().expect("temp"),
+        );
         let plain = put(first.path(), "tool", 0o644);
         let good = put(second.path(), "tool", 0o755);
         fs::create_dir(first.path().join("dir")).expect("the directory is ours");
@@ -96,8 +114,14 @@ mod tests {
         let other = put(first.path(), "both", 0o755);
         put(second.path(), "both", 0o755);
         let dirs = [first.path().to_owned()];
-        assert_eq!(find_along("both".as_ref(), &dirs, second.path().as_os_str()), Some(other));
-        assert_eq!(find_along(good.as_os_str(), &[], OsStr::new("")), Some(good));
+        assert_eq!(
+            find_along("both".as_ref(), &dirs, second.path().as_os_str()),
+            Some(other)
+        );
+        assert_eq!(
+            find_along(good.as_os_str(), &[], OsStr::new("")),
+            Some(good)
+        );
         assert!(matches!(
             locate(plain.as_os_str(), &[], &OsString::new()),
             Err(CommandError::NotExecutable { program }) if program == plain
@@ -108,7 +132,10 @@ mod tests {
     fn find_skips_empty_and_relative_entries() {
         // The working directory of a test is the package root, where `src` lies.
         let path = OsStr::new(":tests/fakes:.:");
-        assert_eq!(find_along("sh".as_ref(), &["bin".into(), "".into()], path), None);
+        assert_eq!(
+            find_along("sh".as_ref(), &["bin".into(), "".into()], path),
+            None
+        );
         assert_eq!(find_along("".as_ref(), &[], OsStr::new("/bin")), None);
         assert!(find("sh", &[]).is_some());
     }

@@ -15,7 +15,8 @@ mod unshare;
 pub use failure::{CommandError, Words};
 pub use find::{find, find_all, find_in};
 pub use spawn::{
-    Destination, Training, TrainingCommand, replace_by, spawn_companion, spawn_detached, spawn_training,
+    Destination, Training, TrainingCommand, replace_by, spawn_companion, spawn_detached,
+    spawn_training,
 };
 pub use tool::{News, Output, Stream, Tool};
 pub use unshare::try_unshare;

@@ -76,7 +76,8 @@ pub(super) struct Pump {
 impl Pump {
     /// Takes over a child whose pipes are still with it; `input` is what it shall read.
     pub(super) fn new(mut child: Child, reach: Reach, input: Vec<u8>) -> io::Result<Self> {
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let ends = [
             stdin.as_ref().map(AsFd::as_fd),
             stdout.as_ref().map(AsFd::as_fd),
@@ -86,7 +87,17 @@ impl Pump {
             never_block(end)?;
         }
         let buffer = vec![0; CHUNK_BYTES];
-        Ok(Self { child, reach, stdin, pending: input, written: 0, stdout, stderr, buffer, grace: GRACE })
+        Ok(Self {
+            child,
+            reach,
+            stdin,
+            pending: input,
+            written: 0,
+            stdout,
+            stderr,
+            buffer,
+            grace: GRACE,
+        })
     }
 
     /// Gives the child longer to end after SIGTERM.
@@ -96,7 +107,11 @@ impl Pump {
     }
 
     /// Moves bytes until the child ends, the deadline passes or the sink has had enough.
-    pub(super) fn follow(mut self, deadline: Option<Instant>, sink: &mut Sink<'_>) -> io::Result<End> {
+    pub(super) fn follow(
+        mut self,
+        deadline: Option<Instant>,
+        sink: &mut Sink<'_>,
+    ) -> io::Result<End> {
         let mut idle_ms = IDLE_MS.0;
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -134,11 +149,22 @@ impl Pump {
         if let Some(stdin) = &self.stdin {
             ends.push(PollFd::new(stdin.as_fd(), PollFlags::POLLOUT));
         }
-        let sources = [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd)];
-        ends.extend(sources.into_iter().flatten().map(|end| PollFd::new(end, PollFlags::POLLIN)));
-        let left =
-            deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let left_ms = u16::try_from(left.as_millis()).unwrap_or(u16::MAX).saturating_add(1);
+        let sources = [
+            self.stdout.as_ref().map(AsFd::as_fd),
+            self.stderr.as_ref().map(AsFd::as_fd),
+        ];
+        ends.extend(
+            sources
+                .into_iter()
+                .flatten()
+                .map(|end| PollFd::new(end, PollFlags::POLLIN)),
+        );
+        let left = deadline.map_or(Duration::MAX, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
+        });
+        let left_ms = u16::try_from(left.as_millis())
+            .unwrap_or(u16::MAX)
+            .saturating_add(1);
         match poll(&mut ends, PollTimeout::from(idle_ms.min(left_ms))) {
             Ok(ready) => Ok(ready > 0),
             Err(Errno::EINTR) => Ok(false),
@@ -154,7 +180,10 @@ impl Pump {
                 self.written += count;
                 self.written == self.pending.len()
             }
-            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+            Err(error) => !matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ),
         };
         if done {
             self.stdin = None;
@@ -164,8 +193,10 @@ impl Pump {
 
     /// Reads once from each pipe that is open, and says whether to go on.
     fn read(&mut self, sink: &mut Sink<'_>) -> io::Result<bool> {
-        Ok(read_one(&mut self.stdout, &mut self.buffer, Stream::Stdout, sink)?
-            && read_one(&mut self.stderr, &mut self.buffer, Stream::Stderr, sink)?)
+        Ok(
+            read_one(&mut self.stdout, &mut self.buffer, Stream::Stdout, sink)?
+                && read_one(&mut self.stderr, &mut self.buffer, Stream::Stderr, sink)?,
+        )
     }
 
     /// Ends the child, and its group where it leads one: SIGTERM, then SIGKILL. Never takes longer than
@@ -187,7 +218,9 @@ impl Pump {
         let deadline = Instant::now() + limit;
         loop {
             // Its last words are taken, so that a full pipe does not keep it from ending.
-            let drained = self.wait_for_pipes(10, Some(deadline)).and_then(|_| self.read(&mut |_| true));
+            let drained = self
+                .wait_for_pipes(10, Some(deadline))
+                .and_then(|_| self.read(&mut |_| true));
             if drained.is_err() {
                 (self.stdout, self.stderr) = (None, None);
             }
@@ -202,11 +235,14 @@ impl Pump {
     }
 
     fn group_lives(&self) -> bool {
-        self.reach == Reach::Group && pid_of(&self.child).is_some_and(|pid| killpg(pid, None).is_ok())
+        self.reach == Reach::Group
+            && pid_of(&self.child).is_some_and(|pid| killpg(pid, None).is_ok())
     }
 
     fn signal(&self, signal: Signal) {
-        let Some(pid) = pid_of(&self.child) else { return };
+        let Some(pid) = pid_of(&self.child) else {
+            return;
+        };
         // ESRCH: it went by itself.
         let _ = match self.reach {
             Reach::Group => killpg(pid, signal),
@@ -233,7 +269,12 @@ fn read_one<R: Read>(
             Ok(true)
         }
         Ok(count) => Ok(sink(Heard::Bytes(stream, &buffer[..count]))),
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
             Ok(true)
         }
         Err(error) => Err(error),

@@ -84,7 +84,11 @@ impl Training {
 /// `NotFound`, `NotExecutable` or `Spawn`; [`CommandError::shell_code`] is what the job then exits with.
 pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandError> {
     let mut command = background(&training.argv, &training.sets)?;
-    for name in training.removals.iter().filter(|name| training.sets.iter().all(|(set, _)| set != *name)) {
+    for name in training
+        .removals
+        .iter()
+        .filter(|name| training.sets.iter().all(|(set, _)| set != *name))
+    {
         command.env_remove(name);
     }
     command.stdout(training.stdout).stderr(training.stderr);
@@ -111,9 +115,17 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandErro
 ///
 /// # Errors
 /// `NotFound`, `NotExecutable` or `Spawn`.
-pub fn spawn_companion(argv: &[OsString], stdin: OwnedFd, stdout: Destination) -> Result<Pid, CommandError> {
+pub fn spawn_companion(
+    argv: &[OsString],
+    stdin: OwnedFd,
+    stdout: Destination,
+) -> Result<Pid, CommandError> {
     let mut command = background(argv, &[])?;
-    command.stdin(stdin).stdout(stdout).stderr(Stdio::null()).process_group(0);
+    command
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(Stdio::null())
+        .process_group(0);
     start(&mut command, argv)
 }
 
@@ -132,12 +144,20 @@ pub fn spawn_detached(
     cwd: &Path,
 ) -> Result<u32, CommandError> {
     let mut command = background(argv, env)?;
-    command.stdout(Stdio::null()).stderr(Stdio::null()).current_dir(cwd);
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .current_dir(cwd);
     if !cwd.is_dir() {
-        return Err(CommandError::NoDirectory { program: name_of(argv), path: cwd.to_owned() });
+        return Err(CommandError::NoDirectory {
+            program: name_of(argv),
+            path: cwd.to_owned(),
+        });
     }
-    let mut child =
-        command.spawn().map_err(|source| CommandError::Spawn { program: name_of(argv), source })?;
+    let mut child = command.spawn().map_err(|source| CommandError::Spawn {
+        program: name_of(argv),
+        source,
+    })?;
     let pid = child.id();
     tracing::debug!(?argv, pid, "started in the background");
     std::thread::spawn(move || child.wait());
@@ -149,27 +169,45 @@ pub fn spawn_detached(
 /// # Errors
 /// Always: `NotFound`, `NotExecutable` or `Spawn`; [`CommandError::shell_code`] is what to exit with.
 #[must_use]
-pub fn replace_by(argv: &[OsString], sets: &[(OsString, OsString)], removals: &[OsString]) -> CommandError {
+pub fn replace_by(
+    argv: &[OsString],
+    sets: &[(OsString, OsString)],
+    removals: &[OsString],
+) -> CommandError {
     let mut command = match background(argv, sets) {
         Ok(command) => command,
         Err(error) => return error,
     };
-    for name in removals.iter().filter(|name| sets.iter().all(|(set, _)| set != *name)) {
+    for name in removals
+        .iter()
+        .filter(|name| sets.iter().all(|(set, _)| set != *name))
+    {
         command.env_remove(name);
     }
     // The Rust runtime ignores SIGPIPE, and the program would inherit that.
     // SAFETY: SIG_DFL installs no code of ours.
     let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
     tracing::debug!(?argv, "taking its place");
-    CommandError::Spawn { program: name_of(argv), source: command.stdin(Stdio::inherit()).exec() }
+    CommandError::Spawn {
+        program: name_of(argv),
+        source: command.stdin(Stdio::inherit()).exec(),
+    }
 }
 
 fn background(argv: &[OsString], sets: &[(OsString, OsString)]) -> Result<Command, CommandError> {
     let Some((program, args)) = argv.split_first() else {
-        return Err(CommandError::NotFound { program: String::new(), searched: Vec::new() });
+        return Err(CommandError::NotFound {
+            program: String::new(),
+            searched: Vec::new(),
+        });
     };
-    let path = sets.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-    let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let path = sets
+        .iter()
+        .rfind(|(name, _)| name == "PATH")
+        .map(|(_, value)| value.clone());
+    let path = path
+        .or_else(|| std::env::var_os("PATH"))
+        .unwrap_or_default();
     let mut command = Command::new(locate(program, &[], &path)?);
     // The name as given: programs such as busybox and Python's virtual environments look at it.
     command.arg0(program).args(args).stdin(Stdio::null());
@@ -178,15 +216,21 @@ fn background(argv: &[OsString], sets: &[(OsString, OsString)]) -> Result<Comman
 }
 
 fn start(command: &mut Command, argv: &[OsString]) -> Result<Pid, CommandError> {
-    let refused = |source| CommandError::Spawn { program: name_of(argv), source };
+    let refused = |source| CommandError::Spawn {
+        program: name_of(argv),
+        source,
+    };
     let child = command.spawn().map_err(refused)?;
-    let pid = pid_of(&child).ok_or_else(|| refused(io::Error::other("the process id is out of range")))?;
+    let pid = pid_of(&child)
+        .ok_or_else(|| refused(io::Error::other("the process id is out of range")))?;
     tracing::debug!(?argv, %pid, "started");
     Ok(pid)
 }
 
 fn name_of(argv: &[OsString]) -> String {
-    argv.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
+    argv.first()
+        .map(|program| program.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -208,9 +252,18 @@ mod tests {
         let mut file = tempfile::tempfile().expect("temp");
         let twin = || Destination::File(file.try_clone().expect("a file can be cloned"));
         let (stdout, stderr) = (twin(), twin());
-        let training = TrainingCommand { argv, sets, removals: vec![], stdout, stderr, leads_group: true };
+        let training = TrainingCommand {
+            argv,
+            sets,
+            removals: vec![],
+            stdout,
+            stderr,
+            leads_group: true,
+        };
         let pid = spawn_training(training).expect("it starts").pid();
-        let WaitStatus::Exited(_, code) = waitpid(pid, None).expect("it is ours") else { panic!("killed") };
+        let WaitStatus::Exited(_, code) = waitpid(pid, None).expect("it is ours") else {
+            panic!("killed")
+        };
         let mut text = String::new();
         file.rewind().expect("a file");
         file.read_to_string(&mut text).expect("text");
@@ -219,20 +272,35 @@ mod tests {
 
     /// A line of `/proc/self/status` as a number: bit n-1 stands for signal n (`proc_pid_status(5)`).
     fn mask(status: &str, name: &str) -> u64 {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel writes it");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .expect("the kernel writes it");
         u64::from_str_radix(line.trim_start_matches(':').trim(), 16).expect("hexadecimal")
     }
 
     #[test]
     fn training_finds_default_signals_and_an_empty_mask() {
-        for which in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGUSR1] {
+        for which in [
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGHUP,
+            Signal::SIGUSR1,
+        ] {
             // SAFETY: SIG_IGN runs no code of ours.
             unsafe { signal(which, SigHandler::SigIgn) }.expect("it may be ignored");
         }
-        SigSet::from_iter([Signal::SIGTERM, Signal::SIGUSR2]).thread_block().expect("they may be blocked");
-        let (code, status, pid) = trained(["cat", "/proc/self/status"].map(OsString::from).to_vec(), vec![]);
+        SigSet::from_iter([Signal::SIGTERM, Signal::SIGUSR2])
+            .thread_block()
+            .expect("they may be blocked");
+        let (code, status, pid) = trained(
+            ["cat", "/proc/self/status"].map(OsString::from).to_vec(),
+            vec![],
+        );
         assert_eq!(code, 0, "{status}");
-        let ours = DEFAULTED.iter().fold(0_u64, |bits, which| bits | 1 << (*which as i32 - 1));
+        let ours = DEFAULTED
+            .iter()
+            .fold(0_u64, |bits, which| bits | 1 << (*which as i32 - 1));
         assert_eq!(mask(&status, "SigIgn") & ours, 0, "{status}");
         assert_eq!(mask(&status, "SigBlk"), 0, "{status}");
         assert!(status.contains(&format!("Pid:\t{pid}")), "{status}");
@@ -258,7 +326,8 @@ mod tests {
     #[test]
     fn training_is_looked_for_in_its_own_path() {
         let dir = tempfile::tempdir().expect("temp");
-        std::os::unix::fs::symlink("/bin/echo", dir.path().join("python")).expect("the directory is ours");
+        std::os::unix::fs::symlink("/bin/echo", dir.path().join("python"))
+            .expect("the directory is ours");
         let path = vec![("PATH".into(), dir.path().as_os_str().to_owned())];
         let (code, text, _) = trained(["python", "train.py"].map(OsString::from).to_vec(), path);
         assert_eq!((code, text.as_str()), (0, "train.py\n"));
@@ -276,8 +345,14 @@ mod tests {
         ] {
             let (stdout, stderr) = (Destination::Inherit, Destination::Inherit);
             let (sets, removals) = (vec![], vec![]);
-            let training =
-                TrainingCommand { argv: vec![program], sets, removals, stdout, stderr, leads_group: true };
+            let training = TrainingCommand {
+                argv: vec![program],
+                sets,
+                removals,
+                stdout,
+                stderr,
+                leads_group: true,
+            };
             let error = spawn_training(training).expect_err("it cannot start");
             assert_eq!(error.shell_code(), code, "{error}");
         }
@@ -296,14 +371,22 @@ mod tests {
     fn detached_process_runs_in_its_directory_and_leaves_no_zombie() {
         let dir = tempfile::tempdir().expect("temp");
         let script = shell("printf %s \"$WORD\" > part; mv part done");
-        let pid = spawn_detached(&script, &[("WORD".into(), "said".into())], dir.path()).expect("it starts");
+        let pid = spawn_detached(&script, &[("WORD".into(), "said".into())], dir.path())
+            .expect("it starts");
         let deadline = Instant::now() + Duration::from_secs(10);
         while Path::new(&format!("/proc/{pid}")).exists() {
-            assert!(Instant::now() < deadline, "still there, perhaps as a zombie");
+            assert!(
+                Instant::now() < deadline,
+                "still there, perhaps as a zombie"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(fs::read_to_string(dir.path().join("done")).expect("it was written"), "said");
-        let error = spawn_detached(&script, &[], Path::new("/no/such/place")).expect_err("no directory");
+        assert_eq!(
+            fs::read_to_string(dir.path().join("done")).expect("it was written"),
+            "said"
+        );
+        let error =
+            spawn_detached(&script, &[], Path::new("/no/such/place")).expect_err("no directory");
         assert!(matches!(error, CommandError::NoDirectory { .. }), "{error}");
     }
 }

@@ -53,7 +53,11 @@ impl Output {
             return Ok(self);
         }
         let words = Words::end_of(&self.stderr).or_else(|| Words::end_of(&self.stdout));
-        Err(CommandError::Failed { program: program.to_owned(), status: status_text(self.status), words })
+        Err(CommandError::Failed {
+            program: program.to_owned(),
+            status: status_text(self.status),
+            words,
+        })
     }
 }
 
@@ -122,14 +126,16 @@ impl Tool {
     /// Adds several arguments.
     #[must_use]
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self.args
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
     /// Sets a variable of the environment. What is set wins over what is removed, in whatever order they are given.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        self.sets.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self.sets
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
@@ -150,7 +156,8 @@ impl Tool {
     /// Removes all variables whose names begin with one of `prefixes`.
     #[must_use]
     pub fn env_remove_prefixes(mut self, prefixes: &[&str]) -> Self {
-        self.prefixes.extend(prefixes.iter().map(|&prefix| prefix.to_owned()));
+        self.prefixes
+            .extend(prefixes.iter().map(|&prefix| prefix.to_owned()));
         self
     }
 
@@ -213,7 +220,9 @@ impl Tool {
         let mut kept = (Vec::new(), Vec::new());
         let limit = self.output_limit;
         let (status, elapsed) = self.follow(Reach::Group, &mut |heard| {
-            let Heard::Bytes(stream, bytes) = heard else { return true };
+            let Heard::Bytes(stream, bytes) = heard else {
+                return true;
+            };
             let fits = kept.0.len() + kept.1.len() + bytes.len() <= limit;
             match stream {
                 _ if !fits => {}
@@ -222,7 +231,12 @@ impl Tool {
             }
             fits
         })?;
-        Ok(Output { status, stdout: text_of(kept.0), stderr: text_of(kept.1), elapsed })
+        Ok(Output {
+            status,
+            stdout: text_of(kept.0),
+            stderr: text_of(kept.1),
+            elapsed,
+        })
     }
 
     /// Runs it and hands over each line as it comes, without its end (`\n`, `\r` or both).
@@ -245,15 +259,24 @@ impl Tool {
     ///
     /// # Errors
     /// As [`Tool::run_lines`], and [`CommandError::Stopped`].
-    pub fn run_lines_while(&self, on_news: impl FnMut(News<'_>) -> bool) -> Result<Output, CommandError> {
+    pub fn run_lines_while(
+        &self,
+        on_news: impl FnMut(News<'_>) -> bool,
+    ) -> Result<Output, CommandError> {
         let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
         let mut on_news = on_news;
         let mut goes_on = true;
         let followed = self.follow(Reach::Child, &mut |heard| {
             match heard {
                 Heard::Bytes(stream, bytes) => {
-                    let lines = if stream == Stream::Stdout { &mut stdout } else { &mut stderr };
-                    lines.feed(bytes, &mut |line| goes_on &= on_news(News::Line(stream, line)));
+                    let lines = if stream == Stream::Stdout {
+                        &mut stdout
+                    } else {
+                        &mut stderr
+                    };
+                    lines.feed(bytes, &mut |line| {
+                        goes_on &= on_news(News::Line(stream, line))
+                    });
                 }
                 Heard::Tick => goes_on &= on_news(News::None),
             }
@@ -270,12 +293,24 @@ impl Tool {
         };
         let stdout = stdout.finish(&mut |line| last(Stream::Stdout, line));
         let stderr = stderr.finish(&mut |line| last(Stream::Stderr, line));
-        Ok(Output { status, stdout, stderr, elapsed })
+        Ok(Output {
+            status,
+            stdout,
+            stderr,
+            elapsed,
+        })
     }
 
-    fn follow(&self, reach: Reach, sink: &mut Sink<'_>) -> Result<(ExitStatus, Duration), CommandError> {
+    fn follow(
+        &self,
+        reach: Reach,
+        sink: &mut Sink<'_>,
+    ) -> Result<(ExitStatus, Duration), CommandError> {
         let start = Instant::now();
-        let failed = |source| CommandError::Follow { program: self.program(), source };
+        let failed = |source| CommandError::Follow {
+            program: self.program(),
+            source,
+        };
         let mut command = self.command()?;
         if reach == Reach::Group {
             command.process_group(0);
@@ -285,7 +320,11 @@ impl Tool {
         let _guard = self.ends_with_us.then(|| Guard::of(&child));
         let deadline = self.timeout.and_then(|limit| start.checked_add(limit));
         let pump = Pump::new(child, reach, self.input.clone()).map_err(failed)?;
-        let pump = if let Some(grace) = self.grace { pump.with_grace(grace) } else { pump };
+        let pump = if let Some(grace) = self.grace {
+            pump.with_grace(grace)
+        } else {
+            pump
+        };
         let end = pump.follow(deadline, sink).map_err(failed)?;
         let elapsed = start.elapsed();
         let seconds = self.timeout.unwrap_or_default().as_secs_f64();
@@ -296,27 +335,50 @@ impl Tool {
             }
             End::TimedOut => {
                 tracing::debug!(argv = ?self.argv(), ?elapsed, "stopped: it took too long");
-                Err(CommandError::TimedOut { program: self.program(), seconds })
+                Err(CommandError::TimedOut {
+                    program: self.program(),
+                    seconds,
+                })
             }
             End::Refused => {
                 tracing::debug!(argv = ?self.argv(), ?elapsed, "stopped: it wrote too much");
-                Err(CommandError::TooMuchOutput { program: self.program(), limit_bytes: self.output_limit })
+                Err(CommandError::TooMuchOutput {
+                    program: self.program(),
+                    limit_bytes: self.output_limit,
+                })
             }
         }
     }
 
     fn command(&self) -> Result<Command, CommandError> {
-        let path = self.sets.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-        let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+        let path = self
+            .sets
+            .iter()
+            .rfind(|(name, _)| name == "PATH")
+            .map(|(_, value)| value.clone());
+        let path = path
+            .or_else(|| std::env::var_os("PATH"))
+            .unwrap_or_default();
         let mut command = Command::new(locate(&self.program, &self.dirs, &path)?);
-        let stdin = if self.input.is_empty() { Stdio::null() } else { Stdio::piped() };
-        command.args(&self.args).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stdin = if self.input.is_empty() {
+            Stdio::null()
+        } else {
+            Stdio::piped()
+        };
+        command
+            .args(&self.args)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         for name in &self.removals {
             command.env_remove(name);
         }
         if !self.prefixes.is_empty() {
-            let starts =
-                |name: &OsStr| self.prefixes.iter().any(|p| name.as_bytes().starts_with(p.as_bytes()));
+            let starts = |name: &OsStr| {
+                self.prefixes
+                    .iter()
+                    .any(|p| name.as_bytes().starts_with(p.as_bytes()))
+            };
             for (name, _) in std::env::vars_os().filter(|(name, _)| starts(name)) {
                 command.env_remove(name);
             }
@@ -331,10 +393,14 @@ impl Tool {
     /// The system's refusal in our words: for a missing working directory it names no file at all.
     fn refused(&self, source: std::io::Error) -> CommandError {
         match &self.cwd {
-            Some(dir) if !dir.is_dir() => {
-                CommandError::NoDirectory { program: self.program(), path: dir.clone() }
-            }
-            _ => CommandError::Spawn { program: self.program(), source },
+            Some(dir) if !dir.is_dir() => CommandError::NoDirectory {
+                program: self.program(),
+                path: dir.clone(),
+            },
+            _ => CommandError::Spawn {
+                program: self.program(),
+                source,
+            },
         }
     }
 
@@ -350,9 +416,15 @@ struct Guard(Option<Child>);
 impl Guard {
     fn of(child: &Child) -> Self {
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", "read -r _; kill -s TERM \"$1\"", "dlrun-guard"]).arg(child.id().to_string());
+        shell
+            .args(["-c", "read -r _; kill -s TERM \"$1\"", "dlrun-guard"])
+            .arg(child.id().to_string());
         // A signal to our group is not for it.
-        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        shell
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
         Self(shell.spawn().ok())
     }
 }
@@ -367,7 +439,8 @@ impl Drop for Guard {
 }
 
 fn text_of(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Cuts bytes into lines and keeps the last of them.
@@ -381,7 +454,8 @@ impl Lines {
     fn feed(&mut self, bytes: &[u8], on_line: &mut dyn FnMut(&str)) {
         for piece in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let ended = piece.ends_with(b"\n") || piece.ends_with(b"\r");
-            self.begun.extend_from_slice(&piece[..piece.len() - usize::from(ended)]);
+            self.begun
+                .extend_from_slice(&piece[..piece.len() - usize::from(ended)]);
             if ended || self.begun.len() >= LINE_BYTES {
                 self.hand_over(on_line);
             }
@@ -430,29 +504,48 @@ mod tests {
 
     #[test]
     fn run_returns_streams_status_and_elapsed() {
-        let output = shell("echo out; echo err >&2; exit 3").run().expect("it runs");
-        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
+        let output = shell("echo out; echo err >&2; exit 3")
+            .run()
+            .expect("it runs");
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.as_str()),
+            ("out\n", "err\n")
+        );
         assert_eq!(output.status.code(), Some(3));
         assert!(output.elapsed > Duration::ZERO);
     }
 
     #[test]
     fn failure_is_a_chain_of_status_and_words() {
-        let output = shell("echo 'sbatch: error: invalid partition' >&2; exit 1").run().expect("it runs");
+        let output = shell("echo 'sbatch: error: invalid partition' >&2; exit 1")
+            .run()
+            .expect("it runs");
         let error = output.require_success("sbatch").expect_err("it failed");
         assert_eq!(error.to_string(), "`sbatch` exited with status 1");
-        let cause = std::error::Error::source(&error).expect("it spoke").to_string();
+        let cause = std::error::Error::source(&error)
+            .expect("it spoke")
+            .to_string();
         assert_eq!(cause, "sbatch: error: invalid partition");
-        let silent = shell("kill -9 $$").run().expect("it runs").require_success("x").expect_err("it failed");
+        let silent = shell("kill -9 $$")
+            .run()
+            .expect("it runs")
+            .require_success("x")
+            .expect_err("it failed");
         assert_eq!(silent.to_string(), "`x` was killed by SIGKILL");
         assert!(std::error::Error::source(&silent).is_none());
     }
 
     #[test]
     fn missing_program_is_named_with_where_it_was_searched() {
-        let error = Tool::new("no-such-program").in_dirs(&["/opt/none".into()]).run().expect_err("none");
+        let error = Tool::new("no-such-program")
+            .in_dirs(&["/opt/none".into()])
+            .run()
+            .expect_err("none");
         assert!(matches!(&error, CommandError::NotFound { searched, .. } if searched.len() == 1));
-        let error = Tool::new("true").current_dir("/no/such/place").run().expect_err("none");
+        let error = Tool::new("true")
+            .current_dir("/no/such/place")
+            .run()
+            .expect_err("none");
         assert!(matches!(error, CommandError::NoDirectory { .. }), "{error}");
     }
 
@@ -461,10 +554,20 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp");
         let script = "echo $$ > leader; trap '' TERM; sleep 600 & echo $! > pid; wait";
         let start = Instant::now();
-        let error = shell(script).current_dir(dir.path()).timeout(Duration::from_millis(200)).run();
+        let error = shell(script)
+            .current_dir(dir.path())
+            .timeout(Duration::from_millis(200))
+            .run();
         let error = error.expect_err("it takes too long");
-        assert_eq!(error.to_string(), "`sh` gave no answer within 0.2 s and was stopped");
-        assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+        assert_eq!(
+            error.to_string(),
+            "`sh` gave no answer within 0.2 s and was stopped"
+        );
+        assert!(
+            start.elapsed() < Duration::from_secs(8),
+            "{:?}",
+            start.elapsed()
+        );
         let grandchild = std::fs::read_to_string(dir.path().join("pid")).expect("it was written");
         assert!(!lives(&grandchild), "{grandchild}");
         assert!(is_reaped(dir.path()));
@@ -474,49 +577,93 @@ mod tests {
     fn timeout_of_an_obedient_group_is_quick() {
         let (start, dir) = (Instant::now(), tempfile::tempdir().expect("temp"));
         let tool = shell("echo $$ > leader; sleep 600 & sleep 600").current_dir(dir.path());
-        tool.timeout(Duration::from_millis(100)).run().expect_err("it takes too long");
+        tool.timeout(Duration::from_millis(100))
+            .run()
+            .expect_err("it takes too long");
         // A container without an init keeps the grandchild as a zombie in the group, which costs the grace.
-        assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(6),
+            "{:?}",
+            start.elapsed()
+        );
         assert!(is_reaped(dir.path()));
     }
 
     #[test]
     fn grandchild_that_keeps_the_pipe_keeps_nobody_waiting() {
         let start = Instant::now();
-        let output = shell("echo said; sleep 30 & echo $! >&2").run().expect("it runs");
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        let output = shell("echo said; sleep 30 & echo $! >&2")
+            .run()
+            .expect("it runs");
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            start.elapsed()
+        );
         assert_eq!(output.stdout, "said\n");
-        assert!(lives(&output.stderr), "what it left behind is not ours to kill");
+        assert!(
+            lives(&output.stderr),
+            "what it left behind is not ours to kill"
+        );
         let pid = output.stderr.trim().parse().expect("a number");
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL).expect("it lives");
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL)
+            .expect("it lives");
     }
 
     #[test]
     fn output_is_bounded_and_the_writer_stopped() {
         let tool = Tool::new("head").args(["-c", "200000000", "/dev/zero"]);
         let error = tool.clone().run().expect_err("it writes too much");
-        assert!(matches!(error, CommandError::TooMuchOutput { limit_bytes: OUTPUT_LIMIT, .. }), "{error}");
+        assert!(
+            matches!(
+                error,
+                CommandError::TooMuchOutput {
+                    limit_bytes: OUTPUT_LIMIT,
+                    ..
+                }
+            ),
+            "{error}"
+        );
         let error = tool.output_limit(10).run().expect_err("it writes too much");
-        assert_eq!(error.to_string(), "`head` wrote more than 10 bytes and was stopped");
+        assert_eq!(
+            error.to_string(),
+            "`head` wrote more than 10 bytes and was stopped"
+        );
         let dir = tempfile::tempdir().expect("temp");
-        shell("echo $$ > leader; exec yes").current_dir(dir.path()).run().expect_err("it writes too much");
+        shell("echo $$ > leader; exec yes")
+            .current_dir(dir.path())
+            .run()
+            .expect_err("it writes too much");
         assert!(is_reaped(dir.path()));
     }
 
     #[test]
     fn large_output_on_both_streams_and_large_input_pass_whole() {
         let input = "0123456789abcde\n".repeat(200_000);
-        let output = Tool::new("tee").arg("/dev/stderr").stdin(input.clone()).run().expect("it runs");
-        assert_eq!((output.stdout.len(), output.stderr.len()), (input.len(), input.len()));
+        let output = Tool::new("tee")
+            .arg("/dev/stderr")
+            .stdin(input.clone())
+            .run()
+            .expect("it runs");
+        assert_eq!(
+            (output.stdout.len(), output.stderr.len()),
+            (input.len(), input.len())
+        );
         assert!(output.stdout == input && output.stderr == input);
     }
 
     #[test]
     fn input_that_is_not_read_is_no_failure() {
         let input = vec![b'x'; 4 << 20];
-        let output = Tool::new("true").stdin(input.clone()).run().expect("it runs");
+        let output = Tool::new("true")
+            .stdin(input.clone())
+            .run()
+            .expect("it runs");
         assert!(output.status.success());
-        let output = shell("exec <&-; sleep 0.1; echo done").stdin(input).run().expect("it runs");
+        let output = shell("exec <&-; sleep 0.1; echo done")
+            .stdin(input)
+            .run()
+            .expect("it runs");
         assert_eq!(output.stdout, "done\n");
     }
 
@@ -530,14 +677,29 @@ mod tests {
     fn environment_is_removed_by_name_and_prefix_and_then_set() {
         let base = || Tool::new("sh").args(["-c", "exec env"]);
         assert!(base().run().expect("it runs").stdout.contains("LC_ALL=C\n"));
-        let gone = base().env_remove("HOME").env_remove_prefixes(&["CARGO", "PATH"]).run();
-        let (kept, gone) = (base().run().expect("it runs").stdout, gone.expect("it runs").stdout);
+        let gone = base()
+            .env_remove("HOME")
+            .env_remove_prefixes(&["CARGO", "PATH"])
+            .run();
+        let (kept, gone) = (
+            base().run().expect("it runs").stdout,
+            gone.expect("it runs").stdout,
+        );
         let has = |text: &str, name: &str| text.lines().any(|line| line.starts_with(name));
-        assert!(has(&kept, "CARGO") && has(&kept, "HOME="), "cargo and nextest set them\n{kept}");
+        assert!(
+            has(&kept, "CARGO") && has(&kept, "HOME="),
+            "cargo and nextest set them\n{kept}"
+        );
         assert!(!has(&gone, "CARGO") && !has(&gone, "HOME="), "{gone}");
-        let set = base().env("CARGO_SET", "1").env("LC_ALL", "C.UTF-8").env_remove_prefixes(&["CARGO"]);
+        let set = base()
+            .env("CARGO_SET", "1")
+            .env("LC_ALL", "C.UTF-8")
+            .env_remove_prefixes(&["CARGO"]);
         let set = set.run().expect("it runs").stdout;
-        assert!(has(&set, "CARGO_SET=1") && has(&set, "LC_ALL=C.UTF-8"), "{set}");
+        assert!(
+            has(&set, "CARGO_SET=1") && has(&set, "LC_ALL=C.UTF-8"),
+            "{set}"
+        );
     }
 
     #[test]
@@ -548,11 +710,19 @@ mod tests {
         let output = shell(script)
             .run_lines(|stream, line| seen.push((stream, line.to_owned(), start.elapsed())))
             .expect("it runs");
-        let of = |stream| seen.iter().filter(|s| s.0 == stream).map(|s| s.1.as_str()).collect::<Vec<_>>();
+        let of = |stream| {
+            seen.iter()
+                .filter(|s| s.0 == stream)
+                .map(|s| s.1.as_str())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(of(Stream::Stdout), ["one", "two", "three", "last"]);
         assert_eq!(of(Stream::Stderr), ["err"]);
         assert_eq!(output.stdout, "one\ntwo\nthree\nlast\n");
-        assert!(seen[0].2 + Duration::from_millis(100) < output.elapsed, "the first line came at once");
+        assert!(
+            seen[0].2 + Duration::from_millis(100) < output.elapsed,
+            "the first line came at once"
+        );
     }
 
     #[test]
@@ -573,24 +743,35 @@ mod tests {
     #[test]
     fn lines_stop_when_told_and_the_child_may_clear_up() {
         let dir = tempfile::tempdir().expect("temp");
-        let script =
-            "echo $$ > leader; trap 'sleep 2.5; echo done > cleared; exit 1' TERM; echo up; sleep 60 & wait";
+        let script = "echo $$ > leader; trap 'sleep 2.5; echo done > cleared; exit 1' TERM; echo up; sleep 60 & wait";
         let (mut up, start) = (false, Instant::now());
-        let tool = shell(script).current_dir(dir.path()).grace(Duration::from_secs(20));
+        let tool = shell(script)
+            .current_dir(dir.path())
+            .grace(Duration::from_secs(20));
         let error = tool.run_lines_while(|news| {
             up |= news == News::Line(Stream::Stdout, "up");
             !(up && news == News::None)
         });
-        assert!(matches!(error, Err(CommandError::Stopped { .. })), "{error:?}");
+        assert!(
+            matches!(error, Err(CommandError::Stopped { .. })),
+            "{error:?}"
+        );
         assert!(dir.path().join("cleared").exists() && is_reaped(dir.path()));
-        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(15),
+            "{:?}",
+            start.elapsed()
+        );
     }
 
     #[test]
     fn guard_whose_pipe_closes_ends_the_child_and_one_that_is_dropped_does_not() {
         let mut child = Command::new("sleep").arg("600").spawn().expect("sleep");
         drop(Guard::of(&child));
-        assert!(child.try_wait().expect("it is ours").is_none(), "it goes on");
+        assert!(
+            child.try_wait().expect("it is ours").is_none(),
+            "it goes on"
+        );
         let mut guard = Guard::of(&child);
         // As the kernel does when we are killed.
         drop(guard.0.as_mut().expect("a shell").stdin.take());
@@ -607,7 +788,11 @@ mod tests {
             .run_lines(|_, line| group = line.split(' ').nth(4).unwrap_or_default().to_owned())
             .expect_err("it takes too long");
         assert!(matches!(error, CommandError::TimedOut { .. }), "{error}");
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            start.elapsed()
+        );
         assert_eq!(group, nix::unistd::getpgrp().to_string());
     }
 }

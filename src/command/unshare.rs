@@ -24,7 +24,10 @@ const PATIENCE_S: u32 = 5;
 /// What `unshare(2)` said at the step that failed; `TimedOut` after 5 s.
 pub fn try_unshare(steps: &'static [CloneFlags]) -> io::Result<()> {
     let mut command = Command::new("/proc/self/exe");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let attempt = move || -> io::Result<()> {
         // SAFETY: SIG_DFL installs no code of ours; the only unsafe part of `signal` is a handler's body.
         unsafe { signal(Signal::SIGALRM, SigHandler::SigDfl) }?;

@@ -38,7 +38,9 @@ impl DaemonSettings {
     }
 
     fn path(&self, name: &str) -> &Path {
-        self.values.path(name).expect("it has a default, which a test reads")
+        self.values
+            .path(name)
+            .expect("it has a default, which a test reads")
     }
 
     /// Where it listens.
@@ -56,7 +58,9 @@ impl DaemonSettings {
     /// The group whose members read all runs; `None`: root alone does.
     #[must_use]
     pub fn read_group(&self) -> Option<&str> {
-        self.values.text("read_group").filter(|name| !name.is_empty())
+        self.values
+            .text("read_group")
+            .filter(|name| !name.is_empty())
     }
 
     /// Time between two samples.
@@ -164,7 +168,10 @@ impl DaemonSettings {
     /// Further names of this machine by which that address may be asked.
     pub fn metrics_hosts(&self) -> impl Iterator<Item = &str> {
         let hosts = self.values.text("metrics.hosts").unwrap_or_default();
-        hosts.split(',').map(str::trim).filter(|host| !host.is_empty())
+        hosts
+            .split(',')
+            .map(str::trim)
+            .filter(|host| !host.is_empty())
     }
 
     /// Whether that address also gives series of single runs.
@@ -196,15 +203,36 @@ mod tests {
         assert_eq!(settings.socket(), Path::new("/run/dlrun/dlrund.sock"));
         assert_eq!(settings.state_dir(), Path::new("/var/lib/dlrun"));
         assert_eq!(settings.read_group(), Some("dlrun"));
-        assert_eq!((settings.interval(), settings.process_interval()), (secs(1), secs(5)));
-        assert_eq!((settings.all_jobs(), settings.gpu(), settings.metrics_runs()), (false, true, false));
-        assert_eq!((settings.gpu_interval(), settings.gpu_deadline()), (secs(1), secs(2)));
-        assert_eq!((settings.gpu_library(), settings.metrics_textfile()), (None, None));
+        assert_eq!(
+            (settings.interval(), settings.process_interval()),
+            (secs(1), secs(5))
+        );
+        assert_eq!(
+            (settings.all_jobs(), settings.gpu(), settings.metrics_runs()),
+            (false, true, false)
+        );
+        assert_eq!(
+            (settings.gpu_interval(), settings.gpu_deadline()),
+            (secs(1), secs(2))
+        );
+        assert_eq!(
+            (settings.gpu_library(), settings.metrics_textfile()),
+            (None, None)
+        );
         assert_eq!(settings.metrics_listen(), None);
-        assert_eq!((settings.keep(), settings.max_size()), (secs(30 * 86_400), Bytes(2 << 30)));
+        assert_eq!(
+            (settings.keep(), settings.max_size()),
+            (secs(30 * 86_400), Bytes(2 << 30))
+        );
         assert_eq!((settings.fold_ticks(), settings.runs_per_user()), (60, 256));
-        assert_eq!((settings.connections(), settings.connections_per_user()), (1024, 256));
-        assert_eq!((settings.request_timeout(), settings.idle_timeout()), (secs(10), secs(900)));
+        assert_eq!(
+            (settings.connections(), settings.connections_per_user()),
+            (1024, 256)
+        );
+        assert_eq!(
+            (settings.request_timeout(), settings.idle_timeout()),
+            (secs(10), secs(900))
+        );
         assert_eq!(settings.log_level(), "info");
     }
 
@@ -230,7 +258,10 @@ mod tests {
         assert_eq!(settings.metrics_listen(), "[::1]:9477".parse().ok());
         assert_eq!(settings.interval(), Duration::from_millis(500));
         let origin = |name| settings.origin(name).to_string();
-        assert_eq!(origin("sampling.interval_ms"), "/etc/dlrun/dlrund.conf.d/50-site.toml:2");
+        assert_eq!(
+            origin("sampling.interval_ms"),
+            "/etc/dlrun/dlrund.conf.d/50-site.toml:2"
+        );
         assert_eq!(origin("gpu.enabled"), format!("{FILE}:6"));
         assert_eq!(origin("socket"), "default");
     }
@@ -239,18 +270,28 @@ mod tests {
     fn a_misspelt_key_or_section_is_an_error_with_the_nearest_one() {
         let text = "[limit]\nconnections = 5\n[store]\nkeepdays = 3\nx = 1\n[log]\nlevel = true\n";
         let fragment = read(text);
-        assert!(fragment.entries.is_empty() && fragment.unknown.is_empty(), "{fragment:?}");
+        assert!(
+            fragment.entries.is_empty() && fragment.unknown.is_empty(),
+            "{fragment:?}"
+        );
         let mut seen: Vec<_> = fragment
             .errors
             .iter()
             .map(|error| {
-                (error.position(text).expect("a place").0, error.hint.as_deref().unwrap_or_default())
+                (
+                    error.position(text).expect("a place").0,
+                    error.hint.as_deref().unwrap_or_default(),
+                )
             })
             .collect();
         seen.sort_unstable();
         let list = "docs/config.md lists all settings of dlrund.toml";
-        let expected =
-            [(1, "did you mean `limits`?"), (4, "did you mean `store.keep_days`?"), (5, list), (7, "")];
+        let expected = [
+            (1, "did you mean `limits`?"),
+            (4, "did you mean `store.keep_days`?"),
+            (5, list),
+            (7, ""),
+        ];
         assert_eq!(seen, expected);
     }
 

@@ -103,7 +103,11 @@ impl Fragment {
         let (document, syntax) = DeTable::parse_recoverable(text);
         for error in &syntax {
             let message = error.message().trim().replace('\n', "; ");
-            fragment.errors.push(Problem { span: error.span(), message, hint: None });
+            fragment.errors.push(Problem {
+                span: error.span(),
+                message,
+                hint: None,
+            });
         }
         if syntax.is_empty() {
             fragment.read_table(&Source { keys, path, text }, "", document.get_ref());
@@ -115,7 +119,13 @@ impl Fragment {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
             if source.keys != DAEMON_KEYS && tables::is_table(&name) {
-                tables::read(&mut self.tables, &name, value, (source.path, source.text), &mut self.errors);
+                tables::read(
+                    &mut self.tables,
+                    &name,
+                    value,
+                    (source.path, source.text),
+                    &mut self.errors,
+                );
                 continue;
             }
             if let Some(inner) = value.get_ref().as_table()
@@ -125,16 +135,29 @@ impl Fragment {
                 continue;
             }
             let Some(known) = source.keys.iter().find(|known| known.name == name) else {
-                self.unknown.push(source.unknown_key(&name, key.span(), value.get_ref().is_table()));
+                self.unknown.push(source.unknown_key(
+                    &name,
+                    key.span(),
+                    value.get_ref().is_table(),
+                ));
                 continue;
             };
             match value_text(known.kind, value).and_then(|text| known.read(&text)) {
                 Ok(read) => {
                     let line = source.text[..key.span().start].matches('\n').count() + 1;
-                    let origin = Origin::File { path: source.path.to_owned(), line };
-                    self.entries.push(Entry { key: known, value: read, origin });
+                    let origin = Origin::File {
+                        path: source.path.to_owned(),
+                        line,
+                    };
+                    self.entries.push(Entry {
+                        key: known,
+                        value: read,
+                        origin,
+                    });
                 }
-                Err(why) => self.errors.push(Problem::at(value.span(), format!("`{name}` {why}"))),
+                Err(why) => self
+                    .errors
+                    .push(Problem::at(value.span(), format!("`{name}` {why}"))),
             }
         }
     }
@@ -146,7 +169,9 @@ impl Fragment {
         let mut fragment = Self::default();
         for key in &KEYS {
             let variable = key.variable();
-            let Some(text) = variables(&variable) else { continue };
+            let Some(text) = variables(&variable) else {
+                continue;
+            };
             fragment.add(key, &text, Origin::Environment { variable });
         }
         fragment
@@ -156,7 +181,9 @@ impl Fragment {
     pub fn add(&mut self, key: &'static Key, text: &str, origin: Origin) {
         match key.read(text) {
             Ok(value) => self.entries.push(Entry { key, value, origin }),
-            Err(why) => self.errors.push(Problem::of_file(format!("{origin}: `{}` {why}", key.name))),
+            Err(why) => self
+                .errors
+                .push(Problem::of_file(format!("{origin}: `{}` {why}", key.name))),
         }
     }
 }
@@ -170,7 +197,9 @@ struct Source<'a> {
 
 impl Source<'_> {
     fn sections(&self) -> impl Iterator<Item = &'static str> {
-        self.keys.iter().filter_map(|key| Some(key.name.split_once('.')?.0))
+        self.keys
+            .iter()
+            .filter_map(|key| Some(key.name.split_once('.')?.0))
     }
 
     fn unknown_key(&self, name: &str, span: Range<usize>, is_table: bool) -> Problem {
@@ -182,7 +211,11 @@ impl Source<'_> {
         };
         let problem = Problem::at(span, format!("unknown setting `{name}`{ignored}"));
         let guess = if is_table {
-            nearest(name, self.sections().chain(tables::TABLES.into_iter().filter(|_| !is_daemon)))
+            nearest(
+                name,
+                self.sections()
+                    .chain(tables::TABLES.into_iter().filter(|_| !is_daemon)),
+            )
         } else {
             nearest(name, self.keys.iter().map(|key| key.name))
         };
@@ -198,7 +231,12 @@ fn value_text(kind: Kind, value: &Spanned<DeValue<'_>>) -> Result<String, String
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Integer(number) => Ok(number.as_str().to_owned()),
         DeValue::Boolean(on) if kind == Kind::Switch => Ok(on.to_string()),
-        other if kind == Kind::Switch => Err(format!("must be true or false, not {}", other.type_str())),
-        other => Err(format!("must be text or a whole number, not {}", other.type_str())),
+        other if kind == Kind::Switch => {
+            Err(format!("must be true or false, not {}", other.type_str()))
+        }
+        other => Err(format!(
+            "must be text or a whole number, not {}",
+            other.type_str()
+        )),
     }
 }

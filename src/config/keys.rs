@@ -73,8 +73,18 @@ pub struct Key {
     pub about: &'static str,
 }
 
-const fn key(name: &'static str, kind: Kind, default: Option<&'static str>, about: &'static str) -> Key {
-    Key { name, kind, default, about }
+const fn key(
+    name: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    about: &'static str,
+) -> Key {
+    Key {
+        name,
+        kind,
+        default,
+        about,
+    }
 }
 
 /// Where the node daemon listens, for both sides.
@@ -82,22 +92,72 @@ const SOCKET: &str = "/run/dlrun/dlrund.sock";
 
 /// All settings of dlrun, in the order of the documentation.
 pub const KEYS: [Key; 32] = [
-    key("state_dir", Kind::Path, None, "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)"),
-    key("scheduler.kind", Kind::Word(&SchedulerKind::WORDS), Some("auto"), "who takes jobs that do not say"),
+    key(
+        "state_dir",
+        Kind::Path,
+        None,
+        "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)",
+    ),
+    key(
+        "scheduler.kind",
+        Kind::Word(&SchedulerKind::WORDS),
+        Some("auto"),
+        "who takes jobs that do not say",
+    ),
     key(
         "scheduler.cache_minutes",
         Kind::Number(0, 10_080),
         Some("60"),
         "how long what the scheduler says of queues and nodes is believed",
     ),
-    key("slurm.bin_dir", Kind::Path, None, "where sbatch, squeue and scancel lie, before PATH"),
-    key("slurm.timeout_seconds", Kind::Number(1, 600), Some("30"), "how long one Slurm command may take"),
-    key("torque.bin_dir", Kind::Path, None, "where Torque's qsub, qstat and qdel lie, before PATH"),
-    key("torque.timeout_seconds", Kind::Number(1, 600), Some("30"), "how long one Torque command may take"),
-    key("openpbs.bin_dir", Kind::Path, None, "where OpenPBS's qsub, qstat and qdel lie, before PATH"),
-    key("openpbs.timeout_seconds", Kind::Number(1, 600), Some("30"), "how long one OpenPBS command may take"),
-    key("defaults.queue", Kind::Text, None, "queue of jobs that name none"),
-    key("defaults.account", Kind::Text, None, "account of jobs that name none"),
+    key(
+        "slurm.bin_dir",
+        Kind::Path,
+        None,
+        "where sbatch, squeue and scancel lie, before PATH",
+    ),
+    key(
+        "slurm.timeout_seconds",
+        Kind::Number(1, 600),
+        Some("30"),
+        "how long one Slurm command may take",
+    ),
+    key(
+        "torque.bin_dir",
+        Kind::Path,
+        None,
+        "where Torque's qsub, qstat and qdel lie, before PATH",
+    ),
+    key(
+        "torque.timeout_seconds",
+        Kind::Number(1, 600),
+        Some("30"),
+        "how long one Torque command may take",
+    ),
+    key(
+        "openpbs.bin_dir",
+        Kind::Path,
+        None,
+        "where OpenPBS's qsub, qstat and qdel lie, before PATH",
+    ),
+    key(
+        "openpbs.timeout_seconds",
+        Kind::Number(1, 600),
+        Some("30"),
+        "how long one OpenPBS command may take",
+    ),
+    key(
+        "defaults.queue",
+        Kind::Text,
+        None,
+        "queue of jobs that name none",
+    ),
+    key(
+        "defaults.account",
+        Kind::Text,
+        None,
+        "account of jobs that name none",
+    ),
     key(
         "python.interpreter",
         Kind::Path,
@@ -116,15 +176,30 @@ pub const KEYS: [Key; 32] = [
         None,
         "where images are pulled and built to; must be seen by the nodes (STATE_DIR/images)",
     ),
-    key("images.build_dir", Kind::Path, None, "where builds unpack, several GB (TMPDIR, else /tmp)"),
+    key(
+        "images.build_dir",
+        Kind::Path,
+        None,
+        "where builds unpack, several GB (TMPDIR, else /tmp)",
+    ),
     key(
         "images.runtime",
         Kind::Path,
         None,
         "apptainer or singularity, here and on the nodes (the first of PATH)",
     ),
-    key("node.dlrun", Kind::Path, None, "dlrun on the compute nodes (the one that submits)"),
-    key("monitor.interval_ms", Kind::Number(100, 60_000), Some("1000"), "time between two samples"),
+    key(
+        "node.dlrun",
+        Kind::Path,
+        None,
+        "dlrun on the compute nodes (the one that submits)",
+    ),
+    key(
+        "monitor.interval_ms",
+        Kind::Number(100, 60_000),
+        Some("1000"),
+        "time between two samples",
+    ),
     key(
         "monitor.record_seconds",
         Kind::Number(1, 3600),
@@ -137,9 +212,24 @@ pub const KEYS: [Key; 32] = [
         Some("5000"),
         "time between two looks at single processes",
     ),
-    key("monitor.daemon", Kind::Word(&ON), Some("auto"), "whether a node's dlrund measures where it runs"),
-    key("monitor.daemon_socket", Kind::Path, Some(SOCKET), "where the nodes' dlrund listens"),
-    key("monitor.nvml_library", Kind::Path, None, "the nodes' NVML (libnvidia-ml.so.1 of the linker)"),
+    key(
+        "monitor.daemon",
+        Kind::Word(&ON),
+        Some("auto"),
+        "whether a node's dlrund measures where it runs",
+    ),
+    key(
+        "monitor.daemon_socket",
+        Kind::Path,
+        Some(SOCKET),
+        "where the nodes' dlrund listens",
+    ),
+    key(
+        "monitor.nvml_library",
+        Kind::Path,
+        None,
+        "the nodes' NVML (libnvidia-ml.so.1 of the linker)",
+    ),
     key(
         "local.kill_wait_seconds",
         Kind::Number(0, 3600),
@@ -152,7 +242,12 @@ pub const KEYS: [Key; 32] = [
         Some("168"),
         "how long a local job waits for jobs of other users",
     ),
-    key("local.lock_dir", Kind::Path, Some("/var/tmp"), "where local jobs say what they take of this host"),
+    key(
+        "local.lock_dir",
+        Kind::Path,
+        Some("/var/tmp"),
+        "where local jobs say what they take of this host",
+    ),
     key(
         "export.dir",
         Kind::Path,
@@ -196,37 +291,132 @@ const ON: [&str; 2] = ["auto", "off"];
 
 /// All settings of the node daemon, in the order of the documentation. They are root's: no variable and no flag sets them.
 pub const DAEMON_KEYS: [Key; 23] = [
-    key("socket", Kind::Path, Some(SOCKET), "where dlrun finds the daemon"),
-    key("state_dir", Kind::Path, Some("/var/lib/dlrun"), "the node's records; on a local disk"),
-    key("read_group", Kind::Group, Some("dlrun"), "whose members read all runs"),
-    key("sampling.interval_ms", Kind::Number(100, 60_000), Some("1000"), "time between two samples"),
+    key(
+        "socket",
+        Kind::Path,
+        Some(SOCKET),
+        "where dlrun finds the daemon",
+    ),
+    key(
+        "state_dir",
+        Kind::Path,
+        Some("/var/lib/dlrun"),
+        "the node's records; on a local disk",
+    ),
+    key(
+        "read_group",
+        Kind::Group,
+        Some("dlrun"),
+        "whose members read all runs",
+    ),
+    key(
+        "sampling.interval_ms",
+        Kind::Number(100, 60_000),
+        Some("1000"),
+        "time between two samples",
+    ),
     key(
         "sampling.process_interval_ms",
         Kind::Number(100, 600_000),
         Some("5000"),
         "time between two looks at single processes",
     ),
-    key("sampling.all_jobs", Kind::Switch, Some("false"), "also record jobs that are not dlrun's"),
-    key("gpu.enabled", Kind::Word(&ON), Some("auto"), "whether GPUs are read where there are any"),
-    key("gpu.interval_ms", Kind::Number(100, 60_000), Some("1000"), "time between two readings of the GPUs"),
-    key("gpu.deadline_ms", Kind::Number(100, 60_000), Some("2000"), "how long one reading of a GPU may take"),
-    key("gpu.library", Kind::Path, None, "NVIDIA's NVML (libnvidia-ml.so.1 of the linker)"),
-    key("store.keep_days", Kind::Number(1, 3650), Some("30"), "how long series are kept"),
-    key("store.max_size", Kind::Size(16 << 20), Some("2GiB"), "how much the node's records may take"),
-    key("store.fold_ticks", Kind::Number(10, 3600), Some("60"), "samples in one compressed block"),
-    key("limits.connections", Kind::Number(1, 65_536), Some("1024"), "connections at a time"),
-    key("limits.connections_per_user", Kind::Number(1, 65_536), Some("256"), "connections of one user"),
-    key("limits.runs_per_user", Kind::Number(1, 65_536), Some("256"), "watched runs of one user"),
+    key(
+        "sampling.all_jobs",
+        Kind::Switch,
+        Some("false"),
+        "also record jobs that are not dlrun's",
+    ),
+    key(
+        "gpu.enabled",
+        Kind::Word(&ON),
+        Some("auto"),
+        "whether GPUs are read where there are any",
+    ),
+    key(
+        "gpu.interval_ms",
+        Kind::Number(100, 60_000),
+        Some("1000"),
+        "time between two readings of the GPUs",
+    ),
+    key(
+        "gpu.deadline_ms",
+        Kind::Number(100, 60_000),
+        Some("2000"),
+        "how long one reading of a GPU may take",
+    ),
+    key(
+        "gpu.library",
+        Kind::Path,
+        None,
+        "NVIDIA's NVML (libnvidia-ml.so.1 of the linker)",
+    ),
+    key(
+        "store.keep_days",
+        Kind::Number(1, 3650),
+        Some("30"),
+        "how long series are kept",
+    ),
+    key(
+        "store.max_size",
+        Kind::Size(16 << 20),
+        Some("2GiB"),
+        "how much the node's records may take",
+    ),
+    key(
+        "store.fold_ticks",
+        Kind::Number(10, 3600),
+        Some("60"),
+        "samples in one compressed block",
+    ),
+    key(
+        "limits.connections",
+        Kind::Number(1, 65_536),
+        Some("1024"),
+        "connections at a time",
+    ),
+    key(
+        "limits.connections_per_user",
+        Kind::Number(1, 65_536),
+        Some("256"),
+        "connections of one user",
+    ),
+    key(
+        "limits.runs_per_user",
+        Kind::Number(1, 65_536),
+        Some("256"),
+        "watched runs of one user",
+    ),
     key(
         "limits.request_seconds",
         Kind::Number(1, 600),
         Some("10"),
         "how long one request may take to arrive",
     ),
-    key("limits.idle_seconds", Kind::Number(1, 86_400), Some("900"), "when a silent connection is closed"),
-    key("metrics.textfile", Kind::File(".prom"), None, "metrics as a file for node_exporter"),
-    key("metrics.listen", Kind::Loopback, None, "metrics on a port of the loopback interface"),
-    key("metrics.hosts", Kind::Text, None, "further host names by which that port may be asked"),
+    key(
+        "limits.idle_seconds",
+        Kind::Number(1, 86_400),
+        Some("900"),
+        "when a silent connection is closed",
+    ),
+    key(
+        "metrics.textfile",
+        Kind::File(".prom"),
+        None,
+        "metrics as a file for node_exporter",
+    ),
+    key(
+        "metrics.listen",
+        Kind::Loopback,
+        None,
+        "metrics on a port of the loopback interface",
+    ),
+    key(
+        "metrics.hosts",
+        Kind::Text,
+        None,
+        "further host names by which that port may be asked",
+    ),
     key(
         "metrics.runs",
         Kind::Switch,
@@ -258,14 +448,16 @@ impl Key {
             Kind::File(ending) if text.len() > ending.len() && text.ends_with(ending) => {
                 absolute(text).map(Value::Path)
             }
-            Kind::File(ending) => {
-                Err(format!("must be an absolute path that ends in `{ending}`, not {text:?}"))
-            }
+            Kind::File(ending) => Err(format!(
+                "must be an absolute path that ends in `{ending}`, not {text:?}"
+            )),
             Kind::Word(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Kind::Word(words) => Err(format!("must be one of {}, not {text:?}", words.join(", "))),
             Kind::Number(low, high) => match text.parse::<u64>() {
                 Ok(number) if (low..=high).contains(&number) => Ok(Value::Number(number)),
-                _ => Err(format!("must be a whole number from {low} to {high}, not {text:?}")),
+                _ => Err(format!(
+                    "must be a whole number from {low} to {high}, not {text:?}"
+                )),
             },
             Kind::Text => word(text).map(Value::Text),
             Kind::Switch => match text {
@@ -298,7 +490,9 @@ fn word(text: &str) -> Result<String, String> {
         return Err(format!("cannot be {text:?}"));
     }
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(format!("must not contain blanks or control characters: {text:?}"));
+        return Err(format!(
+            "must not contain blanks or control characters: {text:?}"
+        ));
     }
     Ok(text.to_owned())
 }
@@ -314,7 +508,9 @@ fn size(text: &str, least: Bytes) -> Result<Bytes, String> {
 /// What cannot stand in `/etc/group` is refused; directories of sites allow blanks and more.
 fn group(text: &str) -> Result<String, String> {
     if text.starts_with('-') || text.chars().any(|c| c.is_control() || c == ':') {
-        return Err(format!("must be the name of a group, or empty for none, not {text:?}"));
+        return Err(format!(
+            "must be the name of a group, or empty for none, not {text:?}"
+        ));
     }
     Ok(text.to_owned())
 }
@@ -325,7 +521,9 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
             "must be a loopback address, `127.0.0.1` or `[::1]`, not {text:?}: whoever reaches the port reads the metrics, without a password"
         )),
         Ok(address) if address.port() != 0 => Ok(address),
-        _ => Err(format!("must be an address with a port, such as `127.0.0.1:9477`, not {text:?}")),
+        _ => Err(format!(
+            "must be an address with a port, such as `127.0.0.1:9477`, not {text:?}"
+        )),
     }
 }
 
@@ -334,14 +532,24 @@ mod tests {
     use super::*;
 
     fn daemon(name: &str, text: &str) -> Result<Value, String> {
-        DAEMON_KEYS.iter().find(|key| key.name == name).expect("a setting").read(text)
+        DAEMON_KEYS
+            .iter()
+            .find(|key| key.name == name)
+            .expect("a setting")
+            .read(text)
     }
 
     #[test]
     fn every_default_is_a_value_of_its_kind() {
         for key in KEYS.iter().chain(&DAEMON_KEYS) {
-            let read = key.default.map(|text| (text, key.read(text).map(|value| value.to_string())));
-            assert!(read.is_none_or(|(text, read)| read.as_deref() == Ok(text)), "{}", key.name);
+            let read = key
+                .default
+                .map(|text| (text, key.read(text).map(|value| value.to_string())));
+            assert!(
+                read.is_none_or(|(text, read)| read.as_deref() == Ok(text)),
+                "{}",
+                key.name
+            );
         }
     }
 
@@ -349,15 +557,29 @@ mod tests {
     fn only_the_loopback_interface_is_listened_on() {
         for text in ["127.0.0.1:9477", "[::1]:9477", "127.8.9.1:1"] {
             assert_eq!(
-                daemon("metrics.listen", text).map(|address| address.to_string()).as_deref(),
+                daemon("metrics.listen", text)
+                    .map(|address| address.to_string())
+                    .as_deref(),
                 Ok(text)
             );
         }
-        for text in ["0.0.0.0:9477", "[::]:9477", "10.0.0.7:9477", "[::ffff:127.0.0.1]:9477"] {
+        for text in [
+            "0.0.0.0:9477",
+            "[::]:9477",
+            "10.0.0.7:9477",
+            "[::ffff:127.0.0.1]:9477",
+        ] {
             let why = daemon("metrics.listen", text).expect_err("open to the network");
             assert!(why.contains("without a password"), "{text}: {why}");
         }
-        for text in ["127.0.0.1", "9477", "localhost:9477", "127.0.0.1:0", "127.0.0.1:65536", ""] {
+        for text in [
+            "127.0.0.1",
+            "9477",
+            "localhost:9477",
+            "127.0.0.1:0",
+            "127.0.0.1:65536",
+            "",
+        ] {
             let why = daemon("metrics.listen", text).expect_err("no address with a port");
             assert!(why.contains("with a port"), "{text}: {why}");
         }
@@ -365,7 +587,10 @@ mod tests {
 
     #[test]
     fn sizes_have_units_and_a_least_value() {
-        assert_eq!(daemon("store.max_size", "16MiB"), Ok(Value::Size(Bytes(16 << 20))));
+        assert_eq!(
+            daemon("store.max_size", "16MiB"),
+            Ok(Value::Size(Bytes(16 << 20)))
+        );
         let why = |text| daemon("store.max_size", text).expect_err("refused");
         assert!(why("15MiB").contains("at least 16MiB"), "{}", why("15MiB"));
         assert!(why("2").contains("no unit"), "{}", why("2"));
@@ -382,7 +607,8 @@ mod tests {
         // node_exporter passes over files with another ending.
         assert!(daemon("metrics.textfile", "/run/dlrun/node.txt").is_err());
         assert!(
-            daemon("metrics.textfile", "node.prom").is_err() && daemon("metrics.textfile", ".prom").is_err()
+            daemon("metrics.textfile", "node.prom").is_err()
+                && daemon("metrics.textfile", ".prom").is_err()
         );
     }
 }

@@ -19,8 +19,8 @@ pub use keys::{DAEMON_KEYS, KEYS, Key, Kind, Value};
 pub use settings::{ConfigError, Defaults, Settings};
 pub(crate) use tables::read_arch;
 pub use tables::{
-    Alias, Condition, GpuTable, House, HouseRule, Mirror, Owner, QueueTable, RecipeTable, Rule, SCHEMES,
-    StorageTable, Subject, Tables, Wanted,
+    Alias, Condition, GpuTable, House, HouseRule, Mirror, Owner, QueueTable, RecipeTable, Rule,
+    SCHEMES, StorageTable, Subject, Tables, Wanted,
 };
 pub use values::Setting;
 pub use version::{VersionRange, release};

@@ -46,13 +46,21 @@ impl Settings {
             return Err(ConfigError::NoStateDir);
         };
         if values.path("python.env_dir").is_none() {
-            values.set("python.env_dir", Some(Value::Path(state_dir.join("python"))), Origin::Default);
+            values.set(
+                "python.env_dir",
+                Some(Value::Path(state_dir.join("python"))),
+                Origin::Default,
+            );
         }
         let mut tables = Tables::default();
         for fragment in fragments {
             tables.lay_over(&fragment.tables, fragment.owner);
         }
-        Ok(Self { values, state_dir, tables })
+        Ok(Self {
+            values,
+            state_dir,
+            tables,
+        })
     }
 
     /// Every setting, in the order of [`KEYS`].
@@ -82,7 +90,10 @@ impl Settings {
     /// The scheduler of jobs that name none.
     #[must_use]
     pub fn scheduler(&self) -> SchedulerKind {
-        self.values.text("scheduler.kind").and_then(SchedulerKind::from_word).unwrap_or_default()
+        self.values
+            .text("scheduler.kind")
+            .and_then(SchedulerKind::from_word)
+            .unwrap_or_default()
     }
 
     /// Directory of Slurm's commands.
@@ -148,13 +159,17 @@ impl Settings {
     /// Where Python environments are kept.
     #[must_use]
     pub fn python_env_dir(&self) -> PathBuf {
-        self.values.path("python.env_dir").map_or_else(|| self.state_dir.join("python"), Path::to_owned)
+        self.values
+            .path("python.env_dir")
+            .map_or_else(|| self.state_dir.join("python"), Path::to_owned)
     }
 
     /// Where images are pulled and built to.
     #[must_use]
     pub fn image_dir(&self) -> PathBuf {
-        self.values.path("images.dir").map_or_else(|| self.state_dir.join("images"), Path::to_owned)
+        self.values
+            .path("images.dir")
+            .map_or_else(|| self.state_dir.join("images"), Path::to_owned)
     }
 
     /// Where a user's own images go where `images.dir` is not theirs to write to.
@@ -227,20 +242,27 @@ impl Settings {
     /// Where local jobs of all users say what they take of this machine.
     #[must_use]
     pub fn local_lock_dir(&self) -> PathBuf {
-        self.values.path("local.lock_dir").map_or_else(|| PathBuf::from("/var/tmp"), Path::to_owned)
+        self.values
+            .path("local.lock_dir")
+            .map_or_else(|| PathBuf::from("/var/tmp"), Path::to_owned)
     }
 
     /// Where `dlrun export --since-last` writes its files.
     #[must_use]
     pub fn export_dir(&self) -> PathBuf {
-        self.values.path("export.dir").map_or_else(|| PathBuf::from("/var/spool/dlrun"), Path::to_owned)
+        self.values
+            .path("export.dir")
+            .map_or_else(|| PathBuf::from("/var/spool/dlrun"), Path::to_owned)
     }
 
     /// The site's performance model.
     #[must_use]
     pub fn site_model(&self) -> PathBuf {
         let site = self.values.path("model.path");
-        site.map_or_else(|| PathBuf::from("/var/lib/dlrun-model/model"), Path::to_owned)
+        site.map_or_else(
+            || PathBuf::from("/var/lib/dlrun-model/model"),
+            Path::to_owned,
+        )
     }
 
     /// The user, by name or id, who may write the site's performance model beside root.
@@ -273,7 +295,9 @@ mod tests {
     use super::*;
 
     fn defaults() -> Defaults {
-        Defaults { state_dir: Some("/home/u/.local/state/dlrun".into()) }
+        Defaults {
+            state_dir: Some("/home/u/.local/state/dlrun".into()),
+        }
     }
 
     #[test]
@@ -281,14 +305,27 @@ mod tests {
         let settings = Settings::merge(&defaults(), &[]).expect("defaults");
         assert_eq!(settings.monitor_interval(), Duration::from_secs(1));
         assert_eq!(settings.scheduler(), SchedulerKind::Auto);
-        assert_eq!(settings.python_env_dir(), Path::new("/home/u/.local/state/dlrun/python"));
+        assert_eq!(
+            settings.python_env_dir(),
+            Path::new("/home/u/.local/state/dlrun/python")
+        );
         assert_eq!(settings.local_kill_wait(), Duration::from_secs(30));
-        let timeouts = [settings.slurm_timeout(), settings.torque_timeout(), settings.openpbs_timeout()];
+        let timeouts = [
+            settings.slurm_timeout(),
+            settings.torque_timeout(),
+            settings.openpbs_timeout(),
+        ];
         assert_eq!(timeouts, [Duration::from_secs(30); 3]);
-        assert_eq!((settings.torque_bin_dir(), settings.openpbs_bin_dir()), (None, None));
+        assert_eq!(
+            (settings.torque_bin_dir(), settings.openpbs_bin_dir()),
+            (None, None)
+        );
         assert_eq!(settings.record_interval(), Duration::from_secs(30));
         assert_eq!(settings.process_interval(), Duration::from_secs(5));
-        assert_eq!(settings.daemon_socket(), Some(Path::new("/run/dlrun/dlrund.sock")));
+        assert_eq!(
+            settings.daemon_socket(),
+            Some(Path::new("/run/dlrun/dlrund.sock"))
+        );
         assert_eq!(settings.nvml_library(), None);
         assert_eq!(settings.site_cache(), Duration::from_secs(3600));
     }
@@ -312,23 +349,40 @@ mod tests {
         });
         let settings = Settings::merge(&defaults(), &[site, environment]).expect("settings");
         assert_eq!(settings.slurm_timeout(), Duration::from_secs(7));
-        assert_eq!(settings.origin("slurm.timeout_seconds").to_string(), "$DLRUN_SLURM__TIMEOUT_SECONDS");
-        assert_eq!(settings.origin("slurm.bin_dir").to_string(), "/etc/dlrun/dlrun.toml:2");
+        assert_eq!(
+            settings.origin("slurm.timeout_seconds").to_string(),
+            "$DLRUN_SLURM__TIMEOUT_SECONDS"
+        );
+        assert_eq!(
+            settings.origin("slurm.bin_dir").to_string(),
+            "/etc/dlrun/dlrun.toml:2"
+        );
     }
 
     #[test]
     fn bad_values_are_errors_and_unknown_keys_are_named() {
-        let text =
-            "state_dir = \"relative\"\n[slurm]\ntimeout_second = 5\ntimeout_seconds = 0\n[later]\nx = 1\n";
+        let text = "state_dir = \"relative\"\n[slurm]\ntimeout_second = 5\ntimeout_seconds = 0\n[later]\nx = 1\n";
         let fragment = Fragment::from_toml(Path::new("/c.toml"), text);
-        assert_eq!((fragment.entries.len(), fragment.errors.len(), fragment.unknown.len()), (0, 2, 2));
-        let hint =
-            fragment.unknown.iter().find_map(|p| p.hint.clone().filter(|h| h.contains("timeout_seconds")));
+        assert_eq!(
+            (
+                fragment.entries.len(),
+                fragment.errors.len(),
+                fragment.unknown.len()
+            ),
+            (0, 2, 2)
+        );
+        let hint = fragment
+            .unknown
+            .iter()
+            .find_map(|p| p.hint.clone().filter(|h| h.contains("timeout_seconds")));
         assert!(hint.is_some());
     }
 
     #[test]
     fn without_a_place_for_records_there_are_no_settings() {
-        assert_eq!(Settings::merge(&Defaults::default(), &[]), Err(ConfigError::NoStateDir));
+        assert_eq!(
+            Settings::merge(&Defaults::default(), &[]),
+            Err(ConfigError::NoStateDir)
+        );
     }
 }

@@ -26,7 +26,9 @@ impl Values {
     pub(super) fn built_in(keys: &'static [Key]) -> Self {
         let default = |key: &'static Key| Setting {
             key,
-            value: key.default.map(|text| key.read(text).expect("a test reads every default")),
+            value: key
+                .default
+                .map(|text| key.read(text).expect("a test reads every default")),
             origin: Origin::Default,
         };
         Self(keys.iter().map(default).collect())
@@ -35,7 +37,11 @@ impl Values {
     /// A later fragment wins, and in a fragment a later entry.
     pub(super) fn lay_over(&mut self, fragments: &[Fragment]) {
         for entry in fragments.iter().flat_map(|fragment| &fragment.entries) {
-            self.set(entry.key.name, Some(entry.value.clone()), entry.origin.clone());
+            self.set(
+                entry.key.name,
+                Some(entry.value.clone()),
+                entry.origin.clone(),
+            );
         }
     }
 
@@ -51,11 +57,18 @@ impl Values {
     }
 
     pub(super) fn origin(&self, name: &str) -> &Origin {
-        self.0.iter().find(|setting| setting.key.name == name).map_or(&Origin::Default, |found| &found.origin)
+        self.0
+            .iter()
+            .find(|setting| setting.key.name == name)
+            .map_or(&Origin::Default, |found| &found.origin)
     }
 
     fn value(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|setting| setting.key.name == name)?.value.as_ref()
+        self.0
+            .iter()
+            .find(|setting| setting.key.name == name)?
+            .value
+            .as_ref()
     }
 
     pub(super) fn path(&self, name: &str) -> Option<&Path> {

@@ -38,7 +38,9 @@ impl VersionRange {
         };
         for part in parts(text) {
             range.narrow(&part).ok_or_else(|| {
-                let guess = guess(text).map(|guess| format!("; did you mean `{guess}`?")).unwrap_or_default();
+                let guess = guess(text)
+                    .map(|guess| format!("; did you mean `{guess}`?"))
+                    .unwrap_or_default();
                 format!("{text:?} is no range of versions such as `2.1` or `>=2.1, <3`{guess}")
             })?;
         }
@@ -60,7 +62,10 @@ impl VersionRange {
             (Some(own), Some(other)) => compare(other, own) != Ordering::Greater,
         };
         let is_left_out = |(from, to): &(Vec<u64>, Vec<u64>)| {
-            let ends_before = other.to.as_ref().is_some_and(|end| compare(end, from) != Ordering::Greater);
+            let ends_before = other
+                .to
+                .as_ref()
+                .is_some_and(|end| compare(end, from) != Ordering::Greater);
             compare(&other.from, to) == Ordering::Less && !ends_before
         };
         let same_suffix = self.suffix.is_none() || self.suffix == other.suffix;
@@ -91,9 +96,14 @@ impl VersionRange {
             ">" => (next(&numbers)?, None),
             "<" => (Vec::new(), Some(numbers)),
             "<=" => (Vec::new(), Some(next(&numbers)?)),
-            "~=" if numbers.len() > 1 => (numbers.clone(), Some(next(&numbers[..numbers.len() - 1])?)),
+            "~=" if numbers.len() > 1 => {
+                (numbers.clone(), Some(next(&numbers[..numbers.len() - 1])?))
+            }
             "^" => {
-                let fixed = numbers.iter().position(|number| *number > 0).unwrap_or(numbers.len() - 1);
+                let fixed = numbers
+                    .iter()
+                    .position(|number| *number > 0)
+                    .unwrap_or(numbers.len() - 1);
                 let to = next(&numbers[..=fixed])?;
                 (numbers, Some(to))
             }
@@ -146,13 +156,19 @@ fn next(numbers: &[u64]) -> Option<Vec<u64>> {
 /// Numbers, suffix and what stands behind the `+`: of `2.1.0rc1+cu118`, `2.1.*` or `v2.x`; one to eight numbers.
 fn version_of(text: &str) -> Option<(Vec<u64>, Option<String>, Option<String>)> {
     let (public, local) = match text.split_once('+') {
-        Some((public, local)) => {
-            (public, Some(local).filter(|local| !local.is_empty())?.to_lowercase().into())
-        }
+        Some((public, local)) => (
+            public,
+            Some(local)
+                .filter(|local| !local.is_empty())?
+                .to_lowercase()
+                .into(),
+        ),
         None => (text, None),
     };
     let public = public.strip_prefix(['v', 'V']).unwrap_or(public);
-    let plain = [".*", ".x", ".X"].into_iter().find_map(|any| public.strip_suffix(any));
+    let plain = [".*", ".x", ".X"]
+        .into_iter()
+        .find_map(|any| public.strip_suffix(any));
     let (numbers, rest) = leading_numbers(plain.unwrap_or(public));
     let suffix = match rest {
         "" => None,
@@ -160,7 +176,9 @@ fn version_of(text: &str) -> Option<(Vec<u64>, Option<String>, Option<String>)> 
         rest => Some(suffix(rest)?),
     };
     let numbers: Option<Vec<u64>> = numbers.split('.').map(|part| part.parse().ok()).collect();
-    numbers.filter(|numbers| numbers.len() <= 8).map(|numbers| (numbers, suffix, local))
+    numbers
+        .filter(|numbers| numbers.len() <= 8)
+        .map(|numbers| (numbers, suffix, local))
 }
 
 /// `2.4.0` and `a0` of `2.4.0a0`: numbers with dots between them, and what follows.
@@ -185,7 +203,9 @@ fn leading_numbers(text: &str) -> (&str, &str) {
 fn suffix(text: &str) -> Option<String> {
     let separators = ['.', '-', '_'];
     let text = text.trim_start_matches(separators).to_lowercase();
-    let letters = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let letters = text
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
     let kind = match &text[..letters] {
         "a" | "alpha" => "a",
         "b" | "beta" => "b",
@@ -195,7 +215,11 @@ fn suffix(text: &str) -> Option<String> {
         _ => return None,
     };
     let number = text[letters..].trim_start_matches(separators);
-    let number = if number.is_empty() { 0 } else { number.parse::<u64>().ok()? };
+    let number = if number.is_empty() {
+        0
+    } else {
+        number.parse::<u64>().ok()?
+    };
     Some(format!("{kind}{number}"))
 }
 
@@ -227,7 +251,9 @@ fn compare(left: &[u64], right: &[u64]) -> Ordering {
     let at = |numbers: &[u64], place: usize| numbers.get(place).copied().unwrap_or(0);
     let mut places = 0..left.len().max(right.len());
     let order = |place| at(left, place).cmp(&at(right, place));
-    places.find_map(|place| Some(order(place)).filter(|order| order.is_ne())).unwrap_or(Ordering::Equal)
+    places
+        .find_map(|place| Some(order(place)).filter(|order| order.is_ne()))
+        .unwrap_or(Ordering::Equal)
 }
 
 fn earlier(left: Option<Vec<u64>>, right: Option<Vec<u64>>) -> Option<Vec<u64>> {
@@ -277,7 +303,10 @@ mod tests {
             ("^2.1", "2.9"),
             ("^0.4.1", "0.4.30"),
         ] {
-            assert!(range(wanted).holds(&range(version)), "{version} is in {wanted}");
+            assert!(
+                range(wanted).holds(&range(version)),
+                "{version} is in {wanted}"
+            );
         }
         for (wanted, version) in [
             ("2.1", "2.10"),
@@ -301,7 +330,10 @@ mod tests {
             ("2.1.2rc1", "2.1.2"),
             ("2.1.2rc1", "2.1.2rc2"),
         ] {
-            assert!(!range(wanted).holds(&range(version)), "{version} is not in {wanted}");
+            assert!(
+                !range(wanted).holds(&range(version)),
+                "{version} is not in {wanted}"
+            );
         }
     }
 
@@ -330,7 +362,10 @@ mod tests {
             assert!(VersionRange::parse(text).is_err(), "{text}");
         }
         for text in [">=3, <2", ">2.1, <2.2", "2.1, 2.2"] {
-            assert!(VersionRange::parse(text).is_err_and(|why| why.starts_with("no version")), "{text}");
+            assert!(
+                VersionRange::parse(text).is_err_and(|why| why.starts_with("no version")),
+                "{text}"
+            );
         }
     }
 
@@ -353,7 +388,11 @@ mod tests {
             let why = VersionRange::parse(text).expect_err(text);
             assert!(why.ends_with(guess), "{text}: {why}");
         }
-        assert!(!VersionRange::parse("latest").expect_err("no version").contains("did you mean"));
+        assert!(
+            !VersionRange::parse("latest")
+                .expect_err("no version")
+                .contains("did you mean")
+        );
     }
 
     fn version() -> impl Strategy<Value = Vec<u64>> {
@@ -361,7 +400,11 @@ mod tests {
     }
 
     fn shown(version: &[u64]) -> String {
-        version.iter().map(u64::to_string).collect::<Vec<_>>().join(".")
+        version
+            .iter()
+            .map(u64::to_string)
+            .collect::<Vec<_>>()
+            .join(".")
     }
 
     proptest! {

@@ -7,12 +7,19 @@ const ADVICE: [(&[&str], &str); 11] = [
         "install uidmap (Debian) or shadow-utils (Fedora): with a range in /etc/subuid the runtime needs newuidmap and newgidmap",
     ),
     (
-        &["no mapping entry found in /etc/subuid", "no mapping entry found in /etc/subgid"],
+        &[
+            "no mapping entry found in /etc/subuid",
+            "no mapping entry found in /etc/subgid",
+        ],
         "this runtime builds for listed users only: root runs `usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER`",
     ),
     (
         // Apptainer 1.4.5 without a range: only uid 0 exists in there.
-        &["failed to change uid and gids", "failed to lchown", "set_attributes"],
+        &[
+            "failed to change uid and gids",
+            "failed to lchown",
+            "set_attributes",
+        ],
         "the base image has files of other users than root (of a sandbox: than you), which needs a range of ids in /etc/subuid and /etc/subgid: root runs \
          `usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER`; or take a base whose files are all root's",
     ),
@@ -29,7 +36,12 @@ const ADVICE: [(&[&str], &str); 11] = [
         "this runtime builds for users with `--fakeroot`, which needs a range of ids in /etc/subuid and /etc/subgid",
     ),
     (
-        &["faked", "libfakeroot", "fakeroot: not found", "fakeroot-sysv"],
+        &[
+            "faked",
+            "libfakeroot",
+            "fakeroot: not found",
+            "fakeroot-sysv",
+        ],
         "the machine's `fakeroot` does not run in this base image (another libc, or no shell); with a range of ids in /etc/subuid \
          and /etc/subgid it is not needed",
     ),
@@ -41,7 +53,10 @@ const ADVICE: [(&[&str], &str); 11] = [
         &["unauthorized", "authentication required", "denied: "],
         "the registry wants to know who asks: `apptainer registry login` (1.3 and later), or `apptainer remote login`",
     ),
-    (&["manifest unknown", "not found: manifest"], "the registry has no such image or tag"),
+    (
+        &["manifest unknown", "not found: manifest"],
+        "the registry has no such image or tag",
+    ),
     (
         &[
             "no such host",
@@ -89,12 +104,30 @@ mod tests {
                 "FATAL:   could not use fakeroot: no mapping entry found in /etc/subuid for alice",
                 "listed users",
             ),
-            ("pinging container registry r: http: server gave HTTP response to HTTPS client", "NOHTTPS"),
-            ("reading manifest 1 in 127.0.0.1:5055/a/y: manifest unknown", "no such image"),
+            (
+                "pinging container registry r: http: server gave HTTP response to HTTPS client",
+                "NOHTTPS",
+            ),
+            (
+                "reading manifest 1 in 127.0.0.1:5055/a/y: manifest unknown",
+                "no such image",
+            ),
         ] {
-            assert!(advice(said).is_some_and(|advice| advice.contains(part)), "{said}: {:?}", advice(said));
+            assert!(
+                advice(said).is_some_and(|advice| advice.contains(part)),
+                "{said}: {:?}",
+                advice(said)
+            );
         }
-        assert_eq!(advice("error: command 'gcc' failed with exit status 1"), None);
-        assert!(ADVICE.iter().flat_map(|(words, _)| *words).all(|word| *word == word.to_lowercase()));
+        assert_eq!(
+            advice("error: command 'gcc' failed with exit status 1"),
+            None
+        );
+        assert!(
+            ADVICE
+                .iter()
+                .flat_map(|(words, _)| *words)
+                .all(|word| *word == word.to_lowercase())
+        );
     }
 }

@@ -48,9 +48,19 @@ pub fn build(
         .args(build.options)
         .args([making.part(), &file])
         .current_dir(dir);
-    making.say(&format!("dlrun: {} build {}", build.runtime, build.options.join(" ")));
+    making.say(&format!(
+        "dlrun: {} build {}",
+        build.runtime,
+        build.options.join(" ")
+    ));
     for line in build.definition.lines() {
         making.say(&format!("dlrun: definition: {line}"));
     }
-    making.run(&format!("the build of {}", build.name), tool, build.product, stop, progress)
+    making.run(
+        &format!("the build of {}", build.name),
+        tool,
+        build.product,
+        stop,
+        progress,
+    )
 }

@@ -74,14 +74,30 @@ impl Mark {
 }
 
 impl Key {
-    pub(super) fn of(around: &Surroundings<'_>, command: &Path, uid: u32, switches: &Switches) -> Self {
-        let files =
-            ["etc/subuid", "etc/subgid", "etc/nsswitch.conf", "etc/apparmor.d"].map(|name| around.path(name));
-        let host = gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    pub(super) fn of(
+        around: &Surroundings<'_>,
+        command: &Path,
+        uid: u32,
+        switches: &Switches,
+    ) -> Self {
+        let files = [
+            "etc/subuid",
+            "etc/subgid",
+            "etc/nsswitch.conf",
+            "etc/apparmor.d",
+        ]
+        .map(|name| around.path(name));
+        let host = gethostname()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         Self {
             format: FORMAT,
             host,
-            boot_id: around.text("proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned(),
+            boot_id: around
+                .text("proc/sys/kernel/random/boot_id")
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
             uid,
             command: command.to_string_lossy().into_owned(),
             switches: switches.clone(),
@@ -95,7 +111,10 @@ impl Key {
     /// A file for each runtime on each host: a disk that seems local may be shared by the nodes of a cluster.
     fn file_name(&self) -> String {
         let digest = Sha256::digest(format!("{}\n{}", self.host, self.command).as_bytes());
-        let name: String = digest[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name: String = digest[..6]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         format!("{PREFIX}{name}.json")
     }
 }
@@ -110,13 +129,20 @@ pub(super) fn read(dir: &PrivateDir, key: &Key, now_ms: u64) -> Option<Probed> {
 
 /// Keeps it. That it cannot be kept costs time, and nothing else.
 pub(super) fn write(dir: &PrivateDir, key: &Key, probed: &Probed, now_ms: u64) {
-    let kept = Kept { key: key.clone(), at_ms: now_ms, probed: probed.clone() };
+    let kept = Kept {
+        key: key.clone(),
+        at_ms: now_ms,
+        probed: probed.clone(),
+    };
     let bytes = match serde_json::to_vec_pretty(&kept) {
         Ok(bytes) => bytes,
         Err(error) => return tracing::debug!(%error, "the node's facts are not kept"),
     };
     if let Err(error) = dir.replace(&key.file_name(), &bytes) {
-        tracing::debug!(why = chain(&error).join(": "), "the node's facts are not kept");
+        tracing::debug!(
+            why = chain(&error).join(": "),
+            "the node's facts are not kept"
+        );
     }
     remove_old(dir);
 }
@@ -124,11 +150,15 @@ pub(super) fn write(dir: &PrivateDir, key: &Key, probed: &Probed, now_ms: u64) {
 /// Removes what holds no more: runtimes come and go with modules and paths.
 fn remove_old(dir: &PrivateDir) {
     let names = dir.names().unwrap_or_default();
-    for name in
-        names.iter().filter(|name| name.starts_with(PREFIX) || name.starts_with(&format!(".{PREFIX}")))
+    for name in names
+        .iter()
+        .filter(|name| name.starts_with(PREFIX) || name.starts_with(&format!(".{PREFIX}")))
     {
         let found = fs::symlink_metadata(dir.path().join(name)).and_then(|found| found.modified());
-        let age = found.ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+        let age = found
+            .ok()
+            .and_then(|modified| modified.elapsed().ok())
+            .unwrap_or_default();
         if age.as_millis() > u128::from(AGE_MS) {
             // Another process may have removed it.
             let _ = unlinkat(dir.fd(), name.as_str(), UnlinkatFlags::NoRemoveDir);
@@ -141,7 +171,11 @@ mod tests {
     use super::*;
 
     fn key() -> Key {
-        let around = Surroundings { root: Path::new("/"), variable: &|_| None, shared_tmp: None };
+        let around = Surroundings {
+            root: Path::new("/"),
+            variable: &|_| None,
+            shared_tmp: None,
+        };
         Key::of(&around, Path::new("/bin/sh"), 7, &Switches::read(&around))
     }
 
@@ -158,11 +192,26 @@ mod tests {
         assert_eq!(read(&dir, &key, 1000 + AGE_MS), None);
         assert_eq!(read(&dir, &key, 999), None, "from the future");
         for other in [
-            Key { format: FORMAT + 1, ..key.clone() },
-            Key { boot_id: "another".into(), ..key.clone() },
-            Key { uid: 8, ..key.clone() },
-            Key { files: Vec::new(), ..key.clone() },
-            Key { host: "another".into(), ..key.clone() },
+            Key {
+                format: FORMAT + 1,
+                ..key.clone()
+            },
+            Key {
+                boot_id: "another".into(),
+                ..key.clone()
+            },
+            Key {
+                uid: 8,
+                ..key.clone()
+            },
+            Key {
+                files: Vec::new(),
+                ..key.clone()
+            },
+            Key {
+                host: "another".into(),
+                ..key.clone()
+            },
         ] {
             assert_eq!(read(&dir, &other, 1000), None, "{other:?}");
         }
@@ -173,7 +222,11 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         let dir = PrivateDir::of_user(tmp.path()).expect("ours");
         let old = std::time::SystemTime::now() - std::time::Duration::from_millis(AGE_MS + 60_000);
-        for name in ["container-old.json", ".container-old.json.0123", "dlrun-0.db"] {
+        for name in [
+            "container-old.json",
+            ".container-old.json.0123",
+            "dlrun-0.db",
+        ] {
             let file = fs::File::create(dir.path().join(name)).expect("ours");
             file.set_modified(old).expect("ours");
         }
@@ -181,7 +234,11 @@ mod tests {
         write(&dir, &key(), &Probed::default(), 1);
         let mut names = dir.names().expect("it can be listed");
         names.sort();
-        let mut expected = vec!["container-new.json".to_owned(), key().file_name(), "dlrun-0.db".to_owned()];
+        let mut expected = vec![
+            "container-new.json".to_owned(),
+            key().file_name(),
+            "dlrun-0.db".to_owned(),
+        ];
         expected.sort();
         assert_eq!(names, expected);
     }

@@ -21,7 +21,10 @@ pub fn digest(
     path: &Path,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Option<String>, ContainerError> {
-    let failed = |source| ContainerError::Read { path: path.to_owned(), source };
+    let failed = |source| ContainerError::Read {
+        path: path.to_owned(),
+        source,
+    };
     let mut file = File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     let (mut hasher, mut piece, mut done) = (Sha256::new(), vec![0; PIECE], 0_u64);
@@ -39,7 +42,11 @@ pub fn digest(
             Err(error) => return Err(failed(error)),
         }
     }
-    let digits: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     Ok(Some(format!("sha256:{digits}")))
 }
 
@@ -56,18 +63,30 @@ mod tests {
                 steps.push((done, total));
                 true
             };
-            let found = digest(path, &mut note).expect("readable").expect("nobody stops it");
+            let found = digest(path, &mut note)
+                .expect("readable")
+                .expect("nobody stops it");
             (found, steps)
         };
         // FIPS 180-2, the digests of nothing and of one million `a`.
         let (nothing, steps) = told(file.path());
-        assert_eq!(nothing, "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(
+            nothing,
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
         assert!(steps.is_empty());
         std::fs::write(file.path(), vec![b'a'; 1_000_000]).expect("ours");
         let (million, steps) = told(file.path());
-        assert_eq!(million, "sha256:cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+        assert_eq!(
+            million,
+            "sha256:cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
+        );
         assert_eq!(steps.last(), Some(&(1_000_000, 1_000_000)));
-        assert_eq!(digest(file.path(), &mut |_, _| false).expect("readable"), None, "it is stopped");
+        assert_eq!(
+            digest(file.path(), &mut |_, _| false).expect("readable"),
+            None,
+            "it is stopped"
+        );
         let gone = digest(Path::new("/nonexistent"), &mut |_, _| true).expect_err("none");
         assert!(gone.to_string().contains("/nonexistent"), "{gone}");
     }

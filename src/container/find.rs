@@ -25,7 +25,9 @@ pub(super) fn in_surroundings(
         let found = find_in("apptainer", &dirs).or_else(|| find_in("singularity", &dirs));
         return found.ok_or(ContainerError::NoRuntime);
     };
-    let missing = || ContainerError::RuntimeMissing { command: asked.to_owned() };
+    let missing = || ContainerError::RuntimeMissing {
+        command: asked.to_owned(),
+    };
     let found = find_in(asked, &dirs).ok_or_else(missing)?;
     std::path::absolute(found).map_err(|_| missing())
 }

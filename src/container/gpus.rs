@@ -30,8 +30,15 @@ const GPU_FILE: &str = "PBS_GPUFILE";
 pub(super) fn look(around: &Surroundings<'_>, gpus_wanted: bool) -> GpuFacts {
     GpuFacts {
         nvidia_device: around.path("dev/nvidiactl").exists(),
-        nvidia_driver: around.text("proc/driver/nvidia/version").ok().map(|text| driver_version(&text)),
-        cuda_library: if gpus_wanted { knows_cuda(around) } else { None },
+        nvidia_driver: around
+            .text("proc/driver/nvidia/version")
+            .ok()
+            .map(|text| driver_version(&text)),
+        cuda_library: if gpus_wanted {
+            knows_cuda(around)
+        } else {
+            None
+        },
         amd_device: around.path("dev/kfd").exists(),
         granted_by: granted_by(around),
     }
@@ -42,10 +49,18 @@ pub(super) fn look(around: &Surroundings<'_>, gpus_wanted: bool) -> GpuFacts {
 fn driver_version(text: &str) -> String {
     let is_version = |word: &&str| {
         word.contains('.')
-            && word.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+            && word
+                .split('.')
+                .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let line = text.lines().find(|line| line.starts_with("NVRM version")).unwrap_or(text);
-    line.split_whitespace().find(is_version).unwrap_or("unknown").to_owned()
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("NVRM version"))
+        .unwrap_or(text);
+    line.split_whitespace()
+        .find(is_version)
+        .unwrap_or("unknown")
+        .to_owned()
 }
 
 /// Whether the linker's cache, which is where `--nv` looks, has CUDA's library; `None`: it cannot be asked.
@@ -53,9 +68,17 @@ fn knows_cuda(around: &Surroundings<'_>) -> Option<bool> {
     let dirs = around.helper_dirs(None);
     // Ubuntu's `ldconfig` is a script around this one.
     let tool = find_in("ldconfig.real", &dirs).or_else(|| find_in("ldconfig", &dirs))?;
-    let output = Tool::new(tool).arg("-p").timeout(PATIENCE).output_limit(16 << 20).run().ok()?;
+    let output = Tool::new(tool)
+        .arg("-p")
+        .timeout(PATIENCE)
+        .output_limit(16 << 20)
+        .run()
+        .ok()?;
     let said = output.status.success().then_some(output.stdout)?;
-    Some(said.lines().any(|line| line.trim_start().starts_with("libcuda.so.1 ")))
+    Some(
+        said.lines()
+            .any(|line| line.trim_start().starts_with("libcuda.so.1 ")),
+    )
 }
 
 /// Also the masks that name no GPU: the rules tell what they mean.
@@ -63,8 +86,11 @@ fn granted_by(around: &Surroundings<'_>) -> Vec<(String, String)> {
     let value = |name: &str| Some((around.variable)(name)?.to_string_lossy().trim().to_owned());
     let has_lines =
         |file: &str| std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() > 0);
-    let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?)));
-    set.filter(|(name, value)| name != GPU_FILE || has_lines(value)).collect()
+    let set = VARIABLES
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), value(name)?)));
+    set.filter(|(name, value)| name != GPU_FILE || has_lines(value))
+        .collect()
 }
 
 #[cfg(test)]
@@ -83,9 +109,19 @@ mod tests {
 
     fn found(root: &Path, variables: &[(&str, &str)]) -> GpuFacts {
         let variable = |name: &str| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| OsString::from(value))
         };
-        look(&Surroundings { root, variable: &variable, shared_tmp: None }, false)
+        look(
+            &Surroundings {
+                root,
+                variable: &variable,
+                shared_tmp: None,
+            },
+            false,
+        )
     }
 
     #[test]
@@ -100,7 +136,10 @@ mod tests {
             "NVRM version: x 550.54.15 y\nGCC version: gcc 12.2.0\n",
         );
         let facts = found(root.path(), &[]);
-        assert!(facts.nvidia_device && facts.amd_device && facts.cuda_library.is_none(), "{facts:?}");
+        assert!(
+            facts.nvidia_device && facts.amd_device && facts.cuda_library.is_none(),
+            "{facts:?}"
+        );
         assert_eq!(facts.nvidia_driver.as_deref(), Some("550.54.15"));
     }
 
@@ -115,7 +154,10 @@ mod tests {
                 "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (a@b)",
                 "570.86.15",
             ),
-            ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.82", "470.82"),
+            (
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.82",
+                "470.82",
+            ),
             ("", "unknown"),
             ("v1.x ... 3.", "unknown"),
         ] {
@@ -146,8 +188,16 @@ mod tests {
             ("PBS_GPUFILE", "/nonexistent", false),
             ("NVIDIA_VISIBLE_DEVICES", "all", false),
         ] {
-            let expected = if is_told { vec![(name.to_owned(), value.to_owned())] } else { Vec::new() };
-            assert_eq!(found(root.path(), &[(name, value)]).granted_by, expected, "{name}={value}");
+            let expected = if is_told {
+                vec![(name.to_owned(), value.to_owned())]
+            } else {
+                Vec::new()
+            };
+            assert_eq!(
+                found(root.path(), &[(name, value)]).granted_by,
+                expected,
+                "{name}={value}"
+            );
         }
     }
 
@@ -157,16 +207,39 @@ mod tests {
         let root = tempfile::tempdir().expect("a directory");
         let path = root.path().as_os_str().to_owned();
         let variable = |name: &str| (name == "PATH").then(|| path.clone());
-        let around = Surroundings { root: root.path(), variable: &variable, shared_tmp: None };
-        assert_eq!((look(&around, false).cuda_library, look(&around, true).cuda_library), (None, None));
+        let around = Surroundings {
+            root: root.path(),
+            variable: &variable,
+            shared_tmp: None,
+        };
+        assert_eq!(
+            (
+                look(&around, false).cuda_library,
+                look(&around, true).cuda_library
+            ),
+            (None, None)
+        );
         for (line, known) in [
-            ("\tlibcuda.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libcuda.so.1", true),
-            ("\tlibcudart.so.12 (libc6,x86-64) => /lib/libcudart.so.12", false),
+            (
+                "\tlibcuda.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libcuda.so.1",
+                true,
+            ),
+            (
+                "\tlibcudart.so.12 (libc6,x86-64) => /lib/libcudart.so.12",
+                false,
+            ),
             ("\tlibcuda.so (libc6,x86-64) => /lib/libcuda.so", false),
         ] {
-            put(root.path(), "ldconfig", &format!("#!/bin/sh\n[ \"$1\" = -p ] && echo '{line}'\n"));
-            fs::set_permissions(root.path().join("ldconfig"), PermissionsExt::from_mode(0o755))
-                .expect("ours");
+            put(
+                root.path(),
+                "ldconfig",
+                &format!("#!/bin/sh\n[ \"$1\" = -p ] && echo '{line}'\n"),
+            );
+            fs::set_permissions(
+                root.path().join("ldconfig"),
+                PermissionsExt::from_mode(0o755),
+            )
+            .expect("ours");
             assert_eq!(look(&around, true).cuda_library, Some(known), "{line}");
             assert_eq!(look(&around, false).cuda_library, None);
         }

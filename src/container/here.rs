@@ -20,7 +20,9 @@ pub fn here(around: &Surroundings<'_>) -> Here {
     Here {
         arch: arch.unwrap_or_default(),
         features: features(&around.text("proc/cpuinfo").unwrap_or_default()),
-        driver: found.nvidia_driver.filter(|driver| driver.starts_with(|c: char| c.is_ascii_digit())),
+        driver: found
+            .nvidia_driver
+            .filter(|driver| driver.starts_with(|c: char| c.is_ascii_digit())),
         capabilities: capabilities(around),
         accelerator,
     }
@@ -28,7 +30,10 @@ pub fn here(around: &Surroundings<'_>) -> Here {
 
 /// By the models that the driver names, in `/proc/driver/nvidia/gpus/*/information`.
 fn capabilities(around: &Surroundings<'_>) -> Vec<String> {
-    let gpus = std::fs::read_dir(around.path("proc/driver/nvidia/gpus")).into_iter().flatten().flatten();
+    let gpus = std::fs::read_dir(around.path("proc/driver/nvidia/gpus"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let model = |gpu: std::fs::DirEntry| {
         let text = std::fs::read_to_string(gpu.path().join("information")).ok()?;
         let name = text.lines().find_map(|line| line.strip_prefix("Model:"))?;
@@ -40,8 +45,15 @@ fn capabilities(around: &Surroundings<'_>) -> Vec<String> {
 
 /// `flags` of the first processor, which x86 has.
 fn features(cpuinfo: &str) -> BTreeSet<String> {
-    let line = cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == "flags"));
-    let words = line.and_then(|line| line.split_once(':')).map(|(_, words)| words).unwrap_or_default();
+    let line = cpuinfo.lines().find(|line| {
+        line.split(':')
+            .next()
+            .is_some_and(|key| key.trim() == "flags")
+    });
+    let words = line
+        .and_then(|line| line.split_once(':'))
+        .map(|(_, words)| words)
+        .unwrap_or_default();
     words.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -53,7 +65,11 @@ mod tests {
     use super::*;
 
     fn seen(root: &Path) -> Here {
-        here(&Surroundings { root, variable: &|_| None, shared_tmp: None })
+        here(&Surroundings {
+            root,
+            variable: &|_| None,
+            shared_tmp: None,
+        })
     }
 
     #[test]
@@ -70,18 +86,30 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
             fs::write(path, text).expect("a file");
         };
-        put("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu avx2 fma\n\nprocessor\t: 1\nflags\t\t: fpu\n");
+        put(
+            "proc/cpuinfo",
+            "processor\t: 0\nflags\t\t: fpu avx2 fma\n\nprocessor\t: 1\nflags\t\t: fpu\n",
+        );
         put("dev/kfd", "");
         let amd = seen(root.path());
-        assert!(amd.features.contains("avx2") && amd.features.len() == 3, "{amd:?}");
+        assert!(
+            amd.features.contains("avx2") && amd.features.len() == 3,
+            "{amd:?}"
+        );
         assert_eq!(amd.accelerator, Accelerator::Amd);
-        put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\n");
+        put(
+            "proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\n",
+        );
         put(
             "proc/driver/nvidia/gpus/0000:1a:00.0/information",
             "Model: \t\t Tesla V100-SXM2-32GB\nIRQ: 32\n",
         );
         let nvidia = seen(root.path());
         assert_eq!(nvidia.capabilities, ["7.0"]);
-        assert_eq!((nvidia.accelerator, nvidia.driver.as_deref()), (Accelerator::Nvidia, Some("550.54.15")));
+        assert_eq!(
+            (nvidia.accelerator, nvidia.driver.as_deref()),
+            (Accelerator::Nvidia, Some("550.54.15"))
+        );
     }
 }

@@ -62,8 +62,14 @@ const LINKS: usize = 40;
 /// # Errors
 /// [`ContainerError::Read`] where it cannot be looked at, [`ContainerError::NotAnImage`] with what it is instead.
 pub fn inspect(path: &Path) -> Result<ImageFile, ContainerError> {
-    let failed = |source| ContainerError::Read { path: path.to_owned(), source };
-    let not = |why: String| ContainerError::NotAnImage { path: path.to_owned(), why };
+    let failed = |source| ContainerError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let not = |why: String| ContainerError::NotAnImage {
+        path: path.to_owned(),
+        why,
+    };
     let found = fs::metadata(path).map_err(failed)?;
     let absolute = std::path::absolute(path).map_err(failed)?;
     if found.is_dir() {
@@ -74,11 +80,18 @@ pub fn inspect(path: &Path) -> Result<ImageFile, ContainerError> {
     }
     // `O_NONBLOCK` so that a pipe put in its place meanwhile does not hang us.
     let flags = (OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
-    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(failed)?;
     // What was opened counts, not what was there before.
     let found = file.metadata().map_err(failed)?;
     let mut head = Vec::with_capacity(HEAD);
-    file.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(failed)?;
+    file.by_ref()
+        .take(HEAD as u64)
+        .read_to_end(&mut head)
+        .map_err(failed)?;
     let (kind, arch) = if sif::has_magic(&head) {
         let sif = sif::read(&mut file, found.len()).map_err(|fault| match fault {
             SifFault::Read(source) => failed(source),
@@ -87,14 +100,26 @@ pub fn inspect(path: &Path) -> Result<ImageFile, ContainerError> {
         let arch = sif.arch.map(str::to_owned);
         (ImageKind::Sif(sif), arch)
     } else {
-        (bare_kind(&head).ok_or_else(|| not(nature(&head).to_owned()))?, None)
+        (
+            bare_kind(&head).ok_or_else(|| not(nature(&head).to_owned()))?,
+            None,
+        )
     };
     let size_bytes = Some(found.len());
-    Ok(ImageFile { path: absolute, kind, arch, size_bytes, modified_ms: modified_ms(&found) })
+    Ok(ImageFile {
+        path: absolute,
+        kind,
+        arch,
+        size_bytes,
+        modified_ms: modified_ms(&found),
+    })
 }
 
 fn modified_ms(found: &Metadata) -> u64 {
-    let ms = found.mtime().saturating_mul(1000).saturating_add(found.mtime_nsec() / 1_000_000);
+    let ms = found
+        .mtime()
+        .saturating_mul(1000)
+        .saturating_add(found.mtime_nsec() / 1_000_000);
     u64::try_from(ms).unwrap_or(0)
 }
 
@@ -102,7 +127,9 @@ fn modified_ms(found: &Metadata) -> u64 {
 fn of_directory(path: &Path, found: &Metadata) -> Result<ImageFile, &'static str> {
     let has = |name: &str| path.join(name).symlink_metadata().is_ok();
     if has("oci-layout") {
-        return Err("it is an OCI layout; `apptainer build IMAGE.sif oci:DIRECTORY` makes an image of it");
+        return Err(
+            "it is an OCI layout; `apptainer build IMAGE.sif oci:DIRECTORY` makes an image of it",
+        );
     }
     if !has(".singularity.d") && !has("bin/sh") {
         return Err("the directory has neither `.singularity.d` nor `bin/sh`");
@@ -110,7 +137,13 @@ fn of_directory(path: &Path, found: &Metadata) -> Result<ImageFile, &'static str
     let arch = inside(path, Path::new("bin/sh")).and_then(|shell| elf_arch(&shell).ok().flatten());
     let arch = arch.map(str::to_owned);
     let modified_ms = modified_ms(found);
-    Ok(ImageFile { path: path.to_owned(), kind: ImageKind::Sandbox, arch, size_bytes: None, modified_ms })
+    Ok(ImageFile {
+        path: path.to_owned(),
+        kind: ImageKind::Sandbox,
+        arch,
+        size_bytes: None,
+        modified_ms,
+    })
 }
 
 /// Where a path leads inside a root file system: links begin at `root` and never leave it.
@@ -154,13 +187,21 @@ fn parts(path: &Path) -> Vec<PathBuf> {
 fn elf_arch(program: &Path) -> io::Result<Option<&'static str>> {
     let flags = (OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
     let mut header = [0; 20];
-    OpenOptions::new().read(true).custom_flags(flags).open(program)?.read_exact(&mut header)?;
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(program)?
+        .read_exact(&mut header)?;
     if header[..4] != *b"\x7fELF" {
         return Ok(None);
     }
     let (is_wide, is_little) = (header[4] == 2, header[5] == 1);
     let machine = [header[18], header[19]];
-    let machine = if is_little { u16::from_le_bytes(machine) } else { u16::from_be_bytes(machine) };
+    let machine = if is_little {
+        u16::from_le_bytes(machine)
+    } else {
+        u16::from_be_bytes(machine)
+    };
     Ok(match (machine, is_wide, is_little) {
         (3 | 6, false, true) => Some("i686"),
         (62, true, true) => Some("x86_64"),
@@ -181,10 +222,13 @@ fn bare_kind(head: &[u8]) -> Option<ImageKind> {
         return None;
     }
     let launch = b" run-singularity";
-    let begin =
-        head.windows(launch.len()).position(|window| window == launch).map_or(0, |at| at + launch.len() + 1);
-    let at =
-        |offset: usize, magic: &[u8]| head.get(begin + offset..begin + offset + magic.len()) == Some(magic);
+    let begin = head
+        .windows(launch.len())
+        .position(|window| window == launch)
+        .map_or(0, |at| at + launch.len() + 1);
+    let at = |offset: usize, magic: &[u8]| {
+        head.get(begin + offset..begin + offset + magic.len()) == Some(magic)
+    };
     match () {
         () if at(0, b"hsqs") => Some(ImageKind::Squashfs),
         () if at(1080, b"\x53\xef") => Some(ImageKind::Ext3),
@@ -196,11 +240,16 @@ fn bare_kind(head: &[u8]) -> Option<ImageKind> {
 fn nature(head: &[u8]) -> &'static str {
     let text = head.trim_ascii_start();
     let begins = |words: &[&[u8]]| {
-        words.iter().any(|word| text.get(..word.len()).is_some_and(|t| t.eq_ignore_ascii_case(word)))
+        words.iter().any(|word| {
+            text.get(..word.len())
+                .is_some_and(|t| t.eq_ignore_ascii_case(word))
+        })
     };
     match () {
         () if head.is_empty() => "it is empty",
-        () if head.iter().all(|byte| *byte == 0) => "it begins with zeros: it was never written to its end",
+        () if head.iter().all(|byte| *byte == 0) => {
+            "it begins with zeros: it was never written to its end"
+        }
         () if begins(&[b"<!doctype", b"<html", b"<?xml"]) => {
             "it is a web page, such as a download leaves that failed"
         }
@@ -218,7 +267,9 @@ fn nature(head: &[u8]) -> &'static str {
         () if head.starts_with(b"\x28\xb5\x2f\xfd") => "it is compressed with zstd",
         () if head.starts_with(b"\xfd7zXZ") => "it is compressed with xz",
         () if head.starts_with(b"PK\x03\x04") => "it is a zip archive",
-        () if begins(&[b"bootstrap:"]) => "it is a definition file; `dlrun image build` makes an image of it",
+        () if begins(&[b"bootstrap:"]) => {
+            "it is a definition file; `dlrun image build` makes an image of it"
+        }
         () if begins(&[b"{", b"["]) => "it is JSON",
         () if std::str::from_utf8(&head[..head.len().min(HEAD / 2)]).is_ok() => "it is text",
         () => "it is neither a SIF nor a squashfs nor an ext3 file",
@@ -253,11 +304,15 @@ fn is_emulated(root: &Path, arch: &str) -> bool {
         "armv7l" => "arm",
         other => other,
     };
-    let path = root.join("proc/sys/fs/binfmt_misc").join(format!("qemu-{name}"));
+    let path = root
+        .join("proc/sys/fs/binfmt_misc")
+        .join(format!("qemu-{name}"));
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(4096).read_to_string(&mut text));
-    let has_flag =
-        text.lines().any(|line| line.strip_prefix("flags:").is_some_and(|flags| flags.contains('F')));
+    let has_flag = text.lines().any(|line| {
+        line.strip_prefix("flags:")
+            .is_some_and(|flags| flags.contains('F'))
+    });
     read.is_ok() && text.starts_with("enabled") && has_flag
 }
 
@@ -297,7 +352,10 @@ mod tests {
             assert_eq!(told(&bytes).expect("an image").kind.as_str(), kind);
         }
         let half = told(&sif()[..5000]).expect_err("half");
-        assert!(half.contains("is no image: it is truncated: 5000 of 8192 bytes"), "{half}");
+        assert!(
+            half.contains("is no image: it is truncated: 5000 of 8192 bytes"),
+            "{half}"
+        );
     }
 
     #[test]
@@ -310,7 +368,10 @@ mod tests {
             (b"<HTML>login".to_vec(), "web page"),
             (with(257, b"ustar"), "tar archive"),
             (with(0, b"\x1f\x8b"), "gzip"),
-            (b"version https://git-lfs.github.com/spec/v1\n".to_vec(), "git lfs pull"),
+            (
+                b"version https://git-lfs.github.com/spec/v1\n".to_vec(),
+                "git lfs pull",
+            ),
             (with(0, b"\x7fELF"), "a program"),
             (b"Bootstrap: docker\nFrom: x\n".to_vec(), "definition file"),
             (b"{\"errors\":[]}".to_vec(), "JSON"),
@@ -323,8 +384,13 @@ mod tests {
         }
         let missing = inspect(Path::new("/nonexistent/a.sif")).expect_err("none");
         assert!(matches!(missing, ContainerError::Read { .. }), "{missing}");
-        let device = inspect(Path::new("/dev/null")).expect_err("none").to_string();
-        assert!(device.contains("neither a file nor a directory"), "{device}");
+        let device = inspect(Path::new("/dev/null"))
+            .expect_err("none")
+            .to_string();
+        assert!(
+            device.contains("neither a file nor a directory"),
+            "{device}"
+        );
     }
 
     #[test]
@@ -332,14 +398,20 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp");
         let pipe = dir.path().join("a.sif");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("ours");
-        assert!(matches!(inspect(&pipe), Err(ContainerError::NotAnImage { .. })));
+        assert!(matches!(
+            inspect(&pipe),
+            Err(ContainerError::NotAnImage { .. })
+        ));
     }
 
     #[test]
     fn a_directory_with_a_shell_is_a_sandbox_and_its_shell_tells_the_architecture() {
         let dir = tempfile::tempdir().expect("temp");
         let why = inspect(dir.path()).expect_err("empty").to_string();
-        assert!(why.contains("neither `.singularity.d` nor `bin/sh`"), "{why}");
+        assert!(
+            why.contains("neither `.singularity.d` nor `bin/sh`"),
+            "{why}"
+        );
         let put = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);
             fs::create_dir_all(path.parent().expect("it has one")).expect("ours");
@@ -360,7 +432,10 @@ mod tests {
             (found.kind.as_str(), found.arch.as_deref(), found.size_bytes),
             ("sandbox", Some("aarch64"), None)
         );
-        put("usr/bin/busybox", b"#!/bin/false, and no program of any processor");
+        put(
+            "usr/bin/busybox",
+            b"#!/bin/false, and no program of any processor",
+        );
         assert_eq!(inspect(dir.path()).expect("a sandbox").arch, None);
         // A link that leads to itself, and one that would leave the sandbox.
         fs::remove_file(dir.path().join("usr/bin/sh")).expect("ours");
@@ -369,7 +444,12 @@ mod tests {
         let escape = inside(dir.path(), Path::new("../../../etc/passwd")).expect("a path");
         assert_eq!(escape, dir.path().join("etc/passwd"));
         put("oci-layout", b"{}");
-        assert!(inspect(dir.path()).expect_err("no image").to_string().contains("OCI layout"));
+        assert!(
+            inspect(dir.path())
+                .expect_err("no image")
+                .to_string()
+                .contains("OCI layout")
+        );
     }
 
     #[test]
@@ -392,10 +472,22 @@ mod tests {
             size_bytes: Some(1),
             modified_ms: 0,
         };
-        let machine = uname().expect("a kernel").machine().to_string_lossy().into_owned();
-        assert_eq!((image(None).arch_fault(), image(Some(&machine)).arch_fault()), (None, None));
-        let fault = image(Some("mips")).arch_fault().expect("no machine of today");
-        assert!(fault.contains("mips") && fault.contains(&machine), "{fault}");
+        let machine = uname()
+            .expect("a kernel")
+            .machine()
+            .to_string_lossy()
+            .into_owned();
+        assert_eq!(
+            (image(None).arch_fault(), image(Some(&machine)).arch_fault()),
+            (None, None)
+        );
+        let fault = image(Some("mips"))
+            .arch_fault()
+            .expect("no machine of today");
+        assert!(
+            fault.contains("mips") && fault.contains(&machine),
+            "{fault}"
+        );
     }
 
     #[test]
@@ -405,10 +497,22 @@ mod tests {
         fs::create_dir_all(&dir).expect("ours");
         let with = |name: &str, text: &str| {
             fs::write(dir.join(name), text).expect("ours");
-            (is_emulated(root.path(), "aarch64"), is_emulated(root.path(), "i686"))
+            (
+                is_emulated(root.path(), "aarch64"),
+                is_emulated(root.path(), "i686"),
+            )
         };
-        assert_eq!(with("qemu-aarch64", "enabled\ninterpreter /usr/bin/qemu\nflags: OC\n"), (false, false));
-        assert_eq!(with("qemu-aarch64", "disabled\nflags: OCF\n"), (false, false));
+        assert_eq!(
+            with(
+                "qemu-aarch64",
+                "enabled\ninterpreter /usr/bin/qemu\nflags: OC\n"
+            ),
+            (false, false)
+        );
+        assert_eq!(
+            with("qemu-aarch64", "disabled\nflags: OCF\n"),
+            (false, false)
+        );
         assert_eq!(with("qemu-aarch64", "enabled\nflags: OCF\n"), (true, false));
         assert_eq!(with("qemu-i386", "enabled\nflags: F\n"), (true, true));
     }

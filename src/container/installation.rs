@@ -43,18 +43,29 @@ impl Places {
             return usual;
         }
         let said = Self::buildcfg(command);
-        Self { libexec: usual.libexec.or(said.libexec), conf_dir: usual.conf_dir.or(said.conf_dir) }
+        Self {
+            libexec: usual.libexec.or(said.libexec),
+            conf_dir: usual.conf_dir.or(said.conf_dir),
+        }
     }
 
     /// Beside the command, links followed: `PREFIX/bin/apptainer` has `PREFIX/libexec/apptainer` or, in Debian's
     /// package, `/usr/lib/x86_64-linux-gnu/apptainer`; the configuration is in `PREFIX/etc`, for `/usr` in `/etc`.
     fn usual(around: &Surroundings<'_>, command: &Path) -> Self {
-        let Ok(command) = command.canonicalize() else { return Self::default() };
-        let Some(prefix) = command.parent().and_then(Path::parent) else { return Self::default() };
+        let Ok(command) = command.canonicalize() else {
+            return Self::default();
+        };
+        let Some(prefix) = command.parent().and_then(Path::parent) else {
+            return Self::default();
+        };
         let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
         let dirs = ["libexec", "lib", "lib64", &multiarch].map(|dir| prefix.join(dir));
         let mut libexec = dirs.iter().flat_map(|dir| NAMES.map(|name| dir.join(name)));
-        let etc = if prefix == around.path("usr") { around.path("etc") } else { prefix.join("etc") };
+        let etc = if prefix == around.path("usr") {
+            around.path("etc")
+        } else {
+            prefix.join("etc")
+        };
         let mut conf = NAMES.iter().map(|name| etc.join(name));
         Self {
             libexec: libexec.find(|dir| dir.join("bin/starter").exists()),
@@ -64,18 +75,31 @@ impl Places {
 
     /// `LIBEXECDIR=/usr/lib/x86_64-linux-gnu`, `APPTAINER_CONFDIR=/etc/apptainer`.
     fn buildcfg(command: &Path) -> Self {
-        let tool = Tool::new(command).arg("buildcfg").timeout(PATIENCE).output_limit(64 << 10);
+        let tool = Tool::new(command)
+            .arg("buildcfg")
+            .timeout(PATIENCE)
+            .output_limit(64 << 10);
         let said = match tool.run() {
             Ok(output) if output.status.success() => output.stdout,
             _ => return Self::default(),
         };
-        let values: BTreeMap<&str, &str> =
-            said.lines().filter_map(|line| line.trim().split_once('=')).collect();
-        let dir = |key: &str| values.get(key).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let values: BTreeMap<&str, &str> = said
+            .lines()
+            .filter_map(|line| line.trim().split_once('='))
+            .collect();
+        let dir = |key: &str| {
+            values
+                .get(key)
+                .map(PathBuf::from)
+                .filter(|dir| dir.is_absolute())
+        };
         let libexec = dir("LIBEXECDIR").map(|dir| NAMES.map(|name| dir.join(name)));
         let conf_dir = dir("APPTAINER_CONFDIR").or_else(|| dir("SINGULARITY_CONFDIR"));
         Self {
-            libexec: libexec.into_iter().flatten().find(|dir| dir.join("bin/starter").exists()),
+            libexec: libexec
+                .into_iter()
+                .flatten()
+                .find(|dir| dir.join("bin/starter").exists()),
             conf_dir: conf_dir.filter(|dir| dir.is_dir()),
         }
     }
@@ -89,7 +113,10 @@ impl Installation {
         let starter = libexec.as_ref().map(|dir| dir.join("bin/starter-suid"));
         Self {
             setuid_starter: starter.filter(|path| is_setuid(path) && allowed),
-            nvliblist: conf_dir.as_ref().map(|dir| dir.join("nvliblist.conf")).filter(|path| path.is_file()),
+            nvliblist: conf_dir
+                .as_ref()
+                .map(|dir| dir.join("nvliblist.conf"))
+                .filter(|path| path.is_file()),
             libexec,
             conf_dir,
         }
@@ -98,16 +125,22 @@ impl Installation {
 
 /// The runtime's settings in a directory.
 fn conf_file(dir: &Path) -> Option<PathBuf> {
-    NAMES.iter().map(|name| dir.join(format!("{name}.conf"))).find(|path| path.is_file())
+    NAMES
+        .iter()
+        .map(|name| dir.join(format!("{name}.conf")))
+        .find(|path| path.is_file())
 }
 
 fn is_setuid(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.uid() == 0 && found.mode() & 0o4000 != 0)
+    fs::metadata(path)
+        .is_ok_and(|found| found.is_file() && found.uid() == 0 && found.mode() & 0o4000 != 0)
 }
 
 /// `allow setuid = no` turns the starter off; the default is yes.
 fn allows_setuid(dir: &Path) -> bool {
-    let text = conf_file(dir).and_then(|path| bounded_text(&path).ok()).unwrap_or_default();
+    let text = conf_file(dir)
+        .and_then(|path| bounded_text(&path).ok())
+        .unwrap_or_default();
     let settings = text.lines().filter_map(|line| line.split_once('='));
     let mut setuid = settings.filter(|(key, _)| key.trim() == "allow setuid");
     !setuid.any(|(_, value)| value.trim() == "no")
@@ -128,7 +161,14 @@ mod tests {
     }
 
     fn look(root: &Path, command: &Path) -> Installation {
-        Installation::of(Places::look(&Surroundings { root, variable: &|_| None, shared_tmp: None }, command))
+        Installation::of(Places::look(
+            &Surroundings {
+                root,
+                variable: &|_| None,
+                shared_tmp: None,
+            },
+            command,
+        ))
     }
 
     #[test]
@@ -138,20 +178,35 @@ mod tests {
         let prefix = root.join("opt/apptainer");
         put(&prefix.join("bin/apptainer"), "#!/bin/sh\nexit 1\n", 0o755);
         put(&prefix.join("libexec/apptainer/bin/starter"), "", 0o755);
-        put(&prefix.join("etc/apptainer/apptainer.conf"), "# allow setuid = no\nallow setuid = yes\n", 0o644);
-        put(&prefix.join("etc/apptainer/nvliblist.conf"), "libcuda.so\n", 0o644);
+        put(
+            &prefix.join("etc/apptainer/apptainer.conf"),
+            "# allow setuid = no\nallow setuid = yes\n",
+            0o644,
+        );
+        put(
+            &prefix.join("etc/apptainer/nvliblist.conf"),
+            "libcuda.so\n",
+            0o644,
+        );
         let link = root.join("singularity");
         symlink(prefix.join("bin/apptainer"), &link).expect("ours");
         let found = look(&root, &link);
         assert_eq!(found.libexec, Some(prefix.join("libexec/apptainer")));
-        assert_eq!(found.nvliblist, Some(prefix.join("etc/apptainer/nvliblist.conf")));
+        assert_eq!(
+            found.nvliblist,
+            Some(prefix.join("etc/apptainer/nvliblist.conf"))
+        );
         assert_eq!(found.setuid_starter, None);
         let starter = prefix.join("libexec/apptainer/bin/starter-suid");
         put(&starter, "", 0o4755);
         // Only root's counts.
         let expected = geteuid().is_root().then(|| starter.clone());
         assert_eq!(look(&root, &link).setuid_starter, expected);
-        put(&prefix.join("etc/apptainer/apptainer.conf"), "allow setuid = no\n", 0o644);
+        put(
+            &prefix.join("etc/apptainer/apptainer.conf"),
+            "allow setuid = no\n",
+            0o644,
+        );
         assert_eq!(look(&root, &link).setuid_starter, None);
     }
 
@@ -159,12 +214,19 @@ mod tests {
     fn of_the_systems_own_the_configuration_is_in_etc() {
         let temp = tempfile::tempdir().expect("a directory");
         let root = temp.path().canonicalize().expect("it is there");
-        put(&root.join("usr/bin/singularity"), "#!/bin/sh\nexit 1\n", 0o755);
+        put(
+            &root.join("usr/bin/singularity"),
+            "#!/bin/sh\nexit 1\n",
+            0o755,
+        );
         put(&root.join("usr/lib/singularity/bin/starter"), "", 0o755);
         put(&root.join("etc/singularity/singularity.conf"), "", 0o644);
         let found = look(&root, &root.join("usr/bin/singularity"));
         assert_eq!(found.libexec, Some(root.join("usr/lib/singularity")));
-        assert_eq!((found.conf_dir, found.nvliblist), (Some(root.join("etc/singularity")), None));
+        assert_eq!(
+            (found.conf_dir, found.nvliblist),
+            (Some(root.join("etc/singularity")), None)
+        );
     }
 
     #[test]
@@ -182,12 +244,18 @@ mod tests {
         );
         put(&root.join("wrapper/apptainer"), &script, 0o755);
         let found = look(&root, &root.join("wrapper/apptainer"));
-        assert_eq!((found.libexec, found.conf_dir), (Some(lib.join("apptainer")), Some(conf)));
+        assert_eq!(
+            (found.libexec, found.conf_dir),
+            (Some(lib.join("apptainer")), Some(conf))
+        );
         put(
             &root.join("wrapper/apptainer"),
             "#!/bin/sh\necho LIBEXECDIR=relative\necho APPTAINER_CONFDIR=/no\n",
             0o755,
         );
-        assert_eq!(look(&root, &root.join("wrapper/apptainer")), Installation::default());
+        assert_eq!(
+            look(&root, &root.join("wrapper/apptainer")),
+            Installation::default()
+        );
     }
 }

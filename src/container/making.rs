@@ -96,8 +96,20 @@ impl MakeError {
     #[must_use]
     pub fn words(&self) -> &str {
         match self {
-            Self::Failed { source: CommandError::Failed { words: Some(words), .. }, .. }
-            | Self::NoSpace { source: CommandError::Failed { words: Some(words), .. }, .. } => &words.0,
+            Self::Failed {
+                source:
+                    CommandError::Failed {
+                        words: Some(words), ..
+                    },
+                ..
+            }
+            | Self::NoSpace {
+                source:
+                    CommandError::Failed {
+                        words: Some(words), ..
+                    },
+                ..
+            } => &words.0,
             _ => "",
         }
     }
@@ -134,10 +146,17 @@ pub fn begin(
 ) -> Result<Begun, MakeError> {
     let dir = place.image.parent().unwrap_or(Path::new("/"));
     let mode = if place.shared { 0o755 } else { 0o700 };
-    DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(MakeError::write(dir))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(dir)
+        .map_err(MakeError::write(dir))?;
     for (dir, sticky) in [(dir, false), (place.unpack, true)] {
         if let Some(why) = distrust(dir, sticky) {
-            return Err(MakeError::Unsafe { dir: dir.to_owned(), why });
+            return Err(MakeError::Unsafe {
+                dir: dir.to_owned(),
+                why,
+            });
         }
     }
     let (lock_path, log_path) = (beside(place.image, "lock"), log_of(place.image));
@@ -171,7 +190,11 @@ pub fn discard(image: &Path, beside_it: &[PathBuf]) -> Result<Vec<PathBuf>, Make
         MakeError::write(image)(io::Error::other(format!("{who} makes it just now")))
     })?;
     let mut removed = Vec::new();
-    for path in [image.to_owned()].iter().chain(beside_it).chain([&log_of(image)]) {
+    for path in [image.to_owned()]
+        .iter()
+        .chain(beside_it)
+        .chain([&log_of(image)])
+    {
         match fs::remove_file(path) {
             Ok(()) => removed.push(path.clone()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -209,19 +232,31 @@ pub struct Making {
 impl Making {
     fn new(place: &Workplace<'_>, log_path: &Path, lock: Lock) -> Result<Self, MakeError> {
         let uid = nix::unistd::geteuid();
-        let stem = format!("dlrun-{uid}-{}.", &fingerprint(&place.image.to_string_lossy())[..16]);
+        let stem = format!(
+            "dlrun-{uid}-{}.",
+            &fingerprint(&place.image.to_string_lossy())[..16]
+        );
         if lock.is_exclusive() {
             remove_remains(place, &stem);
         }
-        let token = getrandom::u32().map_err(|error| MakeError::write(place.image)(error.into()))?;
+        let token =
+            getrandom::u32().map_err(|error| MakeError::write(place.image)(error.into()))?;
         let token = format!("{token:08x}");
         let unpack = place.unpack.join(format!("{stem}{token}"));
-        DirBuilder::new().mode(0o700).create(&unpack).map_err(MakeError::write(&unpack))?;
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&unpack)
+            .map_err(MakeError::write(&unpack))?;
         let unpack = Unpacked(unpack);
         // A link that somebody put there is not followed, and a pipe is not waited for.
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags.bits());
+        options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(flags.bits());
         let log = options.open(log_path).map_err(MakeError::write(log_path))?;
         Ok(Self {
             image: place.image.to_owned(),
@@ -259,7 +294,11 @@ impl Making {
         let dir = self.image.parent().unwrap_or(Path::new("/"));
         for (dir, needed) in [(self.unpack_root.as_path(), needed), (dir, LEAST_ROOM)] {
             if let Some(free) = free_bytes(dir).filter(|free| *free < needed) {
-                return Err(MakeError::Little { dir: dir.to_owned(), free, needed });
+                return Err(MakeError::Little {
+                    dir: dir.to_owned(),
+                    free,
+                    needed,
+                });
             }
         }
         Ok(())
@@ -278,10 +317,16 @@ impl Making {
         stop: &dyn Fn() -> bool,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), MakeError> {
-        let tool = temporary(tool, product, &self.unpack).grace(GRACE).ends_with_us();
+        let tool = temporary(tool, product, &self.unpack)
+            .grace(GRACE)
+            .ends_with_us();
         let dir = self.image.parent().unwrap_or(Path::new("/")).to_owned();
         let cache = cache_dir(product);
-        let watched = [Some(self.unpack_root.as_path()), Some(dir.as_path()), cache.as_deref()];
+        let watched = [
+            Some(self.unpack_root.as_path()),
+            Some(dir.as_path()),
+            cache.as_deref(),
+        ];
         let mut rooms = Rooms::new(&watched.into_iter().flatten().collect::<Vec<_>>());
         let mut signed = Instant::now();
         let ran = tool.run_lines_while(|news| {
@@ -290,7 +335,10 @@ impl Making {
                 News::Line(_, line) => {
                     self.say(line);
                     signed = Instant::now();
-                    progress(Phase::of_line(line).map_or(Progress::Line(&printable(line)), Progress::Phase));
+                    progress(
+                        Phase::of_line(line)
+                            .map_or(Progress::Line(&printable(line)), Progress::Phase),
+                    );
                 }
                 News::None if signed.elapsed() >= SIGN_OF_LIFE => {
                     // Those who wait for the lock look at the log's time. That it cannot be set costs them patience.
@@ -310,13 +358,23 @@ impl Making {
             return Ok(());
         };
         let words = match &source {
-            CommandError::Failed { words: Some(words), .. } => words.0.as_str(),
+            CommandError::Failed {
+                words: Some(words), ..
+            } => words.0.as_str(),
             _ => "",
         };
         if is_full(words) {
-            return Err(MakeError::NoSpace { dir: rooms.full(words), what, source });
+            return Err(MakeError::NoSpace {
+                dir: rooms.full(words),
+                what,
+                source,
+            });
         }
-        Err(MakeError::Failed { what, log: self.log_path.clone(), source })
+        Err(MakeError::Failed {
+            what,
+            log: self.log_path.clone(),
+            source,
+        })
     }
 
     /// Lets the image appear, whole and on the disk. Others wait on until this is dropped: what belongs to the image is written
@@ -340,8 +398,11 @@ impl Making {
     pub(super) fn say(&mut self, line: &str) {
         let Some(left) = self.log_left else { return };
         self.log_left = left.checked_sub(line.len() as u64 + 1);
-        let line =
-            if self.log_left.is_some() { line } else { "dlrun: the log is full; what follows is left out" };
+        let line = if self.log_left.is_some() {
+            line
+        } else {
+            "dlrun: the log is full; what follows is left out"
+        };
         // A full disk is seen by the runtime too, which writes to the same.
         let _ = writeln!(self.log, "{line}");
     }
@@ -378,7 +439,11 @@ impl Drop for Unpacked {
 
 /// Where the runtime unpacks. Each product warns of the other's variables; one of which we do not know which it is gets both.
 fn temporary(tool: Tool, product: Option<Product>, dir: &Path) -> Tool {
-    let tool = if product == Some(Product::Apptainer) { tool } else { tool.env("SINGULARITY_TMPDIR", dir) };
+    let tool = if product == Some(Product::Apptainer) {
+        tool
+    } else {
+        tool.env("SINGULARITY_TMPDIR", dir)
+    };
     match product {
         Some(Product::SingularityCe | Product::Singularity) => tool,
         Some(Product::Apptainer) | None => tool.env("APPTAINER_TMPDIR", dir),
@@ -387,8 +452,16 @@ fn temporary(tool: Tool, product: Option<Product>, dir: &Path) -> Tool {
 
 /// Where the runtime keeps what it fetched.
 fn cache_dir(product: Option<Product>) -> Option<PathBuf> {
-    let own = if product == Some(Product::Apptainer) { "APPTAINER_CACHEDIR" } else { "SINGULARITY_CACHEDIR" };
-    let home = if product == Some(Product::Apptainer) { ".apptainer/cache" } else { ".singularity/cache" };
+    let own = if product == Some(Product::Apptainer) {
+        "APPTAINER_CACHEDIR"
+    } else {
+        "SINGULARITY_CACHEDIR"
+    };
+    let home = if product == Some(Product::Apptainer) {
+        ".apptainer/cache"
+    } else {
+        ".singularity/cache"
+    };
     let named = std::env::var_os(own).map(PathBuf::from);
     named
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(home)))
@@ -409,9 +482,13 @@ fn identity(path: &Path) -> Option<(u64, i64, i64, u64)> {
 
 /// Removes what makings of this image left that were killed.
 fn remove_remains(place: &Workplace<'_>, stem: &str) {
-    let (Some(dir), Some(name)) = (place.image.parent(), place.image.file_name()) else { return };
+    let (Some(dir), Some(name)) = (place.image.parent(), place.image.file_name()) else {
+        return;
+    };
     let begins = format!(".{}.", name.to_string_lossy());
-    for path in names_in(dir, |name| name.starts_with(&begins) && name.ends_with(".part")) {
+    for path in names_in(dir, |name| {
+        name.starts_with(&begins) && name.ends_with(".part")
+    }) {
         if let Err(error) = fs::remove_file(&path) {
             tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished image");
         }
@@ -435,13 +512,21 @@ fn names_in(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 /// Removes a directory in which a build unpacked. With a range of further ids its files belong to those, and only who is root
 /// over them may remove them: `unshare` of util-linux 2.38 makes us that.
 fn remove_tree(dir: &Path) {
-    let Err(error) = fs::remove_dir_all(dir) else { return };
+    let Err(error) = fs::remove_dir_all(dir) else {
+        return;
+    };
     if error.kind() == io::ErrorKind::NotFound {
         return;
     }
     for mapped in [&["--map-auto", "--map-root-user"][..], &["--map-root-user"]] {
-        let tool = Tool::new("unshare").args(mapped).args(["rm", "-rf", "--"]).arg(dir);
-        let removed = tool.timeout(GRACE).run().is_ok_and(|output| output.status.success());
+        let tool = Tool::new("unshare")
+            .args(mapped)
+            .args(["rm", "-rf", "--"])
+            .arg(dir);
+        let removed = tool
+            .timeout(GRACE)
+            .run()
+            .is_ok_and(|output| output.status.success());
         if removed && !dir.exists() {
             return;
         }
@@ -466,7 +551,10 @@ fn hidden(image: &Path, token: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    const HASTE: Patience = Patience { step: Duration::from_millis(5), silence: Duration::from_secs(30) };
+    const HASTE: Patience = Patience {
+        step: Duration::from_millis(5),
+        silence: Duration::from_secs(30),
+    };
 
     struct Lab {
         root: tempfile::TempDir,
@@ -485,7 +573,15 @@ mod tests {
 
         fn begin(&self) -> Result<Begun, MakeError> {
             let (image, unpack) = (self.image(), self.root.path().join("unpack"));
-            begin(&Workplace { image: &image, unpack: &unpack, shared: false }, HASTE, &mut |_| {})
+            begin(
+                &Workplace {
+                    image: &image,
+                    unpack: &unpack,
+                    shared: false,
+                },
+                HASTE,
+                &mut |_| {},
+            )
         }
 
         fn ours(&self) -> Making {
@@ -507,20 +603,35 @@ mod tests {
         }
 
         fn unpacked(&self) -> usize {
-            fs::read_dir(self.root.path().join("unpack")).expect("ours").count()
+            fs::read_dir(self.root.path().join("unpack"))
+                .expect("ours")
+                .count()
         }
     }
 
     fn shell(making: &mut Making, script: &str, stop: &dyn Fn() -> bool) -> Result<(), MakeError> {
-        let tool = Tool::new("sh").args(["-c", script]).env("PART", making.part());
-        making.run("the build of x-1.0", tool, Some(Product::Apptainer), stop, &mut |_| {})
+        let tool = Tool::new("sh")
+            .args(["-c", script])
+            .env("PART", making.part());
+        making.run(
+            "the build of x-1.0",
+            tool,
+            Some(Product::Apptainer),
+            stop,
+            &mut |_| {},
+        )
     }
 
     #[test]
     fn an_image_appears_whole_and_nothing_else_stays() {
         let lab = Lab::new();
         let mut making = lab.ours();
-        shell(&mut making, "ls -d \"$APPTAINER_TMPDIR\" && echo image > $PART", &|| false).expect("it works");
+        shell(
+            &mut making,
+            "ls -d \"$APPTAINER_TMPDIR\" && echo image > $PART",
+            &|| false,
+        )
+        .expect("it works");
         assert!(!lab.image().exists() && lab.unpacked() == 1);
         making.publish().expect("it can be renamed");
         drop(making);
@@ -535,14 +646,25 @@ mod tests {
     fn a_failed_build_leaves_its_log_alone_and_says_what_was_said_last() {
         let lab = Lab::new();
         let mut making = lab.ours();
-        let error = shell(&mut making, "echo half > $PART; echo 'FATAL:   no' >&2; exit 255", &|| false);
+        let error = shell(
+            &mut making,
+            "echo half > $PART; echo 'FATAL:   no' >&2; exit 255",
+            &|| false,
+        );
         let error = error.expect_err("it failed");
         assert_eq!(error.words(), "FATAL:   no");
-        assert!(matches!(&error, MakeError::Failed { log, .. } if *log == log_of(&lab.image())), "{error}");
+        assert!(
+            matches!(&error, MakeError::Failed { log, .. } if *log == log_of(&lab.image())),
+            "{error}"
+        );
         drop(making);
         assert_eq!((lab.names(), lab.unpacked()), (vec!["x-1.0.log".into()], 0));
         let mut making = lab.ours();
-        let error = shell(&mut making, "echo 'dd: write: No space left on device' >&2; exit 1", &|| false);
+        let error = shell(
+            &mut making,
+            "echo 'dd: write: No space left on device' >&2; exit 1",
+            &|| false,
+        );
         assert!(matches!(error, Err(MakeError::NoSpace { .. })), "{error:?}");
     }
 
@@ -551,8 +673,13 @@ mod tests {
         let lab = Lab::new();
         let mut making = lab.ours();
         let part = making.part().to_owned();
-        let error = shell(&mut making, "echo half > $PART; exec sleep 60", &|| part.exists());
-        assert!(matches!(error, Err(MakeError::Interrupted { .. })), "{error:?}");
+        let error = shell(&mut making, "echo half > $PART; exec sleep 60", &|| {
+            part.exists()
+        });
+        assert!(
+            matches!(error, Err(MakeError::Interrupted { .. })),
+            "{error:?}"
+        );
         drop(making);
         assert_eq!((lab.names(), lab.unpacked()), (Vec::<String>::new(), 0));
     }
@@ -565,14 +692,19 @@ mod tests {
         drop(making);
         fs::create_dir_all(unpack.join("rootfs/bin")).expect("ours");
         fs::write(&part, "half").expect("ours");
-        let others =
-            [lab.root.path().join("images/.x-1.0.1.sif.ab.part"), lab.root.path().join("unpack/dlrun-0-x")];
+        let others = [
+            lab.root.path().join("images/.x-1.0.1.sif.ab.part"),
+            lab.root.path().join("unpack/dlrun-0-x"),
+        ];
         for other in &others {
             fs::write(other, "").expect("ours");
         }
         let making = lab.ours();
         assert!(!part.exists() && !unpack.exists());
-        assert!(others.iter().all(|other| other.exists()), "those are another's");
+        assert!(
+            others.iter().all(|other| other.exists()),
+            "those are another's"
+        );
         drop(making);
     }
 
@@ -599,7 +731,10 @@ mod tests {
             let second = scope.spawn(|| lab.begin());
             std::thread::sleep(Duration::from_millis(50));
             drop(first);
-            assert!(matches!(second.join().expect("no panic"), Ok(Begun::Ours(_))));
+            assert!(matches!(
+                second.join().expect("no panic"),
+                Ok(Begun::Ours(_))
+            ));
         });
     }
 
@@ -634,6 +769,9 @@ mod tests {
         making.log_left = Some(100);
         shell(&mut making, "yes | head -n 1000", &|| false).expect("it works");
         let log = fs::read_to_string(log_of(&lab.image())).expect("a log");
-        assert!(log.len() < 200 && log.ends_with("what follows is left out\n"), "{log}");
+        assert!(
+            log.len() < 200 && log.ends_with("what follows is left out\n"),
+            "{log}"
+        );
     }
 }

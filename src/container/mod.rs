@@ -45,7 +45,8 @@ pub use pull::{PullSource, pull};
 pub use recipes::{RecipeError, recipes_in};
 pub use room::free_bytes;
 pub use shelf::{
-    CatalogueDirs, CatalogueError, MAX_SHELF_BYTES, MAX_SHELF_FILES, file_state, look, read_catalogue,
+    CatalogueDirs, CatalogueError, MAX_SHELF_BYTES, MAX_SHELF_FILES, file_state, look,
+    read_catalogue,
 };
 pub use sif::Sif;
 pub use surroundings::Surroundings;

@@ -19,17 +19,32 @@ pub fn pulled_path(dir: &Path, uri: &str) -> PathBuf {
 #[must_use]
 pub fn pulled_name(uri: &str) -> String {
     let rest = uri.split_once(':').map_or(uri, |(_, rest)| rest);
-    let last = rest.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || "._+-".contains(c) { c } else { '_' };
+    let last = rest
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    let allowed = |c: char| {
+        if c.is_ascii_alphanumeric() || "._+-".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
     let last: String = last.chars().map(allowed).take(SHOWN).collect();
-    let last = last.trim_end_matches(".sif").trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    let last = last
+        .trim_end_matches(".sif")
+        .trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     let last = if last.is_empty() { "image" } else { last };
     format!("{last}-{}", &fingerprint(uri)[..12])
 }
 
 /// SHA-256 of a text, in lower-case hexadecimal digits.
 pub(super) fn fingerprint(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -54,9 +69,16 @@ mod tests {
             "docker://x",
             "docker://x/",
         ];
-        let names: HashSet<String> = uris.iter().map(|uri| pulled_name(uri).to_lowercase()).collect();
+        let names: HashSet<String> = uris
+            .iter()
+            .map(|uri| pulled_name(uri).to_lowercase())
+            .collect();
         assert_eq!(names.len(), uris.len(), "{names:?}");
-        assert!(pulled_name(uris[0]).starts_with("x_1-"), "{}", pulled_name(uris[0]));
+        assert!(
+            pulled_name(uris[0]).starts_with("x_1-"),
+            "{}",
+            pulled_name(uris[0])
+        );
         assert!(pulled_name("https://example.org/i/base.sif").starts_with("base-"));
         assert!(pulled_name("docker-archive:/data/my image.tar").starts_with("my_image.tar-"));
         let path = pulled_path(Path::new("/i"), "docker://../../etc/passwd");

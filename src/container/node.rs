@@ -59,7 +59,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub fn node_facts(asked: Option<&Path>, gpus_wanted: bool) -> Result<NodeFacts, ContainerError> {
     let variable = |name: &str| std::env::var_os(name);
     let shared_tmp = Some(Path::new("/var/tmp"));
-    let around = Surroundings { root: Path::new("/"), variable: &variable, shared_tmp };
+    let around = Surroundings {
+        root: Path::new("/"),
+        variable: &variable,
+        shared_tmp,
+    };
     Ok(examine_in(&around, asked, gpus_wanted)?.facts)
 }
 
@@ -69,7 +73,11 @@ pub fn node_facts(asked: Option<&Path>, gpus_wanted: bool) -> Result<NodeFacts, 
 /// As [`node_facts`].
 pub fn examine(asked: Option<&Path>, gpus_wanted: bool) -> Result<Node, ContainerError> {
     let variable = |name: &str| std::env::var_os(name);
-    let around = Surroundings { root: Path::new("/"), variable: &variable, shared_tmp: None };
+    let around = Surroundings {
+        root: Path::new("/"),
+        variable: &variable,
+        shared_tmp: None,
+    };
     examine_in(&around, asked, gpus_wanted)
 }
 
@@ -84,11 +92,18 @@ pub fn examine_in(
 ) -> Result<Node, ContainerError> {
     let command = find::in_surroundings(around, asked)?;
     let uid = geteuid().as_raw();
-    let Probed { said, places, namespaces_missing, ranges } = probed(around, &command, uid)?;
+    let Probed {
+        said,
+        places,
+        namespaces_missing,
+        ranges,
+    } = probed(around, &command, uid)?;
     let installation = Installation::of(places);
     let dirs = around.helper_dirs(installation.libexec.as_deref());
     let has = |program: &str| find_in(program, &dirs).is_some();
-    let squashfuse = ["squashfuse_ll", "squashfuse"].iter().find_map(|name| find_in(name, &dirs));
+    let squashfuse = ["squashfuse_ll", "squashfuse"]
+        .iter()
+        .find_map(|name| find_in(name, &dirs));
     let facts = NodeFacts {
         command: text_of(&command)?,
         runtime: Runtime::parse(&said),
@@ -107,22 +122,35 @@ pub fn examine_in(
         squashfuse: squashfuse.is_some(),
         fuse_device: opens(&around.path("dev/fuse")),
     };
-    Ok(Node { facts, installation, squashfuse, said })
+    Ok(Node {
+        facts,
+        installation,
+        squashfuse,
+        said,
+    })
 }
 
 /// What was kept, as long as it still holds, else what is found out now and then kept.
 fn probed(around: &Surroundings<'_>, command: &Path, uid: u32) -> Result<Probed, ContainerError> {
     let switches = Switches::read(around);
     let missing = || namespaces::missing(around, &switches, namespaces::attempt);
-    let dir = around.shared_tmp.and_then(|shared| match PrivateDir::of_user(shared) {
-        Ok(dir) => Some(dir),
-        Err(error) => {
-            tracing::debug!(why = chain(&error).join(": "), "the node's facts are not kept");
-            None
-        }
-    });
+    let dir = around
+        .shared_tmp
+        .and_then(|shared| match PrivateDir::of_user(shared) {
+            Ok(dir) => Some(dir),
+            Err(error) => {
+                tracing::debug!(
+                    why = chain(&error).join(": "),
+                    "the node's facts are not kept"
+                );
+                None
+            }
+        });
     let key = Key::of(around, command, uid, &switches);
-    if let Some(mut kept) = dir.as_ref().and_then(|dir| cache::read(dir, &key, now_ms())) {
+    if let Some(mut kept) = dir
+        .as_ref()
+        .and_then(|dir| cache::read(dir, &key, now_ms()))
+    {
         // There is a limit to their number, so one moment may have none and the next one.
         if kept.namespaces_missing.is_some() {
             kept.namespaces_missing = missing();
@@ -132,7 +160,12 @@ fn probed(around: &Surroundings<'_>, command: &Path, uid: u32) -> Result<Probed,
     let (said, has_answered) = version(command)?;
     let (ranges, is_settled) = subids::look(around, uid);
     let places = Places::look(around, command);
-    let probed = Probed { said, places, namespaces_missing: missing(), ranges };
+    let probed = Probed {
+        said,
+        places,
+        namespaces_missing: missing(),
+        ranges,
+    };
     if let Some(dir) = dir.filter(|_| has_answered && is_settled) {
         cache::write(&dir, &key, &probed, now_ms());
     }
@@ -141,13 +174,24 @@ fn probed(around: &Surroundings<'_>, command: &Path, uid: u32) -> Result<Probed,
 
 /// What `--version` says, in one line. A runtime that is slow is none that does not work: then nothing is said.
 fn version(command: &Path) -> Result<(String, bool), ContainerError> {
-    let failed = |source| ContainerError::Runtime { command: command.to_owned(), source };
-    let tool = Tool::new(command).arg("--version").timeout(PATIENCE).output_limit(64 << 10);
+    let failed = |source| ContainerError::Runtime {
+        command: command.to_owned(),
+        source,
+    };
+    let tool = Tool::new(command)
+        .arg("--version")
+        .timeout(PATIENCE)
+        .output_limit(64 << 10);
     match tool.run() {
         Ok(output) => {
-            let said = output.require_success(&tool.program()).map_err(failed)?.stdout;
-            let line =
-                said.lines().find(|line| Runtime::parse(line).is_some()).or_else(|| said.lines().next());
+            let said = output
+                .require_success(&tool.program())
+                .map_err(failed)?
+                .stdout;
+            let line = said
+                .lines()
+                .find(|line| Runtime::parse(line).is_some())
+                .or_else(|| said.lines().next());
             Ok((line.unwrap_or_default().trim().to_owned(), true))
         }
         Err(error @ CommandError::TimedOut { .. }) => {
@@ -161,13 +205,20 @@ fn version(command: &Path) -> Result<(String, bool), ContainerError> {
 /// Whether it can be opened, for which the device's group and a cgroup's rules count too.
 fn opens(device: &Path) -> bool {
     let flags = (OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).bits();
-    OpenOptions::new().read(true).write(true).custom_flags(flags).open(device).is_ok()
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(flags)
+        .open(device)
+        .is_ok()
 }
 
 /// The rules deal in text, and so do the plan and the record.
 fn text_of(command: &Path) -> Result<String, ContainerError> {
     let text = OsString::from(command).into_string();
-    text.map_err(|_| ContainerError::RuntimeMissing { command: command.to_owned() })
+    text.map_err(|_| ContainerError::RuntimeMissing {
+        command: command.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -187,8 +238,10 @@ mod tests {
 
     impl Fake {
         fn new(says: &str) -> Self {
-            let (root, shared_tmp) =
-                (tempfile::tempdir().expect("a root"), tempfile::tempdir().expect("a place"));
+            let (root, shared_tmp) = (
+                tempfile::tempdir().expect("a root"),
+                tempfile::tempdir().expect("a place"),
+            );
             let fake = Self { root, shared_tmp };
             fake.put("etc/subuid", "");
             fake.runtime(says);
@@ -208,7 +261,10 @@ mod tests {
 
         fn runtime(&self, says: &str) -> PathBuf {
             let calls = self.root.path().join("calls");
-            self.put("bin/apptainer", &format!("#!/bin/sh\necho $1 >> {}\n{says}\n", calls.display()))
+            self.put(
+                "bin/apptainer",
+                &format!("#!/bin/sh\necho $1 >> {}\n{says}\n", calls.display()),
+            )
         }
 
         fn look(&self) -> Result<Node, ContainerError> {
@@ -223,7 +279,10 @@ mod tests {
         }
 
         fn calls(&self) -> usize {
-            fs::read_to_string(self.root.path().join("calls")).unwrap_or_default().lines().count()
+            fs::read_to_string(self.root.path().join("calls"))
+                .unwrap_or_default()
+                .lines()
+                .count()
         }
     }
 
@@ -233,20 +292,37 @@ mod tests {
     fn the_runtime_is_asked_once_until_something_changes() {
         let fake = Fake::new(SAYS);
         let first = fake.look().expect("it answers");
-        let runtime = Runtime { product: Product::Apptainer, version: Version(1, 4, 5) };
+        let runtime = Runtime {
+            product: Product::Apptainer,
+            version: Version(1, 4, 5),
+        };
         assert_eq!(first.facts.runtime, Some(runtime));
-        assert_eq!(first.facts.command, fake.root.path().join("bin/apptainer").to_string_lossy());
+        assert_eq!(
+            first.facts.command,
+            fake.root.path().join("bin/apptainer").to_string_lossy()
+        );
         let calls = fake.calls();
         assert!(calls >= 1, "it was asked");
         assert_eq!(fake.look().expect("it was kept"), first);
         assert_eq!(fake.calls(), calls, "nobody was asked again");
         // Another file under the same name.
         fake.runtime("[ $1 = --version ] && echo singularity-ce version 4.1.0");
-        let other = fake.look().expect("it answers").facts.runtime.expect("it says so");
-        assert_eq!((other.product, fake.calls()), (Product::SingularityCe, 2 * calls));
+        let other = fake
+            .look()
+            .expect("it answers")
+            .facts
+            .runtime
+            .expect("it says so");
+        assert_eq!(
+            (other.product, fake.calls()),
+            (Product::SingularityCe, 2 * calls)
+        );
         let line = format!("{}:100000:65536\n", geteuid());
         fake.put("etc/subuid", &line);
-        assert_eq!(fake.look().expect("it answers").facts.sub_ids.subuid_count, 65536);
+        assert_eq!(
+            fake.look().expect("it answers").facts.sub_ids.subuid_count,
+            65536
+        );
         assert_eq!(fake.calls(), 3 * calls);
     }
 
@@ -255,13 +331,22 @@ mod tests {
         let fake = Fake::new(SAYS);
         let bare = fake.look().expect("it answers").facts;
         assert!(!bare.squashfuse && !bare.fuse_device && !bare.sub_ids.newuidmap);
-        for program in ["bin/squashfuse", "usr/bin/newuidmap", "bin/newgidmap", "bin/fakeroot", "dev/fuse"] {
+        for program in [
+            "bin/squashfuse",
+            "usr/bin/newuidmap",
+            "bin/newgidmap",
+            "bin/fakeroot",
+            "dev/fuse",
+        ] {
             fake.put(program, "#!/bin/sh\n");
         }
         let calls = fake.calls();
         let facts = fake.look().expect("it was kept").facts;
         assert!(facts.squashfuse && facts.fuse_device, "{facts:?}");
-        assert!(facts.sub_ids.newuidmap && facts.sub_ids.fakeroot_command, "{facts:?}");
+        assert!(
+            facts.sub_ids.newuidmap && facts.sub_ids.fakeroot_command,
+            "{facts:?}"
+        );
         assert_eq!(fake.calls(), calls);
     }
 
@@ -277,7 +362,10 @@ mod tests {
         symlink(elsewhere.path(), &private).expect("ours");
         assert_eq!(fake.look().expect("it answers"), first);
         assert_eq!(fake.calls(), 2 * calls);
-        assert_eq!(fs::read_dir(elsewhere.path()).expect("it is there").count(), 0);
+        assert_eq!(
+            fs::read_dir(elsewhere.path()).expect("it is there").count(),
+            0
+        );
     }
 
     #[test]
@@ -285,11 +373,19 @@ mod tests {
         let fake = Fake::new("echo 'cannot open shared object file' >&2; exit 127");
         let error = fake.look().expect_err("it fails");
         assert!(matches!(error, ContainerError::Runtime { .. }), "{error}");
-        assert!(chain(&error).join(": ").contains("shared object"), "{error:?}");
+        assert!(
+            chain(&error).join(": ").contains("shared object"),
+            "{error:?}"
+        );
         fs::remove_file(fake.root.path().join("bin/apptainer")).expect("ours");
         assert!(matches!(fake.look(), Err(ContainerError::NoRuntime)));
-        let around = Surroundings { root: fake.root.path(), variable: &|_| None, shared_tmp: None };
-        let error = examine_in(&around, Some(Path::new("/no/such/runtime")), false).expect_err("none");
+        let around = Surroundings {
+            root: fake.root.path(),
+            variable: &|_| None,
+            shared_tmp: None,
+        };
+        let error =
+            examine_in(&around, Some(Path::new("/no/such/runtime")), false).expect_err("none");
         assert!(error.to_string().contains("/no/such/runtime"), "{error}");
         // One that says nothing that is known runs all the same.
         fake.runtime("echo what");

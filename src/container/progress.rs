@@ -85,8 +85,19 @@ mod tests {
                     INFO:    To see mksquashfs output with progress bar enable verbose logging\n\
                     INFO:    Build complete: a.sif";
         let phases: Vec<Phase> = said.lines().filter_map(Phase::of_line).collect();
-        assert_eq!(phases, [Phase::Extracting, Phase::Post, Phase::Describing, Phase::Packing]);
-        let pull = ["INFO:    Converting OCI blobs to SIF format", "INFO:    Downloading network image"];
+        assert_eq!(
+            phases,
+            [
+                Phase::Extracting,
+                Phase::Post,
+                Phase::Describing,
+                Phase::Packing
+            ]
+        );
+        let pull = [
+            "INFO:    Converting OCI blobs to SIF format",
+            "INFO:    Downloading network image",
+        ];
         assert_eq!(pull.map(Phase::of_line), [Some(Phase::Fetching); 2]);
         assert_eq!(Phase::of_line("Extracting wheel"), None);
     }

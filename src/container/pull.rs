@@ -50,19 +50,25 @@ impl PullSource {
             return Err("a URI of more than 2048 bytes is none".to_owned());
         }
         let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
-        let known = |words: &'static [&'static str]| words.iter().copied().find(|word| *word == scheme);
+        let known =
+            |words: &'static [&'static str]| words.iter().copied().find(|word| *word == scheme);
         if let Some(scheme) = known(&REMOTE) {
             let target = rest.strip_prefix("//").unwrap_or_default();
             return match target.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[') {
-                true => Ok(Self::Remote { scheme, uri: text.to_owned() }),
+                true => Ok(Self::Remote {
+                    scheme,
+                    uri: text.to_owned(),
+                }),
                 false => Err(format!("{text:?} names nothing behind `{scheme}://`")),
             };
         }
         let Some(transport) = known(&LOCAL) else {
-            let words =
-                [&REMOTE.map(|word| format!("{word}://"))[..4], &LOCAL.map(|word| format!("{word}:"))]
-                    .concat()
-                    .join(", ");
+            let words = [
+                &REMOTE.map(|word| format!("{word}://"))[..4],
+                &LOCAL.map(|word| format!("{word}:")),
+            ]
+            .concat()
+            .join(", ");
             return Err(format!(
                 "{text:?} does not say how it is reached; it begins with one of {words}, https://"
             ));
@@ -73,7 +79,11 @@ impl PullSource {
             return Err(format!("{text:?} names no file behind `{transport}:`"));
         }
         let path = cwd.join(path).to_string_lossy().into_owned();
-        Ok(Self::Local { transport, path, image: image.to_owned() })
+        Ok(Self::Local {
+            transport,
+            path,
+            image: image.to_owned(),
+        })
     }
 
     /// As the runtime is told it; by this text the file is named too.
@@ -81,7 +91,11 @@ impl PullSource {
     pub fn uri(&self) -> String {
         match self {
             Self::Remote { uri, .. } => uri.clone(),
-            Self::Local { transport, path, image } => format!("{transport}:{path}{image}"),
+            Self::Local {
+                transport,
+                path,
+                image,
+            } => format!("{transport}:{path}{image}"),
         }
     }
 
@@ -90,12 +104,20 @@ impl PullSource {
     #[must_use]
     pub fn by_digest(&self, digest: &str) -> Option<Self> {
         match self {
-            Self::Remote { scheme: scheme @ ("docker" | "oras"), uri } => {
+            Self::Remote {
+                scheme: scheme @ ("docker" | "oras"),
+                uri,
+            } => {
                 let path = uri.split_once('@').map_or(uri.as_str(), |(path, _)| path);
                 // A colon behind the last slash begins a tag; one before it, a port.
                 let last = path.rfind('/').unwrap_or(0);
-                let path = path[last..].find(':').map_or(path, |colon| &path[..last + colon]);
-                Some(Self::Remote { scheme, uri: format!("{path}@{digest}") })
+                let path = path[last..]
+                    .find(':')
+                    .map_or(path, |colon| &path[..last + colon]);
+                Some(Self::Remote {
+                    scheme,
+                    uri: format!("{path}@{digest}"),
+                })
             }
             _ => None,
         }
@@ -131,11 +153,17 @@ mod tests {
     #[test]
     fn sources_are_told_apart_and_local_ones_are_absolute() {
         for (text, uri) in [
-            ("docker://tensorflow/tensorflow:2.15.0", "docker://tensorflow/tensorflow:2.15.0"),
+            (
+                "docker://tensorflow/tensorflow:2.15.0",
+                "docker://tensorflow/tensorflow:2.15.0",
+            ),
             ("oras://[::1]:5000/a/x:1", "oras://[::1]:5000/a/x:1"),
             ("https://example.org/x.sif", "https://example.org/x.sif"),
             ("docker-archive:x.tar", "docker-archive:/home/u/x.tar"),
-            ("docker-archive:/d/x.tar:a/x:1", "docker-archive:/d/x.tar:a/x:1"),
+            (
+                "docker-archive:/d/x.tar:a/x:1",
+                "docker-archive:/d/x.tar:a/x:1",
+            ),
             ("oci:layout:1", "oci:/home/u/layout:1"),
         ] {
             assert_eq!(parse(text).map(|source| source.uri()), Ok(uri.to_owned()));
@@ -158,11 +186,21 @@ mod tests {
 
     #[test]
     fn a_digest_takes_the_place_of_the_tag() {
-        let digest =
-            |text: &str| parse(text).expect("a source").by_digest("sha256:1").map(|source| source.uri());
+        let digest = |text: &str| {
+            parse(text)
+                .expect("a source")
+                .by_digest("sha256:1")
+                .map(|source| source.uri())
+        };
         for (text, uri) in [
-            ("docker://r.example.org:5000/a/x:1", "docker://r.example.org:5000/a/x@sha256:1"),
-            ("docker://r.example.org:5000/a/x", "docker://r.example.org:5000/a/x@sha256:1"),
+            (
+                "docker://r.example.org:5000/a/x:1",
+                "docker://r.example.org:5000/a/x@sha256:1",
+            ),
+            (
+                "docker://r.example.org:5000/a/x",
+                "docker://r.example.org:5000/a/x@sha256:1",
+            ),
             ("docker://x:1", "docker://x@sha256:1"),
             ("oras://r/x@sha256:2", "oras://r/x@sha256:1"),
         ] {

@@ -48,14 +48,23 @@ pub fn recipes_in(dirs: &[PathBuf]) -> Result<Vec<Recipe>, RecipeError> {
     let mut recipes: Vec<Recipe> = Vec::new();
     for dir in dirs {
         for path in files(dir)? {
-            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = path
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default();
             if recipes.iter().any(|known| known.name == name) {
                 continue;
             }
             let text = read(&path)?;
             match Recipe::parse(&name, Some(&path), &text) {
                 Ok(recipe) => recipes.push(recipe),
-                Err(problems) => return Err(RecipeError::Wrong { path, text, problems }),
+                Err(problems) => {
+                    return Err(RecipeError::Wrong {
+                        path,
+                        text,
+                        problems,
+                    });
+                }
             }
         }
     }
@@ -63,7 +72,10 @@ pub fn recipes_in(dirs: &[PathBuf]) -> Result<Vec<Recipe>, RecipeError> {
 }
 
 fn files(dir: &Path) -> Result<Vec<PathBuf>, RecipeError> {
-    let unreadable = |source| RecipeError::Unreadable { path: dir.to_owned(), source };
+    let unreadable = |source| RecipeError::Unreadable {
+        path: dir.to_owned(),
+        source,
+    };
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(unreadable)?,
@@ -84,9 +96,14 @@ fn read(path: &Path) -> Result<String, RecipeError> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
     match read {
-        Ok(bytes) if bytes as u64 > MAX_BYTES => Err(RecipeError::TooLarge { path: path.to_owned() }),
+        Ok(bytes) if bytes as u64 > MAX_BYTES => Err(RecipeError::TooLarge {
+            path: path.to_owned(),
+        }),
         Ok(_) => Ok(text),
-        Err(source) => Err(RecipeError::Unreadable { path: path.to_owned(), source }),
+        Err(source) => Err(RecipeError::Unreadable {
+            path: path.to_owned(),
+            source,
+        }),
     }
 }
 
@@ -106,7 +123,10 @@ mod tests {
         }
         nix::unistd::mkfifo(&dirs[1].join("d.def"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         let recipes = recipes_in(&dirs).expect("they are right");
-        let paths: Vec<_> = recipes.iter().filter_map(|recipe| recipe.path.clone()).collect();
+        let paths: Vec<_> = recipes
+            .iter()
+            .filter_map(|recipe| recipe.path.clone())
+            .collect();
         assert_eq!(paths, [dirs[0].join("a.def"), dirs[1].join("b.def")]);
     }
 
@@ -118,12 +138,23 @@ mod tests {
             std::fs::write(&path, text).expect("a file");
             recipes_in(&[dir.path().to_owned()]).expect_err("it is refused")
         };
-        let RecipeError::Wrong { problems, .. } = fault(&RECIPE.replace("provenance", "provenence")) else {
+        let RecipeError::Wrong { problems, .. } =
+            fault(&RECIPE.replace("provenance", "provenence"))
+        else {
             panic!("another fault");
         };
-        assert_eq!(problems[0].hint.as_deref(), Some("did you mean `provenance`?"));
-        assert!(matches!(fault(&"x".repeat(300_000)), RecipeError::TooLarge { .. }));
+        assert_eq!(
+            problems[0].hint.as_deref(),
+            Some("did you mean `provenance`?")
+        );
+        assert!(matches!(
+            fault(&"x".repeat(300_000)),
+            RecipeError::TooLarge { .. }
+        ));
         std::fs::write(&path, [0xff, 0xfe]).expect("a file");
-        assert!(matches!(recipes_in(&[dir.path().to_owned()]), Err(RecipeError::Unreadable { .. })));
+        assert!(matches!(
+            recipes_in(&[dir.path().to_owned()]),
+            Err(RecipeError::Unreadable { .. })
+        ));
     }
 }

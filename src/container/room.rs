@@ -27,8 +27,14 @@ pub(super) struct Rooms {
 
 impl Rooms {
     pub(super) fn new(dirs: &[&Path]) -> Self {
-        let least = dirs.iter().map(|dir| ((*dir).to_owned(), u64::MAX)).collect();
-        let mut rooms = Self { least, looked: Instant::now() };
+        let least = dirs
+            .iter()
+            .map(|dir| ((*dir).to_owned(), u64::MAX))
+            .collect();
+        let mut rooms = Self {
+            least,
+            looked: Instant::now(),
+        };
         rooms.measure();
         rooms
     }
@@ -50,17 +56,33 @@ impl Rooms {
     /// little room that it must be; else each of them, since a quota shows nowhere.
     pub(super) fn full(&self, words: &str) -> String {
         let named = |dir: &Path| {
-            let mut places = dir.to_str().into_iter().flat_map(|text| words.match_indices(text));
-            places.any(|(at, text)| !words[at + text.len()..].starts_with(|c: char| c.is_alphanumeric()))
+            let mut places = dir
+                .to_str()
+                .into_iter()
+                .flat_map(|text| words.match_indices(text));
+            places.any(|(at, text)| {
+                !words[at + text.len()..].starts_with(|c: char| c.is_alphanumeric())
+            })
         };
-        let by_name =
-            self.least.iter().filter(|(dir, _)| named(dir)).max_by_key(|(dir, _)| dir.as_os_str().len());
-        let by_room =
-            || self.least.iter().min_by_key(|(_, least)| *least).filter(|(_, least)| *least < LITTLE);
+        let by_name = self
+            .least
+            .iter()
+            .filter(|(dir, _)| named(dir))
+            .max_by_key(|(dir, _)| dir.as_os_str().len());
+        let by_room = || {
+            self.least
+                .iter()
+                .min_by_key(|(_, least)| *least)
+                .filter(|(_, least)| *least < LITTLE)
+        };
         match by_name.or_else(by_room) {
             Some((dir, _)) => dir.display().to_string(),
             None => {
-                let all: Vec<String> = self.least.iter().map(|(dir, _)| dir.display().to_string()).collect();
+                let all: Vec<String> = self
+                    .least
+                    .iter()
+                    .map(|(dir, _)| dir.display().to_string())
+                    .collect();
                 all.join(" or ")
             }
         }
@@ -80,7 +102,10 @@ mod tests {
         // Apptainer 1.4.5, of the place of the image.
         let said = "while creating container: write /scratch/b/x.part: no space left on device";
         assert_eq!(rooms.full(said), "/scratch/b");
-        assert_eq!(rooms.full("dd: error writing '/big': No space left on device"), "/home/i");
+        assert_eq!(
+            rooms.full("dd: error writing '/big': No space left on device"),
+            "/home/i"
+        );
         let rooms = Rooms {
             least: vec![
                 ("/tmp".into(), 1 << 40),
@@ -89,10 +114,22 @@ mod tests {
             ],
             looked: Instant::now(),
         };
-        assert_eq!(rooms.full("write /tmp/images/x.part: no space left on device"), "/tmp/images");
-        assert_eq!(rooms.full("write /h/cache/blob/1: disk quota exceeded"), "/h/cache");
-        assert_eq!(rooms.full("write failed: disk quota exceeded"), "/tmp or /tmp/images or /h/cache");
-        assert_eq!(rooms.full("write /tmpfs/x: no space left on device"), "/tmp or /tmp/images or /h/cache");
+        assert_eq!(
+            rooms.full("write /tmp/images/x.part: no space left on device"),
+            "/tmp/images"
+        );
+        assert_eq!(
+            rooms.full("write /h/cache/blob/1: disk quota exceeded"),
+            "/h/cache"
+        );
+        assert_eq!(
+            rooms.full("write failed: disk quota exceeded"),
+            "/tmp or /tmp/images or /h/cache"
+        );
+        assert_eq!(
+            rooms.full("write /tmpfs/x: no space left on device"),
+            "/tmp or /tmp/images or /h/cache"
+        );
     }
 
     #[test]

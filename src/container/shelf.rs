@@ -70,7 +70,13 @@ pub fn read_catalogue(dirs: &CatalogueDirs) -> Result<Catalogue, CatalogueError>
         }
         Err(error) => warnings.push(in_short(&error)),
     }
-    for path in dirs.user.as_deref().map(files).transpose()?.unwrap_or_default() {
+    for path in dirs
+        .user
+        .as_deref()
+        .map(files)
+        .transpose()?
+        .unwrap_or_default()
+    {
         shelves.push(read_shelf(&path, Owner::User)?);
     }
     let mut catalogue = Catalogue::assemble(shelves)?;
@@ -96,19 +102,28 @@ pub fn file_state(path: &Path) -> FileState {
         }
         Err(error) => FileState::Missing(format!("{} cannot be reached: {error}", path.display())),
         Ok(found) if found.is_file() || found.is_dir() => {
-            let millis = found.mtime().saturating_mul(1000).saturating_add(found.mtime_nsec() / 1_000_000);
+            let millis = found
+                .mtime()
+                .saturating_mul(1000)
+                .saturating_add(found.mtime_nsec() / 1_000_000);
             FileState::There {
                 size_bytes: found.is_file().then_some(found.len()),
                 modified_ms: u64::try_from(millis).unwrap_or(0),
             }
         }
-        Ok(_) => FileState::Missing(format!("{} is neither a file nor a directory", path.display())),
+        Ok(_) => FileState::Missing(format!(
+            "{} is neither a file nor a directory",
+            path.display()
+        )),
     }
 }
 
 /// The `*.toml` of a directory by their names; hidden ones are files that are being written.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, CatalogueError> {
-    let unreadable = |source| CatalogueError::Read { path: dir.to_owned(), source };
+    let unreadable = |source| CatalogueError::Read {
+        path: dir.to_owned(),
+        source,
+    };
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(unreadable)?,
@@ -116,12 +131,20 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, CatalogueError> {
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(unreadable)?.path();
-        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if path.extension().is_some_and(|extension| extension == "toml") && !is_hidden {
+        let is_hidden = path
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+            && !is_hidden
+        {
             files.push(path);
         }
         if files.len() > MAX_SHELF_FILES {
-            let why = format!("it holds more than {MAX_SHELF_FILES} files; several images may stand in one");
+            let why = format!(
+                "it holds more than {MAX_SHELF_FILES} files; several images may stand in one"
+            );
             return Err(unreadable(io::Error::other(why)));
         }
     }
@@ -130,24 +153,37 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, CatalogueError> {
 }
 
 fn read_shelf(path: &Path, owner: Owner) -> Result<Shelf, CatalogueError> {
-    let text = text_of(path).map_err(|source| CatalogueError::Read { path: path.to_owned(), source })?;
+    let text = text_of(path).map_err(|source| CatalogueError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
     let mut shelf = read(path, &text, owner);
     match std::mem::take(&mut shelf.problems) {
         problems if problems.is_empty() => Ok(shelf),
-        problems => Err(CatalogueError::Faulty { path: path.to_owned(), text, problems }),
+        problems => Err(CatalogueError::Faulty {
+            path: path.to_owned(),
+            text,
+            problems,
+        }),
     }
 }
 
 /// Opens without waiting for a pipe's other end, and reads files only.
 fn text_of(path: &Path) -> io::Result<String> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let file: File = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    let file: File = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
     if found.len() > MAX_SHELF_BYTES {
-        return Err(io::Error::other(format!("it is larger than {} MiB", MAX_SHELF_BYTES >> 20)));
+        return Err(io::Error::other(format!(
+            "it is larger than {} MiB",
+            MAX_SHELF_BYTES >> 20
+        )));
     }
     let mut text = String::new();
     // It may have grown since.
@@ -158,15 +194,24 @@ fn text_of(path: &Path) -> io::Result<String> {
 /// A fault in one line: the first, and how many there are.
 fn in_short(error: &CatalogueError) -> String {
     match error {
-        CatalogueError::Faulty { path, text, problems } => {
+        CatalogueError::Faulty {
+            path,
+            text,
+            problems,
+        } => {
             let first = problems.first();
-            let line = first.and_then(|problem| problem.position(text)).map_or(0, |(line, _)| line);
+            let line = first
+                .and_then(|problem| problem.position(text))
+                .map_or(0, |(line, _)| line);
             let message = first.map_or("", |problem| &problem.message);
             let more = match problems.len() {
                 0 | 1 => String::new(),
                 many => format!(" (and {} more)", many - 1),
             };
-            format!("{}:{line}: {message}{more}; the file is passed over", path.display())
+            format!(
+                "{}:{line}: {message}{more}; the file is passed over",
+                path.display()
+            )
         }
         CatalogueError::Read { path, source } => {
             format!("{}: {source}; it is passed over", path.display())
@@ -193,7 +238,10 @@ mod tests {
     impl Dirs {
         fn new() -> Self {
             let root = tempfile::tempdir().expect("a directory");
-            let dirs = CatalogueDirs { site: root.path().join("site"), user: Some(root.path().join("user")) };
+            let dirs = CatalogueDirs {
+                site: root.path().join("site"),
+                user: Some(root.path().join("user")),
+            };
             Self { root, dirs }
         }
 
@@ -207,7 +255,10 @@ mod tests {
 
     #[test]
     fn directories_that_are_not_there_are_empty() {
-        assert_eq!(read_catalogue(&Dirs::new().dirs).expect("a catalogue"), Catalogue::default());
+        assert_eq!(
+            read_catalogue(&Dirs::new().dirs).expect("a catalogue"),
+            Catalogue::default()
+        );
     }
 
     #[test]
@@ -218,12 +269,24 @@ mod tests {
         dirs.write("site/c.toml", "format = 2\n");
         dirs.write("site/.d.toml", "broken");
         dirs.write("site/d.toml~", "broken");
-        nix::unistd::mkfifo(&dirs.dirs.site.join("e.toml"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        nix::unistd::mkfifo(
+            &dirs.dirs.site.join("e.toml"),
+            nix::sys::stat::Mode::S_IRWXU,
+        )
+        .expect("a pipe");
         let catalogue = read_catalogue(&dirs.dirs).expect("a catalogue");
         assert_eq!(catalogue.entries.len(), 1, "{catalogue:#?}");
-        let [a, c, e] = &catalogue.warnings[..] else { panic!("{:?}", catalogue.warnings) };
-        assert!(a.contains("a.toml:1: an image needs") && a.contains("more"), "{a}");
-        assert!(c.contains("not in this version") && e.contains("is not a file"), "{c} {e}");
+        let [a, c, e] = &catalogue.warnings[..] else {
+            panic!("{:?}", catalogue.warnings)
+        };
+        assert!(
+            a.contains("a.toml:1: an image needs") && a.contains("more"),
+            "{a}"
+        );
+        assert!(
+            c.contains("not in this version") && e.contains("is not a file"),
+            "{c} {e}"
+        );
         let own = dirs.write("user/x.toml", "[[image]]\nnam = \"a\"\n");
         match read_catalogue(&dirs.dirs) {
             Err(CatalogueError::Faulty { path, .. }) => assert_eq!(path, own),
@@ -244,10 +307,17 @@ mod tests {
         let catalogue = read_catalogue(&dirs.dirs).expect("a catalogue");
         assert_eq!(catalogue.get("a").map(|entry| &*entry.version), Some("3"));
         assert_eq!(catalogue.overridden[0].version, "1");
-        assert!(catalogue.warnings[0].contains("b.toml:1; the first counts"), "{:?}", catalogue.warnings);
+        assert!(
+            catalogue.warnings[0].contains("b.toml:1; the first counts"),
+            "{:?}",
+            catalogue.warnings
+        );
         dirs.write("user/b.toml", &image("a", "4"));
         let error = read_catalogue(&dirs.dirs).expect_err("twice").to_string();
-        assert!(error.contains("user/a.toml:1") && error.contains("user/b.toml:1"), "{error}");
+        assert!(
+            error.contains("user/a.toml:1") && error.contains("user/b.toml:1"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -259,7 +329,13 @@ mod tests {
              [[image]]\nname = \"y\"\npath = \"/nowhere\"\nframework = \"jax\"\nversion = \"1\"\n"
         );
         dirs.write("user/x.toml", &text);
-        let FileState::There { size_bytes, modified_ms } = file_state(&sif) else { panic!("it is there") };
+        let FileState::There {
+            size_bytes,
+            modified_ms,
+        } = file_state(&sif)
+        else {
+            panic!("it is there")
+        };
         let check = |at: u64| {
             format!(
                 "[[check]]\nimage = \"x\"\nat_ms = {at}\nhost = \"h\"\nruntime = \"apptainer 1.4.5\"\n\
@@ -270,10 +346,14 @@ mod tests {
         dirs.write("user/x.check.toml", &format!("{}{}", check(20), check(10)));
         let mut catalogue = read_catalogue(&dirs.dirs).expect("a catalogue");
         look(&mut catalogue.entries);
-        let [x, y] = &catalogue.entries[..] else { panic!("{catalogue:#?}") };
+        let [x, y] = &catalogue.entries[..] else {
+            panic!("{catalogue:#?}")
+        };
         assert_eq!(x.check.as_ref().map(|check| check.at_ms), Some(20));
         assert_eq!(x.changed_since_check(), Some(false));
-        assert!(matches!(&y.file, FileState::Missing(why) if why.contains("/nowhere is not there")));
+        assert!(
+            matches!(&y.file, FileState::Missing(why) if why.contains("/nowhere is not there"))
+        );
         fs::write(&sif, "another image").expect("written");
         let mut x = x.clone();
         look([&mut x]);

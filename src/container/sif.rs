@@ -86,7 +86,10 @@ pub(super) fn has_magic(head: &[u8]) -> bool {
 pub(super) fn read(file: &mut (impl Read + Seek), length: u64) -> Result<Sif, SifFault> {
     let within = |end: Option<u64>| match end {
         Some(end) if end <= length => Ok(()),
-        Some(end) => Err(SifFault::Truncated { have: length, wants: end }),
+        Some(end) => Err(SifFault::Truncated {
+            have: length,
+            wants: end,
+        }),
         None => Err(SifFault::Damaged("its header names places beyond any file")),
     };
     within(Some(HEADER as u64))?;
@@ -95,21 +98,29 @@ pub(super) fn read(file: &mut (impl Read + Seek), length: u64) -> Result<Sif, Si
         return Err(SifFault::Other("it is no SIF"));
     }
     if header[42..45] != *b"01\0" {
-        return Err(SifFault::Other("it is a SIF of a version that is not known here"));
+        return Err(SifFault::Other(
+            "it is a SIF of a version that is not known here",
+        ));
     }
     // The whole data section is there: what was copied or loaded half is noticed before anything starts.
     let data = unsigned(&header, 112)?.checked_add(unsigned(&header, 120)?);
     let (count, table) = (unsigned(&header, 88)?, unsigned(&header, 96)?);
     if count > MOST_DESCRIPTORS {
-        return Err(SifFault::Damaged("its header names more descriptors than any tool makes"));
+        return Err(SifFault::Damaged(
+            "its header names more descriptors than any tool makes",
+        ));
     }
     let table_size = count * DESCRIPTOR as u64;
     within(table.checked_add(table_size))?;
     within(data)?;
-    let size = usize::try_from(table_size).map_err(|_| SifFault::Damaged("its table is too long"))?;
+    let size =
+        usize::try_from(table_size).map_err(|_| SifFault::Damaged("its table is too long"))?;
     let descriptors = bytes_at(file, table, size)?;
     let (mut system, mut is_oci) = (None, false);
-    for descriptor in descriptors.chunks_exact(DESCRIPTOR).filter(|descriptor| descriptor[4] != 0) {
+    for descriptor in descriptors
+        .chunks_exact(DESCRIPTOR)
+        .filter(|descriptor| descriptor[4] != 0)
+    {
         let (offset, size) = (unsigned(descriptor, 17)?, unsigned(descriptor, 25)?);
         within(offset.checked_add(size))?;
         match number(descriptor, 0) {
@@ -126,11 +137,16 @@ pub(super) fn read(file: &mut (impl Read + Seek), length: u64) -> Result<Sif, Si
         SifFault::Other("it is a SIF without a system in it")
     })?;
     if file_system == SQUASHFS && bytes_at(file, offset, 4)? != b"hsqs" {
-        return Err(SifFault::Damaged("its system is no squashfs, which its table promises"));
+        return Err(SifFault::Damaged(
+            "its system is no squashfs, which its table promises",
+        ));
     }
     Ok(Sif {
         uuid: uuid_text(&header[48..64]),
-        arch: ARCHITECTURES.iter().find(|(code, _)| header[45..47] == **code).map(|(_, name)| *name),
+        arch: ARCHITECTURES
+            .iter()
+            .find(|(code, _)| header[45..47] == **code)
+            .map(|(_, name)| *name),
         created_s: signed(&header, 64),
         modified_s: signed(&header, 72),
         file_system: file_system_name(file_system),
@@ -166,7 +182,8 @@ fn signed(bytes: &[u8], at: usize) -> i64 {
 
 /// A place or a size, of which none is negative.
 fn unsigned(bytes: &[u8], at: usize) -> Result<u64, SifFault> {
-    u64::try_from(signed(bytes, at)).map_err(|_| SifFault::Damaged("its header has a negative size"))
+    u64::try_from(signed(bytes, at))
+        .map_err(|_| SifFault::Damaged("its header has a negative size"))
 }
 
 fn number(bytes: &[u8], at: usize) -> i32 {
@@ -204,16 +221,27 @@ pub(super) mod tests {
         put(45, b"02\0");
         put(
             48,
-            &[0xf4, 0xa6, 0x9e, 0x9a, 0x65, 0x12, 0x4f, 0x24, 0x99, 0x97, 0x70, 0x92, 0x55, 0xa8, 0xfe, 0x15],
+            &[
+                0xf4, 0xa6, 0x9e, 0x9a, 0x65, 0x12, 0x4f, 0x24, 0x99, 0x97, 0x70, 0x92, 0x55, 0xa8,
+                0xfe, 0x15,
+            ],
         );
-        for (at, value) in
-            [(64, 1_700_000_000_i64), (72, 1_700_000_001), (80, 1), (88, 3), (96, 128), (104, 3 * 585)]
-        {
+        for (at, value) in [
+            (64, 1_700_000_000_i64),
+            (72, 1_700_000_001),
+            (80, 1),
+            (88, 3),
+            (96, 128),
+            (104, 3 * 585),
+        ] {
             put(at, &value.to_le_bytes());
         }
         put(112, &4096_i64.to_le_bytes());
         put(120, &4096_i64.to_le_bytes());
-        for (slot, kind, offset, size) in [(0, 0x4001_i32, 4096_i64, 50_i64), (1, PARTITION, 4608, 3584)] {
+        for (slot, kind, offset, size) in [
+            (0, 0x4001_i32, 4096_i64, 50_i64),
+            (1, PARTITION, 4608, 3584),
+        ] {
             let at = 128 + slot * DESCRIPTOR;
             put(at, &kind.to_le_bytes());
             put(at + 4, &[1]);
@@ -249,7 +277,10 @@ pub(super) mod tests {
             offset: 4608,
         };
         assert_eq!(found, expected);
-        assert_eq!(told(&with(45, b"04\0")).expect("whole").arch, Some("aarch64"));
+        assert_eq!(
+            told(&with(45, b"04\0")).expect("whole").arch,
+            Some("aarch64")
+        );
         for unknown in [b"00\0", b"99\0", b"x\0\0"] {
             assert_eq!(told(&with(45, unknown)).expect("whole").arch, None);
         }
@@ -259,10 +290,19 @@ pub(super) mod tests {
     fn what_was_copied_half_is_told_with_both_lengths() {
         let whole = sif();
         for length in [8191, 5000, 4700, 4608] {
-            assert_eq!(told(&whole[..length]), Err(format!("it is truncated: {length} of 8192 bytes")));
+            assert_eq!(
+                told(&whole[..length]),
+                Err(format!("it is truncated: {length} of 8192 bytes"))
+            );
         }
-        assert_eq!(told(&whole[..500]), Err("it is truncated: 500 of 1883 bytes".into()));
-        assert_eq!(told(&whole[..100]), Err("it is truncated: 100 of 128 bytes".into()));
+        assert_eq!(
+            told(&whole[..500]),
+            Err("it is truncated: 500 of 1883 bytes".into())
+        );
+        assert_eq!(
+            told(&whole[..100]),
+            Err("it is truncated: 100 of 128 bytes".into())
+        );
     }
 
     #[test]
@@ -282,7 +322,10 @@ pub(super) mod tests {
             (with(4608, b"x"), "promises"),
         ] {
             let found = told(&file);
-            assert!(found.as_ref().is_err_and(|fault| fault.contains(part)), "{part}: {found:?}");
+            assert!(
+                found.as_ref().is_err_and(|fault| fault.contains(part)),
+                "{part}: {found:?}"
+            );
         }
         // An OCI index is no fault as long as a system is there.
         let mut oci = with(128, &OCI_ROOT_INDEX.to_le_bytes());

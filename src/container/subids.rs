@@ -21,15 +21,23 @@ pub(super) struct Ranges {
 /// Looks for this user's ranges. The flag is false where the site's directory of users should know them and gave no
 /// answer.
 pub(super) fn look(around: &Surroundings<'_>, uid: u32) -> (Ranges, bool) {
-    let name = User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name);
+    let name = User::from_uid(Uid::from_raw(uid))
+        .ok()
+        .flatten()
+        .map(|user| user.name);
     let file = |path: &str| longest(&around.text(path).unwrap_or_default(), name.as_deref(), uid);
-    let mut found = Ranges { uids: file("etc/subuid"), gids: file("etc/subgid") };
+    let mut found = Ranges {
+        uids: file("etc/subuid"),
+        gids: file("etc/subgid"),
+    };
     let mut is_settled = true;
     let asks = comes_from_a_directory(&around.text("etc/nsswitch.conf").unwrap_or_default());
     if let Some(name) = name.filter(|_| asks) {
         let getsubids = find_in("getsubids", &around.helper_dirs(None));
         let mut ask = |options: &[&str]| {
-            let count = getsubids.as_deref().and_then(|tool| getsubids_longest(tool, options, &name));
+            let count = getsubids
+                .as_deref()
+                .and_then(|tool| getsubids_longest(tool, options, &name));
             is_settled &= count.is_some();
             count.unwrap_or(0)
         };
@@ -47,7 +55,9 @@ pub(super) fn look(around: &Surroundings<'_>, uid: u32) -> (Ranges, bool) {
 fn longest(text: &str, name: Option<&str>, uid: u32) -> u64 {
     let number = uid.to_string();
     let counts = text.lines().filter_map(|line| {
-        let [owner, start, count] = line.trim().split(':').collect::<Vec<_>>()[..] else { return None };
+        let [owner, start, count] = line.trim().split(':').collect::<Vec<_>>()[..] else {
+            return None;
+        };
         let (_, count): (u32, u32) = (start.parse().ok()?, count.parse().ok()?);
         (Some(owner) == name || owner == number).then_some(u64::from(count))
     });
@@ -56,18 +66,31 @@ fn longest(text: &str, name: Option<&str>, uid: u32) -> u64 {
 
 /// Whether `subid:` of `/etc/nsswitch.conf` names something other than the files (shadow 4.9 and later).
 fn comes_from_a_directory(nsswitch: &str) -> bool {
-    let lines = nsswitch.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let lines = nsswitch
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default());
     let mut sources = lines.filter_map(|line| line.trim().strip_prefix("subid:"));
-    sources
-        .any(|sources| sources.split_whitespace().any(|source| source != "files" && !source.starts_with('[')))
+    sources.any(|sources| {
+        sources
+            .split_whitespace()
+            .any(|source| source != "files" && !source.starts_with('['))
+    })
 }
 
 /// What `getsubids` prints: `0: alice 100000 65536`. `None`: it gave no answer; it fails where there is no range.
 fn getsubids_longest(tool: &Path, options: &[&str], name: &str) -> Option<u64> {
-    let output =
-        Tool::new(tool).args(options).arg(name).timeout(PATIENCE).output_limit(1 << 20).run().ok()?;
+    let output = Tool::new(tool)
+        .args(options)
+        .arg(name)
+        .timeout(PATIENCE)
+        .output_limit(1 << 20)
+        .run()
+        .ok()?;
     output.status.code()?;
-    let counts = output.stdout.lines().filter_map(|line| line.split_whitespace().nth(3)?.parse().ok());
+    let counts = output
+        .stdout
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(3)?.parse().ok());
     Some(counts.max().unwrap_or(0))
 }
 

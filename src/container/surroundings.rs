@@ -40,7 +40,14 @@ impl Surroundings<'_> {
     pub(super) fn helper_dirs(&self, libexec: Option<&Path>) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = libexec.map(|dir| dir.join("bin")).into_iter().collect();
         dirs.extend(self.program_dirs());
-        for dir in ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"] {
+        for dir in [
+            "usr/local/sbin",
+            "usr/local/bin",
+            "usr/sbin",
+            "usr/bin",
+            "sbin",
+            "bin",
+        ] {
             dirs.push(self.path(dir));
         }
         dirs

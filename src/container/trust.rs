@@ -13,7 +13,9 @@ pub(super) fn distrust(dir: &Path, sticky_end: bool) -> Option<String> {
     }
     // Both the way as it is written, with its links, and the one that they lead to.
     let real = fs::canonicalize(dir).ok()?;
-    [dir, &real].into_iter().find_map(|way| faulty_step(way, sticky_end, 0))
+    [dir, &real]
+        .into_iter()
+        .find_map(|way| faulty_step(way, sticky_end, 0))
 }
 
 /// The first step of a way that somebody but `owner` can change.
@@ -27,10 +29,15 @@ fn faulty_step(way: &Path, sticky_end: bool, owner: u32) -> Option<String> {
         };
         let mode = found.permissions().mode();
         if found.uid() != owner && found.uid() != 0 {
-            return Some(format!("{} belongs to user {}", step.display(), found.uid()));
+            return Some(format!(
+                "{} belongs to user {}",
+                step.display(),
+                found.uid()
+            ));
         }
         // A link's own mode says nothing (symlink(7)).
-        let writable = !found.is_symlink() && (mode & 0o002 != 0 || (mode & 0o020 != 0 && found.gid() != 0));
+        let writable =
+            !found.is_symlink() && (mode & 0o002 != 0 || (mode & 0o020 != 0 && found.gid() != 0));
         let sticky = mode & 0o1000 != 0 && (step != way || sticky_end);
         (writable && !sticky).then(|| format!("{} can be written by other users", step.display()))
     })
@@ -40,8 +47,12 @@ fn faulty_step(way: &Path, sticky_end: bool, owner: u32) -> Option<String> {
 /// anybody can put a file under the name of a URI, so it has to be this user's, root's or of who owns the directory.
 #[must_use]
 pub fn is_vouched_for(path: &Path) -> bool {
-    let Some(dir) = path.parent() else { return false };
-    let (Ok(file), Ok(dir)) = (fs::metadata(path), fs::metadata(dir)) else { return false };
+    let Some(dir) = path.parent() else {
+        return false;
+    };
+    let (Ok(file), Ok(dir)) = (fs::metadata(path), fs::metadata(dir)) else {
+        return false;
+    };
     let trusted = [nix::unistd::geteuid().as_raw(), 0, dir.uid()];
     dir.mode() & 0o002 == 0 || trusted.contains(&file.uid())
 }
@@ -56,14 +67,17 @@ mod tests {
         let me = nix::unistd::geteuid().as_raw();
         let inner = root.path().join("a/b");
         fs::create_dir_all(&inner).expect("ours");
-        let mode =
-            |dir: &Path, mode| fs::set_permissions(dir, fs::Permissions::from_mode(mode)).expect("ours");
+        let mode = |dir: &Path, mode| {
+            fs::set_permissions(dir, fs::Permissions::from_mode(mode)).expect("ours")
+        };
         mode(&root.path().join("a"), 0o755);
         mode(&inner, 0o755);
         // The way there is /tmp, which is sticky.
         assert_eq!(faulty_step(&inner, false, me), None);
         mode(&inner, 0o1777);
-        assert!(faulty_step(&inner, false, me).is_some_and(|why| why.contains("a/b can be written")));
+        assert!(
+            faulty_step(&inner, false, me).is_some_and(|why| why.contains("a/b can be written"))
+        );
         assert_eq!(faulty_step(&inner, true, me), None);
         mode(&inner, 0o755);
         mode(&root.path().join("a"), 0o777);

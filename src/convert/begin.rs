@@ -6,10 +6,17 @@ use crate::job::Begin;
 pub(super) fn moment(text: &str) -> Option<String> {
     let text = text.trim();
     let candidates = [Some(text.to_owned()), pbs(text), american(text)];
-    let moment = candidates.into_iter().flatten().find_map(|text| Begin::parse(&text).ok())?;
+    let moment = candidates
+        .into_iter()
+        .flatten()
+        .find_map(|text| Begin::parse(&text).ok())?;
     let shown = moment.to_string();
     // A person leaves the seconds out where there are none.
-    Some(shown.strip_suffix(":00").map_or(shown.clone(), str::to_owned))
+    Some(
+        shown
+            .strip_suffix(":00")
+            .map_or(shown.clone(), str::to_owned),
+    )
 }
 
 /// `[CC]YYMMDDhhmm[.SS]` (`qsub(1B)`, `-a`).
@@ -24,14 +31,23 @@ fn pbs(text: &str) -> Option<String> {
         _ => return None,
     };
     let part = |at: usize| rest.get(at..at + 2).unwrap_or("");
-    Some(format!("{century}{}-{}-{}T{}:{}:{second}", part(0), part(2), part(4), part(6), part(8)))
+    Some(format!(
+        "{century}{}-{}-{}T{}:{}:{second}",
+        part(0),
+        part(2),
+        part(4),
+        part(6),
+        part(8)
+    ))
 }
 
 /// `MM/DD/YY[-HH:MM[:SS]]` (`sbatch(1)`, `--begin`).
 fn american(text: &str) -> Option<String> {
     let (date, time) = text.split_once(['-', 'T']).unwrap_or((text, "00:00"));
     let parts: Vec<&str> = date.split('/').collect();
-    let &[month, day, year] = &parts[..] else { return None };
+    let &[month, day, year] = &parts[..] else {
+        return None;
+    };
     let century = if year.len() == 2 { "20" } else { "" };
     Some(format!("{century}{year}-{month}-{day}T{time}"))
 }
@@ -53,7 +69,16 @@ mod tests {
         ] {
             assert_eq!(moment(text).as_deref(), Some(expected), "{text}");
         }
-        for text in ["now+1hour", "16:00", "0800", "31/31/27", "date/time", "", "999999999999", "äöü"] {
+        for text in [
+            "now+1hour",
+            "16:00",
+            "0800",
+            "31/31/27",
+            "date/time",
+            "",
+            "999999999999",
+            "äöü",
+        ] {
             assert_eq!(moment(text), None, "{text}");
         }
     }

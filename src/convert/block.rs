@@ -18,17 +18,28 @@ impl<'a> Block<'a> {
     /// The object in `node`; `None` where it is none.
     pub(super) fn of(path: &str, node: &'a Node) -> Option<Self> {
         match &node.value {
-            Json::Object(pairs) => Some(Self { path: path.to_owned(), pairs, asked: BTreeSet::new() }),
+            Json::Object(pairs) => Some(Self {
+                path: path.to_owned(),
+                pairs,
+                asked: BTreeSet::new(),
+            }),
             _ => None,
         }
     }
 
     pub(super) fn path_of(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+        if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
     }
 
     fn origin(&self, key: &str, node: &Node) -> Origin {
-        Origin { about: self.path_of(key), span: node.span.clone() }
+        Origin {
+            about: self.path_of(key),
+            span: node.span.clone(),
+        }
     }
 
     /// A value that is there and not empty; the last one where a key stands twice, as all readers of JSON have it.
@@ -56,13 +67,21 @@ impl<'a> Block<'a> {
     }
 
     /// Text, without the blanks around it; numbers count as text.
-    pub(super) fn text(&mut self, key: &'static str, draft: &mut Draft) -> Option<(String, Origin)> {
+    pub(super) fn text(
+        &mut self,
+        key: &'static str,
+        draft: &mut Draft,
+    ) -> Option<(String, Origin)> {
         let (text, origin) = self.raw_text(key, draft)?;
         Some((text.trim().to_owned(), origin))
     }
 
     /// Text as it is.
-    pub(super) fn raw_text(&mut self, key: &'static str, draft: &mut Draft) -> Option<(String, Origin)> {
+    pub(super) fn raw_text(
+        &mut self,
+        key: &'static str,
+        draft: &mut Draft,
+    ) -> Option<(String, Origin)> {
         let (node, origin) = self.value(key)?;
         match &node.value {
             Json::Text(text) | Json::Number(text) => Some((text.clone(), origin)),
@@ -126,12 +145,20 @@ impl<'a> Block<'a> {
             if !self.asked.contains(key.as_str()) {
                 notes.push((key, node, "is no key of MODAK's specification; left out"));
             } else if !later.insert(key.as_str()) {
-                notes.push((key, node, "stands twice: the last one counts, this one is left out"));
+                notes.push((
+                    key,
+                    node,
+                    "stands twice: the last one counts, this one is left out",
+                ));
             }
         }
         for (key, node, what) in notes.into_iter().rev() {
             // A key that is almost one of the specification's is misspelt: the job would go without its value.
-            let free = self.asked.iter().copied().filter(|asked| !later.contains(asked));
+            let free = self
+                .asked
+                .iter()
+                .copied()
+                .filter(|asked| !later.contains(asked));
             match nearest(key, free).filter(|_| !self.asked.contains(key.as_str())) {
                 Some(meant) => draft.refuse(
                     &self.origin(key, node),

@@ -21,7 +21,12 @@ pub(super) fn conditions(text: &str) -> Option<Vec<String>> {
             // `after:ID+MINUTES` delays, which nothing here can say.
             let condition = format!("{kind}:{job}");
             let is_plain = is_job_id(job) && !job.contains('+');
-            conditions.push(Dependency::parse(&condition).ok().filter(|_| is_plain)?.to_string());
+            conditions.push(
+                Dependency::parse(&condition)
+                    .ok()
+                    .filter(|_| is_plain)?
+                    .to_string(),
+            );
         }
         if conditions.len() == before {
             return None;
@@ -43,13 +48,28 @@ mod tests {
         for (text, expected) in [
             ("afterok:1234", vec!["afterok:1234"]),
             ("1234", vec!["afterok:1234"]),
-            ("afterok:1:2,afterany:3.server", vec!["afterok:1", "afterok:2", "afterany:3.server"]),
+            (
+                "afterok:1:2,afterany:3.server",
+                vec!["afterok:1", "afterok:2", "afterany:3.server"],
+            ),
             ("depend=afternotok:7[]", vec!["afternotok:7[]"]),
         ] {
-            assert_eq!(conditions(text), Some(expected.into_iter().map(str::to_owned).collect()), "{text}");
+            assert_eq!(
+                conditions(text),
+                Some(expected.into_iter().map(str::to_owned).collect()),
+                "{text}"
+            );
         }
-        for text in ["singleton", "afterok:1?afterok:2", "after:1+5", "on:3", "afterok", "afterok:", "", ":"]
-        {
+        for text in [
+            "singleton",
+            "afterok:1?afterok:2",
+            "after:1+5",
+            "on:3",
+            "afterok",
+            "afterok:",
+            "",
+            ":",
+        ] {
             assert_eq!(conditions(text), None, "{text}");
         }
     }

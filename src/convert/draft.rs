@@ -46,7 +46,12 @@ impl Draft {
             return false;
         }
         self.entries.retain(|entry| entry.key != key);
-        self.entries.push(Entry { key, value, comment: None, origin: origin.span.clone() });
+        self.entries.push(Entry {
+            key,
+            value,
+            comment: None,
+            origin: origin.span.clone(),
+        });
         true
     }
 
@@ -56,7 +61,10 @@ impl Draft {
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+        self.entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| &entry.value)
     }
 
     pub(super) fn holds(&self, key: &str) -> bool {
@@ -78,7 +86,13 @@ impl Draft {
     }
 
     /// Adds a pair to a table of the job file; a later value of the same name replaces an earlier one.
-    pub(super) fn insert(&mut self, key: &'static str, name: &str, value: Value, origin: &Origin) -> bool {
+    pub(super) fn insert(
+        &mut self,
+        key: &'static str,
+        name: &str,
+        value: Value,
+        origin: &Origin,
+    ) -> bool {
         let mut pairs = match self.get(key) {
             Some(Value::Table(pairs)) => pairs.clone(),
             _ => Vec::new(),
@@ -120,21 +134,41 @@ impl Draft {
     }
 
     /// Writes the job file. `title` is its first line.
-    pub(super) fn finish(mut self, format: Format, title: &'static str) -> Result<Converted, Vec<Problem>> {
+    pub(super) fn finish(
+        mut self,
+        format: Format,
+        title: &'static str,
+    ) -> Result<Converted, Vec<Problem>> {
         let (job_file, lines) = write::job_file(title, &self.entries);
-        self.notes.sort_by_key(|note| note.span.as_ref().map_or(0, |span| span.start));
+        self.notes
+            .sort_by_key(|note| note.span.as_ref().map_or(0, |span| span.start));
         let Self { entries, notes } = self;
-        let converted = Converted { format, job_file, notes, title, entries, lines };
+        let converted = Converted {
+            format,
+            job_file,
+            notes,
+            title,
+            entries,
+            lines,
+        };
         match job::parse(&converted.job_file) {
             Ok(_) => Ok(converted),
-            Err(faults) => Err(faults.into_iter().map(|fault| converted.in_description(fault)).collect()),
+            Err(faults) => Err(faults
+                .into_iter()
+                .map(|fault| converted.in_description(fault))
+                .collect()),
         }
     }
 }
 
 /// Whether the reader takes `key = value`, in a job file that has no other fault.
 fn accepted(key: &'static str, value: &Value) -> Result<(), String> {
-    let entry = |key, value: &Value| Entry { key, value: value.clone(), comment: None, origin: 0..0 };
+    let entry = |key, value: &Value| Entry {
+        key,
+        value: value.clone(),
+        comment: None,
+        origin: 0..0,
+    };
     let mut entries = vec![entry(key, value)];
     if !matches!(key, "run.command" | "run.script") {
         entries.push(entry("run.command", &Value::Texts(vec!["true".to_owned()])));
@@ -147,7 +181,11 @@ fn accepted(key: &'static str, value: &Value) -> Result<(), String> {
     match job::parse(&text) {
         Ok(_) => Ok(()),
         Err(faults) => Err(faults.first().map_or_else(String::new, |fault| {
-            fault.message.strip_prefix(&prefix).unwrap_or(&fault.message).to_owned()
+            fault
+                .message
+                .strip_prefix(&prefix)
+                .unwrap_or(&fault.message)
+                .to_owned()
         })),
     }
 }

@@ -30,19 +30,40 @@ pub(super) enum Json {
 pub(super) fn parse(text: &str) -> Result<Node, Problem> {
     let body = text.trim_start_matches('\u{feff}');
     let is_bare = body.trim_start().starts_with('"');
-    let whole = if is_bare { format!("{{{body}}}") } else { body.to_owned() };
+    let whole = if is_bare {
+        format!("{{{body}}}")
+    } else {
+        body.to_owned()
+    };
     // A place in `whole` as one in `text`.
     let skipped = text.len() - body.len();
-    let place = |at: usize| (at + skipped).saturating_sub(usize::from(is_bare)).min(text.len());
+    let place = |at: usize| {
+        (at + skipped)
+            .saturating_sub(usize::from(is_bare))
+            .min(text.len())
+    };
     if let Err(error) = serde_json::from_str::<serde_json::Value>(&whole) {
-        let at =
-            if error.is_eof() { text.len() } else { place(offset(&whole, error.line(), error.column())) };
-        let at = (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let at = if error.is_eof() {
+            text.len()
+        } else {
+            place(offset(&whole, error.line(), error.column()))
+        };
+        let at = (0..=at)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
         let what = error.to_string();
-        let what = what.split(" at line ").next().unwrap_or_default().to_owned();
+        let what = what
+            .split(" at line ")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         return Err(Problem::at(at..at, format!("no JSON: {what}")));
     }
-    let mut reader = Reader { text: &whole, at: 0 };
+    let mut reader = Reader {
+        text: &whole,
+        at: 0,
+    };
     let mut node = reader.value().ok_or_else(|| Problem::of_file("no JSON"))?;
     moved(&mut node, &place);
     Ok(node)
@@ -91,7 +112,9 @@ impl Reader<'_> {
             b'"' => Json::Text(self.text_value()?),
             _ => {
                 let rest = &self.text[start..];
-                let end = rest.find([',', ']', '}', ' ', '\t', '\r', '\n']).unwrap_or(rest.len());
+                let end = rest
+                    .find([',', ']', '}', ' ', '\t', '\r', '\n'])
+                    .unwrap_or(rest.len());
                 self.at += end;
                 match &rest[..end] {
                     "null" => Json::Null,
@@ -101,7 +124,10 @@ impl Reader<'_> {
                 }
             }
         };
-        Some(Node { span: start..self.at, value })
+        Some(Node {
+            span: start..self.at,
+            value,
+        })
     }
 
     /// What stands between brackets, separated by commas.
@@ -146,7 +172,10 @@ mod tests {
             Json::Number(number) => serde_json::from_str(number).expect("a number"),
             Json::Text(text) => text.clone().into(),
             Json::List(items) => items.iter().map(value_of).collect(),
-            Json::Object(pairs) => pairs.iter().map(|(key, node)| (key.clone(), value_of(node))).collect(),
+            Json::Object(pairs) => pairs
+                .iter()
+                .map(|(key, node)| (key.clone(), value_of(node)))
+                .collect(),
         }
     }
 
@@ -154,17 +183,24 @@ mod tests {
     fn values_know_their_places() {
         let text = "{ \"a\": [1, \"x\\\"y\"],\n \"b\": {\"c\": -1.5e3} }";
         let node = parse(text).expect("JSON");
-        let Json::Object(pairs) = &node.value else { panic!("{node:?}") };
+        let Json::Object(pairs) = &node.value else {
+            panic!("{node:?}")
+        };
         assert_eq!(&text[pairs[0].1.span.clone()], "[1, \"x\\\"y\"]");
         assert_eq!(&text[pairs[1].1.span.clone()], "{\"c\": -1.5e3}");
-        assert_eq!(value_of(&node), serde_json::from_str::<serde_json::Value>(text).expect("JSON"));
+        assert_eq!(
+            value_of(&node),
+            serde_json::from_str::<serde_json::Value>(text).expect("JSON")
+        );
     }
 
     #[test]
     fn lost_braces_are_put_back_and_places_stay_right() {
         let text = "\n\t\"job\": {\n\t\"x\": 1}\n";
         let node = parse(text).expect("JSON");
-        let Json::Object(pairs) = node.value else { panic!() };
+        let Json::Object(pairs) = node.value else {
+            panic!()
+        };
         assert_eq!(&text[pairs[0].1.span.clone()], "{\n\t\"x\": 1}");
     }
 
@@ -181,7 +217,12 @@ mod tests {
             assert!(problem.message.starts_with("no JSON: "), "{problem:?}");
         }
         let deep = "[".repeat(100_000);
-        assert!(parse(&deep).expect_err("too deep").message.contains("recursion"));
+        assert!(
+            parse(&deep)
+                .expect_err("too deep")
+                .message
+                .contains("recursion")
+        );
     }
 
     proptest! {

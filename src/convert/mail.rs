@@ -20,7 +20,10 @@ pub(super) fn events(text: &str) -> Events {
     let mut events = Events::default();
     let mut on = Vec::new();
     let parts: Vec<String> = if has_letters_only {
-        text.to_ascii_lowercase().chars().map(String::from).collect()
+        text.to_ascii_lowercase()
+            .chars()
+            .map(String::from)
+            .collect()
     } else {
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
         words.map(str::to_ascii_uppercase).collect()
@@ -34,7 +37,12 @@ pub(super) fn events(text: &str) -> Events {
             "REQUEUE" => on.push(MailEvent::Requeue),
             "TIME_LIMIT" => on.push(MailEvent::TimeLimit),
             // `sbatch(1)`: "equivalent to BEGIN, END, FAIL, INVALID_DEPEND, REQUEUE, and STAGE_OUT".
-            "ALL" => on.extend([MailEvent::Begin, MailEvent::End, MailEvent::Fail, MailEvent::Requeue]),
+            "ALL" => on.extend([
+                MailEvent::Begin,
+                MailEvent::End,
+                MailEvent::Fail,
+                MailEvent::Requeue,
+            ]),
             "n" | "p" | "NONE" => events.none = true,
             _ => events.unknown.push(part),
         }
@@ -59,7 +67,14 @@ mod tests {
             ("END, TIME_LIMIT", vec!["end", "time_limit"]),
             ("f", vec!["fail"]),
         ] {
-            assert_eq!(events(text), Events { on, ..Events::default() }, "{text}");
+            assert_eq!(
+                events(text),
+                Events {
+                    on,
+                    ..Events::default()
+                },
+                "{text}"
+            );
         }
     }
 
@@ -68,6 +83,9 @@ mod tests {
         assert!(events("n").none && events("NONE").none && !events("").none);
         assert_eq!(events("events").unknown, ["EVENTS"]);
         let mixed = events("END,TIME_LIMIT_90");
-        assert_eq!((mixed.on, mixed.unknown), (vec!["end"], vec!["TIME_LIMIT_90".to_owned()]));
+        assert_eq!(
+            (mixed.on, mixed.unknown),
+            (vec!["end"], vec!["TIME_LIMIT_90".to_owned()])
+        );
     }
 }

@@ -77,29 +77,47 @@ impl Converted {
     #[must_use]
     pub fn in_description(&self, problem: Problem) -> Problem {
         let origin = |span: &Range<usize>| self.line_at(span).map(|line| line.origin.clone());
-        Problem { span: problem.span.as_ref().and_then(origin), ..problem }
+        Problem {
+            span: problem.span.as_ref().and_then(origin),
+            ..problem
+        }
     }
 
     fn line_at(&self, span: &Range<usize>) -> Option<&Line> {
-        self.lines.iter().find(|line| line.made.contains(&span.start))
+        self.lines
+            .iter()
+            .find(|line| line.made.contains(&span.start))
     }
 
     /// Takes out of the job file what a problem points at, with a note: of a list the item, else the key. Says whether
     /// it did; what runs is never taken out.
     pub fn leave_out(&mut self, problem: &Problem) -> bool {
-        let Some(span) = &problem.span else { return false };
-        let Some(Line { key, origin, .. }) = self.line_at(span).cloned() else { return false };
-        let Some(at) = self.entries.iter().position(|entry| entry.key == key) else { return false };
+        let Some(span) = &problem.span else {
+            return false;
+        };
+        let Some(Line { key, origin, .. }) = self.line_at(span).cloned() else {
+            return false;
+        };
+        let Some(at) = self.entries.iter().position(|entry| entry.key == key) else {
+            return false;
+        };
         if key.starts_with("run.") {
             return false;
         }
         let item = self.job_file.get(span.clone()).unwrap_or_default();
         match &mut self.entries[at].value {
-            Value::Texts(items) if items.len() > 1 => items.retain(|text| write::quoted(text) != item),
+            Value::Texts(items) if items.len() > 1 => {
+                items.retain(|text| write::quoted(text) != item)
+            }
             _ => drop(self.entries.remove(at)),
         }
         let message = format!("{}; left out", problem.message);
-        self.notes.push(Note { about: key.to_owned(), message, span: Some(origin), is_refusal: true });
+        self.notes.push(Note {
+            about: key.to_owned(),
+            message,
+            span: Some(origin),
+            is_refusal: true,
+        });
         let before = self.job_file.len();
         (self.job_file, self.lines) = write::job_file(self.title, &self.entries);
         self.job_file.len() < before
@@ -112,7 +130,10 @@ impl Converted {
             message: format!("`{}`: {}", note.about, note.message),
             hint: None,
         };
-        self.notes.iter().filter(|note| note.is_refusal).map(problem)
+        self.notes
+            .iter()
+            .filter(|note| note.is_refusal)
+            .map(problem)
     }
 }
 
@@ -134,10 +155,14 @@ pub struct ScriptPlace {
 /// places are in the text.
 pub fn convert(text: &str, place: Option<&ScriptPlace>) -> Result<Converted, Vec<Problem>> {
     if text.len() > MAX_BYTES {
-        return Err(vec![Problem::of_file("the text is larger than 1 MiB, which no job description is")]);
+        return Err(vec![Problem::of_file(
+            "the text is larger than 1 MiB, which no job description is",
+        )]);
     }
     if text.contains('\0') {
-        return Err(vec![Problem::of_file("there is a NUL character: this is no text")]);
+        return Err(vec![Problem::of_file(
+            "there is a NUL character: this is no text",
+        )]);
     }
     if looks_like_json(text) {
         return modak::convert(text);

@@ -20,16 +20,32 @@ pub(super) struct Shape {
 impl Shape {
     /// As many tasks on each node.
     pub(super) fn even(nodes: u32, tasks_per_node: u32) -> Self {
-        Self { nodes, tasks: nodes.saturating_mul(tasks_per_node), tasks_per_node }
+        Self {
+            nodes,
+            tasks: nodes.saturating_mul(tasks_per_node),
+            tasks_per_node,
+        }
     }
 
     /// What Slurm makes of it: the fewest nodes, over which it spreads the tasks.
     pub(super) fn spread(asked: Asked) -> Self {
-        let Asked { nodes, tasks, tasks_per_node } = asked;
-        let of_tasks = tasks.zip(tasks_per_node).map(|(tasks, most)| tasks.div_ceil(most.max(1)));
+        let Asked {
+            nodes,
+            tasks,
+            tasks_per_node,
+        } = asked;
+        let of_tasks = tasks
+            .zip(tasks_per_node)
+            .map(|(tasks, most)| tasks.div_ceil(most.max(1)));
         let nodes = nodes.or(of_tasks).unwrap_or(1).max(1);
-        let tasks_per_node = tasks_per_node.or(tasks.map(|tasks| tasks.div_ceil(nodes))).unwrap_or(1);
-        Self { tasks: tasks.unwrap_or(nodes.saturating_mul(tasks_per_node)), nodes, tasks_per_node }
+        let tasks_per_node = tasks_per_node
+            .or(tasks.map(|tasks| tasks.div_ceil(nodes)))
+            .unwrap_or(1);
+        Self {
+            tasks: tasks.unwrap_or(nodes.saturating_mul(tasks_per_node)),
+            nodes,
+            tasks_per_node,
+        }
     }
 }
 
@@ -39,7 +55,11 @@ impl Shape {
 /// same number of tasks, so the nodes must divide them: the most nodes that do, up to those asked for. Without a number of
 /// nodes there are as few as the tasks per node allow.
 pub(super) fn shape(asked: Asked) -> Shape {
-    let Asked { nodes, tasks, tasks_per_node } = asked;
+    let Asked {
+        nodes,
+        tasks,
+        tasks_per_node,
+    } = asked;
     let Some(tasks) = tasks.filter(|tasks| *tasks > 0) else {
         return Shape::even(nodes.unwrap_or(1), tasks_per_node.unwrap_or(1));
     };
@@ -61,7 +81,11 @@ mod tests {
 
     fn of(nodes: u32, tasks: u32, per_node: u32) -> (u32, u32) {
         let some = |number: u32| Some(number).filter(|number| *number > 0);
-        let asked = Asked { nodes: some(nodes), tasks: some(tasks), tasks_per_node: some(per_node) };
+        let asked = Asked {
+            nodes: some(nodes),
+            tasks: some(tasks),
+            tasks_per_node: some(per_node),
+        };
         let shape = shape(asked);
         (shape.nodes, shape.tasks_per_node)
     }
@@ -82,7 +106,11 @@ mod tests {
             ((2, 0, 4), (2, 4)),
             ((0, 0, 0), (1, 1)),
         ] {
-            assert_eq!(of(nodes, tasks, per_node), expected, "{nodes} {tasks} {per_node}");
+            assert_eq!(
+                of(nodes, tasks, per_node),
+                expected,
+                "{nodes} {tasks} {per_node}"
+            );
         }
     }
 

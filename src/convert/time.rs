@@ -13,7 +13,10 @@ pub(super) fn in_seconds(text: &str) -> Option<u64> {
         None => match text.split_once(' ') {
             Some((days, rest)) => {
                 let rest = rest.trim_start();
-                let rest = rest.strip_prefix("days").or_else(|| rest.strip_prefix("day")).unwrap_or(rest);
+                let rest = rest
+                    .strip_prefix("days")
+                    .or_else(|| rest.strip_prefix("day"))
+                    .unwrap_or(rest);
                 (digits(days)?, rest.trim_start_matches(',').trim_start())
             }
             None => (0, text),
@@ -54,13 +57,19 @@ pub(super) fn slurm(text: &str) -> Option<u64> {
 }
 
 fn clock_seconds(hours: u64, minutes: u64, seconds: u64) -> Option<u64> {
-    hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)
+    hours
+        .checked_mul(3600)?
+        .checked_add(minutes.checked_mul(60)?)?
+        .checked_add(seconds)
 }
 
 /// `P1DT12H30M`; weeks too, no months and years.
 fn iso_8601(text: &str) -> Option<u64> {
     let text = text.to_ascii_uppercase();
-    let (days, clock) = text.strip_prefix('P')?.split_once('T').unwrap_or((&text[1..], ""));
+    let (days, clock) = text
+        .strip_prefix('P')?
+        .split_once('T')
+        .unwrap_or((&text[1..], ""));
     let days = fields(days, &[("W", 7 * 86_400), ("D", 86_400)])?;
     let clock = fields(clock, &[("H", 3600), ("M", 60), ("S", 1)])?;
     (text.len() > 2).then(|| days.checked_add(clock))?
@@ -107,7 +116,18 @@ mod tests {
         ] {
             assert_eq!(in_seconds(text), Some(seconds), "{text}");
         }
-        for text in ["", "x", "1:2:3:4", "P", "PT", "PT1X", "P1Y", "-1", "1-", "99999999999999999999"] {
+        for text in [
+            "",
+            "x",
+            "1:2:3:4",
+            "P",
+            "PT",
+            "PT1X",
+            "P1Y",
+            "-1",
+            "1-",
+            "99999999999999999999",
+        ] {
             assert_eq!(in_seconds(text), None, "{text}");
         }
     }
@@ -124,7 +144,10 @@ mod tests {
         ] {
             assert_eq!(slurm(text), Some(seconds), "{text}");
         }
-        assert_eq!((slurm("UNLIMITED"), slurm("1-2-3"), slurm("")), (None, None, None));
+        assert_eq!(
+            (slurm("UNLIMITED"), slurm("1-2-3"), slurm("")),
+            (None, None, None)
+        );
     }
 
     proptest! {

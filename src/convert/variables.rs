@@ -8,9 +8,16 @@ const MOST: usize = 500;
 
 /// Sets `run.env` for what has a value and `run.inherit` for the rest. `ALL` and `NONE` are Slurm's words.
 pub(super) fn set(draft: &mut Draft, list: &str, origin: &Origin) {
-    let parts: Vec<&str> = list.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = list
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect();
     if parts.len() > MOST {
-        draft.refuse(origin, format!("lists {} variables; {MOST} is the limit", parts.len()));
+        draft.refuse(
+            origin,
+            format!("lists {} variables; {MOST} is the limit", parts.len()),
+        );
         return;
     }
     let mut names = Vec::new();
@@ -48,17 +55,31 @@ mod tests {
     fn made(lists: &[&str]) -> (Option<Value>, Option<Value>) {
         let mut draft = Draft::default();
         for list in lists {
-            set(&mut draft, list, &Origin { about: "-v".to_owned(), span: 0..1 });
+            set(
+                &mut draft,
+                list,
+                &Origin {
+                    about: "-v".to_owned(),
+                    span: 0..1,
+                },
+            );
         }
-        (draft.get("run.inherit").cloned(), draft.get("run.env").cloned())
+        (
+            draft.get("run.inherit").cloned(),
+            draft.get("run.env").cloned(),
+        )
     }
 
     #[test]
     fn names_are_inherited_and_values_set() {
         let text = |text: &str| Value::Text(text.to_owned());
-        let texts = |texts: &[&str]| Value::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
+        let texts =
+            |texts: &[&str]| Value::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
         let one = Value::Table(vec![("B".to_owned(), text("1"))]);
-        assert_eq!(made(&["A,B=1,C"]), (Some(texts(&["A", "C"])), Some(one.clone())));
+        assert_eq!(
+            made(&["A,B=1,C"]),
+            (Some(texts(&["A", "C"])), Some(one.clone()))
+        );
         assert_eq!(made(&["ALL,B=1"]), (Some(text("all")), Some(one.clone())));
         assert_eq!(made(&["NONE"]), (Some(text("none")), None));
         assert_eq!(made(&["ALL", "A"]), (Some(text("all")), None));

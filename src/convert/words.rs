@@ -11,16 +11,18 @@ pub(super) enum Words {
 
 /// Commands that only a shell knows, or that would mean something else without it.
 const BUILTINS: [&str; 41] = [
-    "{", ".", ":", "alias", "bg", "break", "case", "cd", "command", "continue", "declare", "do", "done",
-    "elif", "else", "esac", "eval", "exec", "exit", "export", "fg", "fi", "for", "function", "if", "in",
-    "local", "read", "return", "set", "shift", "source", "then", "time", "trap", "ulimit", "umask", "unset",
-    "until", "wait", "while",
+    "{", ".", ":", "alias", "bg", "break", "case", "cd", "command", "continue", "declare", "do",
+    "done", "elif", "else", "esac", "eval", "exec", "exit", "export", "fg", "fi", "for",
+    "function", "if", "in", "local", "read", "return", "set", "shift", "source", "then", "time",
+    "trap", "ulimit", "umask", "unset", "until", "wait", "while",
 ];
 
 /// Reads one simple command. Quotes and backslashes are taken as the shell does (POSIX, "Shell Command Language", 2.2);
 /// whatever else has a meaning for a shell makes it [`Words::Shell`].
 pub(super) fn simple_command(text: &str) -> Words {
-    let Some(words) = split(text) else { return Words::Shell };
+    let Some(words) = split(text) else {
+        return Words::Shell;
+    };
     match words.first() {
         Some(first) if is_builtin(first) || assignment(first).is_some() => Words::Shell,
         _ => Words::Plain(words),
@@ -55,14 +57,16 @@ pub(super) fn expand(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Opti
     let mut chars = text.trim().chars().peekable();
     while let Some(c) = chars.next() {
         match c {
-            '\n' | '`' | '*' | '?' | '[' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '{' | '}' | '!' => {
+            '\n' | '`' | '*' | '?' | '[' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '{' | '}'
+            | '!' => {
                 return None;
             }
             '$' => {
                 let value = known(&variable(&mut chars)?)?;
-                let is_one =
-                    !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || "*?[".contains(c));
-                word.get_or_insert_default().push_str(Some(&value).filter(|_| is_one)?);
+                let is_one = !value.is_empty()
+                    && !value.contains(|c: char| c.is_whitespace() || "*?[".contains(c));
+                word.get_or_insert_default()
+                    .push_str(Some(&value).filter(|_| is_one)?);
             }
             '~' if word.is_none() => {
                 let home = known("HOME").filter(|_| chars.peek() == Some(&'/'))?;
@@ -136,14 +140,27 @@ mod tests {
     #[test]
     fn plain_commands_are_split_as_a_shell_would() {
         for (text, words) in [
-            ("python3 resnet/x.py --a=b -c", vec!["python3", "resnet/x.py", "--a=b", "-c"]),
-            ("./a 'b c' \"d 'e'\" f\\ g ''", vec!["./a", "b c", "d 'e'", "f g", ""]),
+            (
+                "python3 resnet/x.py --a=b -c",
+                vec!["python3", "resnet/x.py", "--a=b", "-c"],
+            ),
+            (
+                "./a 'b c' \"d 'e'\" f\\ g ''",
+                vec!["./a", "b c", "d 'e'", "f g", ""],
+            ),
             ("a \\\n  b \\\r\n c ", vec!["a", "b", "c"]),
-            ("run a#b x=~/y \"\\n\\$\"", vec!["run", "a#b", "x=~/y", "\\n$"]),
+            (
+                "run a#b x=~/y \"\\n\\$\"",
+                vec!["run", "a#b", "x=~/y", "\\n$"],
+            ),
             ("", vec![]),
             ("a b # c 'd", vec!["a", "b"]),
         ] {
-            assert_eq!(plain(text), Some(words.into_iter().map(str::to_owned).collect()), "{text}");
+            assert_eq!(
+                plain(text),
+                Some(words.into_iter().map(str::to_owned).collect()),
+                "{text}"
+            );
         }
     }
 

@@ -41,15 +41,25 @@ pub(super) struct Line {
 
 /// The text and its lines.
 pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Vec<Line>) {
-    let mut text = if title.is_empty() { String::new() } else { format!("# {}\n", comment(title)) };
+    let mut text = if title.is_empty() {
+        String::new()
+    } else {
+        format!("# {}\n", comment(title))
+    };
     let mut lines = Vec::new();
     let mut table = "";
     let keys = schema::keys();
     for key in &keys {
-        let Some(entry) = entries.iter().find(|entry| entry.key == key) else { continue };
+        let Some(entry) = entries.iter().find(|entry| entry.key == key) else {
+            continue;
+        };
         let (in_table, name) = key.split_once('.').unwrap_or(("", key));
         if in_table != table {
-            let _ = writeln!(text, "{}[{in_table}]", if text.is_empty() { "" } else { "\n" });
+            let _ = writeln!(
+                text,
+                "{}[{in_table}]",
+                if text.is_empty() { "" } else { "\n" }
+            );
             table = in_table;
         }
         if let Some(prose) = &entry.comment {
@@ -57,14 +67,20 @@ pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Vec<Line>) {
         }
         let start = text.len();
         let _ = writeln!(text, "{name} = {}", shown(name, &entry.value));
-        lines.push(Line { key: entry.key, made: start..text.len(), origin: entry.origin.clone() });
+        lines.push(Line {
+            key: entry.key,
+            made: start..text.len(),
+            origin: entry.origin.clone(),
+        });
     }
     (text, lines)
 }
 
 /// Prose that stays on its line; TOML forbids control characters in comments.
 fn comment(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 fn shown(name: &str, value: &Value) -> String {
@@ -76,10 +92,16 @@ fn shown(name: &str, value: &Value) -> String {
             let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
             let line = format!("[{}]", items.join(", "));
             let has_lines = items.iter().any(|item| item.contains('\n'));
-            if has_lines || name.len() + line.len() <= LINE { line } else { broken(&items) }
+            if has_lines || name.len() + line.len() <= LINE {
+                line
+            } else {
+                broken(&items)
+            }
         }
         Value::Table(pairs) => {
-            let pair = |(name, value): &(String, Value)| format!("{} = {}", bare(name), shown(name, value));
+            let pair = |(name, value): &(String, Value)| {
+                format!("{} = {}", bare(name), shown(name, value))
+            };
             let pairs: Vec<String> = pairs.iter().map(pair).collect();
             format!("{{ {} }}", pairs.join(", "))
         }
@@ -103,16 +125,24 @@ fn broken(items: &[String]) -> String {
 
 /// A key as it is where TOML allows it, else in quotes.
 fn bare(name: &str) -> String {
-    let is_bare =
-        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if is_bare { name.to_owned() } else { basic(name) }
+    let is_bare = !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if is_bare {
+        name.to_owned()
+    } else {
+        basic(name)
+    }
 }
 
 /// Text in the quotes that need the fewest escapes; text of several lines keeps them.
 pub(super) fn quoted(text: &str) -> String {
     let has_control = text.chars().any(|c| c.is_control() && c != '\t');
     let plain = !has_control && !text.contains(['"', '\\']);
-    let lines_only = text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t');
+    let lines_only = text
+        .chars()
+        .all(|c| !c.is_control() || c == '\n' || c == '\t');
     if plain && !text.contains('\t') {
         basic(text)
     } else if !has_control && !text.contains('\'') {
@@ -151,14 +181,22 @@ mod tests {
     use crate::job::{Command, parse};
 
     fn entry(key: &'static str, value: Value) -> Entry {
-        Entry { key, value, comment: None, origin: 0..0 }
+        Entry {
+            key,
+            value,
+            comment: None,
+            origin: 0..0,
+        }
     }
 
     #[test]
     fn a_job_file_has_the_order_of_the_documentation() {
         let mut nodes = entry("resources.nodes", Value::Number(2));
         nodes.comment = Some("two\nlines".to_owned());
-        let command = entry("run.command", Value::Texts(vec!["python3".into(), "a b".into()]));
+        let command = entry(
+            "run.command",
+            Value::Texts(vec!["python3".into(), "a b".into()]),
+        );
         let name = entry("name", Value::Text("x".to_owned()));
         let (text, lines) = job_file("A title", &[nodes, command, name]);
         let expected = "# A title\nname = \"x\"\n\n[run]\ncommand = [\"python3\", \"a b\"]\n\n[resources]\n# two lines\nnodes = 2\n";
@@ -183,8 +221,14 @@ mod tests {
     fn long_lists_are_broken() {
         let words: Vec<String> = (0..40).map(|at| format!("word-{at}")).collect();
         let (text, _) = job_file("", &[entry("run.command", Value::Texts(words.clone()))]);
-        assert!(text.lines().count() > 4 && text.lines().all(|line| line.len() <= LINE + 8), "{text}");
-        assert_eq!(parse(&text).expect("valid").run.command.value, Command::Argv(words));
+        assert!(
+            text.lines().count() > 4 && text.lines().all(|line| line.len() <= LINE + 8),
+            "{text}"
+        );
+        assert_eq!(
+            parse(&text).expect("valid").run.command.value,
+            Command::Argv(words)
+        );
     }
 
     proptest! {

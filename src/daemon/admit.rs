@@ -24,23 +24,38 @@ pub(super) struct Admitted {
 }
 
 fn refused<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { kind, message: message.into() })
+    Err(Refusal {
+        kind,
+        message: message.into(),
+    })
 }
 
 /// Looks the peer's family up: its parent is the supervisor, whose other child is the command.
 pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted, Refusal> {
-    let gone = || refused(RefusalKind::BadRequest, "the process that asks has ended already");
+    let gone = || {
+        refused(
+            RefusalKind::BadRequest,
+            "the process that asks has ended already",
+        )
+    };
     // A connection outlives who made it, and its pid passes on.
     if !identity::uid_of(peer.pid).is_ok_and(|uid| uid == peer.uid) {
         return gone();
     }
-    let Ok(parent) = identity::parent_of(peer.pid) else { return gone() };
+    let Ok(parent) = identity::parent_of(peer.pid) else {
+        return gone();
+    };
     if !identity::uid_of(parent).is_ok_and(|uid| uid == peer.uid) {
         let message = format!("process {parent}, which started the asking one, is of another user");
         return refused(RefusalKind::NotPermitted, message);
     }
-    let Ok(start_time_ticks) = identity::start_time_ticks(parent) else { return gone() };
-    let supervisor = Process { pid: parent, start_time_ticks };
+    let Ok(start_time_ticks) = identity::start_time_ticks(parent) else {
+        return gone();
+    };
+    let supervisor = Process {
+        pid: parent,
+        start_time_ticks,
+    };
     let Some(command) = command_of(parent, peer.pid, registration.command) else {
         let message = "the training is no child of the process that started the asking one";
         return refused(RefusalKind::BadRequest, message);
@@ -54,12 +69,18 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
         tracing::warn!(pid = peer.pid, error = %crate::diagnostic::chain(&error).join(": "), "no cgroup is found");
         None
     });
-    Ok(Admitted { command, supervisor, cgroup })
+    Ok(Admitted {
+        command,
+        supervisor,
+        cgroup,
+    })
 }
 
 /// Whether a registration holds together and is no larger than it may be; what its record weighs.
 pub(super) fn check(registration: &Registration) -> Result<usize, Refusal> {
-    let Registration { run, record, gpus, .. } = registration;
+    let Registration {
+        run, record, gpus, ..
+    } = registration;
     bounded(run, RUN_BYTES_MAX, "the description of the run")?;
     let weight = check_record(record)?;
     let node = &record.key.node;
@@ -69,13 +90,19 @@ pub(super) fn check(registration: &Registration) -> Result<usize, Refusal> {
         || node.len() > NODE_NAME_MAX
         || node.chars().any(|c| c == '/' || c.is_control())
     {
-        return refused(RefusalKind::BadRequest, format!("{node:?} cannot name a node"));
+        return refused(
+            RefusalKind::BadRequest,
+            format!("{node:?} cannot name a node"),
+        );
     }
     if gpus.len().max(record.gpus.len()) > 256 || gpus.iter().any(|uuid| uuid.len() > 96) {
         return refused(RefusalKind::BadRequest, "too many GPUs, or names too long");
     }
     if run.run_id != record.key.run_id {
-        return refused(RefusalKind::BadRequest, "the run and the record do not belong together");
+        return refused(
+            RefusalKind::BadRequest,
+            "the run and the record do not belong together",
+        );
     }
     Ok(weight)
 }
@@ -89,7 +116,10 @@ pub(super) fn check_record(record: &NodeRecord) -> Result<usize, Refusal> {
 pub(super) fn check_owner(run_id: &RunId, peer: Peer) -> Result<(), Refusal> {
     match run_id.owner() {
         Some(owner) if owner == peer.uid => Ok(()),
-        Some(_) => refused(RefusalKind::NotPermitted, format!("the id of run {run_id} is another user's")),
+        Some(_) => refused(
+            RefusalKind::NotPermitted,
+            format!("the id of run {run_id} is another user's"),
+        ),
         None => refused(
             RefusalKind::NotPermitted,
             format!("the id of run {run_id} does not say whose it is: it is of an older dlrun"),
@@ -117,7 +147,9 @@ fn has_bad_text(value: &Value) -> bool {
     match value {
         Value::String(text) => is_bad(text),
         Value::Array(values) => values.iter().any(has_bad_text),
-        Value::Object(fields) => fields.iter().any(|(name, value)| is_bad(name) || has_bad_text(value)),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| is_bad(name) || has_bad_text(value)),
         _ => false,
     }
 }
@@ -127,13 +159,19 @@ fn has_bad_text(value: &Value) -> bool {
 fn command_of(supervisor: u32, client: u32, claimed: Process) -> Option<Process> {
     if identity::nspids(client).is_ok_and(|pids| pids.len() > 1) {
         let children = identity::children_of(supervisor).ok()?.into_iter();
-        let found = children.map(|(pid, start_time_ticks)| Process { pid, start_time_ticks });
-        return found.filter(|child| child.pid != client).min_by_key(|child| child.start_time_ticks);
+        let found = children.map(|(pid, start_time_ticks)| Process {
+            pid,
+            start_time_ticks,
+        });
+        return found
+            .filter(|child| child.pid != client)
+            .min_by_key(|child| child.start_time_ticks);
     }
     let is_it = |claimed: &Process| {
         claimed.pid != client
             && identity::parent_of(claimed.pid).is_ok_and(|parent| parent == supervisor)
-            && identity::start_time_ticks(claimed.pid).is_ok_and(|start| start == claimed.start_time_ticks)
+            && identity::start_time_ticks(claimed.pid)
+                .is_ok_and(|start| start == claimed.start_time_ticks)
     };
     Some(claimed).filter(is_it)
 }

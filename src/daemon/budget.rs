@@ -12,7 +12,11 @@ const FOR_LIGHT: usize = 4 << 20;
 ///
 /// # Errors
 /// Which budget it is over.
-pub(super) fn room(held: impl Iterator<Item = (u32, usize)>, uid: u32, weight: usize) -> Result<(), String> {
+pub(super) fn room(
+    held: impl Iterator<Item = (u32, usize)>,
+    uid: u32,
+    weight: usize,
+) -> Result<(), String> {
     let (mut of_user, mut of_all) = (weight, weight);
     for (holder, weight) in held {
         of_all += weight;
@@ -20,10 +24,12 @@ pub(super) fn room(held: impl Iterator<Item = (u32, usize)>, uid: u32, weight: u
     }
     let most = OF_ALL + if of_user <= LIGHT { FOR_LIGHT } else { 0 };
     match (of_user > OF_USER, of_all > most) {
-        (true, _) => {
-            Err(format!("the records of user id {uid} weigh {of_user} bytes; {OF_USER} is the limit"))
-        }
-        (_, true) => Err(format!("the records of all users weigh {of_all} bytes; {OF_ALL} is the limit")),
+        (true, _) => Err(format!(
+            "the records of user id {uid} weigh {of_user} bytes; {OF_USER} is the limit"
+        )),
+        (_, true) => Err(format!(
+            "the records of all users weigh {of_all} bytes; {OF_ALL} is the limit"
+        )),
         _ => Ok(()),
     }
 }

@@ -19,10 +19,21 @@ pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> u8 {
         text.push_str(&format!("read {}\n", file.display()));
     }
     text.push('\n');
-    let width = settings.all().iter().map(|setting| setting.key.name.len()).max().unwrap_or(0);
+    let width = settings
+        .all()
+        .iter()
+        .map(|setting| setting.key.name.len())
+        .max()
+        .unwrap_or(0);
     for setting in settings.all() {
-        let value = setting.value.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-        text.push_str(&format!("{:width$}  {value}  ({})\n", setting.key.name, setting.origin));
+        let value = setting
+            .value
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), ToString::to_string);
+        text.push_str(&format!(
+            "{:width$}  {value}  ({})\n",
+            setting.key.name, setting.origin
+        ));
     }
     let problems = problems(settings);
     text.push('\n');
@@ -40,7 +51,9 @@ pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> u8 {
 
 /// What is said of a `read_group` that the machine does not have.
 pub(super) fn no_group(name: &str) -> String {
-    format!("there is no group `{name}`; systemd-sysusers makes `dlrun`, and `read_group = \"\"` is for none")
+    format!(
+        "there is no group `{name}`; systemd-sysusers makes `dlrun`, and `read_group = \"\"` is for none"
+    )
 }
 
 fn problems(settings: &DaemonSettings) -> Vec<String> {
@@ -55,7 +68,10 @@ fn problems(settings: &DaemonSettings) -> Vec<String> {
     };
     must_be_directory("state_dir", Some(settings.state_dir()));
     must_be_directory("socket", settings.socket().parent());
-    must_be_directory("metrics.textfile", settings.metrics_textfile().and_then(Path::parent));
+    must_be_directory(
+        "metrics.textfile",
+        settings.metrics_textfile().and_then(Path::parent),
+    );
     if let Ok(found) = FileSystem::at(settings.state_dir())
         && found.kind == Kind::Network
     {
@@ -68,8 +84,10 @@ fn problems(settings: &DaemonSettings) -> Vec<String> {
     if let Ok(found) = fs::metadata(settings.state_dir())
         && found.mode() & 0o007 != 0
     {
-        problems
-            .push(format!("state_dir: `{}` is open to others; make it 0750", settings.state_dir().display()));
+        problems.push(format!(
+            "state_dir: `{}` is open to others; make it 0750",
+            settings.state_dir().display()
+        ));
     }
     if let Some(group) = settings.read_group()
         && !matches!(nix::unistd::Group::from_name(group), Ok(Some(_)))

@@ -38,7 +38,10 @@ impl Places {
     /// Waits for a place; the semaphores are never closed.
     async fn take(&self) -> Option<Place> {
         let of_user = Arc::clone(&self.of_user).acquire_owned().await.ok()?;
-        Some((of_user, Arc::clone(&self.of_all).acquire_owned().await.ok()?))
+        Some((
+            of_user,
+            Arc::clone(&self.of_all).acquire_owned().await.ok()?,
+        ))
     }
 }
 
@@ -71,8 +74,22 @@ pub(super) async fn serve(
     node: mpsc::Sender<Asked>,
 ) {
     let (turns, places) = &turns;
-    if let Err(refusal) = converse(&mut stream, connection, peer, patience, (turns, places), &node).await {
-        tracing::debug!(uid = peer.uid, pid = peer.pid, ?refusal, "a client was sent away");
+    if let Err(refusal) = converse(
+        &mut stream,
+        connection,
+        peer,
+        patience,
+        (turns, places),
+        &node,
+    )
+    .await
+    {
+        tracing::debug!(
+            uid = peer.uid,
+            pid = peer.pid,
+            ?refusal,
+            "a client was sent away"
+        );
         let _ = send(&mut stream, &refusal, patience).await;
     }
 }
@@ -87,7 +104,10 @@ async fn converse(
     node: &mpsc::Sender<Asked>,
 ) -> Result<(), Response> {
     let mut decoder = Decoder::default();
-    let hurried = Patience { idle: patience.request, ..patience };
+    let hurried = Patience {
+        idle: patience.request,
+        ..patience
+    };
     match receive(stream, &mut decoder, hurried, places).await? {
         None => return Ok(()),
         Some((Request::Hello(client), _)) => {
@@ -98,18 +118,31 @@ async fn converse(
                 return Ok(());
             }
         }
-        Some(_) => return Err(Response::refused(RefusalKind::BadRequest, "a hello must come first")),
+        Some(_) => {
+            return Err(Response::refused(
+                RefusalKind::BadRequest,
+                "a hello must come first",
+            ));
+        }
     }
     while let Some((request, _place)) = receive(stream, &mut decoder, patience, places).await? {
         // Kept until the answer is there. The semaphore is never closed.
         let _turn = turns.acquire().await;
         let (reply, answer) = oneshot::channel();
-        let asked = Question { connection, peer, request: Box::new(request), reply };
+        let asked = Question {
+            connection,
+            peer,
+            request: Box::new(request),
+            reply,
+        };
         if node.send(Asked::Request(asked)).await.is_err() {
             return Ok(());
         }
         let answer = answer.await.unwrap_or_else(|_| {
-            Response::refused(RefusalKind::Internal, "the daemon did not answer: it is shutting down")
+            Response::refused(
+                RefusalKind::Internal,
+                "the daemon did not answer: it is shutting down",
+            )
         });
         if !send(stream, &answer, patience).await {
             return Ok(());
@@ -128,7 +161,8 @@ async fn receive(
     let bad = |error: &FrameError| Response::refused(RefusalKind::BadRequest, chain(error));
     let mut buffer = vec![0; 4096];
     if !decoder.is_inside() {
-        let Ok(Ok(count @ 1..)) = timeout(patience.idle, stream.read(&mut buffer[..1])).await else {
+        let Ok(Ok(count @ 1..)) = timeout(patience.idle, stream.read(&mut buffer[..1])).await
+        else {
             return Ok(None);
         };
         decoder.push(&buffer[..count]);
@@ -155,10 +189,14 @@ async fn receive(
     };
     timeout(patience.request, rest).await.unwrap_or_else(|_| {
         Err(match waits.load(Ordering::Relaxed) {
-            true => {
-                Response::refused(RefusalKind::Busy, "other long messages are being read; try again later")
-            }
-            false => Response::refused(RefusalKind::BadRequest, "the message took too long to arrive"),
+            true => Response::refused(
+                RefusalKind::Busy,
+                "other long messages are being read; try again later",
+            ),
+            false => Response::refused(
+                RefusalKind::BadRequest,
+                "the message took too long to arrive",
+            ),
         })
     })
 }
@@ -170,7 +208,10 @@ async fn send(stream: &mut UnixStream, response: &Response, patience: Patience) 
         encode(&Response::refused(RefusalKind::Internal, message))
     });
     let Ok(bytes) = bytes else { return false };
-    matches!(timeout(patience.request, stream.write_all(&bytes)).await, Ok(Ok(())))
+    matches!(
+        timeout(patience.request, stream.write_all(&bytes)).await,
+        Ok(Ok(()))
+    )
 }
 
 fn chain(error: &FrameError) -> String {

@@ -35,12 +35,18 @@ pub(super) struct Discovery {
 
 impl Discovery {
     pub(super) fn new(boot_id: String) -> Self {
-        Self { boot_id, host: host_facts(None), looked: HashMap::new() }
+        Self {
+            boot_id,
+            host: host_facts(None),
+            looked: HashMap::new(),
+        }
     }
 
     /// Jobs of schedulers whose cgroup is not among `watched`.
     pub(super) fn look(&mut self, watched: &HashSet<String>) -> Vec<Found> {
-        let Ok(pids) = identity::all_pids() else { return Vec::new() };
+        let Ok(pids) = identity::all_pids() else {
+            return Vec::new();
+        };
         let listed: HashSet<u32> = pids.iter().copied().collect();
         self.looked.retain(|pid, _| listed.contains(pid));
         let mut seen = watched.clone();
@@ -51,7 +57,9 @@ impl Discovery {
                 continue;
             }
             *looks += 1;
-            let Ok(Some(cgroup)) = cgroup::locate(pid) else { continue };
+            let Ok(Some(cgroup)) = cgroup::locate(pid) else {
+                continue;
+            };
             *looks = LOOKS;
             if cgroup.scheduler.is_some() && seen.insert(cgroup.path.clone()) {
                 found.extend(self.describe(cgroup));
@@ -62,14 +70,29 @@ impl Discovery {
 
     fn describe(&self, cgroup: JobCgroup) -> Option<Found> {
         let members = cgroup.process_ids()?;
-        let started =
-            |pid: u32| Some(Process { pid, start_time_ticks: identity::start_time_ticks(pid).ok()? });
-        let first =
-            members.iter().filter_map(|pid| started(*pid)).min_by_key(|process| process.start_time_ticks)?;
+        let started = |pid: u32| {
+            Some(Process {
+                pid,
+                start_time_ticks: identity::start_time_ticks(pid).ok()?,
+            })
+        };
+        let first = members
+            .iter()
+            .filter_map(|pid| started(*pid))
+            .min_by_key(|process| process.start_time_ticks)?;
         let uid_of = |pid: &u32| identity::uid_of(*pid).ok();
-        let uid = cgroup.uid.or_else(|| members.iter().filter_map(uid_of).find(|uid| *uid != 0)).unwrap_or(0);
+        let uid = cgroup
+            .uid
+            .or_else(|| members.iter().filter_map(uid_of).find(|uid| *uid != 0))
+            .unwrap_or(0);
         let (run, record) = self.records(&cgroup, first, uid);
-        Some(Found { cgroup, first, uid, run, record })
+        Some(Found {
+            cgroup,
+            first,
+            uid,
+            run,
+            record,
+        })
     }
 
     /// What there is to say of a job about which nothing but its cgroup is known.
@@ -81,8 +104,11 @@ impl Discovery {
             Some(CgroupScheduler::OpenPbs) => ("openpbs", SchedulerKind::OpenPbs),
             None => ("container", SchedulerKind::Auto),
         };
-        let id =
-            cgroup.job_id.clone().or_else(|| cgroup.sluid.clone()).unwrap_or_else(|| cgroup.path.clone());
+        let id = cgroup
+            .job_id
+            .clone()
+            .or_else(|| cgroup.sluid.clone())
+            .unwrap_or_else(|| cgroup.path.clone());
         let run_id = self.run_id(cgroup, first, uid);
         let job_id = Some(JobId(id.clone()));
         let run = RunRecord {
@@ -112,14 +138,23 @@ impl Discovery {
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let node = self.host.hostname.clone();
-        let key = MeasureKey { run_id, element: 0, attempt: 0, node, step: 0 };
+        let key = MeasureKey {
+            run_id,
+            element: 0,
+            attempt: 0,
+            node,
+            step: 0,
+        };
         let record = NodeRecord::begun(key, job_id, now, self.host.clone());
         (run, record)
     }
 
     /// The same job has the same id, also after a restart of the daemon; another boot or another job has not.
     fn run_id(&self, cgroup: &JobCgroup, first: Process, uid: u32) -> RunId {
-        let name = format!("{}\n{}\n{}", self.boot_id, cgroup.path, first.start_time_ticks);
+        let name = format!(
+            "{}\n{}\n{}",
+            self.boot_id, cgroup.path, first.start_time_ticks
+        );
         let digest = Sha256::digest(name.as_bytes());
         let mut bits = [0; 10];
         bits.copy_from_slice(&digest[..10]);

@@ -18,7 +18,11 @@ pub(super) fn families(node: &Node, runs: bool) -> Vec<Family> {
     let mut families = of_daemon(node);
     families.extend(of_gpus(node));
     if runs {
-        let live: Vec<&Watched> = node.runs.values().filter(|watched| watched.stage == Stage::Live).collect();
+        let live: Vec<&Watched> = node
+            .runs
+            .values()
+            .filter(|watched| watched.stage == Stage::Live)
+            .collect();
         families.extend(of_runs(&live));
     }
     families
@@ -27,12 +31,24 @@ pub(super) fn families(node: &Node, runs: bool) -> Vec<Family> {
 fn of_daemon(node: &Node) -> Vec<Family> {
     let status = node.status();
     let (cost, store) = (status.cost, &status.store);
-    let version = vec![("version", status.version.clone()), ("host", node.host().to_owned())];
+    let version = vec![
+        ("version", status.version.clone()),
+        ("host", node.host().to_owned()),
+    ];
     let seconds = |us: u64| real(us) / 1e6;
     vec![
         Family {
-            points: vec![Point { labels: version, value: 1.0 }],
-            ..Family::single("dlrun_daemon_build", "", Info, 1.0, "Version and host of the node daemon.")
+            points: vec![Point {
+                labels: version,
+                value: 1.0,
+            }],
+            ..Family::single(
+                "dlrun_daemon_build",
+                "",
+                Info,
+                1.0,
+                "Version and host of the node daemon.",
+            )
         },
         Family::single(
             "dlrun_daemon_cpu_seconds",
@@ -48,7 +64,13 @@ fn of_daemon(node: &Node) -> Vec<Family> {
             real(cost.mem_rss_bytes),
             "Resident memory of the daemon.",
         ),
-        Family::single("dlrun_daemon_ticks", "", Counter, real(cost.ticks), "Ticks."),
+        Family::single(
+            "dlrun_daemon_ticks",
+            "",
+            Counter,
+            real(cost.ticks),
+            "Ticks.",
+        ),
         Family::single(
             "dlrun_daemon_tick_overruns",
             "",
@@ -70,7 +92,13 @@ fn of_daemon(node: &Node) -> Vec<Family> {
             seconds(cost.longest_tick_us),
             "Duration of the longest tick.",
         ),
-        Family::single("dlrun_daemon_runs", "", Gauge, real(status.runs as u64), "Runs under watch."),
+        Family::single(
+            "dlrun_daemon_runs",
+            "",
+            Gauge,
+            real(status.runs as u64),
+            "Runs under watch.",
+        ),
         Family::single(
             "dlrun_daemon_store_bytes",
             "bytes",
@@ -96,16 +124,26 @@ fn of_daemon(node: &Node) -> Vec<Family> {
 }
 
 fn of_gpus(node: &Node) -> Vec<Family> {
-    let Some(report) = node.gpu_report() else { return Vec::new() };
+    let Some(report) = node.gpu_report() else {
+        return Vec::new();
+    };
     let of = |value: &dyn Fn(&crate::record::GpuReading) -> Option<f64>| -> Vec<Point> {
-        let readings = report.gpus.iter().filter_map(|gpu| Some(&gpu.fresh()?.reading));
+        let readings = report
+            .gpus
+            .iter()
+            .filter_map(|gpu| Some(&gpu.fresh()?.reading));
         let points = readings.filter_map(|reading| {
-            Some(Point { labels: vec![("gpu", reading.uuid.to_string())], value: value(reading)? })
+            Some(Point {
+                labels: vec![("gpu", reading.uuid.to_string())],
+                value: value(reading)?,
+            })
         });
         points.collect()
     };
-    let family =
-        |name, unit, kind, help, points| Family { points, ..Family::single(name, unit, kind, 0.0, help) };
+    let family = |name, unit, kind, help, points| Family {
+        points,
+        ..Family::single(name, unit, kind, 0.0, help)
+    };
     vec![
         family(
             "dlrun_gpu_utilisation_ratio",
@@ -154,18 +192,26 @@ fn of_gpus(node: &Node) -> Vec<Family> {
 
 fn of_runs(runs: &[&Watched]) -> Vec<Family> {
     let of = |value: &dyn Fn(&Sample) -> Option<f64>| -> Vec<Point> {
-        let points = runs
-            .iter()
-            .filter_map(|watched| Some(Point { labels: labels(watched), value: value(watched.last()?)? }));
+        let points = runs.iter().filter_map(|watched| {
+            Some(Point {
+                labels: labels(watched),
+                value: value(watched.last()?)?,
+            })
+        });
         points.collect()
     };
-    let family =
-        |name, unit, kind, help, points| Family { points, ..Family::single(name, unit, kind, 0.0, help) };
+    let family = |name, unit, kind, help, points| Family {
+        points,
+        ..Family::single(name, unit, kind, 0.0, help)
+    };
     let idle = runs.iter().flat_map(|watched| {
         watched.memory.gpus.iter().map(|gpu| {
             let mut labels = labels(watched);
             labels.push(("gpu", gpu.gpu.uuid.clone()));
-            Point { labels, value: gpu.idle_seconds }
+            Point {
+                labels,
+                value: gpu.idle_seconds,
+            }
         })
     });
     vec![
@@ -209,11 +255,21 @@ fn of_runs(runs: &[&Watched]) -> Vec<Family> {
 
 /// A run by its job, which is what people know, and its user.
 fn labels(watched: &Watched) -> Vec<(&'static str, String)> {
-    let job = watched.job_id().map(|job| job.0.clone()).unwrap_or_default();
-    vec![("run", watched.key.run_id.to_string()), ("job", job), ("uid", watched.uid.to_string())]
+    let job = watched
+        .job_id()
+        .map(|job| job.0.clone())
+        .unwrap_or_default();
+    vec![
+        ("run", watched.key.run_id.to_string()),
+        ("job", job),
+        ("uid", watched.uid.to_string()),
+    ]
 }
 
-#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers by definition")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "metrics are floating-point numbers by definition"
+)]
 fn real(value: u64) -> f64 {
     value as f64
 }
@@ -238,7 +294,10 @@ fn replace(path: &Path, families: &[Family]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let _ = fs::remove_file(&beside);
-    let file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&beside)?;
     // The collector is another user; the umask of the service is none of its business.
     file.set_permissions(Permissions::from_mode(0o644))?;
     let mut writer = BufWriter::new(file);

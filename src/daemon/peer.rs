@@ -18,7 +18,8 @@ impl Peer {
     /// Asks the kernel (`SO_PEERCRED`, and `SO_PEERGROUPS` for the groups that the process was in when it connected).
     pub(super) fn of(socket: BorrowedFd<'_>, read_group: Option<u32>) -> io::Result<Self> {
         let credentials = getsockopt(&socket, PeerCredentials)?;
-        let is_member = |group: u32| credentials.gid() == group || peer_groups(socket).contains(&group);
+        let is_member =
+            |group: u32| credentials.gid() == group || peer_groups(socket).contains(&group);
         let uid = credentials.uid();
         Ok(Self {
             uid,
@@ -37,7 +38,8 @@ impl Peer {
 fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     // NGROUPS_MAX of Linux.
     let mut groups: Vec<libc::gid_t> = vec![0; 65_536];
-    let mut bytes = libc::socklen_t::try_from(std::mem::size_of_val(groups.as_slice())).unwrap_or(0);
+    let mut bytes =
+        libc::socklen_t::try_from(std::mem::size_of_val(groups.as_slice())).unwrap_or(0);
     // SAFETY: the kernel writes at most `bytes` bytes into `groups`, which has so many, and says in `bytes` how many it
     // wrote; any bits are a valid `gid_t`.
     let result = unsafe {
@@ -66,7 +68,10 @@ mod tests {
         let (one, _other) = UnixStream::pair().expect("a pair");
         let own = nix::unistd::getuid().as_raw();
         let peer = Peer::of(one.as_fd(), None).expect("credentials");
-        assert_eq!((peer.uid, peer.pid, peer.reads_all), (own, std::process::id(), own == 0));
+        assert_eq!(
+            (peer.uid, peer.pid, peer.reads_all),
+            (own, std::process::id(), own == 0)
+        );
         assert!(peer.may_read(own));
         let groups = nix::unistd::getgroups().expect("groups");
         let mut known = peer_groups(one.as_fd());
@@ -78,8 +83,18 @@ mod tests {
 
     #[test]
     fn others_are_not_read() {
-        let user = Peer { uid: 1000, pid: 1, reads_all: false };
+        let user = Peer {
+            uid: 1000,
+            pid: 1,
+            reads_all: false,
+        };
         assert!(user.may_read(1000) && !user.may_read(1001) && !user.may_read(0));
-        assert!(Peer { reads_all: true, ..user }.may_read(1001));
+        assert!(
+            Peer {
+                reads_all: true,
+                ..user
+            }
+            .may_read(1001)
+        );
     }
 }

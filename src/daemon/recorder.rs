@@ -131,11 +131,17 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// Starts the thread over an open database.
-    pub(super) fn start(store: NodeStore, path: &Path, notices: mpsc::UnboundedSender<Notice>) -> Self {
+    pub(super) fn start(
+        store: NodeStore,
+        path: &Path,
+        notices: mpsc::UnboundedSender<Notice>,
+    ) -> Self {
         let (jobs, queue) = sync_channel(QUEUE);
         let backlog = Arc::new(Mutex::new(Backlog::new(BACKLOG)));
-        let status =
-            Arc::new(Mutex::new(StoreStatus { path: path.display().to_string(), ..StoreStatus::default() }));
+        let status = Arc::new(Mutex::new(StoreStatus {
+            path: path.display().to_string(),
+            ..StoreStatus::default()
+        }));
         let updates = Arc::new(Mutex::new(Updates::new()));
         let desk = Desk {
             store,
@@ -148,14 +154,24 @@ impl Recorder {
             names: HashMap::new(),
             looked_up: None,
         };
-        let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || desk.work(&queue));
-        Self { jobs, backlog, updates, status, thread: thread.ok() }
+        let thread = std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || desk.work(&queue));
+        Self {
+            jobs,
+            backlog,
+            updates,
+            status,
+            thread: thread.ok(),
+        }
     }
 
     /// The update of a run that waits.
     #[cfg(test)]
     pub(super) fn updated(&self, node: NodeId) -> Option<NodeRecord> {
-        lock(&self.updates).get(&node).map(|(record, _)| (**record).clone())
+        lock(&self.updates)
+            .get(&node)
+            .map(|(record, _)| (**record).clone())
     }
 
     /// One without a database, whose queue has room for `room` jobs.
@@ -163,7 +179,16 @@ impl Recorder {
     pub(super) fn queue_only(room: usize) -> (Self, Receiver<Job>) {
         let (jobs, queue) = sync_channel(room);
         let (backlog, status) = (Arc::new(Mutex::new(Backlog::new(BACKLOG))), Arc::default());
-        (Self { jobs, backlog, updates: Arc::default(), status, thread: None }, queue)
+        (
+            Self {
+                jobs,
+                backlog,
+                updates: Arc::default(),
+                status,
+                thread: None,
+            },
+            queue,
+        )
     }
 
     /// Puts the samples of one tick where the database finds them.
@@ -310,10 +335,21 @@ impl Desk {
         }
         let dropped = lock(&self.backlog).take_dropped();
         for (node, dropped) in dropped {
-            let why = lock(&self.status).error.clone().unwrap_or_else(|| "the disk is too slow".to_owned());
+            let why = lock(&self.status)
+                .error
+                .clone()
+                .unwrap_or_else(|| "the disk is too slow".to_owned());
             lock(&self.status).dropped_samples += dropped.samples;
-            let gap = Gap { from_ms: dropped.from_ms, to_ms: dropped.to_ms, why };
-            let _ = self.notices.send(Notice::Dropped { node, gap, samples: dropped.samples });
+            let gap = Gap {
+                from_ms: dropped.from_ms,
+                to_ms: dropped.to_ms,
+                why,
+            };
+            let _ = self.notices.send(Notice::Dropped {
+                node,
+                gap,
+                samples: dropped.samples,
+            });
         }
     }
 
@@ -324,17 +360,33 @@ impl Desk {
             Job::Ticks | Job::End(_) | Job::Stop { .. } => return,
             Job::Fold { states } => {
                 let nodes: Vec<NodeId> = states.iter().map(|(node, _)| *node).collect();
-                self.store.remember(&states).and_then(|()| self.store.fold(&nodes))
+                self.store
+                    .remember(&states)
+                    .and_then(|()| self.store.fold(&nodes))
             }
             Job::Update { node } => self.update(node),
-            Job::Backfill { node, samples, answer, reply, place } => {
+            Job::Backfill {
+                node,
+                samples,
+                answer,
+                reply,
+                place,
+            } => {
                 let done = self.store.backfill(node, &samples);
                 drop((samples, place));
                 let _ = reply.send(told(&done, *answer));
                 done
             }
-            Job::Collect { node, acknowledged, reply } => self.collect(node, acknowledged, reply),
-            Job::Retain { now_ms, max_age_ms, max_bytes } => {
+            Job::Collect {
+                node,
+                acknowledged,
+                reply,
+            } => self.collect(node, acknowledged, reply),
+            Job::Retain {
+                now_ms,
+                max_age_ms,
+                max_bytes,
+            } => {
                 self.wanted = Some((now_ms, max_age_ms, max_bytes));
                 return;
             }
@@ -348,7 +400,11 @@ impl Desk {
         if let Some(name) = self.names.get(&uid) {
             return name.clone();
         }
-        if self.looked_up.as_ref().is_some_and(|hanging| hanging.try_recv() == Err(TryRecvError::Empty)) {
+        if self
+            .looked_up
+            .as_ref()
+            .is_some_and(|hanging| hanging.try_recv() == Err(TryRecvError::Empty))
+        {
             return none;
         }
         let (sender, receiver) = channel();
@@ -356,9 +412,15 @@ impl Desk {
             let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
             let _ = sender.send(user.map(|user| user.name));
         };
-        let started = std::thread::Builder::new().name("names".to_owned()).spawn(look_up);
+        let started = std::thread::Builder::new()
+            .name("names".to_owned())
+            .spawn(look_up);
         match receiver.recv_timeout(NAME_TIMEOUT) {
-            Ok(found) => self.names.entry(uid).or_insert(found.unwrap_or(none)).clone(),
+            Ok(found) => self
+                .names
+                .entry(uid)
+                .or_insert(found.unwrap_or(none))
+                .clone(),
             Err(_) => {
                 self.looked_up = started.is_ok().then_some(receiver);
                 none
@@ -367,7 +429,15 @@ impl Desk {
     }
 
     fn register(&mut self, register: Register) -> Result<(), StoreError> {
-        let Register { handle, mut run, uid, record, live, mut answer, reply } = register;
+        let Register {
+            handle,
+            mut run,
+            uid,
+            record,
+            live,
+            mut answer,
+            reply,
+        } = register;
         // Whose it is the kernel says, not who asks.
         run.user = self.name_of(uid);
         let done = self.store.register(&run, uid, &record, &live);
@@ -383,38 +453,58 @@ impl Desk {
         };
         let _ = self.notices.send(Notice::Rejected { handle });
         if let StoreError::OtherUser { .. } = error {
-            tell(reply, Response::refused(RefusalKind::NotPermitted, chain(&error)));
+            tell(
+                reply,
+                Response::refused(RefusalKind::NotPermitted, chain(&error)),
+            );
             return Ok(());
         }
-        tell(reply, Response::refused(RefusalKind::Internal, chain(&error)));
+        tell(
+            reply,
+            Response::refused(RefusalKind::Internal, chain(&error)),
+        );
         Err(error)
     }
 
     /// Forgets some old runs, and goes on after the next job: nobody is to wait for all of them.
     fn retain(&mut self) {
-        let Some((now_ms, max_age_ms, max_bytes)) = self.wanted.take() else { return };
-        let done = self.store.retain(now_ms, max_age_ms, max_bytes).map(|gone| {
-            self.wanted = gone.more.then_some((now_ms, max_age_ms, max_bytes));
-            for shortened in &gone.shortened {
-                let _ = self.notices.send(Notice::Shortened(*shortened));
-            }
-            tracing::debug!(?gone, "old runs were looked for");
-        });
+        let Some((now_ms, max_age_ms, max_bytes)) = self.wanted.take() else {
+            return;
+        };
+        let done = self
+            .store
+            .retain(now_ms, max_age_ms, max_bytes)
+            .map(|gone| {
+                self.wanted = gone.more.then_some((now_ms, max_age_ms, max_bytes));
+                for shortened in &gone.shortened {
+                    let _ = self.notices.send(Notice::Shortened(*shortened));
+                }
+                tracing::debug!(?gone, "old runs were looked for");
+            });
         self.note(done);
     }
 
     fn update(&mut self, node: NodeId) -> Result<(), StoreError> {
-        let Some((record, memory)) = lock(&self.updates).remove(&node) else { return Ok(()) };
-        self.store.update(node, &record).and_then(|()| self.store.remember(&[(node, memory)]))
+        let Some((record, memory)) = lock(&self.updates).remove(&node) else {
+            return Ok(());
+        };
+        self.store
+            .update(node, &record)
+            .and_then(|()| self.store.remember(&[(node, memory)]))
     }
 
     /// Ends runs, together where that goes: the jobs of a node often end at once, and each wait for the disk is long.
     fn end(&mut self, ends: Vec<End>) {
-        let records: Vec<(NodeId, &NodeRecord)> = ends.iter().map(|end| (end.node, &*end.record)).collect();
+        let records: Vec<(NodeId, &NodeRecord)> =
+            ends.iter().map(|end| (end.node, &*end.record)).collect();
         let all = self.store.end(&records);
         for mut end in ends {
             // One that the database refuses must not keep the others.
-            let done = if all.is_ok() { Ok(()) } else { self.store.end(&[(end.node, &*end.record)]) };
+            let done = if all.is_ok() {
+                Ok(())
+            } else {
+                self.store.end(&[(end.node, &*end.record)])
+            };
             if let Some((answer, reply)) = end.answer.take() {
                 let _ = reply.send(told(&done, *answer));
             }
@@ -429,19 +519,45 @@ impl Desk {
         }
     }
 
-    fn collect(&mut self, node: NodeId, acknowledged: Option<u32>, reply: Reply) -> Result<(), StoreError> {
+    fn collect(
+        &mut self,
+        node: NodeId,
+        acknowledged: Option<u32>,
+        reply: Reply,
+    ) -> Result<(), StoreError> {
         let noted = acknowledged.map_or(Ok(()), |seq| self.store.acknowledge(node, seq));
-        let collected =
-            noted.and_then(|()| self.store.collect(node, acknowledged, crate::record::MAX_SEGMENT_BYTES));
+        let collected = noted.and_then(|()| {
+            self.store
+                .collect(node, acknowledged, crate::record::MAX_SEGMENT_BYTES)
+        });
         let (answer, done) = match collected {
             Ok(Some(found)) => {
-                let Collected { through_seq, bytes, more } = found;
-                (Response::Segment(Segment { through: Some(through_seq), bytes, more }), Ok(()))
+                let Collected {
+                    through_seq,
+                    bytes,
+                    more,
+                } = found;
+                (
+                    Response::Segment(Segment {
+                        through: Some(through_seq),
+                        bytes,
+                        more,
+                    }),
+                    Ok(()),
+                )
             }
-            Ok(None) => {
-                (Response::Segment(Segment { through: None, bytes: Vec::new(), more: false }), Ok(()))
-            }
-            Err(error) => (Response::refused(RefusalKind::Internal, chain(&error)), Err(error)),
+            Ok(None) => (
+                Response::Segment(Segment {
+                    through: None,
+                    bytes: Vec::new(),
+                    more: false,
+                }),
+                Ok(()),
+            ),
+            Err(error) => (
+                Response::refused(RefusalKind::Internal, chain(&error)),
+                Err(error),
+            ),
         };
         let _ = reply.send(answer);
         done
@@ -453,7 +569,9 @@ impl Desk {
         let mut status = lock(&self.status);
         if status.error != error {
             match &error {
-                Some(error) => tracing::warn!(error, "the database takes nothing; samples wait in memory"),
+                Some(error) => {
+                    tracing::warn!(error, "the database takes nothing; samples wait in memory")
+                }
                 None => tracing::info!("the database takes samples again"),
             }
             status.error = error;

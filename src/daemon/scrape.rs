@@ -35,7 +35,10 @@ struct Crowd {
 
 impl Crowd {
     fn new(most: usize) -> Self {
-        Self { most, tasks: VecDeque::new() }
+        Self {
+            most,
+            tasks: VecDeque::new(),
+        }
     }
 
     fn add(&mut self, task: JoinHandle<()>) {
@@ -70,7 +73,11 @@ impl Port {
         let listener = TcpListener::bind(address).await?;
         let (sender, scrapers) = mpsc::channel(ANSWERED);
         tokio::spawn(let_in(listener, sender));
-        Ok(Self { scrapers, answered: Crowd::new(ANSWERED), hosts })
+        Ok(Self {
+            scrapers,
+            answered: Crowd::new(ANSWERED),
+            hosts,
+        })
     }
 
     /// Answers a client with these metrics.
@@ -128,30 +135,43 @@ async fn listen_to(mut client: TcpStream) -> Option<Scraper> {
             count => head.extend_from_slice(&buffer[..count]),
         }
     }
-    Some(Scraper { client, head: String::from_utf8_lossy(&head).into_owned() })
+    Some(Scraper {
+        client,
+        head: String::from_utf8_lossy(&head).into_owned(),
+    })
 }
 
 /// True where each `Host` of the request is this machine by a name that no name server gives to others.
 fn is_for_us(head: &str, hosts: &[String]) -> bool {
     let of_line = |line: &str| {
         let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("host").then(|| value.trim().to_ascii_lowercase())
+        name.eq_ignore_ascii_case("host")
+            .then(|| value.trim().to_ascii_lowercase())
     };
     head.lines().skip(1).filter_map(of_line).all(|host| {
         let bare = match host.rsplit_once(':') {
             Some((bare, port)) if port.parse::<u16>().is_ok() => bare,
             _ => &host,
         };
-        let address: Option<IpAddr> = bare.trim_start_matches('[').trim_end_matches(']').parse().ok();
+        let address: Option<IpAddr> = bare
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .parse()
+            .ok();
         let is_loopback = address.is_some_and(|address| address.is_loopback());
-        is_loopback || bare == "localhost" || hosts.iter().any(|known| known.eq_ignore_ascii_case(bare))
+        is_loopback
+            || bare == "localhost"
+            || hosts.iter().any(|known| known.eq_ignore_ascii_case(bare))
     })
 }
 
 fn response(head: &str, hosts: &[String], families: &[Family]) -> Vec<u8> {
     let line = head.lines().next().unwrap_or_default();
     let mut words = line.split(' ');
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (method, target) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
     let path = target.split('?').next().unwrap_or_default();
     let refused = if !is_for_us(head, hosts) {
         Some("421 Misdirected Request")
@@ -168,7 +188,11 @@ fn response(head: &str, hosts: &[String], families: &[Family]) -> Vec<u8> {
         let lower = line.to_ascii_lowercase();
         lower.starts_with("accept:") && lower.contains("application/openmetrics-text")
     });
-    let flavour = if accepts { Flavour::OpenMetrics } else { Flavour::Prometheus };
+    let flavour = if accepts {
+        Flavour::OpenMetrics
+    } else {
+        Flavour::Prometheus
+    };
     let mut body = Vec::new();
     let _ = write_metrics(&mut body, flavour, families);
     let (length, kind) = (body.len(), flavour.content_type());
@@ -199,14 +223,21 @@ mod tests {
             plain.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain")
                 && plain.ends_with("dlrun_x 2\n")
         );
-        let open =
-            text("GET /metrics?x HTTP/1.1\r\nAccept: application/openmetrics-text; version=1.0.0\r\n\r\n");
+        let open = text(
+            "GET /metrics?x HTTP/1.1\r\nAccept: application/openmetrics-text; version=1.0.0\r\n\r\n",
+        );
         assert!(open.contains("application/openmetrics-text") && open.ends_with("# EOF\n"));
         assert!(text("HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
-        for (head, status) in
-            [("POST /metrics", "405"), ("GET /", "404"), ("GET /etc/passwd", "404"), ("", "404")]
-        {
-            assert!(text(head).starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        for (head, status) in [
+            ("POST /metrics", "405"),
+            ("GET /", "404"),
+            ("GET /etc/passwd", "404"),
+            ("", "404"),
+        ] {
+            assert!(
+                text(head).starts_with(&format!("HTTP/1.1 {status} ")),
+                "{head}"
+            );
         }
     }
 
@@ -236,7 +267,10 @@ mod tests {
             "127.0.0.1.evil.example",
         ] {
             let answer = text(&format!("GET /metrics HTTP/1.1\r\nhOST:{host}\r\n\r\n"));
-            assert!(answer.starts_with("HTTP/1.1 421 ") && !answer.contains("dlrun_x"), "{host}");
+            assert!(
+                answer.starts_with("HTTP/1.1 421 ") && !answer.contains("dlrun_x"),
+                "{host}"
+            );
         }
         let two = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
         assert!(text(two).starts_with("HTTP/1.1 421 "));

@@ -88,8 +88,14 @@ pub(super) enum DaemonError {
 /// # Errors
 /// When it cannot begin; once it runs, trouble costs samples and is logged.
 pub(super) fn run(settings: &DaemonSettings) -> Result<(), DaemonError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
-    let runtime = runtime.map_err(|source| DaemonError::System { what: "the event loop", source })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(2)
+        .build();
+    let runtime = runtime.map_err(|source| DaemonError::System {
+        what: "the event loop",
+        source,
+    })?;
     let done = runtime.block_on(Daemon::open(settings)?.run());
     // A text file on a dead file system must not keep the process.
     runtime.shutdown_background();
@@ -110,8 +116,9 @@ impl Daemon {
         let mut problems = Vec::new();
         if store.file_system().kind == Kind::Doubtful {
             let name = store.file_system().name.unwrap_or("an unknown file system");
-            problems
-                .push(format!("state_dir lies on {name}: whether it keeps what it is given is not known"));
+            problems.push(format!(
+                "state_dir lies on {name}: whether it keeps what it is given is not known"
+            ));
         }
         let found = found(&store).map_err(|source| DaemonError::Store { source })?;
         let (notice, notices) = mpsc::unbounded_channel();
@@ -119,7 +126,9 @@ impl Daemon {
         let read_group = match settings.read_group().map(|name| (name, group_id(name))) {
             Some((name, None)) => {
                 let why = check::no_group(name);
-                problems.push(format!("read_group: {why}; until a restart only root reads all runs"));
+                problems.push(format!(
+                    "read_group: {why}; until a restart only root reads all runs"
+                ));
                 None
             }
             other => other.and_then(|(_, gid)| gid),
@@ -140,15 +149,24 @@ impl Daemon {
         if settings.all_jobs() {
             node.record_all_jobs();
         }
-        Ok(Self { settings: settings.clone(), node, notices, read_group })
+        Ok(Self {
+            settings: settings.clone(),
+            node,
+            notices,
+            read_group,
+        })
     }
 
     async fn run(mut self) -> Result<(), DaemonError> {
         let listener = listen(self.settings.socket())?;
         let mut port = match self.settings.metrics_listen() {
             Some(address) => {
-                let hosts =
-                    self.settings.metrics_hosts().chain([self.node.host()]).map(str::to_owned).collect();
+                let hosts = self
+                    .settings
+                    .metrics_hosts()
+                    .chain([self.node.host()])
+                    .map(str::to_owned)
+                    .collect();
                 let opened = scrape::Port::open(address, hosts).await;
                 Some(opened.map_err(|source| DaemonError::Metrics { address, source })?)
             }
@@ -158,13 +176,17 @@ impl Daemon {
         let (asked, mut requests) = mpsc::channel(REQUESTS);
         let mut doorkeeper = Doorkeeper::new(&self.settings, self.read_group, asked);
         let ticks = Ticks::every(self.settings.interval());
-        let mut ticks = ticks.map_err(|source| DaemonError::System { what: "a timer", source })?;
+        let mut ticks = ticks.map_err(|source| DaemonError::System {
+            what: "a timer",
+            source,
+        })?;
         let (mut turns, mut has_accepted) = (Turns::new(), false);
         let mut retention = every(RETAIN_EVERY);
         let mut discovery = every(self.settings.process_interval());
         let mut textfile = every(TEXTFILE_EVERY);
-        let mut watchdog =
-            every(sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3));
+        let mut watchdog = every(
+            sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3),
+        );
         tell(&[NotifyState::Ready]);
         self.announce();
         loop {
@@ -216,7 +238,9 @@ impl Daemon {
         if self.node.stop(FAREWELL) {
             tracing::info!("dlrund has ended");
         } else {
-            tracing::warn!("dlrund has ended before the disk took all; the newest samples may be missing");
+            tracing::warn!(
+                "dlrund has ended before the disk took all; the newest samples may be missing"
+            );
         }
         // The next daemon makes its own; a client that still waits sees that nobody is there.
         let _ = fs::remove_file(self.settings.socket());
@@ -257,7 +281,10 @@ fn every(period: Duration) -> Interval {
 }
 
 fn on(kind: SignalKind) -> Result<Signal, DaemonError> {
-    signal(kind).map_err(|source| DaemonError::System { what: "a signal handler", source })
+    signal(kind).map_err(|source| DaemonError::System {
+        what: "a signal handler",
+        source,
+    })
 }
 
 /// Tells systemd, where it listens.
@@ -270,17 +297,26 @@ fn tell(states: &[NotifyState<'_>]) {
 fn gpu_watch(settings: &DaemonSettings) -> Option<GpuWatch> {
     let library = settings.gpu_library();
     let is_wanted = settings.gpu() && (library.is_some() || gpu_driver_present(Path::new("/")));
-    let pace = WatchPace { interval: settings.gpu_interval(), deadline: settings.gpu_deadline() };
+    let pace = WatchPace {
+        interval: settings.gpu_interval(),
+        deadline: settings.gpu_deadline(),
+    };
     is_wanted.then(|| GpuWatch::nvidia(library.map(Path::to_owned), pace))
 }
 
 fn group_id(name: &str) -> Option<u32> {
-    nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
+    nix::unistd::Group::from_name(name)
+        .ok()
+        .flatten()
+        .map(|group| group.gid.as_raw())
 }
 
 /// Makes the socket, for everybody: who may do what is asked of the kernel for each connection.
 fn listen(path: &Path) -> Result<UnixListener, DaemonError> {
-    let failed = |source| DaemonError::Socket { path: path.to_owned(), source };
+    let failed = |source| DaemonError::Socket {
+        path: path.to_owned(),
+        source,
+    };
     // A socket that a killed daemon left; that no other lives is known from the database's lock.
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         fs::remove_file(path).map_err(failed)?;
@@ -299,8 +335,15 @@ struct OfUser {
 
 impl OfUser {
     fn new() -> Self {
-        let (turns, long) = (Arc::new(Semaphore::new(TURNS)), Arc::new(Semaphore::new(LONG_OF_USER)));
-        Self { connections: 0, turns, long }
+        let (turns, long) = (
+            Arc::new(Semaphore::new(TURNS)),
+            Arc::new(Semaphore::new(LONG_OF_USER)),
+        );
+        Self {
+            connections: 0,
+            turns,
+            long,
+        }
     }
 }
 
@@ -325,7 +368,10 @@ impl Doorkeeper {
             next: 0,
             limit: settings.connections(),
             limit_per_user: settings.connections_per_user(),
-            patience: Patience { request: settings.request_timeout(), idle: settings.idle_timeout() },
+            patience: Patience {
+                request: settings.request_timeout(),
+                idle: settings.idle_timeout(),
+            },
             read_group,
             asked,
             long: Arc::new(Semaphore::new(LONG_OF_ALL)),
@@ -342,24 +388,36 @@ impl Doorkeeper {
                 return;
             }
         };
-        let Ok(peer) = Peer::of(stream.as_fd(), self.read_group) else { return };
+        let Ok(peer) = Peer::of(stream.as_fd(), self.read_group) else {
+            return;
+        };
         let of_user = self.by_user.entry(peer.uid).or_insert_with(OfUser::new);
         // Root gets in even where users crowd the door.
         let is_full = self.inside.len() >= self.limit && peer.uid != 0;
         if is_full || of_user.connections >= self.limit_per_user {
-            let refusal = Response::refused(RefusalKind::Busy, "too many connections; try again later");
+            let refusal =
+                Response::refused(RefusalKind::Busy, "too many connections; try again later");
             if let Ok(bytes) = encode(&refusal) {
                 let _ = stream.try_write(&bytes);
             }
             return;
         }
         of_user.connections += 1;
-        let places = Places { of_user: Arc::clone(&of_user.long), of_all: Arc::clone(&self.long) };
+        let places = Places {
+            of_user: Arc::clone(&of_user.long),
+            of_all: Arc::clone(&self.long),
+        };
         let turns = (Arc::clone(&of_user.turns), places);
         self.inside.insert(self.next, peer.uid);
         let (connection, asked) = (self.next, self.asked.clone());
-        let serving =
-            tokio::spawn(connection::serve(stream, connection, peer, self.patience, turns, asked.clone()));
+        let serving = tokio::spawn(connection::serve(
+            stream,
+            connection,
+            peer,
+            self.patience,
+            turns,
+            asked.clone(),
+        ));
         // However it ends, by a fault of ours too: its place is free again.
         tokio::spawn(async move {
             let _ = serving.await;
@@ -369,7 +427,9 @@ impl Doorkeeper {
     }
 
     fn left(&mut self, connection: u64) {
-        let Some(uid) = self.inside.remove(&connection) else { return };
+        let Some(uid) = self.inside.remove(&connection) else {
+            return;
+        };
         if let Some(of_user) = self.by_user.get_mut(&uid) {
             of_user.connections -= 1;
             if of_user.connections == 0 {

@@ -68,22 +68,34 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
             Some("--help" | "-h") => return Ok(Command::Help),
             Some("--version" | "-V") => return Ok(Command::Version),
             Some("--config") => {
-                config = Some(PathBuf::from(arguments.next().ok_or("--config wants a file")?));
+                config = Some(PathBuf::from(
+                    arguments.next().ok_or("--config wants a file")?,
+                ));
             }
             Some("check-config") if !check => check = true,
             _ => return Err(format!("unknown argument {argument:?}")),
         }
     }
-    Ok(if check { Command::Check(config) } else { Command::Run(config) })
+    Ok(if check {
+        Command::Check(config)
+    } else {
+        Command::Run(config)
+    })
 }
 
 fn run(settings: &DaemonSettings) -> u8 {
     logging::start_at(settings.log_level());
-    let Err(error) = serve::run(settings) else { return 0 };
+    let Err(error) = serve::run(settings) else {
+        return 0;
+    };
     tracing::error!("{}", chain(&error).join(": "));
     match error {
-        DaemonError::Store { source: StoreError::Held { .. } } => TRY_AGAIN,
-        DaemonError::Store { source: StoreError::Network { .. } } => CONFIGURATION,
+        DaemonError::Store {
+            source: StoreError::Held { .. },
+        } => TRY_AGAIN,
+        DaemonError::Store {
+            source: StoreError::Network { .. },
+        } => CONFIGURATION,
         DaemonError::Store { .. } | DaemonError::Socket { .. } => CANNOT_WRITE,
         DaemonError::Metrics { .. } => CONFIGURATION,
         DaemonError::System { .. } => INTERNAL,
@@ -94,11 +106,17 @@ fn run(settings: &DaemonSettings) -> u8 {
 fn configuration(path: Option<&Path>) -> Result<(DaemonSettings, Vec<PathBuf>), u8> {
     let main = path.unwrap_or(Path::new(CONFIG));
     let mut files = vec![main.to_owned()];
-    let parts = main.parent().unwrap_or(Path::new("/")).join("dlrund.conf.d");
+    let parts = main
+        .parent()
+        .unwrap_or(Path::new("/"))
+        .join("dlrund.conf.d");
     let mut further: Vec<PathBuf> = fs::read_dir(parts)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();
-    further.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    further.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
     further.sort();
     files.extend(further);
     let (mut fragments, mut read, mut is_sound) = (Vec::new(), Vec::new(), true);
@@ -106,11 +124,16 @@ fn configuration(path: Option<&Path>) -> Result<(DaemonSettings, Vec<PathBuf>), 
         let text = match fs::read_to_string(&file) {
             Ok(text) => text,
             // Without a file the defaults hold; one that is named must be there.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_none() && file == main => {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && path.is_none() && file == main =>
+            {
                 continue;
             }
             Err(error) => {
-                complain(&format!("error: cannot read `{}`\n  caused by: {error}\n", file.display()));
+                complain(&format!(
+                    "error: cannot read `{}`\n  caused by: {error}\n",
+                    file.display()
+                ));
                 is_sound = false;
                 continue;
             }
@@ -118,19 +141,36 @@ fn configuration(path: Option<&Path>) -> Result<(DaemonSettings, Vec<PathBuf>), 
         let fragment = Fragment::from_daemon_toml(&file, &text);
         let problems = [&fragment.errors[..], &fragment.unknown[..]].concat();
         if !problems.is_empty() {
-            complain(&render_problems(&file.display().to_string(), &text, &problems, false));
+            complain(&render_problems(
+                &file.display().to_string(),
+                &text,
+                &problems,
+                false,
+            ));
             is_sound = false;
         }
         fragments.push(fragment);
         read.push(file);
     }
-    if is_sound { Ok((DaemonSettings::merge(&fragments), read)) } else { Err(CONFIGURATION) }
+    if is_sound {
+        Ok((DaemonSettings::merge(&fragments), read))
+    } else {
+        Err(CONFIGURATION)
+    }
 }
 
 /// Writes to standard output; the exit code says whether it took it.
 pub(super) fn say(text: &str) -> u8 {
     let mut out = io::stdout().lock();
-    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok() { 0 } else { CANNOT_WRITE }
+    if out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .is_ok()
+    {
+        0
+    } else {
+        CANNOT_WRITE
+    }
 }
 
 fn complain(text: &str) {
@@ -148,10 +188,21 @@ mod tests {
     #[test]
     fn command_lines() {
         assert_eq!(parsed(&[]), Ok(Command::Run(None)));
-        assert_eq!(parsed(&["check-config", "--config", "/x"]), Ok(Command::Check(Some("/x".into()))));
-        assert_eq!(parsed(&["--config", "/x"]), Ok(Command::Run(Some("/x".into()))));
+        assert_eq!(
+            parsed(&["check-config", "--config", "/x"]),
+            Ok(Command::Check(Some("/x".into())))
+        );
+        assert_eq!(
+            parsed(&["--config", "/x"]),
+            Ok(Command::Run(Some("/x".into())))
+        );
         assert_eq!(parsed(&["-h"]), Ok(Command::Help));
-        for wrong in [&["--config"][..], &["start"], &["check-config", "check-config"], &[""]] {
+        for wrong in [
+            &["--config"][..],
+            &["start"],
+            &["check-config", "check-config"],
+            &[""],
+        ] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");
         }
     }

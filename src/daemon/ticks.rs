@@ -22,8 +22,10 @@ pub(super) struct Ticks {
 impl Ticks {
     /// Needs the event loop.
     pub(super) fn every(interval: Duration) -> io::Result<Self> {
-        let timer =
-            TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        let timer = TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
+        )?;
         // No time at all would switch it off.
         let begin = TimeSpec::from_duration(Duration::from_nanos(1));
         let rhythm = Expiration::IntervalDelayed(begin, TimeSpec::from_duration(interval));
@@ -32,14 +34,20 @@ impl Ticks {
         let due = begun.checked_sub(interval).unwrap_or(begun);
         // SAFETY: an `OwnedFd` keeps its one descriptor open for as long as it lives.
         let timer = unsafe { AsyncFd::register(OwnedFd::from(timer)) }?;
-        Ok(Self { timer, interval, due })
+        Ok(Self {
+            timer,
+            interval,
+            due,
+        })
     }
 
     /// Waits for the next tick; returns how late it is heard. Nothing is lost where the wait is given up.
     pub(super) async fn next(&mut self) -> Duration {
         loop {
             // It fails only where the event loop is gone, and then nobody waits.
-            let Ok(mut ready) = self.timer.readable().await else { continue };
+            let Ok(mut ready) = self.timer.readable().await else {
+                continue;
+            };
             let mut count = [0; size_of::<u64>()];
             let read = ready.try_io(|timer| Ok(nix::unistd::read(timer.as_fd(), &mut count)?));
             if let Ok(Ok(_)) = read {
@@ -57,7 +65,10 @@ mod tests {
 
     #[test]
     fn missed_ticks_are_left_out_and_the_rhythm_stays() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         runtime.block_on(async {
             let interval = Duration::from_millis(40);
             let mut ticks = Ticks::every(interval).expect("a timer");
@@ -69,7 +80,11 @@ mod tests {
             // The timer was set a little before the clock was asked.
             let off = ticks.due.duration_since(begun).as_millis() % interval.as_millis();
             assert_eq!(off, 0);
-            assert!(ticks.due.duration_since(begun) >= interval * 4, "{:?}", ticks.due.duration_since(begun));
+            assert!(
+                ticks.due.duration_since(begun) >= interval * 4,
+                "{:?}",
+                ticks.due.duration_since(begun)
+            );
         });
     }
 }

@@ -13,7 +13,10 @@ pub(super) struct Turns<T> {
 
 impl<T> Turns<T> {
     pub(super) fn new() -> Self {
-        Self { waiting: BTreeMap::new(), last: 0 }
+        Self {
+            waiting: BTreeMap::new(),
+            last: 0,
+        }
     }
 
     pub(super) fn add(&mut self, uid: u32, thing: T) {

@@ -8,13 +8,13 @@ use super::peer::Peer;
 use crate::clock::{booted_at_ms, now_from};
 use crate::job::JobId;
 use crate::monitor::{
-    self, Baseline, GpuReport, GpuShare, GpuState, JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot,
-    identity,
+    self, Baseline, GpuReport, GpuShare, GpuState, JobCgroup, JobSigns, Sampler, SamplerOptions,
+    TreeRoot, identity,
 };
 use crate::protocol::{Ending, Measured, Process, RunView};
 use crate::record::{
-    Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, ProcessReading, Sample,
-    Usage, add_gpu_readings,
+    Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, ProcessReading,
+    Sample, Usage, add_gpu_readings,
 };
 use crate::store::NodeId;
 
@@ -104,8 +104,9 @@ impl Watched {
             memory.booted_at_ms = booted_at_ms();
         }
         // After a restart its pid may be a stranger's, whose children are nobody's business.
-        let lives =
-            |it: &Process| identity::start_time_ticks(it.pid).is_ok_and(|start| start == it.start_time_ticks);
+        let lives = |it: &Process| {
+            identity::start_time_ticks(it.pid).is_ok_and(|start| start == it.start_time_ticks)
+        };
         let supervisor = memory.supervisor.filter(lives).map(|it| it.pid);
         let root = TreeRoot {
             pid: command.pid,
@@ -147,12 +148,16 @@ impl Watched {
     pub(super) fn sample(&mut self, gpus: Option<&GpuReport>, all: bool) -> Sample {
         let cpu_before = monitor::own_cpu_us();
         let now_ms = self.now_ms();
-        let mut sample = if all { self.sampler.sample_all(now_ms) } else { self.sampler.sample(now_ms) };
+        let mut sample = if all {
+            self.sampler.sample_all(now_ms)
+        } else {
+            self.sampler.sample(now_ms)
+        };
         if let Some(report) = gpus {
             sample.gpus = self.share.readings(report, |pid| self.sampler.owns(pid));
-            sample
-                .gpus
-                .retain(|gpu| gpu.run_processes != Some(0) || !is_anothers(report, &gpu.uuid, self.uid));
+            sample.gpus.retain(|gpu| {
+                gpu.run_processes != Some(0) || !is_anothers(report, &gpu.uuid, self.uid)
+            });
         }
         self.account(&sample, gpus);
         self.memory.cpu_us += monitor::own_cpu_us().saturating_sub(cpu_before);
@@ -168,10 +173,15 @@ impl Watched {
         let kills_before = self.memory.usage.mem_oom_kills.unwrap_or(0);
         self.memory.samples += 1;
         self.memory.last_at_ms = sample.at_ms;
-        self.memory.usage.add_sample(sample, self.record.started_at_ms);
+        self.memory
+            .usage
+            .add_sample(sample, self.record.started_at_ms);
         let kills = self.memory.usage.mem_oom_kills.unwrap_or(0);
         if kills > kills_before {
-            let detail = format!("the kernel killed {} of its processes", kills - kills_before);
+            let detail = format!(
+                "the kernel killed {} of its processes",
+                kills - kills_before
+            );
             self.note(sample.at_ms, EventKind::OomKill, detail);
         }
         add_gpu_readings(&mut self.memory.gpus, sample, |uuid| facts_of(gpus?, uuid));
@@ -189,12 +199,19 @@ impl Watched {
 
     /// Of samples that the client took, those that can be: of the time in which the command ran, and on GPUs of this node
     /// (of the run, while the driver has not said which there are).
-    pub(super) fn plausible(&self, mut samples: Vec<Sample>, gpus: Option<&GpuReport>) -> Vec<Sample> {
+    pub(super) fn plausible(
+        &self,
+        mut samples: Vec<Sample>,
+        gpus: Option<&GpuReport>,
+    ) -> Vec<Sample> {
         let from_ms = self.record.started_at_ms.saturating_sub(CLOCK_SLACK_MS);
         let to_ms = self.now_ms() + CLOCK_SLACK_MS;
         samples.retain(|sample| (from_ms..=to_ms).contains(&sample.at_ms));
-        let known: Vec<&str> =
-            gpus.iter().flat_map(|report| &report.gpus).map(|gpu| gpu.facts.uuid.as_str()).collect();
+        let known: Vec<&str> = gpus
+            .iter()
+            .flat_map(|report| &report.gpus)
+            .map(|gpu| gpu.facts.uuid.as_str())
+            .collect();
         for sample in &mut samples {
             sample.gpus.retain(|gpu| match known.is_empty() {
                 true => self.has_gpu(&gpu.uuid),
@@ -210,7 +227,11 @@ impl Watched {
     }
 
     pub(super) fn note(&mut self, at_ms: u64, kind: EventKind, detail: String) {
-        self.memory.events.push(Event { at_ms, kind, detail });
+        self.memory.events.push(Event {
+            at_ms,
+            kind,
+            detail,
+        });
         let surplus = self.memory.events.len().saturating_sub(EVENTS_KEPT);
         self.memory.events.drain(..surplus);
     }
@@ -226,8 +247,11 @@ impl Watched {
         self.stage != Stage::Ended
             && self.uid == peer.uid
             && self.command == claimed
-            && identity::parent_of(peer.pid)
-                .is_ok_and(|parent| self.memory.supervisor.is_some_and(|supervisor| supervisor.pid == parent))
+            && identity::parent_of(peer.pid).is_ok_and(|parent| {
+                self.memory
+                    .supervisor
+                    .is_some_and(|supervisor| supervisor.pid == parent)
+            })
     }
 
     /// True where the command is gone and nobody will say how it ended. A client that lives, or that its supervisor is
@@ -241,11 +265,15 @@ impl Watched {
             return false;
         }
         let since = *self.ended_at.get_or_insert(now);
-        let has_supervisor = self
-            .memory
-            .supervisor
-            .is_some_and(|supervisor| identity::is_alive(supervisor.pid, supervisor.start_time_ticks));
-        now.duration_since(since) >= if has_supervisor { LAST_WORDS } else { NOBODY_LEFT }
+        let has_supervisor = self.memory.supervisor.is_some_and(|supervisor| {
+            identity::is_alive(supervisor.pid, supervisor.start_time_ticks)
+        });
+        now.duration_since(since)
+            >= if has_supervisor {
+                LAST_WORDS
+            } else {
+                NOBODY_LEFT
+            }
     }
 
     /// Takes the client's record in. What the daemon measures itself is not taken from it.
@@ -265,11 +293,17 @@ impl Watched {
 
     /// Takes the end in: how the command ended, and what the kernel summed up for the whole family.
     pub(super) fn end(&mut self, ending: Ending) {
-        let Ending { record, cpu_user_us, cpu_system_us } = ending;
+        let Ending {
+            record,
+            cpu_user_us,
+            cpu_system_us,
+        } = ending;
         self.update(record);
         if let Some(ended_at_ms) = self.record.ended_at_ms {
             let wall_ms = ended_at_ms.saturating_sub(self.record.started_at_ms);
-            self.memory.usage.add_family(wall_ms, cpu_user_us, cpu_system_us);
+            self.memory
+                .usage
+                .add_family(wall_ms, cpu_user_us, cpu_system_us);
         }
         self.stage = Stage::Ended;
     }
@@ -287,7 +321,11 @@ impl Watched {
     /// Ends it without anybody's word.
     pub(super) fn interrupt(&mut self) -> NodeRecord {
         // How a job ended that nobody registered is not known, but that it ended is.
-        self.record.state = if self.memory.foreign { NodeState::Ended } else { NodeState::Interrupted };
+        self.record.state = if self.memory.foreign {
+            NodeState::Ended
+        } else {
+            NodeState::Interrupted
+        };
         self.record.ended_at_ms =
             Some(self.memory.last_at_ms).filter(|at_ms| self.memory.foreign && *at_ms > 0);
         self.record.updated_at_ms = self.record.updated_at_ms.max(self.memory.last_at_ms);
@@ -316,7 +354,9 @@ impl Watched {
         watcher.late_ticks = watcher.late_ticks.max(measured.late_ticks);
         watcher.cpu_us = watcher.cpu_us.max(measured.cpu_us);
         // What the client could not measure of the series does not matter while the daemon does.
-        record.missing.retain(|missing| missing.what == "timing" || missing.what.starts_with("metric "));
+        record
+            .missing
+            .retain(|missing| missing.what == "timing" || missing.what.starts_with("metric "));
         record.missing.extend(measured.missing);
         record
     }
@@ -337,8 +377,11 @@ impl Watched {
 
     /// What is kept for a restart.
     pub(super) fn remembered(&self, stopped: bool) -> String {
-        let memory =
-            Memory { baseline: Some(self.sampler.baseline().clone()), stopped, ..self.memory.clone() };
+        let memory = Memory {
+            baseline: Some(self.sampler.baseline().clone()),
+            stopped,
+            ..self.memory.clone()
+        };
         serde_json::to_string(&memory).expect("plain data with text keys")
     }
 
@@ -346,7 +389,9 @@ impl Watched {
         let mut sample = self.last.clone();
         let read = self.processes.as_ref().filter(|_| processes);
         if let Some(sample) = &mut sample {
-            sample.commands = read.map(|(_, commands)| commands.clone()).unwrap_or_default();
+            sample.commands = read
+                .map(|(_, commands)| commands.clone())
+                .unwrap_or_default();
         }
         let events = &self.memory.events;
         let events = events[events.len().saturating_sub(EVENTS_TOLD)..].to_vec();
@@ -389,14 +434,25 @@ pub(super) fn not_in_the_future(record: &mut NodeRecord, now: u64) {
 /// True for a GPU on which another user's process computes. Which GPUs a run has is its client's word; one that only others
 /// use is theirs. (root's processes serve several users, such as MPS.)
 fn is_anothers(report: &GpuReport, uuid: &str, uid: u32) -> bool {
-    let gpu = report.gpus.iter().find(|gpu| gpu.fresh().is_some_and(|read| *read.reading.uuid == *uuid));
-    let processes = gpu.and_then(GpuState::fresh).and_then(|read| read.processes.as_deref());
+    let gpu = report
+        .gpus
+        .iter()
+        .find(|gpu| gpu.fresh().is_some_and(|read| *read.reading.uuid == *uuid));
+    let processes = gpu
+        .and_then(GpuState::fresh)
+        .and_then(|read| read.processes.as_deref());
     let is_another = |user: u32| user != uid && user != 0;
-    processes.unwrap_or_default().iter().any(|process| identity::uid_of(process.pid).is_ok_and(is_another))
+    processes
+        .unwrap_or_default()
+        .iter()
+        .any(|process| identity::uid_of(process.pid).is_ok_and(is_another))
 }
 
 fn facts_of(gpus: &GpuReport, uuid: &str) -> Option<GpuFacts> {
-    gpus.gpus.iter().find(|gpu| gpu.facts.uuid == uuid).map(|gpu| (*gpu.facts).clone())
+    gpus.gpus
+        .iter()
+        .find(|gpu| gpu.facts.uuid == uuid)
+        .map(|gpu| (*gpu.facts).clone())
 }
 
 fn add_new<T: PartialEq>(list: &mut Vec<T>, more: Vec<T>) {
@@ -423,17 +479,29 @@ mod tests {
         let Ok(Request::Register(registration)) = serde_json::from_str(text) else {
             panic!("a registration")
         };
-        let nobody = Process { pid: u32::MAX, start_time_ticks: 1 };
+        let nobody = Process {
+            pid: u32::MAX,
+            start_time_ticks: 1,
+        };
         Watched::new(70_000, nobody, registration.record, memory, Duration::ZERO)
     }
 
     #[test]
     fn pid_of_a_supervisor_that_passed_on_brings_no_children() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("cat");
         let own = identity::start_time_ticks(id()).expect("it runs");
         let has_child = [own, own + 1].map(|start_time_ticks| {
-            let supervisor = Some(Process { pid: id(), start_time_ticks });
-            let mut watched = watched(Memory { supervisor, ..Memory::default() });
+            let supervisor = Some(Process {
+                pid: id(),
+                start_time_ticks,
+            });
+            let mut watched = watched(Memory {
+                supervisor,
+                ..Memory::default()
+            });
             watched.sample(None, true);
             watched.sampler.owns(child.id())
         });
@@ -449,16 +517,32 @@ mod tests {
             own => own,
         };
         let mut other = Command::new("cat");
-        let mut other = other.uid(own).current_dir("/").stdin(Stdio::piped()).spawn().expect("cat");
-        let process = GpuProcess { pid: other.id(), mem_bytes: None, sm_percent: None };
+        let mut other = other
+            .uid(own)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("cat");
+        let process = GpuProcess {
+            pid: other.id(),
+            mem_bytes: None,
+            sm_percent: None,
+        };
         let reading = GpuReading::of("GPU-1".into());
         let state = GpuState {
             facts: Arc::default(),
-            last: Some(Arc::new(GpuRead { reading, processes: Some(vec![process]) })),
+            last: Some(Arc::new(GpuRead {
+                reading,
+                processes: Some(vec![process]),
+            })),
             at_ms: Some(1),
             condition: GpuCondition::Fresh,
         };
-        let report = GpuReport { gpus: vec![state], missing: None, ..GpuReport::default() };
+        let report = GpuReport {
+            gpus: vec![state],
+            missing: None,
+            ..GpuReport::default()
+        };
         let seen = [("GPU-1", 70_000), ("GPU-1", own), ("GPU-2", 70_000)];
         let seen = seen.map(|(uuid, uid)| is_anothers(&report, uuid, uid));
         drop(other.stdin.take());

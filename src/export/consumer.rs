@@ -180,7 +180,9 @@ impl Consumer {
     /// [`ConsumerError::Newer`].
     pub fn open(dir: &Path, name: &str) -> Result<Self, ConsumerError> {
         if !is_name(name) {
-            return Err(ConsumerError::Name { name: name.to_owned() });
+            return Err(ConsumerError::Name {
+                name: name.to_owned(),
+            });
         }
         let dir = PrivateDir::create(dir)?;
         let lock = lock(&dir, name)?;
@@ -188,12 +190,21 @@ impl Consumer {
         let cursor = match dir.read(&file, MAX_CURSOR) {
             Err(error) if error.is_missing() => Cursor::begin(&dir.path().join(file))?,
             Err(PrivateError::TooLarge { .. }) => {
-                let source = serde_json::Error::custom(format!("it is larger than {MAX_CURSOR} bytes"));
-                return Err(ConsumerError::Damaged { path: dir.path().join(file), source });
+                let source =
+                    serde_json::Error::custom(format!("it is larger than {MAX_CURSOR} bytes"));
+                return Err(ConsumerError::Damaged {
+                    path: dir.path().join(file),
+                    source,
+                });
             }
             other => parse(&dir.path().join(file), &other?)?,
         };
-        Ok(Self { dir, name: name.to_owned(), cursor, _lock: lock })
+        Ok(Self {
+            dir,
+            name: name.to_owned(),
+            cursor,
+            _lock: lock,
+        })
     }
 
     /// Takes a consumer's turn and forgets how far it came: all rows come again. A cursor that is damaged is no obstacle.
@@ -207,7 +218,12 @@ impl Consumer {
                 let dir = PrivateDir::create(dir)?;
                 let lock = lock(&dir, name)?;
                 let cursor = Cursor::begin(dir.path())?;
-                Self { dir, name: name.to_owned(), cursor, _lock: lock }
+                Self {
+                    dir,
+                    name: name.to_owned(),
+                    cursor,
+                    _lock: lock,
+                }
             }
             other => other?,
         };
@@ -218,7 +234,10 @@ impl Consumer {
     /// Forgets how far it came: all rows come again.
     fn restart(&mut self) -> Result<(), ConsumerError> {
         let id = std::mem::take(&mut self.cursor.id);
-        self.cursor = Cursor { id, ..Cursor::begin(self.dir.path())? };
+        self.cursor = Cursor {
+            id,
+            ..Cursor::begin(self.dir.path())?
+        };
         self.save()
     }
 
@@ -227,16 +246,27 @@ impl Consumer {
     /// # Errors
     /// [`ConsumerError::DirGone`], [`ConsumerError::Taken`], [`ConsumerError::Write`], [`ConsumerError::Private`].
     pub fn recover(&mut self) -> Result<Option<PathBuf>, ConsumerError> {
-        let Some(pending) = self.cursor.pending.clone() else { return Ok(None) };
-        let gone = || ConsumerError::DirGone { dir: pending.dir.clone(), file: pending.temporary.clone() };
+        let Some(pending) = self.cursor.pending.clone() else {
+            return Ok(None);
+        };
+        let gone = || ConsumerError::DirGone {
+            dir: pending.dir.clone(),
+            file: pending.temporary.clone(),
+        };
         let dir = match OutputDir::open(&pending.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(gone()),
-            other => other.map_err(|source| ConsumerError::Write { path: pending.dir.clone(), source })?,
+            other => other.map_err(|source| ConsumerError::Write {
+                path: pending.dir.clone(),
+                source,
+            })?,
         };
         if dir.inode() != pending.dir_inode {
             return Err(gone());
         }
-        let failed = |source| ConsumerError::Write { path: dir.path().join(&pending.file), source };
+        let failed = |source| ConsumerError::Write {
+            path: dir.path().join(&pending.file),
+            source,
+        };
         match dir.own_length(&pending.temporary).map_err(failed)? {
             None => {
                 self.commit(&pending.table, pending.upto)?;
@@ -261,7 +291,12 @@ impl Consumer {
     ///
     /// # Errors
     /// [`ConsumerError::OtherStore`], [`ConsumerError::SetBack`], [`ConsumerError::OtherUser`], [`ConsumerError::Private`].
-    pub fn bind(&mut self, store: &str, last: u64, user: Option<&str>) -> Result<(), ConsumerError> {
+    pub fn bind(
+        &mut self,
+        store: &str,
+        last: u64,
+        user: Option<&str>,
+    ) -> Result<(), ConsumerError> {
         let name = || self.name.clone();
         if self.cursor.store.is_empty() {
             store.clone_into(&mut self.cursor.store);
@@ -270,17 +305,30 @@ impl Consumer {
         }
         if self.cursor.store != store {
             let before = self.cursor.store.clone();
-            return Err(ConsumerError::OtherStore { name: name(), before, now: store.to_owned() });
+            return Err(ConsumerError::OtherStore {
+                name: name(),
+                before,
+                now: store.to_owned(),
+            });
         }
         let reached = self.cursor.reached.values().copied().max().unwrap_or(0);
         if reached > last {
-            return Err(ConsumerError::SetBack { name: name(), reached, last });
+            return Err(ConsumerError::SetBack {
+                name: name(),
+                reached,
+                last,
+            });
         }
         if self.cursor.user.as_deref() != user {
-            let words =
-                |user: Option<&str>| user.map_or("all users".to_owned(), |user| format!("user `{user}`"));
+            let words = |user: Option<&str>| {
+                user.map_or("all users".to_owned(), |user| format!("user `{user}`"))
+            };
             let (before, now) = (words(self.cursor.user.as_deref()), words(user));
-            return Err(ConsumerError::OtherUser { name: name(), before, now });
+            return Err(ConsumerError::OtherUser {
+                name: name(),
+                before,
+                now,
+            });
         }
         Ok(())
     }
@@ -288,7 +336,11 @@ impl Consumer {
     /// The last change of a table that was delivered.
     #[must_use]
     pub fn reached(&self, table: Table) -> u64 {
-        self.cursor.reached.get(table.as_str()).copied().unwrap_or(0)
+        self.cursor
+            .reached
+            .get(table.as_str())
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Begins a file with the rows of a table that changed after [`Consumer::reached`] and up to `upto`. Dropped, it is gone.
@@ -302,7 +354,10 @@ impl Consumer {
         upto: u64,
         extension: &str,
     ) -> Result<Delivery<'a>, ConsumerError> {
-        let failed = |source| ConsumerError::Write { path: to.path().to_owned(), source };
+        let failed = |source| ConsumerError::Write {
+            path: to.path().to_owned(),
+            source,
+        };
         let suffix = self.suffix();
         // What an export that was killed had begun.
         for name in to.names_ending(&suffix).map_err(failed)? {
@@ -310,12 +365,27 @@ impl Consumer {
         }
         let store: String = self.cursor.store.chars().take(8).collect();
         let from = self.reached(table) + 1;
-        let file = format!("{}-{}-{store}-{from:012}-{upto:012}.{extension}", self.name, table.as_str());
+        let file = format!(
+            "{}-{}-{store}-{from:012}-{upto:012}.{extension}",
+            self.name,
+            table.as_str()
+        );
         let temporary = format!(".{file}{suffix}");
         let content = to
             .create(&temporary)
-            .map_err(|source| ConsumerError::Write { path: to.path().join(&temporary), source })?;
-        Ok(Delivery { to, table, upto, file, temporary, content, noted: false })
+            .map_err(|source| ConsumerError::Write {
+                path: to.path().join(&temporary),
+                source,
+            })?;
+        Ok(Delivery {
+            to,
+            table,
+            upto,
+            file,
+            temporary,
+            content,
+            noted: false,
+        })
     }
 
     /// Delivers a file that is written; returns its path.
@@ -325,8 +395,14 @@ impl Consumer {
     /// twice: the next export goes on from there.
     pub fn deliver(&mut self, mut delivery: Delivery<'_>) -> Result<PathBuf, ConsumerError> {
         let path = delivery.to.path().join(&delivery.file);
-        let failed = |source| ConsumerError::Write { path: path.clone(), source };
-        let synced = delivery.content.sync_all().and_then(|()| delivery.content.metadata());
+        let failed = |source| ConsumerError::Write {
+            path: path.clone(),
+            source,
+        };
+        let synced = delivery
+            .content
+            .sync_all()
+            .and_then(|()| delivery.content.metadata());
         let bytes = synced.map_err(failed)?.len();
         // A hidden name that a power failure takes away would look delivered.
         delivery.to.sync().map_err(failed)?;
@@ -353,13 +429,19 @@ impl Consumer {
     /// # Errors
     /// [`ConsumerError::Private`].
     pub fn pass(&mut self, table: Table, upto: u64) -> Result<(), ConsumerError> {
-        if self.reached(table) == upto { Ok(()) } else { self.commit(table.as_str(), upto) }
+        if self.reached(table) == upto {
+            Ok(())
+        } else {
+            self.commit(table.as_str(), upto)
+        }
     }
 
     fn hand_over(&mut self, to: &OutputDir, pending: &Pending) -> Result<(), ConsumerError> {
         let path = to.path().join(&pending.file);
         match to.deliver(&pending.temporary, &pending.file) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(ConsumerError::Taken { path }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(ConsumerError::Taken { path })
+            }
             other => other.map_err(|source| ConsumerError::Write { path, source }),
         }
     }
@@ -403,35 +485,56 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Cursor, ConsumerError> {
     struct Version {
         format: u32,
     }
-    let damaged = |source| ConsumerError::Damaged { path: path.to_owned(), source };
+    let damaged = |source| ConsumerError::Damaged {
+        path: path.to_owned(),
+        source,
+    };
     let Version { format } = serde_json::from_slice(bytes).map_err(damaged)?;
     if format > FORMAT {
-        return Err(ConsumerError::Newer { path: path.to_owned(), format, known: FORMAT });
+        return Err(ConsumerError::Newer {
+            path: path.to_owned(),
+            format,
+            known: FORMAT,
+        });
     }
     let cursor: Cursor = serde_json::from_slice(bytes).map_err(damaged)?;
     // They are taken relative to the consumer's directory, and stay in it.
     let leaves = |pending: &Pending| pending.file.contains('/') || pending.temporary.contains('/');
     if cursor.pending.as_ref().is_some_and(leaves) {
-        return Err(damaged(serde_json::Error::custom("the file on its way has a `/` in its name")));
+        return Err(damaged(serde_json::Error::custom(
+            "the file on its way has a `/` in its name",
+        )));
     }
     Ok(cursor)
 }
 
 /// It is part of file names: letters, digits and `._-`, and no dot or dash first.
 fn is_name(name: &str) -> bool {
-    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    let rest = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let first = name
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let rest = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     first && rest && name.len() <= MAX_NAME
 }
 
 /// The kernel ends the lock with the process, however that dies.
 fn lock(dir: &PrivateDir, name: &str) -> Result<File, ConsumerError> {
     let path = dir.path().join(format!("{name}.lock"));
-    let failed = |source| PrivateError::Open { path: path.clone(), source };
-    let file = dir.open_or_create(&format!("{name}.lock")).map_err(failed)?;
+    let failed = |source| PrivateError::Open {
+        path: path.clone(),
+        source,
+    };
+    let file = dir
+        .open_or_create(&format!("{name}.lock"))
+        .map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(ConsumerError::Busy { name: name.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(ConsumerError::Busy {
+            name: name.to_owned(),
+        }),
         Err(TryLockError::Error(source)) => Err(failed(source).into()),
     }
 }

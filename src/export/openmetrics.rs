@@ -71,7 +71,16 @@ impl Family {
         value: f64,
         help: &'static str,
     ) -> Self {
-        Self { name, help, unit, kind, points: vec![Point { labels: Vec::new(), value }] }
+        Self {
+            name,
+            help,
+            unit,
+            kind,
+            points: vec![Point {
+                labels: Vec::new(),
+                value,
+            }],
+        }
     }
 }
 
@@ -81,13 +90,27 @@ impl Family {
 /// Those of `to`.
 pub fn write_metrics(to: &mut impl Write, flavour: Flavour, families: &[Family]) -> io::Result<()> {
     for family in families.iter().filter(|family| !family.points.is_empty()) {
-        write_head(to, flavour, family.name, family.kind, family.unit, family.help)?;
+        write_head(
+            to,
+            flavour,
+            family.name,
+            family.kind,
+            family.unit,
+            family.help,
+        )?;
         for point in &family.points {
-            let labels = point.labels.iter().map(|(name, value)| (*name, value.as_str()));
+            let labels = point
+                .labels
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()));
             write_point(to, family.name, family.kind, labels, point.value, None)?;
         }
     }
-    if flavour == Flavour::OpenMetrics { write_end(to) } else { Ok(()) }
+    if flavour == Flavour::OpenMetrics {
+        write_end(to)
+    } else {
+        Ok(())
+    }
 }
 
 fn suffix(kind: MetricKind) -> &'static str {
@@ -111,7 +134,9 @@ pub(super) fn write_head(
         (Flavour::OpenMetrics, MetricKind::Counter) => ("counter", name.to_owned()),
         (Flavour::OpenMetrics, MetricKind::Gauge) => ("gauge", name.to_owned()),
         (Flavour::OpenMetrics, MetricKind::Info) => ("info", name.to_owned()),
-        (Flavour::Prometheus, MetricKind::Counter) => ("counter", format!("{name}{}", suffix(kind))),
+        (Flavour::Prometheus, MetricKind::Counter) => {
+            ("counter", format!("{name}{}", suffix(kind)))
+        }
         (Flavour::Prometheus, _) => ("gauge", format!("{name}{}", suffix(kind))),
     };
     writeln!(to, "# HELP {named} {}", escaped(help, flavour))?;
@@ -134,7 +159,11 @@ pub(super) fn write_point<'a>(
     write!(to, "{name}{}", suffix(kind))?;
     let mut before = '{';
     for (label, value) in labels {
-        write!(to, "{before}{label}=\"{}\"", escaped(value, Flavour::OpenMetrics))?;
+        write!(
+            to,
+            "{before}{label}=\"{}\"",
+            escaped(value, Flavour::OpenMetrics)
+        )?;
         before = ',';
     }
     let after = if before == '{' { "" } else { "}" };
@@ -144,7 +173,12 @@ pub(super) fn write_point<'a>(
         _ => write!(to, "{after} {value}")?,
     }
     if let Some(at_ms) = at_ms {
-        write!(to, " {}.{:03}", at_ms.div_euclid(1000), at_ms.rem_euclid(1000))?;
+        write!(
+            to,
+            " {}.{:03}",
+            at_ms.div_euclid(1000),
+            at_ms.rem_euclid(1000)
+        )?;
     }
     writeln!(to)
 }
@@ -157,7 +191,11 @@ pub(super) fn write_end(to: &mut impl Write) -> io::Result<()> {
 /// Backslashes, line feeds and, but for help texts of Prometheus, quotes.
 fn escaped(text: &str, flavour: Flavour) -> String {
     let text = text.replace('\\', "\\\\").replace('\n', "\\n");
-    if flavour == Flavour::OpenMetrics { text.replace('"', "\\\"") } else { text }
+    if flavour == Flavour::OpenMetrics {
+        text.replace('"', "\\\"")
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -171,9 +209,18 @@ mod tests {
     }
 
     fn families() -> [Family; 3] {
-        let labels = vec![("version", "0.1 \"x\"\\\n".to_owned()), ("host", "n1".to_owned())];
+        let labels = vec![
+            ("version", "0.1 \"x\"\\\n".to_owned()),
+            ("host", "n1".to_owned()),
+        ];
         [
-            Family::single("dlrun_cpu_seconds", "seconds", MetricKind::Counter, 1.5, "CPU time."),
+            Family::single(
+                "dlrun_cpu_seconds",
+                "seconds",
+                MetricKind::Counter,
+                1.5,
+                "CPU time.",
+            ),
             Family {
                 name: "dlrun_build",
                 help: "Which \"dlrun\" runs.",
@@ -181,7 +228,10 @@ mod tests {
                 kind: MetricKind::Info,
                 points: vec![Point { labels, value: 1.0 }],
             },
-            Family { points: Vec::new(), ..Family::single("dlrun_runs", "", MetricKind::Gauge, 0.0, "") },
+            Family {
+                points: Vec::new(),
+                ..Family::single("dlrun_runs", "", MetricKind::Gauge, 0.0, "")
+            },
         ]
     }
 
@@ -200,7 +250,10 @@ mod tests {
         assert!(text.starts_with(
             "# HELP dlrun_cpu_seconds_total CPU time.\n# TYPE dlrun_cpu_seconds_total counter\n"
         ));
-        assert!(text.contains("# TYPE dlrun_build_info gauge\n") && text.contains("Which \"dlrun\" runs."));
+        assert!(
+            text.contains("# TYPE dlrun_build_info gauge\n")
+                && text.contains("Which \"dlrun\" runs.")
+        );
         assert!(!text.contains("EOF") && !text.contains("UNIT"));
     }
 }

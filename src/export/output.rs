@@ -16,7 +16,9 @@ use nix::unistd::{UnlinkatFlags, fsync, geteuid, unlinkat};
 const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP);
 /// The owner writes, all read.
 const MODE_FOR_ALL: Mode = MODE.union(Mode::S_IROTH);
-const OPEN_DIR: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
+const OPEN_DIR: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_CLOEXEC);
 /// Whoever runs this, a link that somebody left there is not followed.
 const CREATE: OFlag = OFlag::O_WRONLY
     .union(OFlag::O_CREAT)
@@ -100,12 +102,22 @@ impl OutputDir {
 
     /// Puts a file under its last name, where nothing may be yet.
     pub(super) fn deliver(&self, temporary: &str, name: &str) -> io::Result<()> {
-        match renameat2(&self.fd, temporary, &self.fd, name, RenameFlags::RENAME_NOREPLACE) {
+        match renameat2(
+            &self.fd,
+            temporary,
+            &self.fd,
+            name,
+            RenameFlags::RENAME_NOREPLACE,
+        ) {
             // File systems of the network do not know it.
-            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) if self.about(name)?.is_none() => {
+            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP)
+                if self.about(name)?.is_none() =>
+            {
                 renameat(&self.fd, temporary, &self.fd, name)?;
             }
-            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => return Err(Errno::EEXIST.into()),
+            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
+                return Err(Errno::EEXIST.into());
+            }
             other => other?,
         }
         self.sync()
@@ -120,7 +132,9 @@ impl OutputDir {
     pub(super) fn own_length(&self, name: &str) -> io::Result<Option<Option<u64>>> {
         Ok(self.about(name)?.map(|about| {
             let is_own = about.st_uid == geteuid().as_raw();
-            u64::try_from(about.st_size).ok().filter(|_| is_file(&about) && is_own)
+            u64::try_from(about.st_size)
+                .ok()
+                .filter(|_| is_file(&about) && is_own)
         }))
     }
 

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::basic::{
+    Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
+};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -63,11 +65,18 @@ impl<W: Write + Send> Parquet<W> {
         let schema = schema(table, &fields).map_err(wrong)?;
         let file = SerializedFileWriter::new(to, schema, Arc::new(properties)).map_err(wrong)?;
         let columns = fields.iter().map(Column::of).collect();
-        Ok(Self { file: Some(file), columns, rows: 0, bytes: 0 })
+        Ok(Self {
+            file: Some(file),
+            columns,
+            rows: 0,
+            bytes: 0,
+        })
     }
 
     fn end_group(&mut self) -> io::Result<()> {
-        let Some(file) = self.file.as_mut().filter(|_| self.rows > 0) else { return Ok(()) };
+        let Some(file) = self.file.as_mut().filter(|_| self.rows > 0) else {
+            return Ok(());
+        };
         let mut group = file.next_row_group().map_err(wrong)?;
         for column in &mut self.columns {
             column.write(&mut group).map_err(wrong)?;
@@ -88,7 +97,11 @@ impl<W: Write + Send> RowWriter for Parquet<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES { self.end_group() } else { Ok(()) }
+        if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES {
+            self.end_group()
+        } else {
+            Ok(())
+        }
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -108,7 +121,11 @@ impl Column {
             FieldType::Real => Values::Real(Vec::new()),
             FieldType::Flag => Values::Flag(Vec::new()),
         };
-        Self { values, present: Vec::new(), optional: field.is_optional() }
+        Self {
+            values,
+            present: Vec::new(),
+            optional: field.is_optional(),
+        }
     }
 
     /// Takes a value; returns the bytes that it takes.
@@ -161,7 +178,11 @@ fn put<T>(values: &mut Vec<T>, value: T) -> bool {
 
 /// Most texts are those of the row before: those share their bytes.
 fn push_text(values: &mut Vec<ByteArray>, text: &str) -> usize {
-    match values.last().filter(|last| last.data() == text.as_bytes()).cloned() {
+    match values
+        .last()
+        .filter(|last| last.data() == text.as_bytes())
+        .cloned()
+    {
         Some(same) => {
             values.push(same);
             0
@@ -179,7 +200,9 @@ fn write<T: DataType, W: Write + Send>(
     present: Option<&[i16]>,
 ) -> Result<(), ParquetError> {
     let Some(mut column) = group.next_column()? else {
-        return Err(ParquetError::General("more columns than in the schema".to_owned()));
+        return Err(ParquetError::General(
+            "more columns than in the schema".to_owned(),
+        ));
     };
     column.typed::<T>().write_batch(values, present, None)?;
     values.clear();
@@ -188,7 +211,11 @@ fn write<T: DataType, W: Write + Send>(
 
 fn schema(table: Table, fields: &[Field]) -> Result<TypePtr, ParquetError> {
     let columns: Vec<TypePtr> = fields.iter().map(column_type).collect::<Result<_, _>>()?;
-    Ok(Arc::new(Type::group_type_builder(table.kind()).with_fields(columns).build()?))
+    Ok(Arc::new(
+        Type::group_type_builder(table.kind())
+            .with_fields(columns)
+            .build()?,
+    ))
 }
 
 fn column_type(field: &Field) -> Result<TypePtr, ParquetError> {
@@ -198,11 +225,17 @@ fn column_type(field: &Field) -> Result<TypePtr, ParquetError> {
         FieldType::Real => (Physical::DOUBLE, false),
         FieldType::Flag => (Physical::BOOLEAN, false),
     };
-    let repetition = if field.is_optional() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
-    let mut builder = Type::primitive_type_builder(field.name, physical).with_repetition(repetition);
+    let repetition = if field.is_optional() {
+        Repetition::OPTIONAL
+    } else {
+        Repetition::REQUIRED
+    };
+    let mut builder =
+        Type::primitive_type_builder(field.name, physical).with_repetition(repetition);
     if text {
-        builder =
-            builder.with_logical_type(Some(LogicalType::String)).with_converted_type(ConvertedType::UTF8);
+        builder = builder
+            .with_logical_type(Some(LogicalType::String))
+            .with_converted_type(ConvertedType::UTF8);
     }
     Ok(Arc::new(builder.build()?))
 }

@@ -38,7 +38,10 @@ impl<W: Write> Csv<W> {
     /// Begins with the head.
     pub fn new(to: W, table: Table) -> Self {
         let names: Vec<&str> = table.fields().iter().map(|field| field.name).collect();
-        Self { to, held: format!("{}\r\n", names.join(",")).into_bytes() }
+        Self {
+            to,
+            held: format!("{}\r\n", names.join(",")).into_bytes(),
+        }
     }
 }
 
@@ -54,7 +57,10 @@ impl<W: Write> RowWriter for Csv<W> {
                 Cell::Text(text) => quoted(&mut self.held, text),
                 Cell::Whole(number) => digits(&mut self.held, *number),
                 Cell::Real(number) => real(&mut self.held, *number, ["inf", "-inf", "nan"]),
-                Cell::Flag(flag) => self.held.extend_from_slice(if *flag { b"true" } else { b"false" }),
+                Cell::Flag(flag) => {
+                    self.held
+                        .extend_from_slice(if *flag { b"true" } else { b"false" })
+                }
             }
         }
         self.held.extend_from_slice(b"\r\n");
@@ -81,13 +87,25 @@ pub struct JsonLines<W: Write> {
 impl<W: Write> JsonLines<W> {
     /// Begins; there is no head.
     pub fn new(to: W, table: Table) -> Self {
-        let head = format!("{{\"kind\":\"{}\",\"format\":{}", table.kind(), Table::FORMAT);
+        let head = format!(
+            "{{\"kind\":\"{}\",\"format\":{}",
+            table.kind(),
+            Table::FORMAT
+        );
         let before = |(column, field): (usize, &Field)| {
-            let name = format!("{},\"{}\":", if column == 0 { head.as_str() } else { "" }, field.name);
+            let name = format!(
+                "{},\"{}\":",
+                if column == 0 { head.as_str() } else { "" },
+                field.name
+            );
             (name.into_bytes(), field.of)
         };
         let names = table.fields().iter().enumerate().map(before).collect();
-        Self { to, held: Vec::new(), names }
+        Self {
+            to,
+            held: Vec::new(),
+            names,
+        }
     }
 }
 
@@ -101,7 +119,10 @@ impl<W: Write> RowWriter for JsonLines<W> {
                 Cell::Text(text) => serde_json::to_writer(&mut self.held, &**text)?,
                 Cell::Whole(number) => digits(&mut self.held, *number),
                 Cell::Real(number) => real(&mut self.held, *number, ["null"; 3]),
-                Cell::Flag(flag) => self.held.extend_from_slice(if *flag { b"true" } else { b"false" }),
+                Cell::Flag(flag) => {
+                    self.held
+                        .extend_from_slice(if *flag { b"true" } else { b"false" })
+                }
             }
         }
         self.held.extend_from_slice(b"}\n");
@@ -125,13 +146,17 @@ fn put(to: &mut impl Write, held: &mut Vec<u8>) -> io::Result<()> {
 
 /// Whether a spreadsheet would compute it; also what has apostrophes before that, so that one taken away restores any text.
 fn is_formula(text: &str) -> bool {
-    text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r'])
+    text.trim_start_matches('\'')
+        .starts_with(['=', '+', '-', '@', '\t', '\r'])
 }
 
 /// A text as a field of CSV.
 fn quoted(to: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
-    let plain = !bytes.is_empty() && !bytes.iter().any(|byte| matches!(byte, b'"' | b',' | b'\r' | b'\n'));
+    let plain = !bytes.is_empty()
+        && !bytes
+            .iter()
+            .any(|byte| matches!(byte, b'"' | b',' | b'\r' | b'\n'));
     if plain {
         to.extend_from_slice(bytes);
         return;
@@ -183,9 +208,27 @@ mod tests {
     }
 
     fn event(detail: &str) -> Vec<Cell<'_>> {
-        let before = [text("00ff"), Cell::Whole(7), text("r"), Cell::Whole(0), Cell::Whole(0), text("n1")];
-        let after = [Cell::Whole(0), text("a,b"), Cell::Null, Cell::Whole(3), Cell::Whole(9), text("note")];
-        before.into_iter().chain(after).chain([text(detail)]).collect()
+        let before = [
+            text("00ff"),
+            Cell::Whole(7),
+            text("r"),
+            Cell::Whole(0),
+            Cell::Whole(0),
+            text("n1"),
+        ];
+        let after = [
+            Cell::Whole(0),
+            text("a,b"),
+            Cell::Null,
+            Cell::Whole(3),
+            Cell::Whole(9),
+            text("note"),
+        ];
+        before
+            .into_iter()
+            .chain(after)
+            .chain([text(detail)])
+            .collect()
     }
 
     fn written(make: impl FnOnce(Vec<u8>) -> Vec<u8>) -> String {
@@ -196,7 +239,10 @@ mod tests {
     fn csv_guards_texts_that_spreadsheets_compute() {
         let cell = |cell: Cell<'_>| {
             written(|to| {
-                let mut csv = Csv { to, held: Vec::new() };
+                let mut csv = Csv {
+                    to,
+                    held: Vec::new(),
+                };
                 csv.row(&[cell]).expect("memory");
                 csv.finish().expect("memory");
                 csv.to
@@ -206,7 +252,10 @@ mod tests {
         for kept in ["+1", "-x", "@a", "'=x", "\t=x"] {
             assert_eq!(cell(text(kept)), format!("'{kept}\r\n"));
         }
-        assert_eq!((cell(text("'a")), cell(text("a=b"))), ("'a\r\n".to_owned(), "a=b\r\n".to_owned()));
+        assert_eq!(
+            (cell(text("'a")), cell(text("a=b"))),
+            ("'a\r\n".to_owned(), "a=b\r\n".to_owned())
+        );
         assert_eq!(
             (cell(Cell::Whole(-3)), cell(Cell::Real(-0.5))),
             ("-3\r\n".to_owned(), "-0.5\r\n".to_owned())
@@ -244,7 +293,10 @@ mod tests {
             (&"event".into(), &1.into(), &().into())
         );
         assert_eq!(value["detail"], "a\nb\u{1}");
-        assert_eq!(value.as_object().expect("an object").len(), 2 + Table::Events.fields().len());
+        assert_eq!(
+            value.as_object().expect("an object").len(),
+            2 + Table::Events.fields().len()
+        );
     }
 
     #[test]
@@ -256,7 +308,10 @@ mod tests {
                 String::from_utf8(to).expect("UTF-8")
             })
         };
-        assert_eq!(reals(["inf", "-inf", "nan"]), ["0.1", "1e+300", "-5.0", "inf", "-inf", "nan"]);
+        assert_eq!(
+            reals(["inf", "-inf", "nan"]),
+            ["0.1", "1e+300", "-5.0", "inf", "-inf", "nan"]
+        );
         assert_eq!(reals(["null"; 3])[3..], ["null", "null", "null"]);
         let lines = ["{\"a\":1}", "{\"a\":\n1}", "{oops\n"].map(|text| {
             let mut to = Vec::new();

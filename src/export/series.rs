@@ -48,7 +48,9 @@ pub fn series_families(table: Table) -> Vec<SeriesFamily> {
         Table::Usage => &["ended_at_ms", "updated_at_ms"],
         Table::Gpus => &["updated_at_ms"],
         Table::Samples => &["at_ms"],
-        Table::Events | Table::Metrics | Table::GpuSamples | Table::ProcessSamples => return Vec::new(),
+        Table::Events | Table::Metrics | Table::GpuSamples | Table::ProcessSamples => {
+            return Vec::new();
+        }
     };
     let fields = table.fields();
     let place = |name: &&str| fields.iter().position(|field| field.name == *name);
@@ -61,7 +63,9 @@ pub fn series_families(table: Table) -> Vec<SeriesFamily> {
         .collect();
     let mut families = Vec::new();
     if table == Table::Runs {
-        let texts = OF_RUNS.iter().filter_map(|name| Some((place(name)?, *name)));
+        let texts = OF_RUNS
+            .iter()
+            .filter_map(|name| Some((place(name)?, *name)));
         families.push(SeriesFamily {
             name: "dlrun_run".to_owned(),
             help: "What the run was.",
@@ -72,7 +76,11 @@ pub fn series_families(table: Table) -> Vec<SeriesFamily> {
             times: times.clone(),
         });
     }
-    for (at, field) in fields.iter().enumerate().filter(|(_, field)| is_number(field)) {
+    for (at, field) in fields
+        .iter()
+        .enumerate()
+        .filter(|(_, field)| is_number(field))
+    {
         let name = format!("dlrun_{}_{}", table.kind(), field.name);
         families.push(SeriesFamily {
             help: field.about,
@@ -94,18 +102,31 @@ fn is_label(field: &Field) -> bool {
 }
 
 fn is_number(field: &Field) -> bool {
-    matches!(field.of, FieldType::Whole | FieldType::Real) && field.role != Role::Key && field.name != "seq"
+    matches!(field.of, FieldType::Whole | FieldType::Real)
+        && field.role != Role::Key
+        && field.name != "seq"
 }
 
 fn kind(table: Table, name: &str) -> MetricKind {
-    let grows = COLUMNS.iter().any(|column| column.name == name && column.kind == ColumnKind::Counter);
-    if table == Table::Samples && grows { MetricKind::Counter } else { MetricKind::Gauge }
+    let grows = COLUMNS
+        .iter()
+        .any(|column| column.name == name && column.kind == ColumnKind::Counter);
+    if table == Table::Samples && grows {
+        MetricKind::Counter
+    } else {
+        MetricKind::Gauge
+    }
 }
 
 /// OpenMetrics wants the unit at the end of the name.
 fn unit(name: &str) -> &'static str {
-    let units = ["seconds", "bytes", "percent", "joules", "watts", "celsius", "mhz", "ms", "us"];
-    let is_unit = |unit: &&&str| name.strip_suffix(**unit).is_some_and(|before| before.ends_with('_'));
+    let units = [
+        "seconds", "bytes", "percent", "joules", "watts", "celsius", "mhz", "ms", "us",
+    ];
+    let is_unit = |unit: &&&str| {
+        name.strip_suffix(**unit)
+            .is_some_and(|before| before.ends_with('_'))
+    };
     units.iter().find(is_unit).copied().unwrap_or("")
 }
 
@@ -120,7 +141,11 @@ pub struct SeriesWriter<W: Write> {
 impl<W: Write> SeriesWriter<W> {
     /// Writes nothing yet.
     pub fn new(to: W) -> Self {
-        Self { to, held: Vec::new(), last: None }
+        Self {
+            to,
+            held: Vec::new(),
+            last: None,
+        }
     }
 
     /// Begins a family.
@@ -129,7 +154,14 @@ impl<W: Write> SeriesWriter<W> {
     /// None: it is held.
     pub fn begin(&mut self, family: &SeriesFamily) -> io::Result<()> {
         self.last = None;
-        write_head(&mut self.held, Flavour::OpenMetrics, &family.name, family.kind, family.unit, family.help)
+        write_head(
+            &mut self.held,
+            Flavour::OpenMetrics,
+            &family.name,
+            family.kind,
+            family.unit,
+            family.help,
+        )
     }
 
     /// Writes the point of a row; a row without the value or without a time has none, nor has one that is not later than
@@ -138,7 +170,10 @@ impl<W: Write> SeriesWriter<W> {
     /// # Errors
     /// None: it is held.
     pub fn row(&mut self, family: &SeriesFamily, cells: &[Cell<'_>]) -> io::Result<()> {
-        let Some(value) = family.value.map_or(Some(1.0), |column| number(&cells[column])) else {
+        let Some(value) = family
+            .value
+            .map_or(Some(1.0), |column| number(&cells[column]))
+        else {
             return Ok(());
         };
         let time = family.times.iter().find_map(|column| match cells[*column] {
@@ -152,11 +187,22 @@ impl<W: Write> SeriesWriter<W> {
             .filter_map(|(column, name)| Some((*name, shown(&cells[*column])?)))
             .collect();
         let series = format!("{labels:?}");
-        if self.last.as_ref().is_some_and(|(last, last_ms)| *last == series && *last_ms >= at_ms) {
+        if self
+            .last
+            .as_ref()
+            .is_some_and(|(last, last_ms)| *last == series && *last_ms >= at_ms)
+        {
             return Ok(());
         }
         let labels = labels.iter().map(|(name, value)| (*name, value.as_str()));
-        write_point(&mut self.held, &family.name, family.kind, labels, value, Some(at_ms))?;
+        write_point(
+            &mut self.held,
+            &family.name,
+            family.kind,
+            labels,
+            value,
+            Some(at_ms),
+        )?;
         self.last = Some((series, at_ms));
         Ok(())
     }
@@ -181,7 +227,10 @@ impl<W: Write> SeriesWriter<W> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "Prometheus knows no other numbers")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Prometheus knows no other numbers"
+)]
 fn number(cell: &Cell<'_>) -> Option<f64> {
     match cell {
         Cell::Whole(number) => Some(*number as f64),

@@ -13,12 +13,23 @@ pub fn bare(container: &Container) -> Vec<String> {
         (container.fakeroot, "--fakeroot"),
         (container.cleanenv, "--cleanenv"),
     ];
-    words.extend(flags.iter().filter(|(given, _)| *given).map(|(_, flag)| (*flag).to_owned()));
+    words.extend(
+        flags
+            .iter()
+            .filter(|(given, _)| *given)
+            .map(|(_, flag)| (*flag).to_owned()),
+    );
     words.extend(container.options.iter().cloned());
     for bind in container.binds.iter().filter(|bind| !bind.has_variable()) {
-        if [&bind.source, &bind.target].iter().all(|path| !path.contains([':', ',', '\\'])) {
+        if [&bind.source, &bind.target]
+            .iter()
+            .all(|path| !path.contains([':', ',', '\\']))
+        {
             let mode = if bind.read_only { ":ro" } else { "" };
-            words.extend(["--bind".to_owned(), format!("{}:{}{mode}", bind.source, bind.target)]);
+            words.extend([
+                "--bind".to_owned(),
+                format!("{}:{}{mode}", bind.source, bind.target),
+            ]);
         }
     }
     words.push(container.source.clone());

@@ -13,8 +13,8 @@ use crate::job::Bind;
 const NODE_FILES: [&str; 3] = ["PBS_NODEFILE", "PBS_GPUFILE", "PBS_MICFILE"];
 /// Directories of the operating system: bound over the image's own they would take it away.
 const SYSTEM: [&str; 15] = [
-    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/run", "/sbin",
-    "/sys", "/usr", "/var",
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/run",
+    "/sbin", "/sys", "/usr", "/var",
 ];
 
 /// A bind and why it is given.
@@ -30,7 +30,10 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         if !draft.assumed && !(draft.around.exists)(&bind.source) {
             return Err(Refusal::NoSource { path: bind.source });
         }
-        binds.push(Reasoned { bind, why: "`image.bind`".to_owned() });
+        binds.push(Reasoned {
+            bind,
+            why: "`image.bind`".to_owned(),
+        });
     }
     let workdir = draft.container.workdir.as_str();
     binds.extend(workdir_bind(draft, workdir, &binds));
@@ -38,12 +41,21 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         binds.extend(node_file(draft, name));
     }
     // What is bound later lies on top, so parents come first.
-    binds.sort_by_key(|Reasoned { bind, .. }| bind.target.split('/').filter(|part| !part.is_empty()).count());
+    binds.sort_by_key(|Reasoned { bind, .. }| {
+        bind.target
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .count()
+    });
     for Reasoned { bind, why } in &binds {
         add_bind(draft, bind, why)?;
     }
     if !workdir.is_empty() {
-        let flag = if draft.features.has(Feature::Cwd) { "--cwd" } else { "--pwd" };
+        let flag = if draft.features.has(Feature::Cwd) {
+            "--cwd"
+        } else {
+            "--pwd"
+        };
         draft.flag_with(flag, workdir.to_owned(), "the job's working directory");
     }
     Ok(())
@@ -55,37 +67,74 @@ fn workdir_bind(draft: &mut Draft<'_>, workdir: &str, binds: &[Reasoned]) -> Opt
         return None;
     }
     if SYSTEM.contains(&workdir) {
-        draft.reason("no --bind", format!("the working directory {workdir} stays as the runtime shows it"));
+        draft.reason(
+            "no --bind",
+            format!("the working directory {workdir} stays as the runtime shows it"),
+        );
         return None;
     }
-    let bind = Bind { source: workdir.to_owned(), target: workdir.to_owned(), read_only: false };
-    Some(Reasoned { bind, why: "the job's working directory".to_owned() })
+    let bind = Bind {
+        source: workdir.to_owned(),
+        target: workdir.to_owned(),
+        read_only: false,
+    };
+    Some(Reasoned {
+        bind,
+        why: "the job's working directory".to_owned(),
+    })
 }
 
 fn node_file(draft: &mut Draft<'_>, name: &str) -> Option<Reasoned> {
     let path = draft.variable(name)?;
     if !path.starts_with('/') || !(draft.around.exists)(&path) {
-        draft.reason("no --bind", format!("{name} names {path}, which is not on this node"));
+        draft.reason(
+            "no --bind",
+            format!("{name} names {path}, which is not on this node"),
+        );
         return None;
     }
-    let bind = Bind { source: path.clone(), target: path, read_only: true };
-    Some(Reasoned { bind, why: format!("{name}, which lies where no container looks") })
+    let bind = Bind {
+        source: path.clone(),
+        target: path,
+        read_only: true,
+    };
+    Some(Reasoned {
+        bind,
+        why: format!("{name}, which lies where no container looks"),
+    })
 }
 
 fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal> {
     let paths = [&bind.source, &bind.target];
-    if paths.into_iter().any(|path| path.chars().any(char::is_control)) {
-        let what = format!("cannot bind {:?} to {:?}: control characters", bind.source, bind.target);
+    if paths
+        .into_iter()
+        .any(|path| path.chars().any(char::is_control))
+    {
+        let what = format!(
+            "cannot bind {:?} to {:?}: control characters",
+            bind.source, bind.target
+        );
         return Err(draft.unsupported(what, "bind a path without line breaks and tabs"));
     }
     let mode = |word| if bind.read_only { word } else { "" };
     if paths.into_iter().all(|path| is_plain(path)) {
-        draft.flag_with("--bind", format!("{}:{}{}", bind.source, bind.target, mode(":ro")), why);
+        draft.flag_with(
+            "--bind",
+            format!("{}:{}{}", bind.source, bind.target, mode(":ro")),
+            why,
+        );
         return Ok(());
     }
     if draft.features.has(Feature::Mount) {
-        let [source, target] = [field("source", &bind.source), field("destination", &bind.target)];
-        draft.flag_with("--mount", format!("type=bind,{source},{target}{}", mode(",ro")), why);
+        let [source, target] = [
+            field("source", &bind.source),
+            field("destination", &bind.target),
+        ];
+        draft.flag_with(
+            "--mount",
+            format!("type=bind,{source},{target}{}", mode(",ro")),
+            why,
+        );
         return Ok(());
     }
     if draft.assumed && draft.node.runtime.is_none() {
@@ -118,7 +167,11 @@ fn is_plain(path: &str) -> bool {
 /// A field of `--mount`, which is a line of CSV (`ParseMountString`).
 fn field(key: &str, path: &str) -> String {
     let field = format!("{key}={path}");
-    if field.contains([',', '"']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
+    if field.contains([',', '"']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field
+    }
 }
 
 /// The bind with the job's variables in its source.
@@ -141,9 +194,14 @@ fn with_variables(draft: &Draft<'_>, bind: &Bind) -> Result<Bind, Refusal> {
     }
     source.push_str(rest);
     if !source.starts_with('/') {
-        let what =
-            format!("the bind source {} is {source:?} on this node, which is not absolute", bind.source);
+        let what = format!(
+            "the bind source {} is {source:?} on this node, which is not absolute",
+            bind.source
+        );
         return Err(draft.unsupported(what, "let its variable hold an absolute path"));
     }
-    Ok(Bind { source, ..bind.clone() })
+    Ok(Bind {
+        source,
+        ..bind.clone()
+    })
 }

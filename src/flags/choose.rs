@@ -1,7 +1,9 @@
 //! The rules, one after the other.
 
 use super::draft::Draft;
-use super::{Container, Invocation, NodeFacts, Refusal, binds, environment, fakeroot, gpu, root_fs};
+use super::{
+    Container, Invocation, NodeFacts, Refusal, binds, environment, fakeroot, gpu, root_fs,
+};
 
 /// What the rules ask of the process that starts the container.
 pub struct Surroundings<'a> {

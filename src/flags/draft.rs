@@ -14,10 +14,24 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(container: &'a Container, node: &'a NodeFacts, around: &'a Surroundings<'a>) -> Self {
+    pub(super) fn new(
+        container: &'a Container,
+        node: &'a NodeFacts,
+        around: &'a Surroundings<'a>,
+    ) -> Self {
         let argv = vec![node.command.clone(), "exec".to_owned()];
-        let out = Invocation { argv, ..Invocation::default() };
-        Self { container, node, around, features: Features::of(node.runtime), assumed: false, out }
+        let out = Invocation {
+            argv,
+            ..Invocation::default()
+        };
+        Self {
+            container,
+            node,
+            around,
+            features: Features::of(node.runtime),
+            assumed: false,
+            out,
+        }
     }
 
     /// A word of the command line.
@@ -33,7 +47,10 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn reason(&mut self, flag: &str, why: impl Into<String>) {
-        self.out.reasons.push(Reason { flag: flag.to_owned(), why: why.into() });
+        self.out.reasons.push(Reason {
+            flag: flag.to_owned(),
+            why: why.into(),
+        });
     }
 
     pub(super) fn warn(&mut self, warning: impl Into<String>) {
@@ -47,7 +64,10 @@ impl<'a> Draft<'a> {
 
     /// Whether the job gives an option, by any of its names.
     pub(super) fn has_option(&self, names: &[&str]) -> bool {
-        self.container.options.iter().any(|option| names.contains(&option.as_str()))
+        self.container
+            .options
+            .iter()
+            .any(|option| names.contains(&option.as_str()))
     }
 
     /// The runtime, for people.
@@ -58,7 +78,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(super) fn unsupported(&self, what: impl Into<String>, remedy: impl Into<String>) -> Refusal {
-        Refusal::Unsupported { what: what.into(), remedy: remedy.into() }
+    pub(super) fn unsupported(
+        &self,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Refusal {
+        Refusal::Unsupported {
+            what: what.into(),
+            remedy: remedy.into(),
+        }
     }
 }

@@ -62,7 +62,9 @@ const NAMES: [&str; 20] = [
     "OPENBLAS_NUM_THREADS",
 ];
 /// Variables that the runtime sets itself, or that its shell keeps from being set.
-const NOT_OURS: [&str; 9] = ["HOME", "PWD", "OLDPWD", "UID", "EUID", "GID", "PPID", "IFS", "OPTIND"];
+const NOT_OURS: [&str; 9] = [
+    "HOME", "PWD", "OLDPWD", "UID", "EUID", "GID", "PPID", "IFS", "OPTIND",
+];
 /// Settings of the runtime that change what is in the container, without their beginning.
 const SETTINGS: [&str; 13] = [
     "NV",
@@ -86,11 +88,16 @@ const CLEAN_OPTIONS: [&str; 3] = ["-C", "--containall", "--compat"];
 pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let clean = is_clean(draft);
     if draft.features.has(Feature::NoEval) {
-        draft.flag("--no-eval", "no shell in the container reads values and arguments");
+        draft.flag(
+            "--no-eval",
+            "no shell in the container reads values and arguments",
+        );
     }
     let mut given = Vec::new();
     for name in names_of_job(draft) {
-        let Some(value) = (draft.around.variables)(&name) else { continue };
+        let Some(value) = (draft.around.variables)(&name) else {
+            continue;
+        };
         if give_of_job(draft, &name, &value, clean)? {
             given.push(name);
         }
@@ -105,15 +112,23 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     }
     if clean {
         let others = give_needed(draft, &given);
-        explain(draft, "variables of GPUs, schedulers and ranks, which would stay outside", &others);
+        explain(
+            draft,
+            "variables of GPUs, schedulers and ranks, which would stay outside",
+            &others,
+        );
     }
     tell_settings(draft);
     Ok(())
 }
 
 fn explain(draft: &mut Draft<'_>, why: &str, names: &[String]) {
-    let beginnings: Vec<String> =
-        draft.features.prefixes().iter().map(|prefix| format!("{prefix}ENV_*")).collect();
+    let beginnings: Vec<String> = draft
+        .features
+        .prefixes()
+        .iter()
+        .map(|prefix| format!("{prefix}ENV_*"))
+        .collect();
     let names = match names {
         [] if draft.assumed => "those that the node sets".to_owned(),
         [] => "none is set".to_owned(),
@@ -125,9 +140,14 @@ fn explain(draft: &mut Draft<'_>, why: &str, names: &[String]) {
 /// Whether the caller's variables stay outside.
 fn is_clean(draft: &mut Draft<'_>) -> bool {
     if draft.container.cleanenv {
-        draft.flag("--cleanenv", "`image.cleanenv`: the node's variables stay outside");
+        draft.flag(
+            "--cleanenv",
+            "`image.cleanenv`: the node's variables stay outside",
+        );
     }
-    let set = CLEAN_SETTINGS.iter().any(|word| setting(draft, word).is_some());
+    let set = CLEAN_SETTINGS
+        .iter()
+        .any(|word| setting(draft, word).is_some());
     draft.container.cleanenv || set || draft.has_option(&CLEAN_OPTIONS)
 }
 
@@ -135,11 +155,19 @@ fn is_clean(draft: &mut Draft<'_>) -> bool {
 fn names_of_job(draft: &Draft<'_>) -> BTreeSet<String> {
     let read = (draft.around.variables)("DLRUN_ENV_NAMES").unwrap_or_default();
     let names = draft.container.variables.iter().cloned();
-    names.chain(read.split_whitespace().map(str::to_owned)).filter(|name| is_name(name)).collect()
+    names
+        .chain(read.split_whitespace().map(str::to_owned))
+        .filter(|name| is_name(name))
+        .collect()
 }
 
 /// Sets a variable of the job; false where it is left to the runtime.
-fn give_of_job(draft: &mut Draft<'_>, name: &str, value: &str, clean: bool) -> Result<bool, Refusal> {
+fn give_of_job(
+    draft: &mut Draft<'_>,
+    name: &str,
+    value: &str,
+    clean: bool,
+) -> Result<bool, Refusal> {
     if NOT_OURS.contains(&name) {
         draft.warn(format!(
             "the job sets {name}, which the container's runtime sets itself: its own value stays"
@@ -152,8 +180,7 @@ fn give_of_job(draft: &mut Draft<'_>, name: &str, value: &str, clean: bool) -> R
     let runtime = draft.runtime();
     if clean || matches!(name, "PATH" | "LD_LIBRARY_PATH") {
         let what = format!("{runtime} cannot pass the value of {name} on: it would change it");
-        let remedy =
-            "leave the line breaks, dollar signs, quotes and backslashes out of it, or put it into a file";
+        let remedy = "leave the line breaks, dollar signs, quotes and backslashes out of it, or put it into a file";
         return Err(draft.unsupported(what, remedy));
     }
     draft.reason(
@@ -165,8 +192,12 @@ fn give_of_job(draft: &mut Draft<'_>, name: &str, value: &str, clean: bool) -> R
 
 /// Sets what a job needs and the runtime keeps out; what cannot be set costs a warning.
 fn give_needed(draft: &mut Draft<'_>, given: &[String]) -> Vec<String> {
-    let is_needed =
-        |name: &str| NAMES.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
+    let is_needed = |name: &str| {
+        NAMES.contains(&name)
+            || BEGINNINGS
+                .iter()
+                .any(|beginning| name.starts_with(beginning))
+    };
     let names: BTreeSet<&String> = draft
         .around
         .names
@@ -180,7 +211,9 @@ fn give_needed(draft: &mut Draft<'_>, given: &[String]) -> Vec<String> {
             Some(value) if set(draft, name, &value) => others.push(name.clone()),
             Some(_) => {
                 let runtime = draft.runtime();
-                draft.warn(format!("{name} stays outside the container: {runtime} would change its value"));
+                draft.warn(format!(
+                    "{name} stays outside the container: {runtime} would change its value"
+                ));
             }
         }
     }
@@ -189,12 +222,21 @@ fn give_needed(draft: &mut Draft<'_>, given: &[String]) -> Vec<String> {
 
 /// Sets a variable for the container; false where this runtime cannot be told its value.
 fn set(draft: &mut Draft<'_>, name: &str, value: &str) -> bool {
-    let Some(value) = literal(draft.features.evaluation(), name, value) else { return false };
+    let Some(value) = literal(draft.features.evaluation(), name, value) else {
+        return false;
+    };
     for prefix in draft.features.prefixes() {
-        draft.out.sets.push((format!("{prefix}ENV_{name}"), value.clone()));
+        draft
+            .out
+            .sets
+            .push((format!("{prefix}ENV_{name}"), value.clone()));
     }
     // Another value under the other name costs a warning of the runtime, or wins.
-    for prefix in draft.features.obeyed_prefixes().iter().filter(|it| !draft.features.prefixes().contains(it))
+    for prefix in draft
+        .features
+        .obeyed_prefixes()
+        .iter()
+        .filter(|it| !draft.features.prefixes().contains(it))
     {
         let other = format!("{prefix}ENV_{name}");
         if draft.around.names.contains(&other) {
@@ -206,13 +248,23 @@ fn set(draft: &mut Draft<'_>, name: &str, value: &str) -> bool {
 
 /// The name by which the environment gives the runtime a setting.
 fn setting(draft: &Draft<'_>, word: &str) -> Option<String> {
-    let names = draft.features.obeyed_prefixes().iter().map(|prefix| format!("{prefix}_{word}"));
-    names.into_iter().find(|name| draft.variable(name).is_some())
+    let names = draft
+        .features
+        .obeyed_prefixes()
+        .iter()
+        .map(|prefix| format!("{prefix}_{word}"));
+    names
+        .into_iter()
+        .find(|name| draft.variable(name).is_some())
 }
 
 /// Settings from the user's login shell stay, since they may be meant; but they are told.
 fn tell_settings(draft: &mut Draft<'_>) {
-    for name in SETTINGS.iter().filter_map(|word| setting(draft, word)).collect::<Vec<_>>() {
+    for name in SETTINGS
+        .iter()
+        .filter_map(|word| setting(draft, word))
+        .collect::<Vec<_>>()
+    {
         draft.reason(&name, "set in the job's environment; the runtime obeys it");
     }
 }

@@ -40,7 +40,10 @@ impl Means {
     pub fn flags(self) -> &'static [&'static str] {
         match self {
             Self::Root => &[],
-            Self::Namespace { range_ignored: true, .. } => &["--fakeroot", "--ignore-subuid"],
+            Self::Namespace {
+                range_ignored: true,
+                ..
+            } => &["--fakeroot", "--ignore-subuid"],
             Self::Range | Self::Namespace { .. } | Self::Command => &["--fakeroot"],
         }
     }
@@ -51,7 +54,9 @@ impl Means {
         match self {
             Self::Root => "root runs it, and needs no `--fakeroot`",
             Self::Range => "with this user's ids in /etc/subuid and /etc/subgid",
-            Self::Namespace { command: true, .. } => "with one id, and the `fakeroot` command for the others",
+            Self::Namespace { command: true, .. } => {
+                "with one id, and the `fakeroot` command for the others"
+            }
             Self::Namespace { command: false, .. } => {
                 "with one id and no `fakeroot` command: giving a file to another user fails"
             }
@@ -72,7 +77,10 @@ pub struct Unusable {
 
 impl Unusable {
     fn new(why: impl Into<String>, remedy: &str) -> Self {
-        Self { why: why.into(), remedy: remedy.to_owned() }
+        Self {
+            why: why.into(),
+            remedy: remedy.to_owned(),
+        }
     }
 }
 
@@ -86,14 +94,24 @@ const ASK_RANGES: &str = "ask the administrator for ids: `usermod --add-subuids 
 ///
 /// # Errors
 /// [`Unusable`]: none is there.
-pub fn outcome(node: &NodeFacts, purpose: Purpose, image_is_sandbox: bool) -> Result<Means, Unusable> {
+pub fn outcome(
+    node: &NodeFacts,
+    purpose: Purpose,
+    image_is_sandbox: bool,
+) -> Result<Means, Unusable> {
     let features = Features::of(node.runtime);
     if node.uid == 0 {
         return Ok(Means::Root);
     }
     if !features.has(Feature::Fakeroot) {
-        let why = format!("{} does not know it", node.runtime.map(|it| it.to_string()).unwrap_or_default());
-        return Err(Unusable::new(why, "use Apptainer, or Singularity 3.3 or later"));
+        let why = format!(
+            "{} does not know it",
+            node.runtime.map(|it| it.to_string()).unwrap_or_default()
+        );
+        return Err(Unusable::new(
+            why,
+            "use Apptainer, or Singularity 3.3 or later",
+        ));
     }
     let range = range(node);
     if let Some(missing) = &node.namespaces.missing {
@@ -104,7 +122,10 @@ pub fn outcome(node: &NodeFacts, purpose: Purpose, image_is_sandbox: bool) -> Re
         Ok(()) => Ok(Means::Range),
         Err(lack) if !features.has(Feature::FakerootFallback) => Err(lack),
         // The runtime looks into /etc/subuid alone before it decides for the range, and ends where that is too short.
-        Err(_) => Ok(Means::Namespace { command, range_ignored: node.sub_ids.subuid_count > 0 }),
+        Err(_) => Ok(Means::Namespace {
+            command,
+            range_ignored: node.sub_ids.subuid_count > 0,
+        }),
     }
 }
 
@@ -150,8 +171,13 @@ fn without_namespaces(
     }
     if node.sub_ids.subuid_count > 0 {
         // The starter makes the namespace as root, unless there are none at all. A build of Apptainer asks beforehand.
-        let none_at_all = missing.contains("max_user_namespaces") || falls_back && purpose == Purpose::Build;
-        return if none_at_all { none("") } else { range.clone().map(|()| Means::Range) };
+        let none_at_all =
+            missing.contains("max_user_namespaces") || falls_back && purpose == Purpose::Build;
+        return if none_at_all {
+            none("")
+        } else {
+            range.clone().map(|()| Means::Range)
+        };
     }
     match (falls_back, node.sub_ids.fakeroot_command, purpose) {
         (false, ..) => range.clone().map(|()| Means::Range),
@@ -172,7 +198,10 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let wanted = "the job file or the image's entry wants it";
     match outcome(draft.node, Purpose::Run, draft.around.is_sandbox) {
         Ok(Means::Root) => draft.reason("no --fakeroot", Means::Root.describe()),
-        Ok(_) if draft.assumed => draft.flag("--fakeroot", format!("{wanted}; by which way, the node tells")),
+        Ok(_) if draft.assumed => draft.flag(
+            "--fakeroot",
+            format!("{wanted}; by which way, the node tells"),
+        ),
         Ok(means) => {
             for flag in means.flags() {
                 let why = match *flag {
@@ -186,7 +215,10 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
             }
         }
         Err(Unusable { why, remedy }) => {
-            return Err(draft.unsupported(format!("`--fakeroot` does not work on this node: {why}"), remedy));
+            return Err(draft.unsupported(
+                format!("`--fakeroot` does not work on this node: {why}"),
+                remedy,
+            ));
         }
     }
     Ok(())
@@ -215,37 +247,139 @@ mod tests {
             runtime: Runtime::parse(said),
             uid: 1000,
             gpus: GpuFacts::default(),
-            namespaces: Namespaces { missing: missing.map(str::to_owned), setuid_starter },
-            sub_ids: SubIds { subuid_count, subgid_count, newuidmap, fakeroot_command },
+            namespaces: Namespaces {
+                missing: missing.map(str::to_owned),
+                setuid_starter,
+            },
+            sub_ids: SubIds {
+                subuid_count,
+                subgid_count,
+                newuidmap,
+                fakeroot_command,
+            },
             squashfuse: true,
             fuse_device: true,
         }
     }
 
     fn namespace(command: bool, range_ignored: bool) -> Result<Means, &'static str> {
-        Ok(Means::Namespace { command, range_ignored })
+        Ok(Means::Namespace {
+            command,
+            range_ignored,
+        })
     }
 
     #[test]
     fn each_product_takes_its_own_way_or_says_why_not() {
         use Purpose::{Build, Run};
-        let (new, old, ce) =
-            ("apptainer version 1.4.5", "apptainer version 1.0.3", "singularity-ce version 4.1.5");
+        let (new, old, ce) = (
+            "apptainer version 1.4.5",
+            "apptainer version 1.0.3",
+            "singularity-ce version 4.1.5",
+        );
         let (listed, unlisted) = ((MANY, MANY, true, true), (0, 0, true, true));
         for (said, ids, missing, setuid, purpose, is_sandbox, expected) in [
             (new, listed, None, false, Run, false, Ok(Means::Range)),
-            (new, (MANY, MANY, false, true), None, true, Run, false, Ok(Means::Range)),
-            (new, unlisted, None, false, Build, false, namespace(true, false)),
-            (new, (0, MANY, true, false), None, false, Run, false, namespace(false, false)),
-            (new, (MANY, MANY, false, true), None, false, Build, false, namespace(true, true)),
-            (new, (MANY, 0, true, true), None, false, Run, false, namespace(true, true)),
-            (new, listed, Some(CLONE), false, Build, false, Err("no user namespace here (kernel.unpriv")),
-            (new, listed, Some(CLONE), true, Build, false, Err("no user namespace")),
+            (
+                new,
+                (MANY, MANY, false, true),
+                None,
+                true,
+                Run,
+                false,
+                Ok(Means::Range),
+            ),
+            (
+                new,
+                unlisted,
+                None,
+                false,
+                Build,
+                false,
+                namespace(true, false),
+            ),
+            (
+                new,
+                (0, MANY, true, false),
+                None,
+                false,
+                Run,
+                false,
+                namespace(false, false),
+            ),
+            (
+                new,
+                (MANY, MANY, false, true),
+                None,
+                false,
+                Build,
+                false,
+                namespace(true, true),
+            ),
+            (
+                new,
+                (MANY, 0, true, true),
+                None,
+                false,
+                Run,
+                false,
+                namespace(true, true),
+            ),
+            (
+                new,
+                listed,
+                Some(CLONE),
+                false,
+                Build,
+                false,
+                Err("no user namespace here (kernel.unpriv"),
+            ),
+            (
+                new,
+                listed,
+                Some(CLONE),
+                true,
+                Build,
+                false,
+                Err("no user namespace"),
+            ),
             (new, listed, Some(CLONE), true, Run, false, Ok(Means::Range)),
-            (new, listed, Some(ZERO), true, Run, false, Err("user.max_user_namespaces is 0")),
-            (new, unlisted, Some(ZERO), true, Run, true, Ok(Means::Command)),
-            (new, unlisted, Some(ZERO), true, Run, false, Err("a directory, not with a file")),
-            (new, unlisted, Some(ZERO), true, Build, false, Ok(Means::Command)),
+            (
+                new,
+                listed,
+                Some(ZERO),
+                true,
+                Run,
+                false,
+                Err("user.max_user_namespaces is 0"),
+            ),
+            (
+                new,
+                unlisted,
+                Some(ZERO),
+                true,
+                Run,
+                true,
+                Ok(Means::Command),
+            ),
+            (
+                new,
+                unlisted,
+                Some(ZERO),
+                true,
+                Run,
+                false,
+                Err("a directory, not with a file"),
+            ),
+            (
+                new,
+                unlisted,
+                Some(ZERO),
+                true,
+                Build,
+                false,
+                Ok(Means::Command),
+            ),
             (
                 new,
                 (0, 0, true, false),
@@ -255,9 +389,33 @@ mod tests {
                 false,
                 Err("`fakeroot` command is not found"),
             ),
-            (old, unlisted, None, false, Run, false, Err("no range in /etc/subuid and /etc/subgid")),
-            (ce, (MANY, 0, true, true), None, false, Run, false, Err("but none in /etc/subgid")),
-            (ce, (0, MANY, true, true), None, false, Run, false, Err("but none in /etc/subuid")),
+            (
+                old,
+                unlisted,
+                None,
+                false,
+                Run,
+                false,
+                Err("no range in /etc/subuid and /etc/subgid"),
+            ),
+            (
+                ce,
+                (MANY, 0, true, true),
+                None,
+                false,
+                Run,
+                false,
+                Err("but none in /etc/subgid"),
+            ),
+            (
+                ce,
+                (0, MANY, true, true),
+                None,
+                false,
+                Run,
+                false,
+                Err("but none in /etc/subuid"),
+            ),
             (
                 ce,
                 (MANY, MANY, false, true),
@@ -269,8 +427,24 @@ mod tests {
             ),
             (ce, unlisted, Some(CLONE), true, Run, true, Err("no range")),
             (ce, listed, None, false, Build, false, Ok(Means::Range)),
-            (new, (FEW, MANY, true, true), None, false, Build, false, namespace(true, true)),
-            (new, (MANY, FEW, true, true), None, false, Run, false, namespace(true, true)),
+            (
+                new,
+                (FEW, MANY, true, true),
+                None,
+                false,
+                Build,
+                false,
+                namespace(true, true),
+            ),
+            (
+                new,
+                (MANY, FEW, true, true),
+                None,
+                false,
+                Run,
+                false,
+                namespace(true, true),
+            ),
             (
                 ce,
                 (FEW, MANY, true, true),
@@ -280,13 +454,48 @@ mod tests {
                 false,
                 Err("in /etc/subuid has 65535 ids, and at least 65536"),
             ),
-            (ce, (MANY, FEW, true, true), None, false, Run, false, Err("in /etc/subgid has 65535 ids")),
-            (new, (FEW, FEW, true, true), Some(CLONE), true, Run, false, Err("in /etc/subuid has 65535")),
-            ("something 1.0", unlisted, None, false, Run, false, Err("no range")),
-            ("singularity version 3.2.1", listed, None, false, Run, false, Err("3.2.1 does not know it")),
+            (
+                ce,
+                (MANY, FEW, true, true),
+                None,
+                false,
+                Run,
+                false,
+                Err("in /etc/subgid has 65535 ids"),
+            ),
+            (
+                new,
+                (FEW, FEW, true, true),
+                Some(CLONE),
+                true,
+                Run,
+                false,
+                Err("in /etc/subuid has 65535"),
+            ),
+            (
+                "something 1.0",
+                unlisted,
+                None,
+                false,
+                Run,
+                false,
+                Err("no range"),
+            ),
+            (
+                "singularity version 3.2.1",
+                listed,
+                None,
+                false,
+                Run,
+                false,
+                Err("3.2.1 does not know it"),
+            ),
         ] {
             let case = format!("{said} {ids:?} {missing:?} {setuid} {purpose:?} {is_sandbox}");
-            match (outcome(&node(said, ids, missing, setuid), purpose, is_sandbox), expected) {
+            match (
+                outcome(&node(said, ids, missing, setuid), purpose, is_sandbox),
+                expected,
+            ) {
                 (Ok(means), Ok(expected)) => assert_eq!(means, expected, "{case}"),
                 (Err(unusable), Err(part)) => {
                     assert!(unusable.why.contains(part), "{case}: {unusable}");
@@ -304,7 +513,12 @@ mod tests {
     fn root_is_never_given_the_flag() {
         let node = NodeFacts {
             uid: 0,
-            ..node("singularity-ce version 4.1.5", (0, 0, false, false), Some(ZERO), false)
+            ..node(
+                "singularity-ce version 4.1.5",
+                (0, 0, false, false),
+                Some(ZERO),
+                false,
+            )
         };
         let means = outcome(&node, Purpose::Build, false).expect("root needs nothing");
         assert_eq!((means, means.flags()), (Means::Root, &[] as &[&str]));

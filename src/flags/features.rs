@@ -35,12 +35,28 @@ pub enum Feature {
 /// From which version of Apptainer and of Singularity(CE) on; `None`: never.
 const TABLE: [(Feature, Option<Version>, Option<Version>); 11] = [
     // cmd/internal/cli/action_flags.go of both, but for `--tmp-sandbox`: singularity.go beside it, v4.1.0.
-    (Feature::Rocm, Some(Version(1, 0, 0)), Some(Version(3, 5, 0))),
+    (
+        Feature::Rocm,
+        Some(Version(1, 0, 0)),
+        Some(Version(3, 5, 0)),
+    ),
     // setGPUConfig in internal/pkg/runtime/launch/launcher_linux.go: v1.2.2 warns, v1.2.3 does not.
     (Feature::BothGpus, Some(Version(1, 2, 3)), None),
-    (Feature::Fakeroot, Some(Version(1, 0, 0)), Some(Version(3, 3, 0))),
-    (Feature::Mount, Some(Version(1, 0, 0)), Some(Version(3, 9, 0))),
-    (Feature::NoEval, Some(Version(1, 1, 0)), Some(Version(3, 10, 0))),
+    (
+        Feature::Fakeroot,
+        Some(Version(1, 0, 0)),
+        Some(Version(3, 3, 0)),
+    ),
+    (
+        Feature::Mount,
+        Some(Version(1, 0, 0)),
+        Some(Version(3, 9, 0)),
+    ),
+    (
+        Feature::NoEval,
+        Some(Version(1, 1, 0)),
+        Some(Version(3, 10, 0)),
+    ),
     (Feature::Cwd, Some(Version(1, 3, 0)), Some(Version(4, 0, 0))),
     (Feature::Unsquash, Some(Version(1, 1, 0)), None),
     (Feature::TmpSandbox, None, Some(Version(4, 1, 0))),
@@ -76,14 +92,15 @@ impl Features {
     /// Whether it knows it.
     #[must_use]
     pub fn has(self, feature: Feature) -> bool {
-        let Some(runtime) = self.0 else { return matches!(feature, Feature::Rocm | Feature::Fakeroot) };
-        let since =
-            TABLE.iter().find(|(known, ..)| *known == feature).and_then(|(_, apptainer, singularity)| {
-                match runtime.product {
-                    Product::Apptainer => *apptainer,
-                    Product::SingularityCe | Product::Singularity => *singularity,
-                }
-            });
+        let Some(runtime) = self.0 else {
+            return matches!(feature, Feature::Rocm | Feature::Fakeroot);
+        };
+        let since = TABLE.iter().find(|(known, ..)| *known == feature).and_then(
+            |(_, apptainer, singularity)| match runtime.product {
+                Product::Apptainer => *apptainer,
+                Product::SingularityCe | Product::Singularity => *singularity,
+            },
+        );
         since.is_some_and(|since| runtime.version >= since)
     }
 
@@ -114,7 +131,9 @@ impl Features {
     /// (`internal/pkg/util/env/clean.go`).
     #[must_use]
     pub fn evaluation(self) -> Evaluation {
-        let Some(runtime) = self.0 else { return Evaluation::Plain };
+        let Some(runtime) = self.0 else {
+            return Evaluation::Plain;
+        };
         match runtime.product {
             _ if self.has(Feature::NoEval) => Evaluation::SingleQuotes,
             Product::Apptainer => Evaluation::DoubleQuotes,

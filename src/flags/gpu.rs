@@ -50,8 +50,13 @@ impl Maker {
 
     /// The mask that leaves none of its GPUs, as `NAME="value"`. One that names a GPU has the last word.
     fn hidden_by(self, draft: &Draft<'_>) -> Option<Mask> {
-        let masks = self.masks().map(|name| (draft.around.variables)(name).map(|value| Mask { name, value }));
-        let names_one = masks.iter().flatten().any(|mask| !NO_GPU.contains(&mask.value.trim()));
+        let masks = self
+            .masks()
+            .map(|name| (draft.around.variables)(name).map(|value| Mask { name, value }));
+        let names_one = masks
+            .iter()
+            .flatten()
+            .any(|mask| !NO_GPU.contains(&mask.value.trim()));
         masks.into_iter().flatten().next().filter(|_| !names_one)
     }
 
@@ -80,17 +85,24 @@ impl Mask {
 pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let (mode, gpus) = (draft.container.gpu, &draft.node.gpus);
     if mode == GpuMode::None {
-        draft.reason("no --nv, no --rocm", "the job file says `image.gpu = \"none\"`");
+        draft.reason(
+            "no --nv, no --rocm",
+            "the job file says `image.gpu = \"none\"`",
+        );
         return Ok(());
     }
     let Some(grant) = grant(draft) else {
         if draft.container.require_gpu {
-            return Err(Refusal::NoGpu { why: "the job was given no GPU".to_owned() });
+            return Err(Refusal::NoGpu {
+                why: "the job was given no GPU".to_owned(),
+            });
         }
         draft.reason("no --nv, no --rocm", "the job was given no GPU");
         return Ok(());
     };
-    let wanted = [Maker::Nvidia, Maker::Amd].into_iter().filter(|maker| maker.is_wanted(mode));
+    let wanted = [Maker::Nvidia, Maker::Amd]
+        .into_iter()
+        .filter(|maker| maker.is_wanted(mode));
     let (mut open, mut masks): (Vec<Maker>, Vec<Mask>) = Default::default();
     let mut is_nvidia_hidden = false;
     for maker in wanted {
@@ -102,14 +114,26 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         is_nvidia_hidden |= maker == Maker::Nvidia;
         masks.push(mask);
     }
-    let there: Vec<Maker> = open.iter().filter(|maker| maker.is_there(gpus)).copied().collect();
+    let there: Vec<Maker> = open
+        .iter()
+        .filter(|maker| maker.is_there(gpus))
+        .copied()
+        .collect();
     match masks.first() {
         _ if !there.is_empty() => give(draft, &grant, &there),
         Some(mask) if open.is_empty() || is_nvidia_hidden => {
             // The masks that the job sets itself tell what it wants; the scheduler's, what it has.
-            let is_own = draft.container.variables.iter().any(|name| name == mask.name);
+            let is_own = draft
+                .container
+                .variables
+                .iter()
+                .any(|name| name == mask.name);
             let is_meant = (is_own || !draft.container.gpus_asked) && !draft.container.require_gpu;
-            if is_meant { Ok(()) } else { lose(draft, mask.fault()) }
+            if is_meant {
+                Ok(())
+            } else {
+                lose(draft, mask.fault())
+            }
         }
         _ => nothing(draft, &grant, &open),
     }
@@ -118,29 +142,40 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 /// By what the job was given GPUs.
 fn grant(draft: &Draft<'_>) -> Option<String> {
     let gpus = &draft.node.gpus;
-    if let Some((name, value)) = gpus.granted_by.iter().find(|(name, value)| grants(name, value)) {
+    if let Some((name, value)) = gpus
+        .granted_by
+        .iter()
+        .find(|(name, value)| grants(name, value))
+    {
         return Some(format!("{name}={value}"));
     }
     if draft.container.gpus_asked {
         return Some("the job asks for GPUs".to_owned());
     }
     let usable = |maker: Maker| {
-        maker.is_there(gpus) && maker.hidden_by(draft).is_none() && maker.is_wanted(draft.container.gpu)
+        maker.is_there(gpus)
+            && maker.hidden_by(draft).is_none()
+            && maker.is_wanted(draft.container.gpu)
     };
     if ![Maker::Nvidia, Maker::Amd].into_iter().any(usable) {
         return None;
     }
-    let scheduled = ["SLURM_JOB_ID", "PBS_JOBID"].iter().any(|name| draft.variable(name).is_some());
+    let scheduled = ["SLURM_JOB_ID", "PBS_JOBID"]
+        .iter()
+        .any(|name| draft.variable(name).is_some());
     match draft.container.gpu {
         GpuMode::Nvidia | GpuMode::Amd => Some("the job file wants them (`image.gpu`)".to_owned()),
         GpuMode::Auto | GpuMode::None if scheduled => None,
-        GpuMode::Auto | GpuMode::None => Some("no scheduler shares out this machine's GPUs".to_owned()),
+        GpuMode::Auto | GpuMode::None => {
+            Some("no scheduler shares out this machine's GPUs".to_owned())
+        }
     }
 }
 
 fn grants(name: &str, value: &str) -> bool {
     let value = value.trim();
-    let is_count = name == "SLURM_GPUS" || name.ends_with("_ON_NODE") || name.ends_with("_PER_NODE");
+    let is_count =
+        name == "SLURM_GPUS" || name.ends_with("_ON_NODE") || name.ends_with("_PER_NODE");
     !(NO_GPU.contains(&value) || is_count && value == "0")
 }
 
@@ -152,7 +187,10 @@ fn give(draft: &mut Draft<'_>, grant: &str, there: &[Maker]) -> Result<(), Refus
             draft.warn(format!(
                 "this node has GPUs of NVIDIA and of AMD, and {runtime} passes NVIDIA's alone"
             ));
-            draft.reason("no --rocm", format!("{runtime} takes `--nv` alone where both are given"));
+            draft.reason(
+                "no --rocm",
+                format!("{runtime} takes `--nv` alone where both are given"),
+            );
             continue;
         }
         if maker == Maker::Amd && !draft.features.has(Feature::Rocm) {
@@ -169,7 +207,8 @@ fn give(draft: &mut Draft<'_>, grant: &str, there: &[Maker]) -> Result<(), Refus
         if maker == Maker::Nvidia && draft.node.gpus.cuda_library == Some(false) {
             lose(
                 draft,
-                "`ldconfig -p` does not know libcuda.so.1 on this node, which `--nv` passes".to_owned(),
+                "`ldconfig -p` does not know libcuda.so.1 on this node, which `--nv` passes"
+                    .to_owned(),
             )?;
         }
     }
@@ -179,7 +218,10 @@ fn give(draft: &mut Draft<'_>, grant: &str, there: &[Maker]) -> Result<(), Refus
 /// GPUs were given, and the node has no driver for them.
 fn nothing(draft: &mut Draft<'_>, grant: &str, open: &[Maker]) -> Result<(), Refusal> {
     let places: Vec<&str> = open.iter().map(|maker| maker.place()).collect();
-    let flags: Vec<String> = open.iter().map(|maker| format!("no {}", maker.flag())).collect();
+    let flags: Vec<String> = open
+        .iter()
+        .map(|maker| format!("no {}", maker.flag()))
+        .collect();
     let why = format!("there is {} on this node", places.join(", and "));
     draft.reason(&flags.join(", "), format!("{grant}, but {why}"));
     lose(draft, why)
@@ -190,7 +232,9 @@ fn lose(draft: &mut Draft<'_>, why: String) -> Result<(), Refusal> {
     if draft.container.require_gpu {
         return Err(Refusal::NoGpu { why });
     }
-    draft.warn(format!("the job was given GPUs, but {why}: it runs without them"));
+    draft.warn(format!(
+        "the job was given GPUs, but {why}: it runs without them"
+    ));
     draft.out.gpu_missing.get_or_insert(why);
     Ok(())
 }

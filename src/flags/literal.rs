@@ -13,8 +13,9 @@ pub(super) fn literal(evaluation: Evaluation, name: &str, value: &str) -> Option
         Evaluation::None | Evaluation::SingleQuotes => Some(value.to_owned()),
         Evaluation::DoubleQuotes => Some(escaped(value, name == "LD_LIBRARY_PATH")),
         Evaluation::Plain => {
-            let is_plain =
-                |c: char| c == ' ' || c.is_alphanumeric() || c.is_ascii_graphic() && !"\\\"$`".contains(c);
+            let is_plain = |c: char| {
+                c == ' ' || c.is_alphanumeric() || c.is_ascii_graphic() && !"\\\"$`".contains(c)
+            };
             value.chars().all(is_plain).then(|| value.to_owned())
         }
     }

@@ -11,6 +11,8 @@ pub(super) fn name_at(text: &str) -> Option<(&str, &str)> {
     if let Some((name, rest)) = text.strip_prefix('{').and_then(|text| text.split_once('}')) {
         return is_name(name).then_some((name, rest));
     }
-    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(text.len());
     is_name(&text[..end]).then(|| text.split_at(end))
 }

@@ -22,7 +22,13 @@ pub fn preview(
     known.binds.retain(|bind| !later(bind));
     let node = expected(container, runtime, command);
     let around = Surroundings {
-        variables: &|name| container.variables.iter().any(|known| known == name).then(|| "x".to_owned()),
+        variables: &|name| {
+            container
+                .variables
+                .iter()
+                .any(|known| known == name)
+                .then(|| "x".to_owned())
+        },
         names: &[],
         exists: &|_| true,
         is_sandbox: false,

@@ -20,16 +20,21 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
                  starter",
                 draft.runtime()
             );
-            return Err(draft.unsupported(what, format!("{ASK_NAMESPACES}; or for `apptainer-suid`")));
+            return Err(
+                draft.unsupported(what, format!("{ASK_NAMESPACES}; or for `apptainer-suid`"))
+            );
         }
-        (_, true) if !draft.container.fakeroot && !draft.has_option(&["-u", "--userns"]) => return Ok(()),
+        (_, true) if !draft.container.fakeroot && !draft.has_option(&["-u", "--userns"]) => {
+            return Ok(());
+        }
         _ => {}
     }
-    let flag = match [Feature::Unsquash, Feature::TmpSandbox].map(|feature| draft.features.has(feature)) {
-        [true, _] => "--unsquash",
-        [_, true] => "--tmp-sandbox",
-        _ => return Ok(()),
-    };
+    let flag =
+        match [Feature::Unsquash, Feature::TmpSandbox].map(|feature| draft.features.has(feature)) {
+            [true, _] => "--unsquash",
+            [_, true] => "--tmp-sandbox",
+            _ => return Ok(()),
+        };
     let why = match (node.squashfuse, node.fuse_device) {
         _ if draft.around.is_sandbox || draft.has_option(&[flag]) => return Ok(()),
         (true, true) => return Ok(()),

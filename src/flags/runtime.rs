@@ -74,7 +74,9 @@ impl Runtime {
             _ => return None,
         };
         let digits = |part: &str| {
-            let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            let end = part
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(part.len());
             part[..end].parse::<u32>().ok()
         };
         let mut parts = version.split('.').map(digits);
@@ -91,14 +93,42 @@ mod tests {
     #[test]
     fn the_product_is_read_from_what_it_says() {
         for (said, product, version) in [
-            ("apptainer version 1.4.5\n", Product::Apptainer, Version(1, 4, 5)),
-            ("apptainer version 1.1.0-rc.2", Product::Apptainer, Version(1, 1, 0)),
-            ("singularity-ce version 4.1.0-jammy", Product::SingularityCe, Version(4, 1, 0)),
-            ("SingularityPRO version 3.11-8", Product::SingularityCe, Version(3, 11, 0)),
-            ("singularity version 3.5.3-1.1.el7", Product::Singularity, Version(3, 5, 3)),
-            ("WARNING: x\nsingularity-ce version 3.11", Product::SingularityCe, Version(3, 11, 0)),
+            (
+                "apptainer version 1.4.5\n",
+                Product::Apptainer,
+                Version(1, 4, 5),
+            ),
+            (
+                "apptainer version 1.1.0-rc.2",
+                Product::Apptainer,
+                Version(1, 1, 0),
+            ),
+            (
+                "singularity-ce version 4.1.0-jammy",
+                Product::SingularityCe,
+                Version(4, 1, 0),
+            ),
+            (
+                "SingularityPRO version 3.11-8",
+                Product::SingularityCe,
+                Version(3, 11, 0),
+            ),
+            (
+                "singularity version 3.5.3-1.1.el7",
+                Product::Singularity,
+                Version(3, 5, 3),
+            ),
+            (
+                "WARNING: x\nsingularity-ce version 3.11",
+                Product::SingularityCe,
+                Version(3, 11, 0),
+            ),
         ] {
-            assert_eq!(Runtime::parse(said), Some(Runtime { product, version }), "{said}");
+            assert_eq!(
+                Runtime::parse(said),
+                Some(Runtime { product, version }),
+                "{said}"
+            );
         }
         for said in ["", "3.5.3", "podman version 4.3.1", "apptainer version x"] {
             assert_eq!(Runtime::parse(said), None, "{said}");

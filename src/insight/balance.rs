@@ -53,19 +53,46 @@ impl Balance {
 pub(super) fn uneven(view: &RunView<'_>, used: &Used) -> Vec<Balance> {
     let epoch = |node: &NodeRecord| {
         // As many as there are of each: a restart's warm-up is in all of them.
-        median(node.progress.epochs.iter().skip(1).filter_map(crate::record::Epoch::seconds).collect())
+        median(
+            node.progress
+                .epochs
+                .iter()
+                .skip(1)
+                .filter_map(crate::record::Epoch::seconds)
+                .collect(),
+        )
     };
-    let epochs = view.nodes.iter().map(|node| (node.record.key.node.as_str(), epoch(node.record)));
+    let epochs = view
+        .nodes
+        .iter()
+        .map(|node| (node.record.key.node.as_str(), epoch(node.record)));
     let named = |of: fn(&NodeUsed) -> Option<f64>| {
-        used.nodes.iter().map(move |node| (node.node.as_str(), of(node))).collect::<Vec<_>>()
+        used.nodes
+            .iter()
+            .map(move |node| (node.node.as_str(), of(node)))
+            .collect::<Vec<_>>()
     };
     let found = [
-        balance("epoch_median_seconds", epochs.collect(), |least, most| most / least - 1.0),
-        balance("gpu_busy_percent", named(NodeUsed::gpu_busy_training), |least, most| (most - least) / 100.0),
-        balance("cpus_busy", named(|node| node.cpus_busy_mean), |least, most| {
-            // Fractions of a CPU are nothing.
-            if most < 1.0 { 0.0 } else { most / least.max(0.1) - 1.0 }
+        balance("epoch_median_seconds", epochs.collect(), |least, most| {
+            most / least - 1.0
         }),
+        balance(
+            "gpu_busy_percent",
+            named(NodeUsed::gpu_busy_training),
+            |least, most| (most - least) / 100.0,
+        ),
+        balance(
+            "cpus_busy",
+            named(|node| node.cpus_busy_mean),
+            |least, most| {
+                // Fractions of a CPU are nothing.
+                if most < 1.0 {
+                    0.0
+                } else {
+                    most / least.max(0.1) - 1.0
+                }
+            },
+        ),
     ];
     found.into_iter().flatten().collect()
 }
@@ -75,8 +102,10 @@ fn balance(
     values: Vec<(&str, Option<f64>)>,
     apart: impl Fn(f64, f64) -> f64,
 ) -> Option<Balance> {
-    let mut known: Vec<(&str, f64)> =
-        values.into_iter().filter_map(|(node, value)| Some((node, value?))).collect();
+    let mut known: Vec<(&str, f64)> = values
+        .into_iter()
+        .filter_map(|(node, value)| Some((node, value?)))
+        .collect();
     known.sort_by(|a, b| a.1.total_cmp(&b.1));
     let (least, most) = (*known.first()?, *known.last()?);
     let sorted: Vec<f64> = known.iter().map(|(_, value)| *value).collect();

@@ -41,8 +41,17 @@ const MEM_FULL: usize = 7;
 const NODE_IO_SOME: usize = 8;
 const NODE_MEM_FULL: usize = 9;
 
-const MEMORY: [&str; 4] = ["mem_rss_bytes", "mem_anon_bytes", "mem_shmem_bytes", "mem_peak_bytes"];
-const GPU: [&str; 3] = ["utilisation_percent", "gpm_sm_basis_points", "energy_millijoules"];
+const MEMORY: [&str; 4] = [
+    "mem_rss_bytes",
+    "mem_anon_bytes",
+    "mem_shmem_bytes",
+    "mem_peak_bytes",
+];
+const GPU: [&str; 3] = [
+    "utilisation_percent",
+    "gpm_sm_basis_points",
+    "energy_millijoules",
+];
 
 /// A sum of something over a known time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -92,9 +101,13 @@ struct Bin {
 
 impl Bin {
     fn join(&mut self, other: &Self) {
-        self.run.iter_mut().zip(other.run).for_each(|(sum, more)| sum.join(more));
+        self.run
+            .iter_mut()
+            .zip(other.run)
+            .for_each(|(sum, more)| sum.join(more));
         self.mem_most = self.mem_most.max(other.mem_most);
-        self.gpus.resize(self.gpus.len().max(other.gpus.len()), GpuBin::default());
+        self.gpus
+            .resize(self.gpus.len().max(other.gpus.len()), GpuBin::default());
         for (sum, more) in self.gpus.iter_mut().zip(&other.gpus) {
             sum.busy.join(more.busy);
             sum.energy.join(more.energy);
@@ -102,7 +115,8 @@ impl Bin {
     }
 
     fn gpu(&mut self, number: usize) -> &mut GpuBin {
-        self.gpus.resize(self.gpus.len().max(number + 1), GpuBin::default());
+        self.gpus
+            .resize(self.gpus.len().max(number + 1), GpuBin::default());
         &mut self.gpus[number]
     }
 }
@@ -164,9 +178,18 @@ impl Digest {
     #[must_use]
     pub fn new(record: &NodeRecord) -> Self {
         let middle = |from: u64, to: u64| from + to.saturating_sub(from) / 2;
-        let mut cuts: Vec<u64> = record.gaps.iter().map(|gap| middle(gap.from_ms, gap.to_ms)).collect();
+        let mut cuts: Vec<u64> = record
+            .gaps
+            .iter()
+            .map(|gap| middle(gap.from_ms, gap.to_ms))
+            .collect();
         cuts.sort_unstable();
-        let ends: Vec<u64> = record.progress.epochs.iter().filter_map(|epoch| epoch.ended_at_ms).collect();
+        let ends: Vec<u64> = record
+            .progress
+            .epochs
+            .iter()
+            .filter_map(|epoch| epoch.ended_at_ms)
+            .collect();
         let training = ends.first().copied().zip(ends.last().copied());
         Self {
             // A window of less than two bins says less than the whole.
@@ -190,7 +213,9 @@ impl Digest {
     #[must_use]
     pub fn wants(name: &str) -> bool {
         match name.strip_prefix("gpu/") {
-            Some(rest) => rest.rsplit_once('/').is_some_and(|(_, column)| GPU.contains(&column)),
+            Some(rest) => rest
+                .rsplit_once('/')
+                .is_some_and(|(_, column)| GPU.contains(&column)),
             None => COUNTERS.contains(&name) || MEMORY.contains(&name),
         }
     }
@@ -198,7 +223,9 @@ impl Digest {
     /// True for columns of processes that are needed. There are many, and of a long run some segments with them are enough.
     #[must_use]
     pub fn wants_process(name: &str) -> bool {
-        let column = name.strip_prefix("process/").and_then(|rest| rest.split('/').nth(2));
+        let column = name
+            .strip_prefix("process/")
+            .and_then(|rest| rest.split('/').nth(2));
         column == Some("cpu_us")
     }
 
@@ -206,7 +233,9 @@ impl Digest {
     pub fn take(&mut self, blocks: &[Columns], rows: impl IntoIterator<Item = (usize, usize)>) {
         let found: Vec<Found<'_>> = blocks.iter().map(|block| self.find(block)).collect();
         for (block, row) in rows {
-            let Some(at_ms) = blocks.get(block).and_then(|block| block.at_ms.get(row)) else { continue };
+            let Some(at_ms) = blocks.get(block).and_then(|block| block.at_ms.get(row)) else {
+                continue;
+            };
             self.take_row(*at_ms, &found[block], row);
         }
     }
@@ -226,8 +255,9 @@ impl Digest {
                 found.memory[place] = Some(values);
             } else if Self::wants_process(name) {
                 found.processes.push((name, values));
-            } else if let Some((uuid, column)) =
-                name.strip_prefix("gpu/").and_then(|rest| rest.rsplit_once('/'))
+            } else if let Some((uuid, column)) = name
+                .strip_prefix("gpu/")
+                .and_then(|rest| rest.rsplit_once('/'))
                 && let Some(place) = GPU.iter().position(|known| *known == column)
                 && let Some(number) = self.gpu_number(uuid)
             {
@@ -245,7 +275,11 @@ impl Digest {
     fn gpu_number(&mut self, uuid: &str) -> Option<usize> {
         let known = self.gpus.iter().position(|gpu| gpu.uuid == uuid);
         if known.is_none() && self.gpus.len() < MAX_GPUS {
-            self.gpus.push(Gpu { uuid: uuid.to_owned(), last_busy_ms: None, last_energy: None });
+            self.gpus.push(Gpu {
+                uuid: uuid.to_owned(),
+                last_busy_ms: None,
+                last_energy: None,
+            });
             return Some(self.gpus.len() - 1);
         }
         known
@@ -258,14 +292,20 @@ impl Digest {
         let cut_ms = self.passed.checked_sub(1).map_or(0, |last| self.cuts[last]);
         // How long the time since an earlier reading is, where that tells of it.
         let since = |before: u64| {
-            at_ms.checked_sub(before).filter(|ms| (1..=REACH_MS).contains(ms) && before >= cut_ms)
+            at_ms
+                .checked_sub(before)
+                .filter(|ms| (1..=REACH_MS).contains(ms) && before >= cut_ms)
         };
         self.samples += 1;
         self.covered_ms += self.last_at_ms.replace(at_ms).and_then(since).unwrap_or(0);
-        let is_training = self.training.is_none_or(|(from, to)| (from..=to).contains(&at_ms));
+        let is_training = self
+            .training
+            .is_none_or(|(from, to)| (from..=to).contains(&at_ms));
         let place = self.bin(at_ms);
         for (counter, column) in found.run.iter().enumerate() {
-            if let Some((grown, ms)) = growth(&mut self.last[counter], at_ms, at(*column, row), since) {
+            if let Some((grown, ms)) =
+                growth(&mut self.last[counter], at_ms, at(*column, row), since)
+            {
                 self.bins[place].run[counter].add(grown, ms);
             }
         }
@@ -288,7 +328,9 @@ impl Digest {
             }
         }
         for (name, values) in &found.processes {
-            let Some(cpu_us) = values.get(row).copied().flatten() else { continue };
+            let Some(cpu_us) = values.get(row).copied().flatten() else {
+                continue;
+            };
             let has_room = self.processes.len() < MAX_PROCESSES;
             let process = match self.processes.get_mut(*name) {
                 Some(process) => process,
@@ -305,12 +347,23 @@ impl Digest {
     /// The bin of a time that is none before the last; the bins become longer where they are too many.
     fn bin(&mut self, at_ms: u64) -> usize {
         let is_last = |bin: &Bin, place: u64| bin.place == place;
-        if !self.bins.last().is_some_and(|bin| is_last(bin, at_ms / self.width_ms)) {
+        if !self
+            .bins
+            .last()
+            .is_some_and(|bin| is_last(bin, at_ms / self.width_ms))
+        {
             if self.bins.len() == MAX_BINS {
                 self.halve();
             }
-            if !self.bins.last().is_some_and(|bin| is_last(bin, at_ms / self.width_ms)) {
-                self.bins.push(Bin { place: at_ms / self.width_ms, ..Bin::default() });
+            if !self
+                .bins
+                .last()
+                .is_some_and(|bin| is_last(bin, at_ms / self.width_ms))
+            {
+                self.bins.push(Bin {
+                    place: at_ms / self.width_ms,
+                    ..Bin::default()
+                });
             }
         }
         self.bins.len() - 1
@@ -362,8 +415,9 @@ impl Digest {
     }
 
     fn window(&self, bins: &[&Bin]) -> Window {
-        let spread =
-            |of: &dyn Fn(&Bin) -> Option<(f64, f64)>| Spread::of(bins.iter().filter_map(|bin| of(bin)));
+        let spread = |of: &dyn Fn(&Bin) -> Option<(f64, f64)>| {
+            Spread::of(bins.iter().filter_map(|bin| of(bin)))
+        };
         let rate = |counter: usize, of: f64| {
             spread(&|bin| Some((bin.run[counter].a_second(of)?, bin.run[counter].ms)))
         };
@@ -374,10 +428,13 @@ impl Digest {
         let share = |counter: usize| rate(counter, 1e6).map(|spread| spread.mean.clamp(0.0, 1.0));
         let gpu = |(number, gpu): (usize, &Gpu)| {
             let of_gpu = |bin: &Bin| bin.gpus.get(number).copied().unwrap_or_default();
-            let energy = bins.iter().map(|bin| of_gpu(bin).energy).fold(Sum::default(), |mut sum, more| {
-                sum.join(more);
-                sum
-            });
+            let energy =
+                bins.iter()
+                    .map(|bin| of_gpu(bin).energy)
+                    .fold(Sum::default(), |mut sum, more| {
+                        sum.join(more);
+                        sum
+                    });
             GpuWindow {
                 uuid: gpu.uuid.clone(),
                 busy_percent: spread(&|bin| Some((of_gpu(bin).busy.mean()?, of_gpu(bin).busy.ms))),

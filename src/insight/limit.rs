@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::threshold::{
-    CPUS_BUSY, GPU_BUSY, GPU_LOW, IO_READ, IO_WAIT, MEM_WAIT, ONE_CPU_LEAST, ONE_CPU_MOST, QUOTA_WAIT,
-    WORKER_FULL,
+    CPUS_BUSY, GPU_BUSY, GPU_LOW, IO_READ, IO_WAIT, MEM_WAIT, ONE_CPU_LEAST, ONE_CPU_MOST,
+    QUOTA_WAIT, WORKER_FULL,
 };
 use super::used::NodeUsed;
 use super::{Evidence, unlike};
@@ -79,7 +79,9 @@ fn evidence(what: &'static str, value: Option<f64>) -> Option<Evidence> {
 
 /// What limited the run on a node of which there are samples enough; what says most is first. Empty where nothing did.
 pub(super) fn limits(node: &NodeUsed, cpus: Option<f64>) -> Vec<Limit> {
-    let Some(sampled) = &node.sampled else { return Vec::new() };
+    let Some(sampled) = &node.sampled else {
+        return Vec::new();
+    };
     let window = sampled.window();
     let found = |kind, text: String, rests_on: Vec<Option<Evidence>>| Limit {
         kind,
@@ -89,18 +91,41 @@ pub(super) fn limits(node: &NodeUsed, cpus: Option<f64>) -> Vec<Limit> {
     };
     let percent = |ratio: f64| ratio * 100.0;
     let mut limits = Vec::new();
-    if let Some(held) = window.cpu_throttled_ratio.filter(|held| percent(*held) >= QUOTA_WAIT) {
-        let text = format!("the CPU quota kept it from running in {:.0}% of the time", percent(held));
-        limits.push(found(LimitKind::Quota, text, vec![evidence("cpu_throttled_ratio", Some(held))]));
+    if let Some(held) = window
+        .cpu_throttled_ratio
+        .filter(|held| percent(*held) >= QUOTA_WAIT)
+    {
+        let text = format!(
+            "the CPU quota kept it from running in {:.0}% of the time",
+            percent(held)
+        );
+        limits.push(found(
+            LimitKind::Quota,
+            text,
+            vec![evidence("cpu_throttled_ratio", Some(held))],
+        ));
     }
-    if let Some(waited) = window.mem_wait_ratio.filter(|waited| percent(*waited) >= MEM_WAIT) {
-        let text = format!("all its tasks waited for memory in {:.0}% of the time", percent(waited));
-        limits.push(found(LimitKind::Memory, text, vec![evidence("mem_wait_ratio", Some(waited))]));
+    if let Some(waited) = window
+        .mem_wait_ratio
+        .filter(|waited| percent(*waited) >= MEM_WAIT)
+    {
+        let text = format!(
+            "all its tasks waited for memory in {:.0}% of the time",
+            percent(waited)
+        );
+        limits.push(found(
+            LimitKind::Memory,
+            text,
+            vec![evidence("mem_wait_ratio", Some(waited))],
+        ));
     }
     let busy = window.cpus_busy.map(|busy| busy.mean);
     let gpu = node.gpu_busy_training();
     let gpu_busy = evidence("gpu_busy_percent", gpu);
-    let cpus_busy = [evidence("cpus_busy", busy), evidence("cpus_effective", cpus)];
+    let cpus_busy = [
+        evidence("cpus_busy", busy),
+        evidence("cpus_effective", cpus),
+    ];
     if let Some(gpu) = gpu.filter(|gpu| *gpu >= GPU_BUSY) {
         let text = format!("compute-bound: its GPUs were busy {gpu:.0}% of the time");
         limits.push(found(LimitKind::Gpu, text, vec![gpu_busy]));
@@ -113,7 +138,11 @@ pub(super) fn limits(node: &NodeUsed, cpus: Option<f64>) -> Vec<Limit> {
     let waits = gpu.map(|gpu| format!("its GPUs were busy only {gpu:.0}% of the time: "));
     let waits = waits.as_deref().unwrap_or("");
     if let Some((text, seen)) = storage(node) {
-        limits.push(found(LimitKind::Storage, format!("{waits}{text}"), vec![gpu_busy, Some(seen)]));
+        limits.push(found(
+            LimitKind::Storage,
+            format!("{waits}{text}"),
+            vec![gpu_busy, Some(seen)],
+        ));
     }
     if let (Some(busy), Some(cpus)) = (busy, cpus)
         && busy * 100.0 >= CPUS_BUSY * cpus
@@ -122,26 +151,52 @@ pub(super) fn limits(node: &NodeUsed, cpus: Option<f64>) -> Vec<Limit> {
             Some(_) => format!("{waits}{busy:.1} of {cpus:.0} CPUs were busy preparing the data"),
             None => format!("compute-bound: {busy:.1} of {cpus:.0} CPUs were busy"),
         };
-        limits.push(found(LimitKind::Cpus, text, vec![gpu_busy, cpus_busy[0], cpus_busy[1]]));
+        limits.push(found(
+            LimitKind::Cpus,
+            text,
+            vec![gpu_busy, cpus_busy[0], cpus_busy[1]],
+        ));
         return limits;
     }
     let workers = node.workers();
-    let full = workers.iter().filter(|worker| worker.cpus_busy >= WORKER_FULL).count();
+    let full = workers
+        .iter()
+        .filter(|worker| worker.cpus_busy >= WORKER_FULL)
+        .count();
     if gpu.is_some() && full > 0 && full * 2 >= workers.len() {
-        let text = format!("{waits}{full} worker processes were at their limit, while CPUs were free");
-        let count = |what, count: usize| Some(Evidence { what, value: super::real(count as u64) });
-        let seen = vec![gpu_busy, count("workers_full", full), count("workers", workers.len())];
+        let text =
+            format!("{waits}{full} worker processes were at their limit, while CPUs were free");
+        let count = |what, count: usize| {
+            Some(Evidence {
+                what,
+                value: super::real(count as u64),
+            })
+        };
+        let seen = vec![
+            gpu_busy,
+            count("workers_full", full),
+            count("workers", workers.len()),
+        ];
         limits.push(found(LimitKind::Workers, text, seen));
     } else if let (Some(busy), Some(cpus)) = (busy, cpus)
         && cpus >= 2.0
         && (ONE_CPU_LEAST..=ONE_CPU_MOST).contains(&busy)
     {
-        let text = format!("{waits}one CPU of {cpus:.0} was busy all the time: one thread does the work");
-        limits.push(found(LimitKind::OneThread, text, vec![gpu_busy, cpus_busy[0], cpus_busy[1]]));
+        let text =
+            format!("{waits}one CPU of {cpus:.0} was busy all the time: one thread does the work");
+        limits.push(found(
+            LimitKind::OneThread,
+            text,
+            vec![gpu_busy, cpus_busy[0], cpus_busy[1]],
+        ));
     }
     if limits.is_empty() && gpu.is_some() {
         let text = format!("{waits}nothing that is measured says what they waited for");
-        limits.push(found(LimitKind::Unclear, text, vec![gpu_busy, cpus_busy[0], cpus_busy[1]]));
+        limits.push(found(
+            LimitKind::Unclear,
+            text,
+            vec![gpu_busy, cpus_busy[0], cpus_busy[1]],
+        ));
     }
     limits
 }
@@ -151,15 +206,32 @@ fn storage(node: &NodeUsed) -> Option<(String, Evidence)> {
     let window = node.sampled.as_ref()?.window();
     let waited = |what, ratio: Option<f64>, of: &str| {
         let ratio = ratio?;
-        let text = format!("tasks {of} waited for I/O in {:.0}% of the time", ratio * 100.0);
+        let text = format!(
+            "tasks {of} waited for I/O in {:.0}% of the time",
+            ratio * 100.0
+        );
         (ratio * 100.0 >= IO_WAIT).then_some((text, Evidence { what, value: ratio }))
     };
-    match (window.io_wait_ratio, window.node_io_wait_ratio, window.io_read_bytes_per_second) {
+    match (
+        window.io_wait_ratio,
+        window.node_io_wait_ratio,
+        window.io_read_bytes_per_second,
+    ) {
         (Some(_), ..) => waited("io_wait_ratio", window.io_wait_ratio, "of the run"),
-        (None, Some(_), _) => waited("node_io_wait_ratio", window.node_io_wait_ratio, "of the node"),
+        (None, Some(_), _) => waited(
+            "node_io_wait_ratio",
+            window.node_io_wait_ratio,
+            "of the node",
+        ),
         (None, None, Some(read)) if read.mean >= IO_READ * 1e6 => {
             let text = format!("it read {:.0} MB a second from storage", read.mean / 1e6);
-            Some((text, Evidence { what: "io_read_bytes_per_second", value: read.mean }))
+            Some((
+                text,
+                Evidence {
+                    what: "io_read_bytes_per_second",
+                    value: read.mean,
+                },
+            ))
         }
         _ => None,
     }

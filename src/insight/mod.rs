@@ -91,21 +91,39 @@ pub fn derive(view: &RunView<'_>) -> Insight {
     let mut unmeasured = unmeasured(view, &used, timing.as_ref());
     let limits = match advice::enough_to_limit(&used) {
         Ok(()) => {
-            let cpus = |(node, view): (&'_ NodeUsed, &NodeView<'_>)| limit::cpus_of(node, view.record);
-            let nodes: Vec<_> = used.nodes.iter().zip(&view.nodes).map(|pair| (pair.0, cpus(pair))).collect();
+            let cpus =
+                |(node, view): (&'_ NodeUsed, &NodeView<'_>)| limit::cpus_of(node, view.record);
+            let nodes: Vec<_> = used
+                .nodes
+                .iter()
+                .zip(&view.nodes)
+                .map(|pair| (pair.0, cpus(pair)))
+                .collect();
             limit::limits_of(&nodes)
         }
         Err(why) => {
-            unmeasured.push(Unmeasured { what: "limits".to_owned(), why });
+            unmeasured.push(Unmeasured {
+                what: "limits".to_owned(),
+                why,
+            });
             Vec::new()
         }
     };
     let status = view.status;
-    let ran_seconds = status.started_at_ms.zip(status.ended_at_ms).and_then(|(started, ended)| {
-        // Clocks of two hosts, or one that was set back.
-        ended.checked_sub(started).map(|ms| real(ms) / 1000.0)
-    });
-    let case = advice::Case { view, used: &used, limits: &limits, timing: timing.as_ref(), ran_seconds };
+    let ran_seconds = status
+        .started_at_ms
+        .zip(status.ended_at_ms)
+        .and_then(|(started, ended)| {
+            // Clocks of two hosts, or one that was set back.
+            ended.checked_sub(started).map(|ms| real(ms) / 1000.0)
+        });
+    let case = advice::Case {
+        view,
+        used: &used,
+        limits: &limits,
+        timing: timing.as_ref(),
+        ran_seconds,
+    };
     let (advice, withheld) = advice::advise(&case);
     unmeasured.extend(withheld);
     Insight {
@@ -123,14 +141,23 @@ pub fn derive(view: &RunView<'_>) -> Insight {
 /// What is not known at all, beside what the records themselves name as missing.
 fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<Unmeasured> {
     let mut found = Vec::new();
-    let mut note = |what: &str, why: String| found.push(Unmeasured { what: what.to_owned(), why });
+    let mut note = |what: &str, why: String| {
+        found.push(Unmeasured {
+            what: what.to_owned(),
+            why,
+        })
+    };
     if view.nodes.is_empty() {
         note("usage", "there is no record of any node".to_owned());
         return found;
     }
     // Why the output was not read at all is in the record.
-    let is_unread =
-        view.nodes.iter().any(|node| node.record.missing.iter().any(|missing| missing.what == "timing"));
+    let is_unread = view.nodes.iter().any(|node| {
+        node.record
+            .missing
+            .iter()
+            .any(|missing| missing.what == "timing")
+    });
     if timing.is_none() && !is_unread {
         let why = "no line of the output was recognised as the end of an epoch or a step; dlrun timings OUTPUT helps \
                    to find a pattern";
@@ -139,8 +166,7 @@ fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<U
         && timing.samples_per_second.is_none()
         && timing.throughput_stated.is_none()
     {
-        let why =
-            "neither the output nor `workload.samples` of the job file says how many samples an epoch has";
+        let why = "neither the output nor `workload.samples` of the job file says how many samples an epoch has";
         note("samples_per_second", why.to_owned());
     }
     for node in &used.nodes {
@@ -148,17 +174,26 @@ fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<U
             ("samples", node.sampled.is_none()),
             ("cpu", node.cpu_seconds.is_none()),
             ("memory", node.mem_peak_bytes.is_none()),
-            ("io", node.io_read_bytes.is_none() || node.io_write_bytes.is_none()),
+            (
+                "io",
+                node.io_read_bytes.is_none() || node.io_write_bytes.is_none(),
+            ),
         ];
         for (what, _) in lacks.iter().filter(|(_, lacks)| *lacks) {
             note(what, format!("nothing is known of it on {}", node.node));
         }
         for gpu in node.gpus.iter().filter(|gpu| gpu.energy_joules.is_none()) {
-            note("gpu_energy", format!("GPU {} of {} does not tell it", gpu.uuid, node.node));
+            note(
+                "gpu_energy",
+                format!("GPU {} of {} does not tell it", gpu.uuid, node.node),
+            );
         }
     }
     if view.request.is_none() {
-        note("request", "no plan of the run is kept, so what it asked for is not known".to_owned());
+        note(
+            "request",
+            "no plan of the run is kept, so what it asked for is not known".to_owned(),
+        );
     }
     found
 }
@@ -167,7 +202,11 @@ fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<U
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "counts of epochs and of bins")]
     let rank = (sorted.len() as f64 * share).ceil();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and the length")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 1 and the length"
+    )]
     let place = (rank as usize).clamp(1, sorted.len().max(1)) - 1;
     sorted.get(place).copied()
 }
@@ -179,7 +218,10 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 /// Counts and bytes stay far below 2^53, or need no 16 digits.
-#[expect(clippy::cast_precision_loss, reason = "a figure for people needs no 16 digits")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a figure for people needs no 16 digits"
+)]
 fn real(value: u64) -> f64 {
     value as f64
 }
@@ -196,10 +238,20 @@ mod tests {
     #[test]
     fn quantiles_are_values_that_were_there() {
         let values: Vec<f64> = (1..=20).map(f64::from).collect();
-        assert_eq!((quantile(&values, 0.95), quantile(&values, 0.0)), (Some(19.0), Some(1.0)));
-        assert_eq!((quantile(&values[..1], 0.95), quantile(&[], 0.5)), (Some(1.0), None));
         assert_eq!(
-            (median(values.to_vec()), median(values[..3].to_vec()), median(Vec::new())),
+            (quantile(&values, 0.95), quantile(&values, 0.0)),
+            (Some(19.0), Some(1.0))
+        );
+        assert_eq!(
+            (quantile(&values[..1], 0.95), quantile(&[], 0.5)),
+            (Some(1.0), None)
+        );
+        assert_eq!(
+            (
+                median(values.to_vec()),
+                median(values[..3].to_vec()),
+                median(Vec::new())
+            ),
             (Some(10.5), Some(2.0), None)
         );
         assert_eq!((mean(&values), mean(&[])), (Some(10.5), None));

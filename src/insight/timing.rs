@@ -123,20 +123,30 @@ fn epoch_times(progress: &Progress) -> (Option<EpochTimes>, Vec<(&Epoch, f64)>) 
     let is_warmup = |place: usize, epoch: &Epoch| if is_noted { epoch.warmup } else { place == 0 };
     let sources = [TimeSource::Event, TimeSource::Stated, TimeSource::Clock];
     let with = |source: TimeSource, warmup: bool| {
-        let fits = known
-            .iter()
-            .filter(|(place, epoch, _, from)| *from == source && (warmup || !is_warmup(*place, epoch)));
-        fits.map(|(_, epoch, seconds, _)| (*epoch, *seconds)).collect::<Vec<_>>()
+        let fits = known.iter().filter(|(place, epoch, _, from)| {
+            *from == source && (warmup || !is_warmup(*place, epoch))
+        });
+        fits.map(|(_, epoch, seconds, _)| (*epoch, *seconds))
+            .collect::<Vec<_>>()
     };
     // Of sources with as many epochs each the first in the list.
     let most = |warmup: bool| {
-        let groups = sources.iter().rev().map(|source| (*source, with(*source, warmup)));
-        groups.max_by_key(|(_, group)| group.len()).filter(|(_, group)| !group.is_empty())
+        let groups = sources
+            .iter()
+            .rev()
+            .map(|source| (*source, with(*source, warmup)));
+        groups
+            .max_by_key(|(_, group)| group.len())
+            .filter(|(_, group)| !group.is_empty())
     };
     let steady = most(false);
     let only_warmup = steady.is_none();
-    let Some((source, group)) = steady.or_else(|| most(true)) else { return (None, Vec::new()) };
-    let first = known.first().filter(|(place, epoch, ..)| is_warmup(*place, epoch) && !only_warmup);
+    let Some((source, group)) = steady.or_else(|| most(true)) else {
+        return (None, Vec::new());
+    };
+    let first = known
+        .first()
+        .filter(|(place, epoch, ..)| is_warmup(*place, epoch) && !only_warmup);
     let times = summary(source, &group).map(|times| EpochTimes {
         is_warmup: only_warmup,
         first_seconds: first.map(|(_, _, seconds, _)| *seconds),
@@ -150,7 +160,10 @@ fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
     let mut sorted: Vec<f64> = group.iter().map(|(_, seconds)| *seconds).collect();
     sorted.sort_by(f64::total_cmp);
     let mean_seconds = mean(&sorted)?;
-    let squares: f64 = sorted.iter().map(|seconds| (seconds - mean_seconds).powi(2)).sum();
+    let squares: f64 = sorted
+        .iter()
+        .map(|seconds| (seconds - mean_seconds).powi(2))
+        .sum();
     let freedom = real(sorted.len() as u64) - 1.0;
     Some(EpochTimes {
         source,
@@ -169,7 +182,9 @@ fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
 
 /// Steps of an epoch, where the program counts steps.
 fn steps_per_epoch(progress: &Progress) -> Option<u64> {
-    progress.steps_per_epoch.filter(|_| !progress.counts_samples)
+    progress
+        .steps_per_epoch
+        .filter(|_| !progress.counts_samples)
 }
 
 /// Samples a second: all samples of these epochs over all their time.
@@ -181,9 +196,16 @@ fn rate(
 ) -> Option<Rate> {
     let seconds: f64 = epochs.iter().map(|(_, seconds)| seconds).sum();
     // As real numbers: of what a program states a few may be more than 64 bits hold.
-    let stated: Option<f64> = epochs.iter().map(|(epoch, _)| epoch.samples.map(real)).sum();
+    let stated: Option<f64> = epochs
+        .iter()
+        .map(|(epoch, _)| epoch.samples.map(real))
+        .sum();
     let counted = steps_per_epoch(progress);
-    let by_steps = || counted.zip(batch_size).map(|(steps, batch)| steps.saturating_mul(batch));
+    let by_steps = || {
+        counted
+            .zip(batch_size)
+            .map(|(steps, batch)| steps.saturating_mul(batch))
+    };
     let of_each = |each: u64| real(each) * real(epochs.len() as u64);
     let found = match (stated.filter(|samples| *samples > 0.0), samples) {
         (Some(stated), _) => Some((stated, "epoch_samples")),
@@ -191,7 +213,10 @@ fn rate(
         (None, None) => by_steps().map(|each| (of_each(each), "steps")),
     };
     let (samples, from) = found.filter(|_| seconds > 0.0)?;
-    Some(Rate { value: samples / seconds, from })
+    Some(Rate {
+        value: samples / seconds,
+        from,
+    })
 }
 
 /// The mean of what is known of each of these epochs; `None` where one of them does not tell.
@@ -205,16 +230,24 @@ mod tests {
     use super::*;
 
     fn stated(seconds: f64) -> Epoch {
-        Epoch { printed_seconds: Some(seconds), ..Epoch::default() }
+        Epoch {
+            printed_seconds: Some(seconds),
+            ..Epoch::default()
+        }
     }
 
     fn clock(seconds: f64) -> Epoch {
-        Epoch { clock_seconds: Some(seconds), ..Epoch::default() }
+        Epoch {
+            clock_seconds: Some(seconds),
+            ..Epoch::default()
+        }
     }
 
     fn progress(epochs: Vec<Epoch>) -> Progress {
         let mut progress = Progress::default();
-        epochs.into_iter().for_each(|epoch| progress.push_epoch(epoch));
+        epochs
+            .into_iter()
+            .for_each(|epoch| progress.push_epoch(epoch));
         progress
     }
 
@@ -225,31 +258,65 @@ mod tests {
     #[test]
     fn the_first_epoch_stands_apart() {
         let times = times([15.5, 3.25, 3.0, 3.5, 4.0, 3.0].map(stated).into());
-        assert_eq!((times.source, times.count, times.median_seconds), (TimeSource::Stated, 5, 3.25));
-        assert_eq!((times.first_seconds, times.p95_seconds, times.left_out), (Some(15.5), Some(4.0), 1));
-        assert_eq!((times.shortest_seconds, times.longest_seconds, times.is_warmup), (3.0, 4.0, false));
+        assert_eq!(
+            (times.source, times.count, times.median_seconds),
+            (TimeSource::Stated, 5, 3.25)
+        );
+        assert_eq!(
+            (times.first_seconds, times.p95_seconds, times.left_out),
+            (Some(15.5), Some(4.0), 1)
+        );
+        assert_eq!(
+            (
+                times.shortest_seconds,
+                times.longest_seconds,
+                times.is_warmup
+            ),
+            (3.0, 4.0, false)
+        );
         assert!((times.deviation_seconds.expect("of five") - 0.418_33).abs() < 1e-5);
     }
 
     #[test]
     fn one_epoch_is_called_warmup_and_has_no_percentile() {
         let times = times(vec![stated(2.5)]);
-        assert_eq!((times.median_seconds, times.is_warmup, times.first_seconds), (2.5, true, None));
-        assert_eq!((times.p95_seconds, times.deviation_seconds, times.count), (None, None, 1));
+        assert_eq!(
+            (times.median_seconds, times.is_warmup, times.first_seconds),
+            (2.5, true, None)
+        );
+        assert_eq!(
+            (times.p95_seconds, times.deviation_seconds, times.count),
+            (None, None, 1)
+        );
     }
 
     #[test]
     fn each_start_has_its_warmup() {
-        let first = || Epoch { warmup: true, ..stated(9.0) };
+        let first = || Epoch {
+            warmup: true,
+            ..stated(9.0)
+        };
         let times = times(vec![first(), stated(2.5), first(), stated(3.5)]);
-        assert_eq!((times.median_seconds, times.count, times.left_out), (3.0, 2, 2));
+        assert_eq!(
+            (times.median_seconds, times.count, times.left_out),
+            (3.0, 2, 2)
+        );
         assert_eq!(times.first_seconds, Some(9.0));
     }
 
     #[test]
     fn sources_are_not_mixed() {
-        let mixed = times(vec![clock(9.5), clock(8.5), stated(2.5), stated(3.5), stated(f64::NAN)]);
-        assert_eq!((mixed.source, mixed.median_seconds, mixed.left_out), (TimeSource::Stated, 3.0, 3));
+        let mixed = times(vec![
+            clock(9.5),
+            clock(8.5),
+            stated(2.5),
+            stated(3.5),
+            stated(f64::NAN),
+        ]);
+        assert_eq!(
+            (mixed.source, mixed.median_seconds, mixed.left_out),
+            (TimeSource::Stated, 3.0, 3)
+        );
         let even = times(vec![clock(9.5), clock(8.5), stated(2.5)]);
         assert_eq!(even.source, TimeSource::Stated);
         assert_eq!(epoch_times(&progress(vec![Epoch::default()])).0, None);
@@ -257,28 +324,51 @@ mod tests {
 
     #[test]
     fn rates_say_where_they_come_from() {
-        let many = |samples| Epoch { samples, ..stated(2.0) };
+        let many = |samples| Epoch {
+            samples,
+            ..stated(2.0)
+        };
         let of = |epoch: Epoch, samples, batch| {
-            let progress = Progress { steps_per_epoch: Some(5), ..progress(vec![stated(9.0), epoch]) };
+            let progress = Progress {
+                steps_per_epoch: Some(5),
+                ..progress(vec![stated(9.0), epoch])
+            };
             let steady = epoch_times(&progress).1;
             rate(&progress, &steady, samples, batch).map(|rate| (rate.value, rate.from))
         };
-        assert_eq!(of(many(Some(100)), Some(7), Some(1)), Some((50.0, "epoch_samples")));
-        assert_eq!(of(many(None), Some(7), Some(1)), Some((3.5, "workload_samples")));
+        assert_eq!(
+            of(many(Some(100)), Some(7), Some(1)),
+            Some((50.0, "epoch_samples"))
+        );
+        assert_eq!(
+            of(many(None), Some(7), Some(1)),
+            Some((3.5, "workload_samples"))
+        );
         assert_eq!(of(many(None), None, Some(2)), Some((5.0, "steps")));
-        let samples = Progress { steps_per_epoch: Some(60_000), counts_samples: true, ..progress(vec![]) };
+        let samples = Progress {
+            steps_per_epoch: Some(60_000),
+            counts_samples: true,
+            ..progress(vec![])
+        };
         assert_eq!(steps_per_epoch(&samples), None);
         assert_eq!(of(many(Some(0)), None, None), None);
-        assert_eq!(of(stated(0.0), Some(9), None), Some((1.0, "workload_samples")));
+        assert_eq!(
+            of(stated(0.0), Some(9), None),
+            Some((1.0, "workload_samples"))
+        );
         let (each, epochs) = (many(Some(u64::MAX)), 3.0);
         let hostile: Vec<(&Epoch, f64)> = vec![(&each, 1.0); 3];
-        let found = rate(&progress(vec![]), &hostile, None, None).map(|rate| rate.value * 3.0 / epochs);
+        let found =
+            rate(&progress(vec![]), &hostile, None, None).map(|rate| rate.value * 3.0 / epochs);
         assert_eq!(found, Some(real(u64::MAX)));
     }
 
     #[test]
     fn evaluation_is_told_where_all_epochs_tell_it() {
-        let part = |seconds| Epoch { evaluation_seconds: seconds, ..stated(4.0) };
+        let part = |seconds| Epoch {
+            evaluation_seconds: seconds,
+            ..stated(4.0)
+        };
         let of = |last| {
             let progress = progress(vec![part(None), part(Some(1.0)), part(last)]);
             mean_of(&epoch_times(&progress).1, |epoch| epoch.evaluation_seconds)

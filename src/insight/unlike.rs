@@ -93,46 +93,88 @@ pub struct Difference {
 pub fn setting(view: &RunView<'_>, timing: Option<&Timing>) -> Setting {
     let nodes: Vec<&NodeRecord> = view.nodes.iter().map(|node| node.record).collect();
     let gpus: Vec<&GpuUsage> = nodes.iter().flat_map(|node| &node.gpus).collect();
-    let mut cpus_effective: Vec<f64> = nodes.iter().filter_map(|node| effective_cpus(node)).collect();
+    let mut cpus_effective: Vec<f64> = nodes
+        .iter()
+        .filter_map(|node| effective_cpus(node))
+        .collect();
     cpus_effective.sort_by(f64::total_cmp);
-    let others: Vec<f64> = nodes.iter().filter_map(|node| node.conditions.others_cpus_busy).collect();
-    let clocks: Vec<f64> = gpus.iter().filter_map(|gpu| gpu.sm_clock_mean_mhz).collect();
+    let others: Vec<f64> = nodes
+        .iter()
+        .filter_map(|node| node.conditions.others_cpus_busy)
+        .collect();
+    let clocks: Vec<f64> = gpus
+        .iter()
+        .filter_map(|gpu| gpu.sm_clock_mean_mhz)
+        .collect();
     let mut gpu_models: Vec<String> = gpus.iter().map(|gpu| gpu.gpu.name.clone()).collect();
     gpu_models.sort_unstable();
     let (workload, framework) = (&view.run.workload, &view.run.framework);
     let framework_text = framework.name.as_ref().map(|name| {
-        framework.version.as_ref().map_or_else(|| name.clone(), |version| format!("{name} {version}"))
+        framework
+            .version
+            .as_ref()
+            .map_or_else(|| name.clone(), |version| format!("{name} {version}"))
     });
     let epochs = timing.and_then(|timing| timing.epochs.as_ref());
-    let step_source = || timing.and_then(|timing| timing.steps).map(|steps| steps.source);
-    let identity = view.run.identity.as_ref().filter(|identity| !identity.command.is_empty());
+    let step_source = || {
+        timing
+            .and_then(|timing| timing.steps)
+            .map(|steps| steps.source)
+    };
+    let identity = view
+        .run
+        .identity
+        .as_ref()
+        .filter(|identity| !identity.command.is_empty());
     Setting {
         arguments: identity.map(Identity::arguments),
         program: identity.map(|identity| match &identity.script {
             Some(script) => format!("{} {script}", identity.program),
             None => identity.program.clone(),
         }),
-        git: identity.and_then(|identity| identity.git.as_ref()).map(Revision::short),
-        asked: view.run.identity.as_ref().map(|identity| identity.asked.text()),
+        git: identity
+            .and_then(|identity| identity.git.as_ref())
+            .map(Revision::short),
+        asked: view
+            .run
+            .identity
+            .as_ref()
+            .map(|identity| identity.asked.text()),
         software: once(nodes.iter().flat_map(|node| {
-            node.conditions.software.iter().map(|software| format!("{} {}", software.name, software.version))
+            node.conditions
+                .software
+                .iter()
+                .map(|software| format!("{} {}", software.name, software.version))
         })),
         nodes: nodes.len(),
         cpu_models: once(nodes.iter().filter_map(|node| node.host.cpu_model.clone())),
         cpus_effective,
-        affinity: nodes.iter().filter_map(|node| node.conditions.affinity.clone()).collect(),
+        affinity: nodes
+            .iter()
+            .filter_map(|node| node.conditions.affinity.clone())
+            .collect(),
         others_cpus_busy: mean(&others),
-        omp_num_threads: once(nodes.iter().filter_map(|node| node.host.omp_num_threads.clone())),
+        omp_num_threads: once(
+            nodes
+                .iter()
+                .filter_map(|node| node.host.omp_num_threads.clone()),
+        ),
         gpu_models,
         gpu_clock_mhz: mean(&clocks),
         // A sum of nothing is -0.
-        gpu_throttled_seconds: gpus.iter().map(|gpu| gpu.throttled_seconds).fold(0.0, |sum, one| sum + one),
+        gpu_throttled_seconds: gpus
+            .iter()
+            .map(|gpu| gpu.throttled_seconds)
+            .fold(0.0, |sum, one| sum + one),
         gpu_drivers: once(gpus.iter().filter_map(|gpu| gpu.gpu.driver.clone())),
         image: image(view, &nodes),
         framework: framework_text,
         compiler: framework.compiler.clone(),
         storage: once(nodes.iter().flat_map(|node| {
-            node.conditions.storage.iter().map(|storage| format!("{} {}", storage.of, storage.class))
+            node.conditions
+                .storage
+                .iter()
+                .map(|storage| format!("{} {}", storage.of, storage.class))
         })),
         model: workload.model.clone(),
         dataset: workload.dataset.clone(),
@@ -147,15 +189,31 @@ pub fn setting(view: &RunView<'_>, timing: Option<&Timing>) -> Setting {
 /// CPUs that the command can keep busy on a node: by its affinity and quota, else by the affinity that dlrun had there.
 #[expect(clippy::cast_precision_loss, reason = "a number of CPUs")]
 pub(super) fn effective_cpus(node: &NodeRecord) -> Option<f64> {
-    let allowed = || node.host.cpus_allowed.or(node.host.cpus).map(|cpus| cpus as f64);
-    node.conditions.cpus_effective.or_else(allowed).filter(|cpus| cpus.is_finite() && *cpus > 0.0)
+    let allowed = || {
+        node.host
+            .cpus_allowed
+            .or(node.host.cpus)
+            .map(|cpus| cpus as f64)
+    };
+    node.conditions
+        .cpus_effective
+        .or_else(allowed)
+        .filter(|cpus| cpus.is_finite() && *cpus > 0.0)
 }
 
 fn image(view: &RunView<'_>, nodes: &[&NodeRecord]) -> Option<String> {
     let container = nodes.iter().find_map(|node| node.container.as_ref());
-    let image = container.map(|container| &container.image).or(view.run.image.as_ref())?;
+    let image = container
+        .map(|container| &container.image)
+        .or(view.run.image.as_ref())?;
     let uuid = container.and_then(|container| container.identity.as_ref()?.uuid.clone());
-    Some(image.digest.clone().or(uuid).unwrap_or_else(|| image.source.clone()))
+    Some(
+        image
+            .digest
+            .clone()
+            .or(uuid)
+            .unwrap_or_else(|| image.source.clone()),
+    )
 }
 
 /// Each once, in order.
@@ -174,7 +232,11 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
     let mut hold = |what: &str, first: Option<String>, second: Option<String>| {
         if first != second {
             let text = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
-            found.push(Difference { what: what.to_owned(), first: text(first), second: text(second) });
+            found.push(Difference {
+                what: what.to_owned(),
+                first: text(first),
+                second: text(second),
+            });
         }
     };
     let both = |of: Text| (of(first), of(second));
@@ -185,7 +247,9 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
         ("nodes", |setting| Some(setting.nodes.to_string())),
         ("cpu_models", |setting| joined(&setting.cpu_models)),
         ("cpus_effective", |setting| joined(&setting.cpus_effective)),
-        ("omp_num_threads", |setting| joined(&setting.omp_num_threads)),
+        ("omp_num_threads", |setting| {
+            joined(&setting.omp_num_threads)
+        }),
         ("gpu_models", |setting| counted(&setting.gpu_models)),
         ("gpu_drivers", |setting| joined(&setting.gpu_drivers)),
         ("image", |setting| setting.image.clone()),
@@ -194,8 +258,12 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
         ("storage", |setting| joined(&setting.storage)),
         ("model", |setting| setting.model.clone()),
         ("dataset", |setting| setting.dataset.clone()),
-        ("batch_size", |setting| setting.batch_size.map(|size| size.to_string())),
-        ("samples", |setting| setting.samples.map(|samples| samples.to_string())),
+        ("batch_size", |setting| {
+            setting.batch_size.map(|size| size.to_string())
+        }),
+        ("samples", |setting| {
+            setting.samples.map(|samples| samples.to_string())
+        }),
         ("precision", |setting| setting.precision.clone()),
     ];
     for (what, of) in texts {
@@ -212,12 +280,25 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
     if let (Some(one), Some(other)) = (first.gpu_clock_mhz, second.gpu_clock_mhz)
         && (one - other).abs() > CLOCK_SHARE * one.max(other)
     {
-        hold("gpu_clock_mhz", Some(format!("{one:.0}")), Some(format!("{other:.0}")));
+        hold(
+            "gpu_clock_mhz",
+            Some(format!("{one:.0}")),
+            Some(format!("{other:.0}")),
+        );
     }
     if let (Some(one), Some(other)) = (first.others_cpus_busy, second.others_cpus_busy) {
-        let cpus = first.cpus_effective.iter().chain(&second.cpus_effective).copied().fold(1.0, f64::max);
+        let cpus = first
+            .cpus_effective
+            .iter()
+            .chain(&second.cpus_effective)
+            .copied()
+            .fold(1.0, f64::max);
         if (one - other).abs() > OTHERS_SHARE * cpus {
-            hold("others_cpus_busy", Some(format!("{one:.1}")), Some(format!("{other:.1}")));
+            hold(
+                "others_cpus_busy",
+                Some(format!("{one:.1}")),
+                Some(format!("{other:.1}")),
+            );
         }
     }
     found
@@ -225,7 +306,9 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
 
 /// Arguments in which two commands differ, where both are known.
 fn arguments_unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
-    let (Some(one), Some(other)) = (&first.arguments, &second.arguments) else { return Vec::new() };
+    let (Some(one), Some(other)) = (&first.arguments, &second.arguments) else {
+        return Vec::new();
+    };
     let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     let text = |value: Option<&String>| value.map_or_else(|| "not given".to_owned(), Clone::clone);
     let differs = |name: &&&String| one.get(**name) != other.get(**name);
@@ -234,7 +317,11 @@ fn arguments_unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
         first: text(one.get(name)),
         second: text(other.get(name)),
     };
-    names.iter().filter(differs).map(|name| difference(name)).collect()
+    names
+        .iter()
+        .filter(differs)
+        .map(|name| difference(name))
+        .collect()
 }
 
 fn joined<T: ToString>(values: &[T]) -> Option<String> {
@@ -244,8 +331,10 @@ fn joined<T: ToString>(values: &[T]) -> Option<String> {
 
 /// `4 NVIDIA H200`; the values are in order.
 fn counted(values: &[String]) -> Option<String> {
-    let words: Vec<String> =
-        values.chunk_by(|a, b| a == b).map(|alike| format!("{} {}", alike.len(), alike[0])).collect();
+    let words: Vec<String> = values
+        .chunk_by(|a, b| a == b)
+        .map(|alike| format!("{} {}", alike.len(), alike[0]))
+        .collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
@@ -290,40 +379,82 @@ mod tests {
             ("arguments.lr", |setting| {
                 setting.arguments = Some(BTreeMap::from([("lr".into(), "0.5".into())]))
             }),
-            ("program", |setting| setting.program = Some("python other.py".into())),
+            ("program", |setting| {
+                setting.program = Some("python other.py".into())
+            }),
             ("git", |setting| setting.git = Some("4b825dc".into())),
-            ("software", |setting| setting.software = vec!["torch 2.5.1".into()]),
+            ("software", |setting| {
+                setting.software = vec!["torch 2.5.1".into()]
+            }),
             ("nodes", |setting| setting.nodes = 2),
-            ("cpu_models", |setting| setting.cpu_models = vec!["Xeon".into()]),
-            ("cpus_effective", |setting| setting.cpus_effective = vec![7.5]),
-            ("omp_num_threads", |setting| setting.omp_num_threads = vec!["4".into()]),
+            ("cpu_models", |setting| {
+                setting.cpu_models = vec!["Xeon".into()]
+            }),
+            ("cpus_effective", |setting| {
+                setting.cpus_effective = vec![7.5]
+            }),
+            ("omp_num_threads", |setting| {
+                setting.omp_num_threads = vec!["4".into()]
+            }),
             ("gpu_models", |setting| setting.gpu_models.truncate(1)),
-            ("gpu_drivers", |setting| setting.gpu_drivers = vec!["580".into()]),
+            ("gpu_drivers", |setting| {
+                setting.gpu_drivers = vec!["580".into()]
+            }),
             ("image", |setting| setting.image = None),
-            ("framework", |setting| setting.framework = Some("jax".into())),
+            ("framework", |setting| {
+                setting.framework = Some("jax".into())
+            }),
             ("compiler", |setting| setting.compiler = Some("xla".into())),
-            ("storage", |setting| setting.storage = vec!["data nfs4".into()]),
+            ("storage", |setting| {
+                setting.storage = vec!["data nfs4".into()]
+            }),
             ("model", |setting| setting.model = Some("resnet50".into())),
             ("dataset", |setting| setting.dataset = Some("mnist".into())),
             ("batch_size", |setting| setting.batch_size = Some(64)),
             ("samples", |setting| setting.samples = Some(60_000)),
-            ("precision", |setting| setting.precision = Some("bf16".into())),
-            ("time_source", |setting| setting.time_source = Some(TimeSource::Clock)),
+            ("precision", |setting| {
+                setting.precision = Some("bf16".into())
+            }),
+            ("time_source", |setting| {
+                setting.time_source = Some(TimeSource::Clock)
+            }),
             ("is_warmup", |setting| setting.is_warmup = true),
-            ("gpu_clock_mhz", |setting| setting.gpu_clock_mhz = Some(1500.0)),
-            ("others_cpus_busy", |setting| setting.others_cpus_busy = Some(1.9)),
-            ("asked", |setting| setting.asked = Some("1 node, memory 4GiB".into())),
+            ("gpu_clock_mhz", |setting| {
+                setting.gpu_clock_mhz = Some(1500.0)
+            }),
+            ("others_cpus_busy", |setting| {
+                setting.others_cpus_busy = Some(1.9)
+            }),
+            ("asked", |setting| {
+                setting.asked = Some("1 node, memory 4GiB".into())
+            }),
         ];
         for (what, change) in changed {
             let mut other = known();
             change(&mut other);
             for found in [unlike(&known(), &other), unlike(&other, &known())] {
-                assert_eq!(found.iter().map(|found| found.what.as_str()).collect::<Vec<_>>(), [what]);
+                assert_eq!(
+                    found
+                        .iter()
+                        .map(|found| found.what.as_str())
+                        .collect::<Vec<_>>(),
+                    [what]
+                );
             }
         }
-        let fewer = Setting { gpu_models: vec!["H200".into()], image: None, ..known() };
+        let fewer = Setting {
+            gpu_models: vec!["H200".into()],
+            image: None,
+            ..known()
+        };
         let found = unlike(&known(), &fewer);
-        assert_eq!((found[0].first.as_str(), found[0].second.as_str()), ("2 H200", "1 H200"));
-        assert_eq!((found[1].first.as_str(), found[1].second.as_str()), ("sha256:1", "unknown"));
+        assert_eq!(
+            (found[0].first.as_str(), found[0].second.as_str()),
+            ("2 H200", "1 H200")
+        );
+        assert_eq!(
+            (found[1].first.as_str(), found[1].second.as_str()),
+            ("sha256:1", "unknown")
+        );
     }
 }

@@ -105,17 +105,28 @@ pub struct Used {
 
 /// What the run used.
 pub(super) fn used(view: &RunView<'_>, timing: Option<&Timing>) -> Used {
-    let nodes: Vec<NodeUsed> = view.nodes.iter().map(|node| node_used(node, view.request)).collect();
+    let nodes: Vec<NodeUsed> = view
+        .nodes
+        .iter()
+        .map(|node| node_used(node, view.request))
+        .collect();
     let gpus: Vec<&GpuUsed> = nodes.iter().flat_map(|node| &node.gpus).collect();
-    let busy: Vec<f64> = gpus.iter().filter_map(|gpu| gpu.busy_mean_percent).collect();
+    let busy: Vec<f64> = gpus
+        .iter()
+        .filter_map(|gpu| gpu.busy_mean_percent)
+        .collect();
     let energy: Vec<f64> = gpus.iter().filter_map(|gpu| gpu.energy_joules).collect();
     // A sum that lacks a GPU is no sum.
-    let gpu_energy_joules = (!energy.is_empty() && energy.len() == gpus.len()).then(|| energy.iter().sum());
-    let capacity = |node: &NodeUsed| Some((node.cpu_seconds?, node.cpus_allocated? * node.wall_seconds?));
+    let gpu_energy_joules =
+        (!energy.is_empty() && energy.len() == gpus.len()).then(|| energy.iter().sum());
+    let capacity =
+        |node: &NodeUsed| Some((node.cpu_seconds?, node.cpus_allocated? * node.wall_seconds?));
     let (spent, given) = nodes
         .iter()
         .filter_map(capacity)
-        .fold((0.0, 0.0), |sum, (spent, given)| (sum.0 + spent, sum.1 + given));
+        .fold((0.0, 0.0), |sum, (spent, given)| {
+            (sum.0 + spent, sum.1 + given)
+        });
     let mut used = Used {
         cpu_efficiency_ratio: (given > 0.0).then(|| spent / given),
         gpus_allocated: gpus.len(),
@@ -135,21 +146,40 @@ pub(super) fn used(view: &RunView<'_>, timing: Option<&Timing>) -> Used {
 fn energy_each(used: &mut Used, view: &RunView<'_>, timing: Option<&Timing>) {
     let Some(node) = view.timed() else { return };
     let gpus = used.nodes.iter().map(|node| node.gpus.len()).sum::<usize>();
-    let windows = used.nodes.iter().filter_map(|node| node.sampled.as_ref()?.training.as_ref());
-    let watts: Vec<f64> = windows.flat_map(|window| &window.gpus).filter_map(|gpu| gpu.power_watts).collect();
+    let windows = used
+        .nodes
+        .iter()
+        .filter_map(|node| node.sampled.as_ref()?.training.as_ref());
+    let watts: Vec<f64> = windows
+        .flat_map(|window| &window.gpus)
+        .filter_map(|gpu| gpu.power_watts)
+        .collect();
     let watts = (gpus > 0 && watts.len() == gpus).then(|| watts.iter().sum::<f64>());
     // The window begins with the end of the first of these epochs and ends with that of the last.
-    let ends: Vec<u64> = node.progress.epochs.iter().filter_map(|epoch| epoch.ended_at_ms).collect();
-    let span = ends.first().zip(ends.last()).and_then(|(first, last)| last.checked_sub(*first));
+    let ends: Vec<u64> = node
+        .progress
+        .epochs
+        .iter()
+        .filter_map(|epoch| epoch.ended_at_ms)
+        .collect();
+    let span = ends
+        .first()
+        .zip(ends.last())
+        .and_then(|(first, last)| last.checked_sub(*first));
     let (joules, epochs, over) = match (watts.zip(span), used.gpu_energy_joules) {
-        (Some((watts, ms)), _) => (watts * real(ms) / 1000.0, real(ends.len() as u64 - 1), "training"),
+        (Some((watts, ms)), _) => (
+            watts * real(ms) / 1000.0,
+            real(ends.len() as u64 - 1),
+            "training",
+        ),
         (None, Some(joules)) => (joules, real(node.progress.epochs_completed), "run"),
         (None, None) => return,
     };
     if epochs < 1.0 {
         return;
     }
-    let rate = timing.and_then(|timing| Some((timing.samples_per_second?, timing.epochs.as_ref()?)));
+    let rate =
+        timing.and_then(|timing| Some((timing.samples_per_second?, timing.epochs.as_ref()?)));
     used.gpu_joules_per_epoch = Some(joules / epochs);
     used.gpu_joules_per_sample = rate
         .map(|(rate, times)| rate.value * times.mean_seconds)
@@ -177,25 +207,40 @@ fn node_used(node: &NodeView<'_>, request: Option<&Request>) -> NodeUsed {
         cpu_seconds: usage.cpu_seconds(),
         cpus_busy_mean: usage.cpus_busy(),
         cpu_efficiency_ratio: efficiency(),
-        mem_peak_bytes: usage.mem_peak_bytes.max(sampled.as_ref().and_then(|sampled| sampled.mem_most_bytes)),
+        mem_peak_bytes: usage
+            .mem_peak_bytes
+            .max(sampled.as_ref().and_then(|sampled| sampled.mem_most_bytes)),
         mem_total_bytes: record.host.mem_total_bytes,
         mem_oom_kills: usage.mem_oom_kills,
         io_read_bytes: usage.io_read_bytes,
         io_write_bytes: usage.io_write_bytes,
-        gpus: record.gpus.iter().map(|gpu| gpu_used(gpu, record, sampled.as_ref())).collect(),
+        gpus: record
+            .gpus
+            .iter()
+            .map(|gpu| gpu_used(gpu, record, sampled.as_ref()))
+            .collect(),
         sampled: sampled.clone(),
     }
 }
 
 fn gpu_used(gpu: &GpuUsage, record: &NodeRecord, sampled: Option<&Sampled>) -> GpuUsed {
-    let window = |windows: &[GpuWindow]| windows.iter().find(|window| window.uuid == gpu.gpu.uuid).cloned();
+    let window = |windows: &[GpuWindow]| {
+        windows
+            .iter()
+            .find(|window| window.uuid == gpu.gpu.uuid)
+            .cloned()
+    };
     let training = sampled.and_then(|sampled| window(&sampled.training.as_ref()?.gpus));
     let whole = sampled.and_then(|sampled| window(&sampled.whole.gpus));
     let wall = record.usage.wall_seconds.unwrap_or(0.0);
     // No process of the run, and in no bin more than noise: another's work on a shared GPU is no work of the run, but a
     // GPU whose processes cannot be told (`run_processes` unknown) and that was busy may have been the run's.
-    let peak = whole.and_then(|window| window.busy_percent).map(|busy| busy.peak);
-    let never_busy = peak.or(gpu.utilisation_mean_percent).is_some_and(|busy| busy < 1.0);
+    let peak = whole
+        .and_then(|window| window.busy_percent)
+        .map(|busy| busy.peak);
+    let never_busy = peak
+        .or(gpu.utilisation_mean_percent)
+        .is_some_and(|busy| busy < 1.0);
     let no_process = gpu.idle_seconds * 100.0 >= GPU_IDLE_SHARE * wall;
     GpuUsed {
         uuid: gpu.gpu.uuid.clone(),
@@ -225,35 +270,58 @@ impl NodeUsed {
 
     /// CPUs kept busy: the 95th percentile of the bins, else the mean.
     pub(super) fn cpus_busy_high(&self) -> Option<f64> {
-        let spread = self.sampled.as_ref().and_then(|sampled| sampled.whole.cpus_busy);
+        let spread = self
+            .sampled
+            .as_ref()
+            .and_then(|sampled| sampled.whole.cpus_busy);
         spread.map(|spread| spread.p95)
     }
 
     /// Mean utilisation of the GPUs that worked while it trained, in percent, each.
     pub(super) fn gpu_busy_training(&self) -> Option<f64> {
         let windows = self.sampled.as_ref()?.window();
-        let works = |window: &&GpuWindow| self.gpus.iter().any(|gpu| gpu.uuid == window.uuid && !gpu.is_idle);
-        let busy: Vec<f64> =
-            windows.gpus.iter().filter(works).filter_map(|gpu| Some(gpu.busy_percent?.mean)).collect();
+        let works = |window: &&GpuWindow| {
+            self.gpus
+                .iter()
+                .any(|gpu| gpu.uuid == window.uuid && !gpu.is_idle)
+        };
+        let busy: Vec<f64> = windows
+            .gpus
+            .iter()
+            .filter(works)
+            .filter_map(|gpu| Some(gpu.busy_percent?.mean))
+            .collect();
         mean(&busy)
     }
 
     /// The processes that help the busiest one, of those that were looked at for a minute or more and that do anything.
     pub(super) fn workers(&self) -> Vec<&BusyProcess> {
         let busiest = self.sampled.iter().flat_map(|sampled| &sampled.busiest);
-        busiest.skip(1).filter(|process| process.seconds >= 60.0 && process.cpus_busy >= 0.05).collect()
+        busiest
+            .skip(1)
+            .filter(|process| process.seconds >= 60.0 && process.cpus_busy >= 0.05)
+            .collect()
     }
 }
 
 /// What was asked for against what was used.
 pub(super) fn compared(view: &RunView<'_>, used: &Used, ran_seconds: Option<f64>) -> Vec<Compared> {
     let request = view.request;
-    let most = |of: &dyn Fn(&NodeUsed) -> Option<f64>| used.nodes.iter().filter_map(of).reduce(f64::max);
+    let most =
+        |of: &dyn Fn(&NodeUsed) -> Option<f64>| used.nodes.iter().filter_map(of).reduce(f64::max);
     let of = |what: &'static str, asked: Option<f64>, used: Option<f64>| {
-        let ratio = asked.filter(|asked| *asked > 0.0).and_then(|asked| Some(used? / asked));
-        (asked.is_some() || used.is_some()).then_some(Compared { what, asked, used, ratio })
+        let ratio = asked
+            .filter(|asked| *asked > 0.0)
+            .and_then(|asked| Some(used? / asked));
+        (asked.is_some() || used.is_some()).then_some(Compared {
+            what,
+            asked,
+            used,
+            ratio,
+        })
     };
-    let gpus = most(&|node| Some(real(node.gpus_working() as u64)).filter(|_| !node.gpus.is_empty()));
+    let gpus =
+        most(&|node| Some(real(node.gpus_working() as u64)).filter(|_| !node.gpus.is_empty()));
     [
         of(
             "cpus",
@@ -266,7 +334,13 @@ pub(super) fn compared(view: &RunView<'_>, used: &Used, ran_seconds: Option<f64>
             most(&|node| node.mem_peak_bytes.map(real)),
         ),
         of("gpus", request.and_then(Request::gpus).map(f64::from), gpus),
-        of("walltime_seconds", request.and_then(|request| request.walltime_seconds).map(real), ran_seconds),
+        of(
+            "walltime_seconds",
+            request
+                .and_then(|request| request.walltime_seconds)
+                .map(real),
+            ran_seconds,
+        ),
     ]
     .into_iter()
     .flatten()

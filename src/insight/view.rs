@@ -60,7 +60,10 @@ impl Request {
     /// Memory asked for on each node, in bytes, in either way.
     #[must_use]
     pub fn memory_per_node_bytes(&self) -> Option<u64> {
-        let by_cpu = || self.memory_per_cpu_bytes?.checked_mul(u64::from(self.cpus_per_node()?));
+        let by_cpu = || {
+            self.memory_per_cpu_bytes?
+                .checked_mul(u64::from(self.cpus_per_node()?))
+        };
         self.memory_bytes.or_else(by_cpu)
     }
 }
@@ -124,12 +127,38 @@ pub(crate) mod tests {
 
     #[test]
     fn what_was_asked_for_on_a_node() {
-        let gpus = |text: &str| Request { gpus_per_node: Some(text.into()), ..request() }.gpus();
-        assert_eq!([gpus("2"), gpus("v100:4"), gpus("v100")], [Some(2), Some(4), None]);
-        let cpus = Request { tasks_per_node: 2, cpus_per_task: Some(3), ..request() };
-        let by_cpu = Request { memory_per_cpu_bytes: Some(5), ..cpus.clone() };
-        assert_eq!((cpus.cpus_per_node(), cpus.memory_per_node_bytes()), (Some(6), None));
+        let gpus = |text: &str| {
+            Request {
+                gpus_per_node: Some(text.into()),
+                ..request()
+            }
+            .gpus()
+        };
+        assert_eq!(
+            [gpus("2"), gpus("v100:4"), gpus("v100")],
+            [Some(2), Some(4), None]
+        );
+        let cpus = Request {
+            tasks_per_node: 2,
+            cpus_per_task: Some(3),
+            ..request()
+        };
+        let by_cpu = Request {
+            memory_per_cpu_bytes: Some(5),
+            ..cpus.clone()
+        };
+        assert_eq!(
+            (cpus.cpus_per_node(), cpus.memory_per_node_bytes()),
+            (Some(6), None)
+        );
         assert_eq!(by_cpu.memory_per_node_bytes(), Some(30));
-        assert_eq!(Request { memory_bytes: Some(7), ..by_cpu }.memory_per_node_bytes(), Some(7));
+        assert_eq!(
+            Request {
+                memory_bytes: Some(7),
+                ..by_cpu
+            }
+            .memory_per_node_bytes(),
+            Some(7)
+        );
     }
 }

@@ -19,19 +19,29 @@ pub fn arguments<'a>(words: &[&'a str]) -> Vec<Argument<'a>> {
         if !is_option(word) {
             let assigned = word.split_once('=').filter(|(name, _)| is_key(name));
             arguments.push(match assigned {
-                Some((name, value)) => {
-                    Argument { name: Some(name.trim_start_matches(['+', '~'])), value: Some(value) }
-                }
-                None => Argument { name: None, value: Some(word) },
+                Some((name, value)) => Argument {
+                    name: Some(name.trim_start_matches(['+', '~'])),
+                    value: Some(value),
+                },
+                None => Argument {
+                    name: None,
+                    value: Some(word),
+                },
             });
             continue;
         }
         let bare = word.trim_start_matches('-');
         if let Some((name, value)) = bare.split_once('=') {
-            arguments.push(Argument { name: Some(name), value: Some(value) });
+            arguments.push(Argument {
+                name: Some(name),
+                value: Some(value),
+            });
         } else {
             let value = words.next_if(|next| !is_option(next));
-            arguments.push(Argument { name: Some(bare), value });
+            arguments.push(Argument {
+                name: Some(bare),
+                value,
+            });
         }
     }
     arguments
@@ -66,7 +76,9 @@ pub fn number(text: &str) -> Option<f64> {
     let digits = text.trim_start_matches(['+', '-']);
     let is_number = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
         && digits.bytes().any(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|number: &f64| is_number && number.is_finite())
+    text.parse()
+        .ok()
+        .filter(|number: &f64| is_number && number.is_finite())
 }
 
 #[cfg(test)]
@@ -75,26 +87,62 @@ mod tests {
 
     fn taken(line: &str) -> Vec<(Option<&str>, Option<&str>)> {
         let words: Vec<&str> = line.split(' ').collect();
-        arguments(&words).into_iter().map(|argument| (argument.name, argument.value)).collect()
+        arguments(&words)
+            .into_iter()
+            .map(|argument| (argument.name, argument.value))
+            .collect()
     }
 
     #[test]
     fn each_spelling_of_an_argument_comes_to_the_same() {
-        for line in ["--epochs 5", "--epochs=5", "-epochs 5", "epochs=5", "+epochs=5"] {
+        for line in [
+            "--epochs 5",
+            "--epochs=5",
+            "-epochs 5",
+            "epochs=5",
+            "+epochs=5",
+        ] {
             assert_eq!(taken(line), [(Some("epochs"), Some("5"))], "{line}");
         }
-        assert_eq!(taken("-e 5 -x"), [(Some("e"), Some("5")), (Some("x"), None)]);
-        assert_eq!(taken("--lr -1 a"), [(Some("lr"), Some("-1")), (None, Some("a"))]);
-        assert_eq!(taken("--a --b=c=d"), [(Some("a"), None), (Some("b"), Some("c=d"))]);
-        assert_eq!(taken("/a/b=c"), [(None, Some("/a/b=c"))], "a path is no name");
+        assert_eq!(
+            taken("-e 5 -x"),
+            [(Some("e"), Some("5")), (Some("x"), None)]
+        );
+        assert_eq!(
+            taken("--lr -1 a"),
+            [(Some("lr"), Some("-1")), (None, Some("a"))]
+        );
+        assert_eq!(
+            taken("--a --b=c=d"),
+            [(Some("a"), None), (Some("b"), Some("c=d"))]
+        );
+        assert_eq!(
+            taken("/a/b=c"),
+            [(None, Some("/a/b=c"))],
+            "a path is no name"
+        );
         assert_eq!(taken("- --"), [(None, Some("-")), (Some(""), None)]);
     }
 
     #[test]
     fn numbers_are_in_digits() {
         assert_eq!(
-            ["5", "-1", "3e-4", ".5", "1_0", "inf", "nan", "5k", "e5", "0x1"].map(number),
-            [Some(5.0), Some(-1.0), Some(3e-4), Some(0.5), None, None, None, None, None, None]
+            [
+                "5", "-1", "3e-4", ".5", "1_0", "inf", "nan", "5k", "e5", "0x1"
+            ]
+            .map(number),
+            [
+                Some(5.0),
+                Some(-1.0),
+                Some(3e-4),
+                Some(0.5),
+                None,
+                None,
+                None,
+                None,
+                None,
+                None
+            ]
         );
     }
 }

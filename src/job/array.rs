@@ -49,7 +49,11 @@ impl ArraySpec {
     /// # Errors
     /// For anything else, an index that stands twice, and more than [`MAX_ELEMENTS`] elements.
     pub fn parse(text: &str) -> Result<Self, ArrayError> {
-        let bad = |what: &str| ArrayError(format!("`{text}` {what}; write `0-99`, `0-99%8` or `1,3,5-9:2`"));
+        let bad = |what: &str| {
+            ArrayError(format!(
+                "`{text}` {what}; write `0-99`, `0-99%8` or `1,3,5-9:2`"
+            ))
+        };
         let (indexes, limit) = match text.split_once('%') {
             Some((indexes, limit)) => (indexes, Some(limit)),
             None => (text, None),
@@ -65,7 +69,9 @@ impl ArraySpec {
         }
         let count: u64 = ranges.iter().map(|range| range.count()).sum();
         if count > MAX_ELEMENTS {
-            return Err(ArrayError(format!("`{text}` has {count} elements; {MAX_ELEMENTS} is the limit")));
+            return Err(ArrayError(format!(
+                "`{text}` has {count} elements; {MAX_ELEMENTS} is the limit"
+            )));
         }
         ranges.sort_unstable();
         let spec = Self { ranges, limit };
@@ -75,7 +81,10 @@ impl ArraySpec {
         }
         indexes.sort_unstable();
         match indexes.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(ArrayError(format!("`{text}` has the index {} twice", pair[0]))),
+            Some(pair) => Err(ArrayError(format!(
+                "`{text}` has the index {} twice",
+                pair[0]
+            ))),
             None => Ok(Self::of(&indexes, limit)),
         }
     }
@@ -87,7 +96,11 @@ impl ArraySpec {
         for index in indexes {
             match ranges.last_mut() {
                 Some(range) if range.step == 1 && range.last + 1 == *index => range.last = *index,
-                _ => ranges.push(IndexRange { first: *index, last: *index, step: 1 }),
+                _ => ranges.push(IndexRange {
+                    first: *index,
+                    last: *index,
+                    step: 1,
+                }),
             }
         }
         Self { ranges, limit }
@@ -96,7 +109,10 @@ impl ArraySpec {
     /// An array of one range.
     #[must_use]
     pub fn of_range(range: IndexRange) -> Self {
-        Self { ranges: vec![range], limit: None }
+        Self {
+            ranges: vec![range],
+            limit: None,
+        }
     }
 
     /// Its ranges, in rising order.
@@ -114,7 +130,10 @@ impl ArraySpec {
         let indexes: Vec<u32> = self.indexes().collect();
         let (first, last) = (*indexes.first()?, *indexes.last()?);
         let step = indexes.get(1)? - first;
-        indexes.windows(2).all(|pair| pair[1] - pair[0] == step).then_some(IndexRange { first, last, step })
+        indexes
+            .windows(2)
+            .all(|pair| pair[1] - pair[0] == step)
+            .then_some(IndexRange { first, last, step })
     }
 
     /// Its indexes, in rising order.
@@ -138,7 +157,8 @@ impl ArraySpec {
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {
         let holds = |range: &IndexRange| {
-            (range.first..=range.last).contains(&index) && (index - range.first).is_multiple_of(range.step)
+            (range.first..=range.last).contains(&index)
+                && (index - range.first).is_multiple_of(range.step)
         };
         self.ranges.iter().any(holds)
     }
@@ -147,11 +167,23 @@ impl ArraySpec {
 fn range(text: &str) -> Option<IndexRange> {
     let (span, step) = text.split_once(':').unwrap_or((text, "1"));
     let (first, last) = span.split_once('-').unwrap_or((span, span));
-    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?;
-    let range = IndexRange { first: number(first)?, last: number(last)?, step: number(step)? };
+    let number = |text: &str| {
+        text.bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| text.parse().ok())?
+    };
+    let range = IndexRange {
+        first: number(first)?,
+        last: number(last)?,
+        step: number(step)?,
+    };
     let is_sound = range.first <= range.last && range.last < u32::MAX && range.step > 0;
     // One index has no step.
-    let step = if range.first == range.last { 1 } else { range.step };
+    let step = if range.first == range.last {
+        1
+    } else {
+        range.step
+    };
     is_sound.then_some(IndexRange { step, ..range })
 }
 
@@ -201,18 +233,33 @@ mod tests {
             ("0-6:2,1-7:2", "0-7", 8),
         ] {
             let spec = ArraySpec::parse(text).expect("valid");
-            assert_eq!((spec.to_string().as_str(), spec.count()), (shown, count), "{text}");
+            assert_eq!(
+                (spec.to_string().as_str(), spec.count()),
+                (shown, count),
+                "{text}"
+            );
         }
         assert!(ArraySpec::parse("5-9:2").is_ok_and(|spec| spec.contains(7) && !spec.contains(8)));
     }
 
     #[test]
     fn even_lists_are_one_range() {
-        for (text, range) in [("0-9", Some((0, 9, 1))), ("7", Some((7, 7, 1))), ("1,3,5", Some((1, 5, 2)))] {
+        for (text, range) in [
+            ("0-9", Some((0, 9, 1))),
+            ("7", Some((7, 7, 1))),
+            ("1,3,5", Some((1, 5, 2))),
+        ] {
             let single = ArraySpec::parse(text).expect("valid").single_range();
-            assert_eq!(single.map(|range| (range.first, range.last, range.step)), range, "{text}");
+            assert_eq!(
+                single.map(|range| (range.first, range.last, range.step)),
+                range,
+                "{text}"
+            );
         }
-        assert_eq!(ArraySpec::parse("1,3,7").expect("valid").single_range(), None);
+        assert_eq!(
+            ArraySpec::parse("1,3,7").expect("valid").single_range(),
+            None
+        );
     }
 
     #[test]
@@ -236,7 +283,10 @@ mod tests {
             assert!(ArraySpec::parse(text).is_err(), "{text}");
         }
         assert!(
-            ArraySpec::parse("0-1000000").expect_err("too many").to_string().contains("1000001 elements")
+            ArraySpec::parse("0-1000000")
+                .expect_err("too many")
+                .to_string()
+                .contains("1000001 elements")
         );
     }
 

@@ -46,13 +46,27 @@ impl Begin {
         }
         let small = |number: u16| u8::try_from(number).unwrap_or(0);
         let (month, day, hour, minute) = (small(month), small(day), small(hour), small(minute));
-        Ok(Self { year, month, day, hour, minute, second: small(second) })
+        Ok(Self {
+            year,
+            month,
+            day,
+            hour,
+            minute,
+            second: small(second),
+        })
     }
 
     /// PBS's form, `CCYYMMDDhhmm.SS` (`qsub(1B)`, `-a`).
     #[must_use]
     pub fn to_pbs(self) -> String {
-        let Self { year, month, day, hour, minute, second } = self;
+        let Self {
+            year,
+            month,
+            day,
+            hour,
+            minute,
+            second,
+        } = self;
         format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}.{second:02}")
     }
 }
@@ -67,7 +81,9 @@ fn numbers(text: &str, separator: char) -> Option<Vec<u16>> {
 
 fn days_of(year: u16, month: u16) -> u16 {
     match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
+            29
+        }
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
@@ -77,8 +93,18 @@ fn days_of(year: u16, month: u16) -> u16 {
 /// Slurm's form, `2027-01-31T08:00:00` (`sbatch(1)`, `--begin`).
 impl fmt::Display for Begin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { year, month, day, hour, minute, second } = self;
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+        let Self {
+            year,
+            month,
+            day,
+            hour,
+            minute,
+            second,
+        } = self;
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+        )
     }
 }
 
@@ -104,11 +130,18 @@ mod tests {
     fn moments_are_read_and_written_in_both_forms() {
         for (text, slurm, pbs) in [
             ("2027-01-31T08:00", "2027-01-31T08:00:00", "202701310800.00"),
-            ("2028-02-29 23:59:07", "2028-02-29T23:59:07", "202802292359.07"),
+            (
+                "2028-02-29 23:59:07",
+                "2028-02-29T23:59:07",
+                "202802292359.07",
+            ),
             ("2027-01-31", "2027-01-31T00:00:00", "202701310000.00"),
         ] {
             let begin = Begin::parse(text).expect("a moment");
-            assert_eq!((begin.to_string().as_str(), begin.to_pbs().as_str()), (slurm, pbs));
+            assert_eq!(
+                (begin.to_string().as_str(), begin.to_pbs().as_str()),
+                (slurm, pbs)
+            );
         }
     }
 

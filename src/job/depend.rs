@@ -22,8 +22,13 @@ pub enum DependencyKind {
 
 impl DependencyKind {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::After, Self::AfterAny, Self::AfterOk, Self::AfterNotOk, Self::AfterCorr];
+    pub const ALL: [Self; 5] = [
+        Self::After,
+        Self::AfterAny,
+        Self::AfterOk,
+        Self::AfterNotOk,
+        Self::AfterCorr,
+    ];
 
     /// The word of the job file, which is Slurm's.
     #[must_use]
@@ -63,8 +68,14 @@ impl Dependency {
         let Some((kind, target)) = text.split_once(':') else {
             return Err(format!("`{text}` names no run; write \"afterok:RUN\""));
         };
-        let Some(kind) = DependencyKind::ALL.into_iter().find(|known| known.as_str() == kind) else {
-            return Err(format!("`{kind}` is no kind of dependency; known are {}", words()));
+        let Some(kind) = DependencyKind::ALL
+            .into_iter()
+            .find(|known| known.as_str() == kind)
+        else {
+            return Err(format!(
+                "`{kind}` is no kind of dependency; known are {}",
+                words()
+            ));
         };
         let allowed = |c: char| c.is_alphanumeric() || "._+-@[]".contains(c);
         if target.is_empty() || !target.chars().all(allowed) {
@@ -72,7 +83,10 @@ impl Dependency {
                 "`{target}` names no run; write one run behind `{kind}:`, and further ones as entries of their own"
             ));
         }
-        Ok(Self { kind, target: target.to_owned() })
+        Ok(Self {
+            kind,
+            target: target.to_owned(),
+        })
     }
 }
 
@@ -88,10 +102,19 @@ mod tests {
 
     #[test]
     fn conditions_are_read() {
-        for text in
-            ["afterok:k3f9", "afterany:@1", "after:4711.server", "afternotok:4711[].server", "aftercorr:7"]
-        {
-            assert_eq!(Dependency::parse(text).map(|one| one.to_string()).as_deref(), Ok(text));
+        for text in [
+            "afterok:k3f9",
+            "afterany:@1",
+            "after:4711.server",
+            "afternotok:4711[].server",
+            "aftercorr:7",
+        ] {
+            assert_eq!(
+                Dependency::parse(text)
+                    .map(|one| one.to_string())
+                    .as_deref(),
+                Ok(text)
+            );
         }
     }
 

@@ -32,7 +32,13 @@ impl<'a> Fields<'a> {
         later: LaterKeys,
         problems: &'a mut Vec<Problem>,
     ) -> Self {
-        Self { prefix: prefix.into(), table, later, asked: Vec::new(), problems }
+        Self {
+            prefix: prefix.into(),
+            table,
+            later,
+            asked: Vec::new(),
+            problems,
+        }
     }
 
     /// What stands before its keys: `resources.`.
@@ -58,22 +64,30 @@ impl<'a> Fields<'a> {
 
     /// Says whether the key holds a whole number.
     pub(super) fn is_number(&self, key: &str) -> bool {
-        self.table.get(key).is_some_and(|value| value.get_ref().is_integer())
+        self.table
+            .get(key)
+            .is_some_and(|value| value.get_ref().is_integer())
     }
 
     /// Says whether the key holds a list.
     pub(crate) fn is_list(&self, key: &str) -> bool {
-        self.table.get(key).is_some_and(|value| value.get_ref().is_array())
+        self.table
+            .get(key)
+            .is_some_and(|value| value.get_ref().is_array())
     }
 
     /// Says whether the key holds a table.
     pub(super) fn is_table(&self, key: &str) -> bool {
-        self.table.get(key).is_some_and(|value| value.get_ref().is_table())
+        self.table
+            .get(key)
+            .is_some_and(|value| value.get_ref().is_table())
     }
 
     /// Says whether the key holds text.
     pub(crate) fn is_text(&self, key: &str) -> bool {
-        self.table.get(key).is_some_and(|value| value.get_ref().is_str())
+        self.table
+            .get(key)
+            .is_some_and(|value| value.get_ref().is_str())
     }
 
     /// Reports a fault.
@@ -115,7 +129,10 @@ impl<'a> Fields<'a> {
             self.problem(Problem::at(value.span(), message));
             return None;
         }
-        Some(Located { value: text.to_owned(), span: value.span() })
+        Some(Located {
+            value: text.to_owned(),
+            span: value.span(),
+        })
     }
 
     /// Text that `read` turns into a value; its error becomes the problem.
@@ -134,9 +151,15 @@ impl<'a> Fields<'a> {
         }
         let text = self.text_of(key, value)?;
         match read(&text.value) {
-            Ok(value) => Some(Located { value, span: text.span }),
+            Ok(value) => Some(Located {
+                value,
+                span: text.span,
+            }),
             Err(error) => {
-                self.problem(Problem::at(text.span, format!("`{}{key}`: {error}", self.prefix)));
+                self.problem(Problem::at(
+                    text.span,
+                    format!("`{}{key}`: {error}", self.prefix),
+                ));
                 None
             }
         }
@@ -154,7 +177,10 @@ impl<'a> Fields<'a> {
     {
         let text = self.text(key)?;
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text.value) {
-            return Some(Located { value: *value, span: text.span });
+            return Some(Located {
+                value: *value,
+                span: text.span,
+            });
         }
         let name = format!("{}{key}", self.prefix);
         let problem = match later.iter().find(|(word, _)| *word == text.value) {
@@ -163,8 +189,15 @@ impl<'a> Fields<'a> {
                 format!("`{name} = \"{word}\"` is not in this version of dlrun: {feature}"),
             ),
             None => {
-                let known = words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-                Problem::at(text.span, format!("`{name}` must be one of {known}, not `{}`", text.value))
+                let known = words
+                    .iter()
+                    .map(|(word, _)| format!("`{word}`"))
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                Problem::at(
+                    text.span,
+                    format!("`{name}` must be one of {known}, not `{}`", text.value),
+                )
             }
         };
         let guess = nearest(&text.value, words.iter().map(|(word, _)| *word));
@@ -184,16 +217,26 @@ impl<'a> Fields<'a> {
         };
         let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
         if let Some(number) = number.filter(|number| range.contains(number)) {
-            return Some(Located { value: number, span: value.span() });
+            return Some(Located {
+                value: number,
+                span: value.span(),
+            });
         }
         let (first, last) = (range.start, range.end - 1);
-        let message = format!("`{}{key}` must be from {first} to {last}, not {integer}", self.prefix);
+        let message = format!(
+            "`{}{key}` must be from {first} to {last}, not {integer}",
+            self.prefix
+        );
         self.problem(Problem::at(value.span(), message));
         None
     }
 
     /// A number from `range`, with a fraction or without; underscores as TOML has them.
-    pub(crate) fn decimal(&mut self, key: &'static str, range: RangeInclusive<f64>) -> Option<Located<f64>> {
+    pub(crate) fn decimal(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<f64>,
+    ) -> Option<Located<f64>> {
         let value = self.value(key)?;
         let text = match value.get_ref() {
             DeValue::Float(float) => float.as_str(),
@@ -204,10 +247,16 @@ impl<'a> Fields<'a> {
             }
         };
         if let Some(number) = text.parse().ok().filter(|number| range.contains(number)) {
-            return Some(Located { value: number, span: value.span() });
+            return Some(Located {
+                value: number,
+                span: value.span(),
+            });
         }
         let (first, last) = range.into_inner();
-        let message = format!("`{}{key}` must be from {first} to {last}, not {text}", self.prefix);
+        let message = format!(
+            "`{}{key}` must be from {first} to {last}, not {text}",
+            self.prefix
+        );
         self.problem(Problem::at(value.span(), message));
         None
     }
@@ -215,7 +264,10 @@ impl<'a> Fields<'a> {
     /// A whole number that fits 32 bits, at least 1.
     pub(crate) fn count(&mut self, key: &'static str, limit: u32) -> Option<Located<u32>> {
         let number = self.number(key, 1..u64::from(limit) + 1)?;
-        Some(Located { value: u32::try_from(number.value).ok()?, span: number.span })
+        Some(Located {
+            value: u32::try_from(number.value).ok()?,
+            span: number.span,
+        })
     }
 
     pub(crate) fn boolean(&mut self, key: &'static str) -> Option<bool> {
@@ -237,7 +289,10 @@ impl<'a> Fields<'a> {
         let item = |(at, item)| self.text_of(&format!("{key}[{at}]"), item);
         let items: Vec<_> = list.iter().enumerate().map(item).collect();
         let items: Option<Vec<_>> = items.into_iter().collect();
-        Some(Located { value: items?, span: value.span() })
+        Some(Located {
+            value: items?,
+            span: value.span(),
+        })
     }
 
     /// A list whose items are texts or tables; `of_table` gives `None` where it has reported what is wrong.
@@ -247,7 +302,9 @@ impl<'a> Fields<'a> {
         of_text: impl Fn(&str) -> Result<T, String>,
         of_table: impl Fn(&mut Fields<'_>) -> Option<Result<T, String>>,
     ) -> Vec<Located<T>> {
-        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(value) = self.value(key) else {
+            return Vec::new();
+        };
         let Some(list) = value.get_ref().as_array() else {
             self.wrong_type(key, value, "a list");
             return Vec::new();
@@ -257,8 +314,12 @@ impl<'a> Fields<'a> {
             let name = format!("{key}[{at}]");
             let read = match item.get_ref().as_table() {
                 Some(table) => {
-                    let mut fields =
-                        Fields::new(format!("{}{name}.", self.prefix), table, &[], &mut *self.problems);
+                    let mut fields = Fields::new(
+                        format!("{}{name}.", self.prefix),
+                        table,
+                        &[],
+                        &mut *self.problems,
+                    );
                     let read = of_table(&mut fields);
                     fields.finish();
                     read
@@ -266,7 +327,10 @@ impl<'a> Fields<'a> {
                 None => self.text_of(&name, item).map(|text| of_text(&text.value)),
             };
             match read {
-                Some(Ok(value)) => items.push(Located { value, span: item.span() }),
+                Some(Ok(value)) => items.push(Located {
+                    value,
+                    span: item.span(),
+                }),
                 Some(Err(why)) => {
                     let message = format!("`{}{name}`: {why}", self.prefix);
                     self.problem(Problem::at(item.span(), message));
@@ -278,13 +342,23 @@ impl<'a> Fields<'a> {
     }
 
     /// A list of lists of texts.
-    pub(crate) fn lists_of_texts(&mut self, key: &'static str) -> Option<Vec<Located<Vec<Located<String>>>>> {
+    pub(crate) fn lists_of_texts(
+        &mut self,
+        key: &'static str,
+    ) -> Option<Vec<Located<Vec<Located<String>>>>> {
         let value = self.value(key)?;
         let lists: Option<Vec<_>> = value.get_ref().as_array().and_then(|lists| {
-            lists.iter().map(|list| Some((list.get_ref().as_array()?, list.span()))).collect()
+            lists
+                .iter()
+                .map(|list| Some((list.get_ref().as_array()?, list.span())))
+                .collect()
         });
         let Some(lists) = lists else {
-            self.wrong_type(key, value, "a list of lists, such as [[\"mkdir\", \"-p\", \"a\"]]");
+            self.wrong_type(
+                key,
+                value,
+                "a list of lists, such as [[\"mkdir\", \"-p\", \"a\"]]",
+            );
             return None;
         };
         let mut read = Vec::new();
@@ -299,14 +373,19 @@ impl<'a> Fields<'a> {
 
     /// A table of texts: names with their spans, and values.
     pub(crate) fn text_table(&mut self, key: &'static str) -> Vec<(Located<String>, String)> {
-        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(value) = self.value(key) else {
+            return Vec::new();
+        };
         let Some(table) = value.get_ref().as_table() else {
             self.wrong_type(key, value, "a table, such as { NAME = \"value\" }");
             return Vec::new();
         };
         let mut entries = Vec::new();
         for (name, value) in table {
-            let located = Located { value: name.get_ref().to_string(), span: name.span() };
+            let located = Located {
+                value: name.get_ref().to_string(),
+                span: name.span(),
+            };
             if let Some(text) = self.text_of(&format!("{key}.{}", located.value), value) {
                 entries.push((located, text.value));
             }
@@ -323,14 +402,20 @@ impl<'a> Fields<'a> {
         if table.is_none() {
             self.wrong_type(key, value, &format!("a table, written [{key}]"));
         }
-        Some(Located { value: table?, span: value.span() })
+        Some(Located {
+            value: table?,
+            span: value.span(),
+        })
     }
 
     /// A table within this one, to be read and finished as this one, and where it stands.
     pub(super) fn nested(&mut self, key: &'static str) -> Option<(Fields<'_>, Range<usize>)> {
         let table = self.table(key)?;
         let prefix = format!("{}{key}.", self.prefix);
-        Some((Fields::new(prefix, table.value, &[], &mut *self.problems), table.span))
+        Some((
+            Fields::new(prefix, table.value, &[], &mut *self.problems),
+            table.span,
+        ))
     }
 
     /// Reports every key that nobody asked for.
@@ -342,12 +427,17 @@ impl<'a> Fields<'a> {
             }
             let shown = format!("{}{name}", self.prefix);
             let problem = match self.later.iter().find(|(later, _)| *later == name) {
-                Some((_, feature)) => {
-                    Problem::at(key.span(), format!("`{shown}` is not in this version of dlrun: {feature}"))
-                        .hinted("take the line out; it is refused because it would have no effect")
-                }
+                Some((_, feature)) => Problem::at(
+                    key.span(),
+                    format!("`{shown}` is not in this version of dlrun: {feature}"),
+                )
+                .hinted("take the line out; it is refused because it would have no effect"),
                 None => {
-                    let known = self.asked.iter().copied().chain(self.later.iter().map(|(later, _)| *later));
+                    let known = self
+                        .asked
+                        .iter()
+                        .copied()
+                        .chain(self.later.iter().map(|(later, _)| *later));
                     let problem = Problem::at(key.span(), format!("unknown key `{shown}`"));
                     if let Some((_, hint)) = ELSEWHERE.iter().find(|(table, _)| *table == shown) {
                         self.problems.push(problem.hinted(*hint));
@@ -405,6 +495,8 @@ const SYNONYMS: [(&str, &str); 20] = [
 
 fn synonym(name: &str, known: &[&'static str]) -> Option<&'static str> {
     let name = name.replace('-', "_");
-    let found = SYNONYMS.iter().find(|(other, ours)| *other == name && known.contains(ours));
+    let found = SYNONYMS
+        .iter()
+        .find(|(other, ours)| *other == name && known.contains(ours));
     found.map(|(_, ours)| *ours)
 }

@@ -10,7 +10,9 @@ use super::image::read_image;
 use super::output::OutputPattern;
 use super::overrides::Overrides;
 use super::resources::read_resources;
-use super::sections::{read_build, read_framework, read_python, read_storage, read_timing, read_workload};
+use super::sections::{
+    read_build, read_framework, read_python, read_storage, read_timing, read_workload,
+};
 use super::spec::{
     Command, EnvVar, Inherit, JobSpec, Launcher, Located, Run, SchedulerKind, SchedulerSection,
 };
@@ -20,8 +22,11 @@ use crate::diagnostic::Problem;
 pub const MAX_JOB_FILE_BYTES: u64 = 1 << 20;
 
 const LAUNCHERS: &str = "this launcher comes later; `none`, `each` and `mpi` work now";
-const LATER_LAUNCHERS: LaterKeys =
-    &[("torchrun", LAUNCHERS), ("horovod", LAUNCHERS), ("tensorflow", LAUNCHERS)];
+const LATER_LAUNCHERS: LaterKeys = &[
+    ("torchrun", LAUNCHERS),
+    ("horovod", LAUNCHERS),
+    ("tensorflow", LAUNCHERS),
+];
 
 /// Reads a job file.
 ///
@@ -40,7 +45,9 @@ pub fn parse(text: &str) -> Result<JobSpec, Vec<Problem>> {
 pub fn parse_with(text: &str, overrides: &Overrides) -> Result<JobSpec, Vec<Problem>> {
     let (document, syntax) = DeTable::parse_recoverable(text);
     // Behind the first fault of the syntax all is guesswork.
-    let first = syntax.iter().min_by_key(|error| error.span().map_or(0, |span| span.start));
+    let first = syntax
+        .iter()
+        .min_by_key(|error| error.span().map_or(0, |span| span.start));
     if let Some(first) = first {
         return Err(vec![syntax_problem(first)]);
     }
@@ -58,7 +65,8 @@ pub fn parse_with(text: &str, overrides: &Overrides) -> Result<JobSpec, Vec<Prob
             Ok(spec)
         }
         _ => {
-            problems.sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
+            problems
+                .sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
             Err(problems)
         }
     }
@@ -71,15 +79,24 @@ pub fn is_toml(text: &str) -> bool {
 }
 
 fn syntax_problem(error: &toml::de::Error) -> Problem {
-    Problem { span: error.span(), message: error.message().trim().replace('\n', "; "), hint: None }
+    Problem {
+        span: error.span(),
+        message: error.message().trim().replace('\n', "; "),
+        hint: None,
+    }
 }
 
 fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<JobSpec> {
     let mut nested = Vec::new();
     let mut top = Fields::new("", document, &[], problems);
-    if let Some(format) = top.number("format", 0..u64::from(u32::MAX)).filter(|format| format.value != 1) {
-        let message =
-            format!("`format = {}` is not known to this version of dlrun, which reads 1", format.value);
+    if let Some(format) = top
+        .number("format", 0..u64::from(u32::MAX))
+        .filter(|format| format.value != 1)
+    {
+        let message = format!(
+            "`format = {}` is not known to this version of dlrun, which reads 1",
+            format.value
+        );
         top.problem(Problem::at(format.span, message));
     }
     let name = top.parsed("name", |name| match name_problem(name) {
@@ -88,8 +105,18 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
     });
     let tables = TABLES.map(|key| top.table(key));
     top.finish();
-    let [run, resources, scheduler, image, python, framework, storage, build, workload, timing] =
-        tables.map(|table| table.map(|t| t.value));
+    let [
+        run,
+        resources,
+        scheduler,
+        image,
+        python,
+        framework,
+        storage,
+        build,
+        workload,
+        timing,
+    ] = tables.map(|table| table.map(|t| t.value));
 
     if run.is_none() && !document.contains_key("run") {
         nested.push(
@@ -98,15 +125,26 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
         );
     }
     let run = run.and_then(|table| read_run(table, &mut nested));
-    let resources = resources.map(|table| read_resources(table, &mut nested)).unwrap_or_default();
-    let scheduler = scheduler.map(|table| read_scheduler(table, &mut nested)).unwrap_or_default();
-    let image = image.map(|table| read_image(table, &mut nested)).unwrap_or_default();
-    let (framework, left_to_model) =
-        framework.map(|table| read_framework(table, &mut nested)).unwrap_or_default();
+    let resources = resources
+        .map(|table| read_resources(table, &mut nested))
+        .unwrap_or_default();
+    let scheduler = scheduler
+        .map(|table| read_scheduler(table, &mut nested))
+        .unwrap_or_default();
+    let image = image
+        .map(|table| read_image(table, &mut nested))
+        .unwrap_or_default();
+    let (framework, left_to_model) = framework
+        .map(|table| read_framework(table, &mut nested))
+        .unwrap_or_default();
     let storage = storage.and_then(|table| read_storage(table, &mut nested));
     let build = build.and_then(|table| read_build(table, &mut nested));
-    let (requirements, own_python) = python.map(|table| read_python(table, &mut nested)).unwrap_or_default();
-    let workload = workload.map(|table| read_workload(table, &mut nested)).unwrap_or_default();
+    let (requirements, own_python) = python
+        .map(|table| read_python(table, &mut nested))
+        .unwrap_or_default();
+    let workload = workload
+        .map(|table| read_workload(table, &mut nested))
+        .unwrap_or_default();
     let timing = timing.and_then(|table| read_timing(table, &mut nested));
     problems.append(&mut nested);
     let name = name.map(|name| name.value);
@@ -181,26 +219,41 @@ fn read_command(fields: &mut Fields<'_>) -> Option<Located<Command>> {
     let script = fields.text("script");
     match (argv, script) {
         (Some(argv), Some(script)) => {
-            let problem = Problem::at(script.span, "`run.command` and `run.script` exclude each other");
-            fields.problem(
-                problem.hinted(format!("keep one of them (`command` begins at byte {})", argv.span.start)),
+            let problem = Problem::at(
+                script.span,
+                "`run.command` and `run.script` exclude each other",
             );
+            fields.problem(problem.hinted(format!(
+                "keep one of them (`command` begins at byte {})",
+                argv.span.start
+            )));
             None
         }
-        (Some(argv), None) if argv.value.first().is_none_or(|first| first.value.is_empty()) => {
+        (Some(argv), None)
+            if argv
+                .value
+                .first()
+                .is_none_or(|first| first.value.is_empty()) =>
+        {
             let problem = Problem::at(argv.span, "`run.command` names no program");
             fields.problem(problem.hinted("write command = [\"python\", \"train.py\"]"));
             None
         }
         (Some(argv), None) => {
             let words = argv.value.into_iter().map(|word| word.value).collect();
-            Some(Located { value: Command::Argv(words), span: argv.span })
+            Some(Located {
+                value: Command::Argv(words),
+                span: argv.span,
+            })
         }
         (None, Some(script)) if script.value.is_empty() => {
             fields.problem(Problem::at(script.span, "`run.script` must not be empty"));
             None
         }
-        (None, Some(script)) => Some(Located { value: Command::Script(script.value), span: script.span }),
+        (None, Some(script)) => Some(Located {
+            value: Command::Script(script.value),
+            span: script.span,
+        }),
         (None, None) => {
             if !fields.holds("command") {
                 fields.problem(
@@ -225,7 +278,10 @@ fn read_inherit(fields: &mut Fields<'_>) -> Option<Inherit> {
         if is_variable_name(&name.value) && !is_reserved(&name.value) {
             names.push(name.value);
         } else {
-            let message = format!("`run.inherit`: {:?} is no variable that can be handed over", name.value);
+            let message = format!(
+                "`run.inherit`: {:?} is no variable that can be handed over",
+                name.value
+            );
             fields.problem(Problem::at(name.span, message));
         }
     }
@@ -234,7 +290,11 @@ fn read_inherit(fields: &mut Fields<'_>) -> Option<Inherit> {
 
 fn is_variable_name(name: &str) -> bool {
     let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    letters && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+    letters
+        && name
+            .bytes()
+            .next()
+            .is_some_and(|first| !first.is_ascii_digit())
 }
 
 pub(super) fn path(fields: &mut Fields<'_>, key: &'static str) -> Option<Located<PathBuf>> {
@@ -288,14 +348,20 @@ pub(crate) fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
     let mut env = Vec::new();
     for (name, value) in entries {
         if !is_variable_name(&name.value) {
-            let message = format!("`{key}`: {:?} is not a variable name (letters, digits, `_`)", name.value);
+            let message = format!(
+                "`{key}`: {:?} is not a variable name (letters, digits, `_`)",
+                name.value
+            );
             fields.problem(Problem::at(name.span, message));
         } else if is_reserved(&name.value) {
             let message = format!("`{key}`: `{}` is reserved and cannot be set", name.value);
             let hint = "bash or dlrun keeps it for itself; choose another name, or set it in a script that `run.script` names";
             fields.problem(Problem::at(name.span, message).hinted(hint));
         } else {
-            env.push(EnvVar { name: name.value, value });
+            env.push(EnvVar {
+                name: name.value,
+                value,
+            });
         }
     }
     env
@@ -303,18 +369,26 @@ pub(crate) fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
 
 /// The list `modules`.
 pub(crate) fn read_modules(fields: &mut Fields<'_>) -> Vec<String> {
-    let Some(modules) = fields.texts("modules") else { return Vec::new() };
+    let Some(modules) = fields.texts("modules") else {
+        return Vec::new();
+    };
     let mut names = Vec::new();
     for module in modules.value {
         let words: Vec<&str> = module.value.split(' ').collect();
         let is_known = match words[..] {
             [name] => is_module_name(name),
-            ["use" | "unload" | "rm", name] | ["use", "-a" | "--append", name] => is_module_name(name),
+            ["use" | "unload" | "rm", name] | ["use", "-a" | "--append", name] => {
+                is_module_name(name)
+            }
             ["swap" | "switch", from, to] => is_module_name(from) && is_module_name(to),
             _ => false,
         };
         if !is_known {
-            let message = format!("`{}modules`: {:?} is not a module name", fields.prefix(), module.value);
+            let message = format!(
+                "`{}modules`: {:?} is not a module name",
+                fields.prefix(),
+                module.value
+            );
             fields.problem(Problem::at(module.span, message));
         } else {
             names.push(module.value);
@@ -330,29 +404,39 @@ fn is_module_name(text: &str) -> bool {
 
 fn read_scheduler(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> SchedulerSection {
     let mut fields = Fields::new("scheduler.", table, &[], problems);
-    let words = SchedulerKind::WORDS.map(|word| (word, SchedulerKind::from_word(word).unwrap_or_default()));
+    let words =
+        SchedulerKind::WORDS.map(|word| (word, SchedulerKind::from_word(word).unwrap_or_default()));
     let kind = fields.word("kind", &words, &[]).map(|kind| kind.value);
     let directives = option_lines(&mut fields, "directives");
     let arguments = option_lines(&mut fields, "arguments");
     fields.finish();
-    SchedulerSection { kind, directives, arguments }
+    SchedulerSection {
+        kind,
+        directives,
+        arguments,
+    }
 }
 
 /// Options handed through: each begins with `-` and stays on its line.
 pub(crate) fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<Located<String>> {
-    let Some(lines) = fields.texts(key) else { return Vec::new() };
+    let Some(lines) = fields.texts(key) else {
+        return Vec::new();
+    };
     let mut options = Vec::new();
     for line in lines.value {
         if line.value.chars().any(char::is_control) {
             let prefix = fields.prefix();
-            let message = format!("`{prefix}{key}` must not contain line breaks or control characters");
+            let message =
+                format!("`{prefix}{key}` must not contain line breaks or control characters");
             fields.problem(Problem::at(line.span, message));
         } else if line.value.starts_with('-') && line.value.len() > 1 {
             options.push(line);
         } else {
             let prefix = fields.prefix();
-            let message =
-                format!("`{prefix}{key}`: {:?} is not an option such as `--comment=paper`", line.value);
+            let message = format!(
+                "`{prefix}{key}`: {:?} is not an option such as `--comment=paper`",
+                line.value
+            );
             fields.problem(Problem::at(line.span, message));
         }
     }
@@ -368,7 +452,10 @@ mod tests {
 
     fn faults(text: &str) -> Vec<String> {
         let problems = parse(text).expect_err("the file is faulty");
-        problems.iter().map(|p| format!("{} [{}]", p.message, p.hint.clone().unwrap_or_default())).collect()
+        problems
+            .iter()
+            .map(|p| format!("{} [{}]", p.message, p.hint.clone().unwrap_or_default()))
+            .collect()
     }
 
     /// The only fault of a job file with `line` in it.
@@ -382,7 +469,10 @@ mod tests {
     #[test]
     fn a_minimal_file_is_enough() {
         let spec = parse("[run]\ncommand = [\"python\", \"train.py\"]\n").expect("valid");
-        assert_eq!(spec.run.command.value, Command::Argv(vec!["python".into(), "train.py".into()]));
+        assert_eq!(
+            spec.run.command.value,
+            Command::Argv(vec!["python".into(), "train.py".into()])
+        );
         assert_eq!((spec.name, spec.resources), (None, Resources::default()));
     }
 
@@ -413,7 +503,10 @@ mod tests {
     #[test]
     fn words_of_later_versions_are_refused_by_name() {
         let faults = faults("[run]\ncommand = [\"a\"]\nlauncher = \"torchrun\"\n");
-        assert!(faults[0].contains("`run.launcher = \"torchrun\"` is not in this version"), "{faults:?}");
+        assert!(
+            faults[0].contains("`run.launcher = \"torchrun\"` is not in this version"),
+            "{faults:?}"
+        );
     }
 
     #[test]
@@ -425,12 +518,21 @@ mod tests {
         let nothing = LeftToModel::default();
         assert_eq!(left(""), (nothing, None));
         assert_eq!(left("[framework]\nname = \"jax\""), (nothing, None));
-        assert_eq!(left("[framework]\ncompiler = \"xla\""), (nothing, Some("xla".into())));
-        let auto = LeftToModel { compiler: true, explore: 0.0 };
+        assert_eq!(
+            left("[framework]\ncompiler = \"xla\""),
+            (nothing, Some("xla".into()))
+        );
+        let auto = LeftToModel {
+            compiler: true,
+            explore: 0.0,
+        };
         assert_eq!(left("[framework]\ncompiler = \"auto\""), (auto, None));
         for (share, read) in [("0.25", 0.25), ("1", 1.0), ("0", 0.0), ("1e-3", 0.001)] {
             assert_eq!(
-                left(&format!("[framework]\nexplore = {share}")).0.explore.to_bits(),
+                left(&format!("[framework]\nexplore = {share}"))
+                    .0
+                    .explore
+                    .to_bits(),
                 f64::to_bits(read)
             );
         }
@@ -439,40 +541,89 @@ mod tests {
     #[test]
     fn a_range_of_nodes_is_read_with_its_efficiency() {
         let nodes = |line: &str| {
-            let spec = parse(&format!("[run]\ncommand = [\"a\"]\n[resources]\nnodes = {line}\n"));
-            spec.expect("valid").resources.nodes.expect("it is there").value
+            let spec = parse(&format!(
+                "[run]\ncommand = [\"a\"]\n[resources]\nnodes = {line}\n"
+            ));
+            spec.expect("valid")
+                .resources
+                .nodes
+                .expect("it is there")
+                .value
         };
         assert_eq!(nodes("3"), NodeCount::Exactly(3));
-        assert_eq!(nodes("{ max = 4 }"), NodeCount::Between { min: 1, max: 4, efficiency: 0.5 });
+        assert_eq!(
+            nodes("{ max = 4 }"),
+            NodeCount::Between {
+                min: 1,
+                max: 4,
+                efficiency: 0.5
+            }
+        );
         let asked = nodes("{ min = 2, max = 8, efficiency = 0.75 }");
-        assert_eq!(asked, NodeCount::Between { min: 2, max: 8, efficiency: 0.75 });
+        assert_eq!(
+            asked,
+            NodeCount::Between {
+                min: 2,
+                max: 8,
+                efficiency: 0.75
+            }
+        );
         for (line, part) in [
-            ("{ min = 4, max = 2 }", "`resources.nodes.max` is 2, fewer than `min`, 4 [the least"),
-            ("{ min = 1 }", "does not say the most nodes [write nodes = {"),
+            (
+                "{ min = 4, max = 2 }",
+                "`resources.nodes.max` is 2, fewer than `min`, 4 [the least",
+            ),
+            (
+                "{ min = 1 }",
+                "does not say the most nodes [write nodes = {",
+            ),
             (
                 "{ max = 2, efficency = 0.5 }",
                 "unknown key `resources.nodes.efficency` [did you mean `efficiency`?]",
             ),
-            ("{ max = 2, efficiency = 1.5 }", "`resources.nodes.efficiency` must be from 0 to 1, not 1.5"),
-            ("{ max = 2, efficiency = nan }", "`resources.nodes.efficiency` must be from 0 to 1, not nan"),
-            ("{ max = 2, efficiency = \"x\" }", "`resources.nodes.efficiency` must be a number, not text"),
-            ("{ max = 0 }", "`resources.nodes.max` must be from 1 to 100000, not 0"),
-            ("\"1-4\"", "`resources.nodes` must be a whole number, not text"),
+            (
+                "{ max = 2, efficiency = 1.5 }",
+                "`resources.nodes.efficiency` must be from 0 to 1, not 1.5",
+            ),
+            (
+                "{ max = 2, efficiency = nan }",
+                "`resources.nodes.efficiency` must be from 0 to 1, not nan",
+            ),
+            (
+                "{ max = 2, efficiency = \"x\" }",
+                "`resources.nodes.efficiency` must be a number, not text",
+            ),
+            (
+                "{ max = 0 }",
+                "`resources.nodes.max` must be from 1 to 100000, not 0",
+            ),
+            (
+                "\"1-4\"",
+                "`resources.nodes` must be a whole number, not text",
+            ),
         ] {
             let fault = fault_of(&format!("resources.nodes = {line}"));
             assert!(fault.contains(part), "{fault}\ndoes not hold\n{part}");
         }
         let fault = fault_of("framework.explore = -0.5");
-        assert!(fault.contains("`framework.explore` must be from 0 to 1, not -0.5"), "{fault}");
+        assert!(
+            fault.contains("`framework.explore` must be from 0 to 1, not -0.5"),
+            "{fault}"
+        );
     }
 
     #[test]
     fn what_other_programs_call_a_key_is_understood() {
-        for (line, ours) in
-            [("time = \"1h\"", "walltime"), ("partition = \"gpu\"", "queue"), ("mem = \"1GiB\"", "memory")]
-        {
+        for (line, ours) in [
+            ("time = \"1h\"", "walltime"),
+            ("partition = \"gpu\"", "queue"),
+            ("mem = \"1GiB\"", "memory"),
+        ] {
             let fault = fault_of(&format!("resources.{line}"));
-            assert!(fault.contains(&format!("did you mean `{ours}`?")), "{fault}");
+            assert!(
+                fault.contains(&format!("did you mean `{ours}`?")),
+                "{fault}"
+            );
         }
     }
 
@@ -493,7 +644,10 @@ mod tests {
             fault_of(line);
         }
         let env = |name: &str| {
-            faults(&format!("[run]\ncommand=[\"a\"]\nenv = {{ \"{name}\" = \"1\" }}\n")).remove(0)
+            faults(&format!(
+                "[run]\ncommand=[\"a\"]\nenv = {{ \"{name}\" = \"1\" }}\n"
+            ))
+            .remove(0)
         };
         assert!(env("A-B").contains("is not a variable name"));
         assert!(env("DLRUN_RUN_ID").contains("is reserved"));
@@ -513,12 +667,31 @@ mod tests {
         let text = format!("[run]\ncommand = [\"a\"]\n{}", lines.replace("begin = 2", "begin = \"2027-01-31T08:00\"\nmail = { to = \"a@example.org\", on = [\"fail\", \"end\", \"end\"] }\nlicenses = { matlab = 1, ansys = 4 }"));
         let spec = parse(&text).expect("valid");
         let resources = spec.resources;
-        assert_eq!(spec.run.inherit, Some(Inherit::Names(vec!["HOME".into(), "LANG".into()])));
-        assert_eq!(resources.array.as_ref().map(|array| array.value.to_string()).as_deref(), Some("0-9%2"));
+        assert_eq!(
+            spec.run.inherit,
+            Some(Inherit::Names(vec!["HOME".into(), "LANG".into()]))
+        );
+        assert_eq!(
+            resources
+                .array
+                .as_ref()
+                .map(|array| array.value.to_string())
+                .as_deref(),
+            Some("0-9%2")
+        );
         assert_eq!(resources.depends[1].value.target, "4711.server");
-        assert_eq!(resources.begin.map(|begin| begin.to_string()).as_deref(), Some("2027-01-31T08:00:00"));
-        assert_eq!(resources.mail.expect("mail").on, [MailEvent::End, MailEvent::Fail]);
-        assert_eq!(resources.licenses, [("matlab".to_owned(), 1), ("ansys".to_owned(), 4)]);
+        assert_eq!(
+            resources.begin.map(|begin| begin.to_string()).as_deref(),
+            Some("2027-01-31T08:00:00")
+        );
+        assert_eq!(
+            resources.mail.expect("mail").on,
+            [MailEvent::End, MailEvent::Fail]
+        );
+        assert_eq!(
+            resources.licenses,
+            [("matlab".to_owned(), 1), ("ansys".to_owned(), 4)]
+        );
         assert_eq!(&text[resources.spans["array"].clone()], "\"0-9%2\"");
     }
 
@@ -544,10 +717,13 @@ mod tests {
         ] {
             fault_of(line);
         }
-        let both =
-            faults("[run]\ncommand = [\"a\"]\n[resources]\nmemory = \"1GiB\"\nmemory_per_cpu = \"1GiB\"\n");
+        let both = faults(
+            "[run]\ncommand = [\"a\"]\n[resources]\nmemory = \"1GiB\"\nmemory_per_cpu = \"1GiB\"\n",
+        );
         assert!(both[0].contains("exclude each other"), "{both:?}");
-        assert!(faults("[run]\ncommand = [\"a\"]\ninherit = [\"A=1\"]\n")[0].contains("run.inherit"));
+        assert!(
+            faults("[run]\ncommand = [\"a\"]\ninherit = [\"A=1\"]\n")[0].contains("run.inherit")
+        );
     }
 
     #[test]
@@ -555,20 +731,31 @@ mod tests {
         let text = "[run]\ncommand=[\"a\"]\nenv = { B = \"it's \\\"q\\\", $(x) `y`\\n#SBATCH\\ttab \\\\ é\", A = \"\" }\n";
         let env = parse(text).expect("valid").run.env;
         assert_eq!(env[0].value, "it's \"q\", $(x) `y`\n#SBATCH\ttab \\ é");
-        assert_eq!(env[1], EnvVar { name: "A".into(), value: String::new() });
+        assert_eq!(
+            env[1],
+            EnvVar {
+                name: "A".into(),
+                value: String::new()
+            }
+        );
     }
 
     #[test]
     fn syntax_errors_alone_are_reported_for_a_broken_file() {
         let faults = faults("[run\ncommand = [\n");
-        assert!(!faults.is_empty() && faults.iter().all(|f| !f.contains("[run]` needs")), "{faults:?}");
+        assert!(
+            !faults.is_empty() && faults.iter().all(|f| !f.contains("[run]` needs")),
+            "{faults:?}"
+        );
     }
 
     #[test]
     fn one_of_command_and_script_is_wanted() {
         assert!(faults("[run]\nworkdir = \".\"\n")[0].contains("needs `command` or `script`"));
         assert!(faults("[run]\ncommand = []\n")[0].contains("names no program"));
-        assert!(faults("[run]\ncommand = [\"a\"]\nscript = \"b\"\n")[0].contains("exclude each other"));
+        assert!(
+            faults("[run]\ncommand = [\"a\"]\nscript = \"b\"\n")[0].contains("exclude each other")
+        );
         assert!(faults("name = \"x\"\n")[0].contains("`[run]`"));
     }
 

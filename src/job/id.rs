@@ -53,8 +53,10 @@ impl RunId {
     /// The user id of whose run it is; `None` of an id of dlrun 0.1.
     #[must_use]
     pub fn owner(&self) -> Option<u32> {
-        let (random, owner) =
-            self.0.split_at_checked(Self::RANDOM_LEN).filter(|(_, owner)| !owner.is_empty())?;
+        let (random, owner) = self
+            .0
+            .split_at_checked(Self::RANDOM_LEN)
+            .filter(|(_, owner)| !owner.is_empty())?;
         u32::try_from(number(owner) ^ mask(random)).ok()
     }
 
@@ -67,7 +69,8 @@ impl RunId {
     /// Says whether `text` could be the beginning of a run id.
     #[must_use]
     pub fn is_prefix(text: &str) -> bool {
-        (Self::MIN_PREFIX..=Self::LEN).contains(&text.len()) && text.bytes().all(|b| ALPHABET.contains(&b))
+        (Self::MIN_PREFIX..=Self::LEN).contains(&text.len())
+            && text.bytes().all(|b| ALPHABET.contains(&b))
     }
 }
 
@@ -82,8 +85,15 @@ fn letters(number: u128, count: usize) -> String {
 
 /// [`letters`] read back.
 fn number(letters: &str) -> u128 {
-    let value = |letter: u8| ALPHABET.iter().position(|known| *known == letter).unwrap_or(0) as u128;
-    letters.bytes().fold(0, |number, letter| number << 5 | value(letter))
+    let value = |letter: u8| {
+        ALPHABET
+            .iter()
+            .position(|known| *known == letter)
+            .unwrap_or(0) as u128
+    };
+    letters
+        .bytes()
+        .fold(0, |number, letter| number << 5 | value(letter))
 }
 
 /// What an owner's 35 bits differ by: without it the ids of one user would end alike, and look alike. The three highest bits,
@@ -100,7 +110,11 @@ impl FromStr for RunId {
         // Letters first: the owner is read from places in the text.
         let is_whole = Self::is_prefix(text)
             && (text.len() == Self::RANDOM_LEN || text.len() == Self::LEN && id.owner().is_some());
-        if is_whole { Ok(id) } else { Err(RunIdError(text.chars().take(40).collect())) }
+        if is_whole {
+            Ok(id)
+        } else {
+            Err(RunIdError(text.chars().take(40).collect()))
+        }
     }
 }
 
@@ -151,12 +165,21 @@ pub fn name_problem(name: &str) -> Option<String> {
         return Some("must not be empty".to_owned());
     }
     if name.len() > MAX_NAME {
-        return Some(format!("is {} bytes long; {MAX_NAME} is the limit", name.len()));
+        return Some(format!(
+            "is {} bytes long; {MAX_NAME} is the limit",
+            name.len()
+        ));
     }
-    if let Some(bad) = name.chars().find(|c| !(c.is_alphanumeric() || "._+-".contains(*c))) {
-        return Some(format!("must not contain {bad:?}; letters, digits and `._+-` are allowed"));
+    if let Some(bad) = name
+        .chars()
+        .find(|c| !(c.is_alphanumeric() || "._+-".contains(*c)))
+    {
+        return Some(format!(
+            "must not contain {bad:?}; letters, digits and `._+-` are allowed"
+        ));
     }
-    (!name.starts_with(char::is_alphanumeric)).then(|| "must begin with a letter or a digit".to_owned())
+    (!name.starts_with(char::is_alphanumeric))
+        .then(|| "must begin with a letter or a digit".to_owned())
 }
 
 #[cfg(test)]
@@ -167,8 +190,14 @@ mod tests {
     fn run_id_uses_all_eighty_bits() {
         assert_eq!(RunId::from_random([0; 10]).as_str(), "0000000000000000");
         assert_eq!(RunId::from_random([255; 10]).as_str(), "zzzzzzzzzzzzzzzz");
-        assert_eq!(RunId::from_random([0, 0, 0, 0, 0, 0, 0, 0, 0, 1]).as_str(), "0000000000000001");
-        assert_eq!(RunId::from_random([128, 0, 0, 0, 0, 0, 0, 0, 0, 0]).as_str(), "g000000000000000");
+        assert_eq!(
+            RunId::from_random([0, 0, 0, 0, 0, 0, 0, 0, 0, 1]).as_str(),
+            "0000000000000001"
+        );
+        assert_eq!(
+            RunId::from_random([128, 0, 0, 0, 0, 0, 0, 0, 0, 0]).as_str(),
+            "g000000000000000"
+        );
     }
 
     #[test]
@@ -182,7 +211,11 @@ mod tests {
         }
         // The highest of its bits are no user id's.
         let id = RunId::of_owner([0; 10], 1000);
-        assert!(format!("{}z{}", &id.as_str()[..16], &id.as_str()[17..]).parse::<RunId>().is_err());
+        assert!(
+            format!("{}z{}", &id.as_str()[..16], &id.as_str()[17..])
+                .parse::<RunId>()
+                .is_err()
+        );
     }
 
     #[test]
@@ -198,12 +231,26 @@ mod tests {
         ] {
             assert!(text.parse::<RunId>().is_err(), "{text}");
         }
-        assert!(RunId::is_prefix("abcd") && !RunId::is_prefix("abc") && !RunId::is_prefix("mnist-"));
+        assert!(
+            RunId::is_prefix("abcd") && !RunId::is_prefix("abc") && !RunId::is_prefix("mnist-")
+        );
     }
 
     #[test]
     fn names_that_could_break_a_directive_or_a_path_are_refused() {
-        for name in ["", "a\nb", "../x", "a/b", "a b", "-x", ".x", "a%j", "a:b", "a\u{7}", &"x".repeat(101)] {
+        for name in [
+            "",
+            "a\nb",
+            "../x",
+            "a/b",
+            "a b",
+            "-x",
+            ".x",
+            "a%j",
+            "a:b",
+            "a\u{7}",
+            &"x".repeat(101),
+        ] {
             assert!(name_problem(name).is_some(), "{name:?}");
         }
         for name in ["mnist-cnn", "résumé_v2", "3d.unet+aug"] {

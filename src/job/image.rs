@@ -27,8 +27,12 @@ pub enum GpuMode {
 
 impl GpuMode {
     /// The words of the job file.
-    pub const WORDS: [(&'static str, Self); 4] =
-        [("auto", Self::Auto), ("nvidia", Self::Nvidia), ("amd", Self::Amd), ("none", Self::None)];
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("auto", Self::Auto),
+        ("nvidia", Self::Nvidia),
+        ("amd", Self::Amd),
+        ("none", Self::None),
+    ];
 }
 
 /// Whether the run has the container's root user (`--fakeroot`).
@@ -93,24 +97,29 @@ impl Bind {
     }
 
     fn new(source: &str, target: &str, read_only: bool) -> Result<Self, String> {
-        let bind = Self { source: source.to_owned(), target: target.to_owned(), read_only };
+        let bind = Self {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            read_only,
+        };
         match [("source", source), ("target", target)]
             .into_iter()
-            .find_map(|(what, path)| path_fault(path).map(|fault| format!("the {what} {path:?} {fault}")))
-        {
+            .find_map(|(what, path)| {
+                path_fault(path).map(|fault| format!("the {what} {path:?} {fault}"))
+            }) {
             Some(fault) => Err(fault),
-            None if bind.has_variable() && target == source => {
-                Err(format!("{source:?} needs a target, such as \"{source}:/scratch\""))
-            }
+            None if bind.has_variable() && target == source => Err(format!(
+                "{source:?} needs a target, such as \"{source}:/scratch\""
+            )),
             None if bind.has_variable() && names_no_variable(source) => Err(format!(
                 "the source {source:?} names no variable behind `$`, and nothing is run; write $NAME or ${{NAME}}, or ./{source}"
             )),
             None if !target.starts_with('/') && target != source => {
                 Err(format!("the target {target:?} must be absolute"))
             }
-            None => {
-                target_fault(target).map_or(Ok(bind), |fault| Err(format!("the target {target:?} {fault}")))
-            }
+            None => target_fault(target).map_or(Ok(bind), |fault| {
+                Err(format!("the target {target:?} {fault}"))
+            }),
         }
     }
 
@@ -138,7 +147,9 @@ fn path_fault(path: &str) -> Option<&'static str> {
 
 /// Whether a source begins with a `$` that begins no name, such as `$(id)`.
 fn names_no_variable(source: &str) -> bool {
-    let Some(rest) = source.strip_prefix('$') else { return false };
+    let Some(rest) = source.strip_prefix('$') else {
+        return false;
+    };
     let name = match rest.strip_prefix('{') {
         Some(rest) => rest.split_once('}').map_or("", |(name, _)| name),
         None => rest,
@@ -151,7 +162,9 @@ fn names_no_variable(source: &str) -> bool {
 /// A target that no runtime mounts as it is meant: one over the root hides the image, and Apptainer 1.4.5 takes `..` for
 /// another directory than the kernel does, and fails while it sets the container up.
 fn target_fault(target: &str) -> Option<&'static str> {
-    let mut parts = target.split('/').filter(|part| !part.is_empty() && *part != ".");
+    let mut parts = target
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".");
     match parts.clone().next() {
         None => Some("would hide the whole image; name a directory in it"),
         Some(_) if parts.any(|part| part == "..") => Some("holds `..`; write the directory out"),
@@ -193,17 +206,25 @@ pub(super) fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Im
         path: path(&mut fields, "path"),
         uri: fields.parsed("uri", read_uri),
         bind: read_binds(&mut fields),
-        gpu: fields.word("gpu", &GpuMode::WORDS, &[]).map(|mode| mode.value).unwrap_or_default(),
+        gpu: fields
+            .word("gpu", &GpuMode::WORDS, &[])
+            .map(|mode| mode.value)
+            .unwrap_or_default(),
         require_gpu: fields.boolean("require_gpu").unwrap_or(false),
         fakeroot: read_fakeroot(&mut fields),
-        build: fields.word("build", &BuildMode::WORDS, &[]).map(|mode| mode.value).unwrap_or_default(),
+        build: fields
+            .word("build", &BuildMode::WORDS, &[])
+            .map(|mode| mode.value)
+            .unwrap_or_default(),
         cleanenv: fields.boolean("cleanenv").unwrap_or(false),
         packages: read_packages(&mut fields),
         options: read_options(&mut fields),
     };
     let named = [image.none, image.path.is_some(), image.uri.is_some()];
     if named.into_iter().filter(|named| *named).count() > 1 {
-        fields.problem(Problem::of_file("`image.path`, `image.uri` and `image.none` exclude each other"));
+        fields.problem(Problem::of_file(
+            "`image.path`, `image.uri` and `image.none` exclude each other",
+        ));
     }
     fields.finish();
     image
@@ -216,10 +237,14 @@ pub(crate) fn read_uri(text: &str) -> Result<String, String> {
     }
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_lowercase())
-        && scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c));
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c));
     match text.chars().find(|c| c.is_whitespace() || c.is_control()) {
         None if is_scheme && !rest.is_empty() => Ok(text.to_owned()),
-        _ => Err(format!("{text:?} is no URI of an image; write \"docker://tensorflow/tensorflow:2.1.0\"")),
+        _ => Err(format!(
+            "{text:?} is no URI of an image; write \"docker://tensorflow/tensorflow:2.1.0\""
+        )),
     }
 }
 
@@ -229,7 +254,9 @@ pub(crate) fn credentials_in(uri: &str) -> Option<String> {
     let (_, rest) = uri.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let (_, behind) = authority.rsplit_once('@')?;
-    let is_digest = ["sha256:", "sha512:"].iter().any(|algorithm| behind.starts_with(algorithm));
+    let is_digest = ["sha256:", "sha512:"]
+        .iter()
+        .any(|algorithm| behind.starts_with(algorithm));
     (!is_digest).then(|| {
         "the URI holds a user or a password before its `@`, which others could read; log in to the registry beforehand \
          (`apptainer registry login`, `apptainer remote login`)"
@@ -240,7 +267,11 @@ pub(crate) fn credentials_in(uri: &str) -> Option<String> {
 /// Names of Python packages.
 fn read_packages(fields: &mut Fields<'_>) -> Vec<String> {
     let mut packages = Vec::new();
-    for text in fields.texts("packages").map(|list| list.value).unwrap_or_default() {
+    for text in fields
+        .texts("packages")
+        .map(|list| list.value)
+        .unwrap_or_default()
+    {
         match super::sections::word(&text.value) {
             Ok(name) => packages.push(name),
             Err(why) => fields.problem(Problem::at(text.span, format!("`image.packages`: {why}"))),
@@ -266,7 +297,10 @@ fn read_binds(fields: &mut Fields<'_>) -> Vec<Located<Bind>> {
     fields.texts_or_tables("bind", Bind::parse, |fields| {
         let (source, target) = (fields.text("source"), fields.text("target"));
         let read_only = fields.boolean("read_only").unwrap_or(false);
-        if let Some(part) = ["source", "target"].into_iter().find(|part| !fields.holds(part)) {
+        if let Some(part) = ["source", "target"]
+            .into_iter()
+            .find(|part| !fields.holds(part))
+        {
             return Some(Err(format!("`{part}` is missing")));
         }
         Some(Bind::new(&source?.value, &target?.value, read_only))
@@ -295,12 +329,19 @@ const OWN_OPTIONS: [(&str, &str); 17] = [
 ];
 
 fn read_options(fields: &mut Fields<'_>) -> Vec<Located<String>> {
-    let options = fields.texts("options").map(|options| options.value).unwrap_or_default();
+    let options = fields
+        .texts("options")
+        .map(|options| options.value)
+        .unwrap_or_default();
     for option in &options {
         let name = option.value.split('=').next().unwrap_or_default();
         let problem = match OWN_OPTIONS.iter().find(|(own, _)| *own == name) {
-            Some((_, key)) => format!("`image.options`: `{name}` is dlrun's own; the key is `{key}`"),
-            None if !option.value.starts_with('-') || option.value.trim_start_matches('-').is_empty() => {
+            Some((_, key)) => {
+                format!("`image.options`: `{name}` is dlrun's own; the key is `{key}`")
+            }
+            None if !option.value.starts_with('-')
+                || option.value.trim_start_matches('-').is_empty() =>
+            {
                 format!(
                     "`image.options`: {:?} is not an option; write `--name=value` as one text",
                     option.value
@@ -318,7 +359,10 @@ fn read_options(fields: &mut Fields<'_>) -> Vec<Located<String>> {
                 )
             }
             None if option.value.chars().any(char::is_control) => {
-                format!("`image.options`: {:?} holds a control character", option.value)
+                format!(
+                    "`image.options`: {:?} holds a control character",
+                    option.value
+                )
             }
             None => continue,
         };
@@ -334,9 +378,12 @@ mod tests {
 
     fn image(lines: &str) -> Result<Image, Vec<String>> {
         let text = format!("[run]\ncommand = [\"true\"]\n[image]\n{lines}\n");
-        parse(&text)
-            .map(|spec| spec.image)
-            .map_err(|problems| problems.into_iter().map(|problem| problem.message).collect())
+        parse(&text).map(|spec| spec.image).map_err(|problems| {
+            problems
+                .into_iter()
+                .map(|problem| problem.message)
+                .collect()
+        })
     }
 
     #[test]
@@ -349,9 +396,22 @@ mod tests {
         let binds: Vec<_> = image
             .bind
             .iter()
-            .map(|bind| (bind.value.source.as_str(), bind.value.target.as_str(), bind.value.read_only))
+            .map(|bind| {
+                (
+                    bind.value.source.as_str(),
+                    bind.value.target.as_str(),
+                    bind.value.read_only,
+                )
+            })
             .collect();
-        assert_eq!(binds, [("/data", "/data", true), ("/a:b,c", "/d", false), ("$TMPDIR", "/tmp", false)]);
+        assert_eq!(
+            binds,
+            [
+                ("/data", "/data", true),
+                ("/a:b,c", "/d", false),
+                ("$TMPDIR", "/tmp", false)
+            ]
+        );
         assert_eq!(
             (image.gpu, image.fakeroot, image.build),
             (GpuMode::Nvidia, Fakeroot::Yes, BuildMode::Auto)
@@ -368,7 +428,10 @@ mod tests {
             ("bind = [\"\"]", "is empty"),
             ("bind = [\"~/a:/b\"]", "no shell reads"),
             ("bind = [\"$TMPDIR\"]", "needs a target"),
-            ("bind = [{ source = \"/a\" , target = \"/b\", x = 1 }]", "unknown key"),
+            (
+                "bind = [{ source = \"/a\" , target = \"/b\", x = 1 }]",
+                "unknown key",
+            ),
             ("bind = [\"/a\\nb:/c\"]", "control character"),
             ("gpu = \"nvidea\"", "must be one of"),
             ("fakeroot = \"yes\"", "must be one of"),
@@ -396,17 +459,26 @@ mod tests {
 
     #[test]
     fn who_logs_in_is_no_part_of_a_uri() {
-        for uri in
-            ["https://me:secret@h/x.sif", "docker://me:secret@r:5000/a/x:1", "oras://me@r", "https://a@b@h/x"]
-        {
+        for uri in [
+            "https://me:secret@h/x.sif",
+            "docker://me:secret@r:5000/a/x:1",
+            "oras://me@r",
+            "https://a@b@h/x",
+        ] {
             for problem in [credentials_in(uri), read_uri(uri).err()] {
                 let problem = problem.expect(uri);
-                assert!(problem.contains("registry login") && !problem.contains("secret"), "{problem}");
+                assert!(
+                    problem.contains("registry login") && !problem.contains("secret"),
+                    "{problem}"
+                );
             }
         }
-        for uri in
-            ["docker://ubuntu@sha256:1", "docker://r:5000/a/x@sha256:1", "https://h/a@b.sif", "oras://r/x:1"]
-        {
+        for uri in [
+            "docker://ubuntu@sha256:1",
+            "docker://r:5000/a/x@sha256:1",
+            "https://h/a@b.sif",
+            "oras://r/x:1",
+        ] {
             assert_eq!(credentials_in(uri), None, "{uri}");
         }
     }

@@ -31,7 +31,10 @@ impl MailEvent {
     /// The word of the job file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, event)| *event == self).map_or("end", |(word, _)| word)
+        Self::WORDS
+            .iter()
+            .find(|(_, event)| *event == self)
+            .map_or("end", |(word, _)| word)
     }
 }
 
@@ -52,7 +55,9 @@ pub fn address_problem(text: &str) -> Option<String> {
     if has_parts && text.len() <= 200 && !text.starts_with('-') && text.chars().all(allowed) {
         return None;
     }
-    Some(format!("{text:?} is no mail address such as \"a@example.org\""))
+    Some(format!(
+        "{text:?} is no mail address such as \"a@example.org\""
+    ))
 }
 
 #[cfg(test)]

@@ -39,8 +39,8 @@ pub use resources::RESOURCE_KEYS;
 pub(crate) use resources::option_text;
 pub(crate) use sections::word;
 pub use spec::{
-    Asked, Build, Command, Conda, EnvVar, Framework, Inherit, JobSpec, Launcher, LeftToModel, Located,
-    NodeCount, OwnPython, Provenance, Resources, Run, SchedulerKind, SchedulerSection, StorageClass,
-    TimingPattern, Workload,
+    Asked, Build, Command, Conda, EnvVar, Framework, Inherit, JobSpec, Launcher, LeftToModel,
+    Located, NodeCount, OwnPython, Provenance, Resources, Run, SchedulerKind, SchedulerSection,
+    StorageClass, TimingPattern, Workload,
 };
 pub use state::JobState;

@@ -28,10 +28,15 @@ impl OutputPattern {
         for rest in text.split('%').skip(1) {
             if !rest.starts_with(['x', 'j', 'A', 'a', 'u']) {
                 let pattern: String = rest.chars().take(1).collect();
-                return Err(format!("`%{pattern}` cannot be filled in before the job starts; {PATTERNS}"));
+                return Err(format!(
+                    "`%{pattern}` cannot be filled in before the job starts; {PATTERNS}"
+                ));
             }
         }
-        match ["%j", "%A", "%a"].iter().find(|pattern| dir.contains(*pattern)) {
+        match ["%j", "%A", "%a"]
+            .iter()
+            .find(|pattern| dir.contains(*pattern))
+        {
             Some(pattern) => Err(format!(
                 "`{pattern}` in a directory's name: the directory must exist before the job has its id"
             )),
@@ -47,17 +52,27 @@ impl OutputPattern {
     /// write into one file. When the user's name cannot stand in a path with patterns.
     pub fn of_job(&self, name: &str, user: &str, is_array: bool) -> Result<String, String> {
         match (is_array, self.0.contains("%a")) {
-            (false, true) => return Err("`%a` is the index in an array, and this job is none".to_owned()),
+            (false, true) => {
+                return Err("`%a` is the index in an array, and this job is none".to_owned());
+            }
             (true, false) => {
-                return Err("needs `%a`, else all elements of the array write into one file".to_owned());
+                return Err(
+                    "needs `%a`, else all elements of the array write into one file".to_owned(),
+                );
             }
             _ => {}
         }
         // Of `DOM\ann` the backslash would switch Slurm's patterns off.
         if self.0.contains("%u") && user.contains(|c| !is_allowed(c) || "/%".contains(c)) {
-            return Err(format!("cannot have `%u`: `{user}` has characters that it must not contain"));
+            return Err(format!(
+                "cannot have `%u`: `{user}` has characters that it must not contain"
+            ));
         }
-        Ok(self.0.replace("%A", "%j").replace("%x", name).replace("%u", user))
+        Ok(self
+            .0
+            .replace("%A", "%j")
+            .replace("%x", name)
+            .replace("%u", user))
     }
 }
 
@@ -83,10 +98,18 @@ mod tests {
     #[test]
     fn patterns_that_every_scheduler_has_are_filled_in() {
         let of = |text: &str, is_array| {
-            OutputPattern::parse(text).expect("a pattern").of_job("train", "ann", is_array)
+            OutputPattern::parse(text)
+                .expect("a pattern")
+                .of_job("train", "ann", is_array)
         };
-        assert_eq!(of("logs/%x-%j.out", false).as_deref(), Ok("logs/train-%j.out"));
-        assert_eq!(of("/s/%u/%x.%A_%a.log", true).as_deref(), Ok("/s/ann/train.%j_%a.log"));
+        assert_eq!(
+            of("logs/%x-%j.out", false).as_deref(),
+            Ok("logs/train-%j.out")
+        );
+        assert_eq!(
+            of("/s/%u/%x.%A_%a.log", true).as_deref(),
+            Ok("/s/ann/train.%j_%a.log")
+        );
         assert_eq!(of("all.out", false).as_deref(), Ok("all.out"));
         assert!(of("%x-%j.out", true).is_err_and(|why| why.contains("needs `%a`")));
         assert!(of("%x-%a.out", false).is_err_and(|why| why.contains("this job is none")));
@@ -94,13 +117,22 @@ mod tests {
 
     #[test]
     fn a_user_name_that_no_directive_can_carry_is_refused() {
-        let of =
-            |text: &str, user: &str| OutputPattern::parse(text).expect("a pattern").of_job("a", user, false);
+        let of = |text: &str, user: &str| {
+            OutputPattern::parse(text)
+                .expect("a pattern")
+                .of_job("a", user, false)
+        };
         for user in ["DOM\\ann", "ann b", "%j", "../ann"] {
-            assert!(of("%u-%j.out", user).is_err_and(|why| why.contains(user)), "{user}");
+            assert!(
+                of("%u-%j.out", user).is_err_and(|why| why.contains(user)),
+                "{user}"
+            );
             assert!(of("%x-%j.out", user).is_ok());
         }
-        assert_eq!(of("%u.out", "ann@dom.org").as_deref(), Ok("ann@dom.org.out"));
+        assert_eq!(
+            of("%u.out", "ann@dom.org").as_deref(),
+            Ok("ann@dom.org.out")
+        );
     }
 
     #[test]

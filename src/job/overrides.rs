@@ -23,8 +23,14 @@ pub struct Overrides {
 impl Overrides {
     /// The keys that are set, each as the user wrote it and as a line of TOML.
     fn lines(&self) -> Vec<(String, String)> {
-        let set = self.set.iter().map(|text| (format!("--set {text}"), line_of(text)));
-        let name = self.name.iter().map(|name| (format!("--name {name}"), line_of(&format!("name={name}"))));
+        let set = self
+            .set
+            .iter()
+            .map(|text| (format!("--set {text}"), line_of(text)));
+        let name = self
+            .name
+            .iter()
+            .map(|name| (format!("--name {name}"), line_of(&format!("name={name}"))));
         set.chain(name).collect()
     }
 
@@ -47,11 +53,17 @@ impl Overrides {
         if span.start <= length {
             return None;
         }
-        behind.find(|(padded, _)| span.start <= padded.len()).map(|(_, (label, _))| label)
+        behind
+            .find(|(padded, _)| span.start <= padded.len())
+            .map(|(_, (label, _))| label)
     }
 
     /// Puts the keys into a document that was read. Problems are those of the lines themselves.
-    pub(super) fn put_into<'a>(document: &mut DeTable<'a>, lines: &'a [String], problems: &mut Vec<Problem>) {
+    pub(super) fn put_into<'a>(
+        document: &mut DeTable<'a>,
+        lines: &'a [String],
+        problems: &mut Vec<Problem>,
+    ) {
         for line in lines {
             match DeTable::parse(line) {
                 Ok(read) => {
@@ -72,10 +84,14 @@ impl Overrides {
 fn merge<'a>(into: &mut DeTable<'a>, from: DeTable<'a>, depth: usize) {
     for (key, value) in from {
         let name = key.get_ref().to_string();
-        let is_table = into.get(name.as_str()).is_some_and(|known| known.get_ref().is_table());
+        let is_table = into
+            .get(name.as_str())
+            .is_some_and(|known| known.get_ref().is_table());
         if depth > 1 && is_table {
             let below = into.get_mut(name.as_str()).map(Spanned::get_mut);
-            if let (Some(DeValue::Table(known)), DeValue::Table(table)) = (below, value.into_inner()) {
+            if let (Some(DeValue::Table(known)), DeValue::Table(table)) =
+                (below, value.into_inner())
+            {
                 merge(known, table, depth - 1);
             }
         } else {
@@ -88,9 +104,12 @@ fn merge<'a>(into: &mut DeTable<'a>, from: DeTable<'a>, depth: usize) {
 
 /// `resources.walltime=2h` as TOML. A value that is no TOML is text, and so is one of a key that wants text: `name=7`.
 fn line_of(text: &str) -> String {
-    let Some((key, value)) = text.split_once('=') else { return text.to_owned() };
+    let Some((key, value)) = text.split_once('=') else {
+        return text.to_owned();
+    };
     let value = value.trim();
-    let is_toml = DeTable::parse(&format!("x = {value}")).is_ok_and(|table| table.get_ref().len() == 1);
+    let is_toml =
+        DeTable::parse(&format!("x = {value}")).is_ok_and(|table| table.get_ref().len() == 1);
     let is_quoted = value.starts_with(['"', '\'']);
     if is_toml && (is_quoted || !wants_text(&path_of(key))) {
         return format!("{key} = {value}");
@@ -102,7 +121,9 @@ fn line_of(text: &str) -> String {
 /// The names of a dotted key; empty where it is none.
 fn path_of(key: &str) -> Vec<String> {
     let text = format!("{key} = 0");
-    let Ok(table) = DeTable::parse(&text) else { return Vec::new() };
+    let Ok(table) = DeTable::parse(&text) else {
+        return Vec::new();
+    };
     let mut names = Vec::new();
     let mut table = Some(table.get_ref());
     while let Some((name, value)) = table.and_then(|table| table.iter().next()) {
@@ -115,12 +136,18 @@ fn path_of(key: &str) -> Vec<String> {
 /// Says whether the schema has text alone for a key.
 fn wants_text(path: &[String]) -> bool {
     let below = |at: Value, name: &String| {
-        at["properties"].get(name).or_else(|| at.get("additionalProperties")).cloned()
+        at["properties"]
+            .get(name)
+            .or_else(|| at.get("additionalProperties"))
+            .cloned()
     };
     let found = path.iter().try_fold(schema(), below);
     let is_text = |schema: &Value| schema["type"] == "string" || schema["const"].is_string();
     found.is_some_and(|found| {
-        is_text(&found) || found["anyOf"].as_array().is_some_and(|ways| ways.iter().all(is_text))
+        is_text(&found)
+            || found["anyOf"]
+                .as_array()
+                .is_some_and(|ways| ways.iter().all(is_text))
     })
 }
 
@@ -132,7 +159,10 @@ mod tests {
     const FILE: &str = "[run]\ncommand = [\"python\", \"t.py\"]\nenv = { A = \"1\" }\n[resources]\nwalltime = \"1h\"\nnodes = { min = 2, max = 3 }\n";
 
     fn overrides(set: &[&str]) -> Overrides {
-        Overrides { set: set.iter().map(|text| (*text).to_owned()).collect(), ..Overrides::default() }
+        Overrides {
+            set: set.iter().map(|text| (*text).to_owned()).collect(),
+            ..Overrides::default()
+        }
     }
 
     #[test]
@@ -150,10 +180,22 @@ mod tests {
         ];
         let spec = parse_with(FILE, &overrides(&set)).expect("valid");
         let asked = &spec.resources;
-        assert_eq!(asked.walltime, Some(crate::job::Asked::Value(crate::units::Walltime(7200))));
+        assert_eq!(
+            asked.walltime,
+            Some(crate::job::Asked::Value(crate::units::Walltime(7200)))
+        );
         assert_eq!((asked.fewest_nodes(), spec.name.as_deref()), (5, Some("7")));
-        let env: Vec<_> = spec.run.env.iter().map(|v| (v.name.as_str(), v.value.as_str())).collect();
-        assert_eq!(env, [("A", "1"), ("LR", "0.1")], "what stands beside it stays");
+        let env: Vec<_> = spec
+            .run
+            .env
+            .iter()
+            .map(|v| (v.name.as_str(), v.value.as_str()))
+            .collect();
+        assert_eq!(
+            env,
+            [("A", "1"), ("LR", "0.1")],
+            "what stands beside it stays"
+        );
         assert_eq!(spec.framework.version.as_deref(), Some("2.1"));
         assert!(asked.array.is_some() && asked.begin.is_some() && spec.image.bind.len() == 1);
     }
@@ -168,15 +210,33 @@ mod tests {
 
     #[test]
     fn faults_of_the_command_line_are_those_of_the_file_with_another_source() {
-        let given = overrides(&["resources.walltime=12", "resources.node=2", "x", "run.env=\"a\"\nb=1"]);
+        let given = overrides(&[
+            "resources.walltime=12",
+            "resources.node=2",
+            "x",
+            "run.env=\"a\"\nb=1",
+        ]);
         let problems = parse_with(FILE, &given).expect_err("faults");
         let told: Vec<_> = problems
             .iter()
-            .map(|p| (given.at(p.span.as_ref().expect("a place"), FILE.len()).expect("behind"), &*p.message))
+            .map(|p| {
+                (
+                    given
+                        .at(p.span.as_ref().expect("a place"), FILE.len())
+                        .expect("behind"),
+                    &*p.message,
+                )
+            })
             .collect();
         assert_eq!(told.len(), 4, "{told:?}");
-        assert!(told[0].0 == "--set resources.walltime=12" && told[0].1.contains("has no unit"), "{told:?}");
-        assert!(told[1].0 == "--set resources.node=2" && told[1].1.contains("unknown key"), "{told:?}");
+        assert!(
+            told[0].0 == "--set resources.walltime=12" && told[0].1.contains("has no unit"),
+            "{told:?}"
+        );
+        assert!(
+            told[1].0 == "--set resources.node=2" && told[1].1.contains("unknown key"),
+            "{told:?}"
+        );
         assert!(told[2].0 == "--set x", "{told:?}");
         assert!(told[3].1.contains("`run.env` must be a table"), "{told:?}");
     }
@@ -184,7 +244,10 @@ mod tests {
     #[test]
     fn faults_behind_a_long_job_file_have_their_source() {
         let file = format!("{FILE}# {}\n", "x".repeat(1 << 17));
-        let given = Overrides { name: Some("a b".to_owned()), ..overrides(&["resources.walltime=12"]) };
+        let given = Overrides {
+            name: Some("a b".to_owned()),
+            ..overrides(&["resources.walltime=12"])
+        };
         let problems = parse_with(&file, &given).expect_err("faults");
         let source = |p: &Problem| given.at(p.span.as_ref().expect("a place"), file.len());
         let sources: Vec<_> = problems.iter().filter_map(source).collect();
@@ -194,7 +257,10 @@ mod tests {
     #[test]
     fn arguments_follow_those_of_the_command() {
         let arguments = vec!["--lr".to_owned(), "0.5".to_owned()];
-        let given = Overrides { arguments, ..Overrides::default() };
+        let given = Overrides {
+            arguments,
+            ..Overrides::default()
+        };
         let spec = parse_with(FILE, &given).expect("valid");
         assert_eq!(
             spec.run.command.value,

@@ -29,13 +29,21 @@ pub(super) fn read_resources(table: &DeTable<'_>, problems: &mut Vec<Problem>) -
     let resources = Resources {
         nodes: read_nodes(&mut fields),
         tasks: fields.count("tasks", MAX_TASKS).map(|count| count.value),
-        tasks_per_node: fields.count("tasks_per_node", 4096).map(|count| count.value),
-        cpus_per_task: fields.count("cpus_per_task", 65_536).map(|count| count.value),
+        tasks_per_node: fields
+            .count("tasks_per_node", 4096)
+            .map(|count| count.value),
+        cpus_per_task: fields
+            .count("cpus_per_task", 65_536)
+            .map(|count| count.value),
         gpus_per_node: read_gpus(&mut fields, "gpus_per_node"),
         gpus_per_task: read_gpus(&mut fields, "gpus_per_task"),
-        memory: fields.parsed("memory", auto_or(at_least_a_mebibyte)).map(|asked| asked.value),
+        memory: fields
+            .parsed("memory", auto_or(at_least_a_mebibyte))
+            .map(|asked| asked.value),
         memory_per_cpu: read_memory_per_cpu(&mut fields),
-        walltime: fields.parsed("walltime", auto_or(Walltime::parse)).map(|asked| asked.value),
+        walltime: fields
+            .parsed("walltime", auto_or(Walltime::parse))
+            .map(|asked| asked.value),
         queue: option_text(&mut fields, "queue"),
         account: option_text(&mut fields, "account"),
         qos: option_text(&mut fields, "qos"),
@@ -46,14 +54,19 @@ pub(super) fn read_resources(table: &DeTable<'_>, problems: &mut Vec<Problem>) -
         exclusive: fields.boolean("exclusive"),
         array: fields.parsed("array", ArraySpec::parse),
         depends: read_depends(&mut fields),
-        begin: fields.parsed("begin", Begin::parse).map(|begin| begin.value),
+        begin: fields
+            .parsed("begin", Begin::parse)
+            .map(|begin| begin.value),
         mail: None,
         licenses: read_licenses(&mut fields),
         spans: spans(table),
     };
     let has_mail = fields.table("mail").is_some();
     fields.finish();
-    let mail = table.get("mail").filter(|_| has_mail).and_then(|mail| read_mail(mail, problems));
+    let mail = table
+        .get("mail")
+        .filter(|_| has_mail)
+        .and_then(|mail| read_mail(mail, problems));
     Resources { mail, ..resources }
 }
 
@@ -97,33 +110,63 @@ pub const RESOURCE_KEYS: [&str; 22] = [
 fn read_nodes(fields: &mut Fields<'_>) -> Option<Located<NodeCount>> {
     if !fields.is_table("nodes") {
         let nodes = fields.count("nodes", MAX_NODES)?;
-        return Some(Located { value: NodeCount::Exactly(nodes.value), span: nodes.span });
+        return Some(Located {
+            value: NodeCount::Exactly(nodes.value),
+            span: nodes.span,
+        });
     }
     let (mut range, span) = fields.nested("nodes")?;
     let min = range.count("min", MAX_NODES);
     let max = range.count("max", MAX_NODES);
-    let efficiency = range.decimal("efficiency", 0.0..=1.0).map_or(EFFICIENCY, |share| share.value);
+    let efficiency = range
+        .decimal("efficiency", 0.0..=1.0)
+        .map_or(EFFICIENCY, |share| share.value);
     if max.is_none() && !range.holds("max") {
-        let problem = Problem::at(span.clone(), "`resources.nodes` does not say the most nodes");
+        let problem = Problem::at(
+            span.clone(),
+            "`resources.nodes` does not say the most nodes",
+        );
         range.problem(problem.hinted("write nodes = { min = 1, max = 4 }"));
     }
     let min = min.map_or(1, |min| min.value);
     if let Some(max) = max.as_ref().filter(|max| max.value < min) {
-        let message = format!("`resources.nodes.max` is {}, fewer than `min`, {min}", max.value);
-        range.problem(Problem::at(max.span.clone(), message).hinted("the least number of nodes is `min`"));
+        let message = format!(
+            "`resources.nodes.max` is {}, fewer than `min`, {min}",
+            max.value
+        );
+        range.problem(
+            Problem::at(max.span.clone(), message).hinted("the least number of nodes is `min`"),
+        );
     }
     range.finish();
     let max = max?.value;
-    Some(Located { value: NodeCount::Between { min, max, efficiency }, span })
+    Some(Located {
+        value: NodeCount::Between {
+            min,
+            max,
+            efficiency,
+        },
+        span,
+    })
 }
 
 fn auto_or<T, E>(read: impl Fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<Asked<T>, E> {
-    move |text| if text == "auto" { Ok(Asked::Auto) } else { read(text).map(Asked::Value) }
+    move |text| {
+        if text == "auto" {
+            Ok(Asked::Auto)
+        } else {
+            read(text).map(Asked::Value)
+        }
+    }
 }
 
 fn at_least_a_mebibyte(text: &str) -> Result<Bytes, String> {
     let bytes = Bytes::parse(text).map_err(|error| error.to_string())?;
-    if bytes.0 < 1 << 20 { Err(format!("`{text}` is less than 1MiB")) } else { Ok(bytes) }
+    if bytes.0 < 1 << 20 {
+        Err(format!("`{text}` is less than 1MiB"))
+    } else {
+        Ok(bytes)
+    }
 }
 
 /// `2` as number or text, or `v100:2`.
@@ -133,11 +176,15 @@ fn read_gpus(fields: &mut Fields<'_>, key: &'static str) -> Option<String> {
     }
     let gpus = fields.parsed(key, |text| {
         let (kind, count) = text.rsplit_once(':').unwrap_or(("any", text));
-        let good_kind =
-            !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        let good_kind = !kind.is_empty()
+            && kind
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
         match count.parse::<u16>() {
             Ok(1..=1024) if good_kind => Ok(text.to_owned()),
-            _ => Err(format!("`{text}` is not a number of GPUs; write 2 or \"v100:2\"")),
+            _ => Err(format!(
+                "`{text}` is not a number of GPUs; write 2 or \"v100:2\""
+            )),
         }
     });
     gpus.map(|gpus| gpus.value)
@@ -169,12 +216,20 @@ fn read_memory_per_cpu(fields: &mut Fields<'_>) -> Option<Bytes> {
 }
 
 fn read_depends(fields: &mut Fields<'_>) -> Vec<Located<Dependency>> {
-    let Some(conditions) = fields.texts("depends") else { return Vec::new() };
+    let Some(conditions) = fields.texts("depends") else {
+        return Vec::new();
+    };
     let mut depends = Vec::new();
     for text in conditions.value {
         match Dependency::parse(&text.value) {
-            Ok(value) => depends.push(Located { value, span: text.span }),
-            Err(why) => fields.problem(Problem::at(text.span, format!("`resources.depends`: {why}"))),
+            Ok(value) => depends.push(Located {
+                value,
+                span: text.span,
+            }),
+            Err(why) => fields.problem(Problem::at(
+                text.span,
+                format!("`resources.depends`: {why}"),
+            )),
         }
     }
     depends
@@ -182,7 +237,9 @@ fn read_depends(fields: &mut Fields<'_>) -> Vec<Located<Dependency>> {
 
 /// Licences, in the order of the file.
 fn read_licenses(fields: &mut Fields<'_>) -> Vec<(String, u32)> {
-    let Some(table) = fields.table("licenses") else { return Vec::new() };
+    let Some(table) = fields.table("licenses") else {
+        return Vec::new();
+    };
     let mut licenses = Vec::new();
     for (name, value) in table.value {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
@@ -200,11 +257,19 @@ fn read_licenses(fields: &mut Fields<'_>) -> Vec<(String, u32)> {
         fields.problem(Problem::at(value.span(), fault));
     }
     licenses.sort_unstable();
-    licenses.into_iter().map(|(_, name, count)| (name, count)).collect()
+    licenses
+        .into_iter()
+        .map(|(_, name, count)| (name, count))
+        .collect()
 }
 
 fn read_mail(mail: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Mail> {
-    let mut fields = Fields::new("resources.mail.", mail.get_ref().as_table()?, NONE_LATER, problems);
+    let mut fields = Fields::new(
+        "resources.mail.",
+        mail.get_ref().as_table()?,
+        NONE_LATER,
+        problems,
+    );
     let to = fields.parsed("to", |text| match address_problem(text) {
         Some(why) => Err(why),
         None => Ok(text.to_owned()),
@@ -213,16 +278,24 @@ fn read_mail(mail: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option
     let lacks_words = words.as_ref().is_some_and(|words| words.value.is_empty());
     if lacks_words || (words.is_none() && !fields.holds("on")) {
         let problem = Problem::at(mail.span(), "`resources.mail` does not say on what");
-        fields.problem(problem.hinted("write mail = { to = \"a@example.org\", on = [\"end\", \"fail\"] }"));
+        fields.problem(
+            problem.hinted("write mail = { to = \"a@example.org\", on = [\"end\", \"fail\"] }"),
+        );
     }
     let mut on = Vec::new();
     for word in words.map(|words| words.value).unwrap_or_default() {
-        match MailEvent::WORDS.iter().find(|(known, _)| *known == word.value) {
+        match MailEvent::WORDS
+            .iter()
+            .find(|(known, _)| *known == word.value)
+        {
             Some((_, event)) => on.push(*event),
             None if word.value == "all" => on.extend(MailEvent::WORDS.map(|(_, event)| event)),
             None => {
                 let known = MailEvent::WORDS.map(|(known, _)| known).join(", ");
-                let message = format!("`resources.mail.on` knows {known} and all, not {:?}", word.value);
+                let message = format!(
+                    "`resources.mail.on` knows {known} and all, not {:?}",
+                    word.value
+                );
                 fields.problem(Problem::at(word.span, message));
             }
         }
@@ -230,5 +303,9 @@ fn read_mail(mail: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option
     fields.finish();
     on.sort_unstable();
     on.dedup();
-    Some(Mail { to: to.map(|to| to.value), on }).filter(|mail| !mail.on.is_empty())
+    Some(Mail {
+        to: to.map(|to| to.value),
+        on,
+    })
+    .filter(|mail| !mail.on.is_empty())
 }

@@ -25,13 +25,33 @@ fn tables() -> Vec<(&'static str, &'static str, Keys)> {
             "What the job needs. A line that is left out leaves the choice to the site.",
             resources(),
         ),
-        ("scheduler", "Who takes the job, and what is passed through to it.", scheduler()),
+        (
+            "scheduler",
+            "Who takes the job, and what is passed through to it.",
+            scheduler(),
+        ),
         ("image", "The container that the command runs in.", image()),
-        ("python", "The Python environment that the job runs in.", python()),
-        ("framework", "What the training is written with. Rules of the site go by it.", framework()),
+        (
+            "python",
+            "The Python environment that the job runs in.",
+            python(),
+        ),
+        (
+            "framework",
+            "What the training is written with. Rules of the site go by it.",
+            framework(),
+        ),
         ("storage", "The storage that the job would like.", storage()),
-        ("build", "The application's source, fetched and built once before the run.", build()),
-        ("workload", "What the job computes. Recorded with every measurement.", workload()),
+        (
+            "build",
+            "The application's source, fetched and built once before the run.",
+            build(),
+        ),
+        (
+            "workload",
+            "What the job computes. Recorded with every measurement.",
+            workload(),
+        ),
         ("timing", "How epochs are read from the output.", timing()),
     ]
 }
@@ -40,8 +60,14 @@ fn tables() -> Vec<(&'static str, &'static str, Keys)> {
 #[must_use]
 pub fn keys() -> Vec<String> {
     let names = |(table, _, keys): (&str, &str, Keys)| {
-        let prefix = if table.is_empty() { String::new() } else { format!("{table}.") };
-        keys.into_iter().map(move |(key, _)| format!("{prefix}{key}")).collect::<Vec<_>>()
+        let prefix = if table.is_empty() {
+            String::new()
+        } else {
+            format!("{table}.")
+        };
+        keys.into_iter()
+            .map(move |(key, _)| format!("{prefix}{key}"))
+            .collect::<Vec<_>>()
     };
     tables().into_iter().flat_map(names).collect()
 }
@@ -51,7 +77,10 @@ pub fn keys() -> Vec<String> {
 pub fn schema() -> Value {
     let mut properties = Map::new();
     for (table, about, keys) in tables() {
-        let keys: Map<String, Value> = keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let keys: Map<String, Value> = keys
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect();
         if table.is_empty() {
             properties.extend(keys);
             continue;
@@ -141,7 +170,8 @@ const RESERVED: &str = "^(DLRUN_|dlrun_|BASH|(ENV|IFS|PWD|UID|SECONDS)$)";
 const SIZE: &str = "^\\s*[0-9]+(\\.[0-9]*)?\\s*(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB|K|M|G|T)\\s*$";
 const WALLTIME: &str = "^\\s*(([0-9]+-([01]?[0-9]|2[0-3])|[0-9]+):[0-5]?[0-9]:[0-5]?[0-9]|[0-9]+\\s*d(\\s*[0-9]+\\s*h)?(\\s*[0-9]+\\s*(m|min))?(\\s*[0-9]+\\s*s)?|[0-9]+\\s*h(\\s*[0-9]+\\s*(m|min))?(\\s*[0-9]+\\s*s)?|[0-9]+\\s*(m|min)(\\s*[0-9]+\\s*s)?|[0-9]+\\s*s)\\s*$";
 /// Text that stands in a directive line.
-const OPTION: &str = "^[^\\x00-\\x20\\x7f\"#$%';<>?\\\\^`{}~-][^\\x00-\\x20\\x7f\"#$%';<>?\\\\^`{}~]*$";
+const OPTION: &str =
+    "^[^\\x00-\\x20\\x7f\"#$%';<>?\\\\^`{}~-][^\\x00-\\x20\\x7f\"#$%';<>?\\\\^`{}~]*$";
 const OPTION_LINE: &str = "^-[^\\x00-\\x1f\\x7f]+$";
 
 fn top() -> Keys {
@@ -177,17 +207,19 @@ fn run() -> Keys {
             { "type": "array", "items": { "type": "string", "pattern": VARIABLE, "not": { "pattern": RESERVED } } },
         ],
     });
-    let launcher =
-        "How the command gets onto the nodes: once, on every node, or as the ranks of an MPI program.";
+    let launcher = "How the command gets onto the nodes: once, on every node, or as the ranks of an MPI program.";
     let name = "[A-Za-z0-9._+/:@=~][A-Za-z0-9._+/:@=~-]*";
-    let further = format!("use (-a |--append )?{name}|(unload|rm) {name}|(swap|switch) {name} {name}");
+    let further =
+        format!("use (-a |--append )?{name}|(unload|rm) {name}|(swap|switch) {name} {name}");
     let module = json!({ "type": "string", "pattern": format!("^({name}|{further})$") });
     vec![
         ("command", command),
         ("script", script),
         (
             "workdir",
-            path("Where the command runs and its output lies. Default: the directory of the job file."),
+            path(
+                "Where the command runs and its output lies. Default: the directory of the job file.",
+            ),
         ),
         (
             "output",
@@ -198,7 +230,9 @@ fn run() -> Keys {
         ("env", env),
         (
             "env_file",
-            path("File of `NAME=value` lines for secrets, mode 0600; read on the node, copied nowhere."),
+            path(
+                "File of `NAME=value` lines for secrets, mode 0600; read on the node, copied nowhere.",
+            ),
         ),
         (
             "modules",
@@ -207,8 +241,14 @@ fn run() -> Keys {
                 &module,
             ),
         ),
-        ("launcher", with_default(words(launcher, &["auto", "none", "each", "mpi"]), "auto")),
-        ("idle_nodes", flag("Allows `launcher = \"none\"` on more than one node.", false)),
+        (
+            "launcher",
+            with_default(words(launcher, &["auto", "none", "each", "mpi"]), "auto"),
+        ),
+        (
+            "idle_nodes",
+            flag("Allows `launcher = \"none\"` on more than one node.", false),
+        ),
         ("inherit", inherit),
     ]
 }
@@ -223,7 +263,11 @@ fn resources() -> Keys {
             ],
         })
     };
-    let walltime = or_auto("Limit on the run time.", &["12h", "1h30m", "36:00:00", "1-12:00:00"], WALLTIME);
+    let walltime = or_auto(
+        "Limit on the run time.",
+        &["12h", "1h30m", "36:00:00", "1-12:00:00"],
+        WALLTIME,
+    );
     let memory = or_auto("Main memory on each node.", &["64GiB"], SIZE);
     let memory_per_cpu = "Main memory for each CPU, in place of `memory`, such as `4GiB`.";
     let array = "Indexes of a job array: `0-99`, `0-99%8`, `1,3,5-9:2`";
@@ -234,11 +278,26 @@ fn resources() -> Keys {
         json!({ "type": "string", "pattern": format!("^({kinds}):[^\\x00-\\x20:;,$'\"`\\\\]+$") });
     vec![
         ("nodes", nodes()),
-        ("tasks", number("Tasks in all; the scheduler spreads them over the nodes.", MAX_TASKS.into())),
-        ("tasks_per_node", with_default(number("Tasks on each node; MPI ranks.", 4096), 1)),
+        (
+            "tasks",
+            number(
+                "Tasks in all; the scheduler spreads them over the nodes.",
+                MAX_TASKS.into(),
+            ),
+        ),
+        (
+            "tasks_per_node",
+            with_default(number("Tasks on each node; MPI ranks.", 4096), 1),
+        ),
         ("cpus_per_task", number("CPUs of each task.", 65_536)),
-        ("gpus_per_node", gpus("GPUs on each node, with their type where it matters.")),
-        ("gpus_per_task", gpus("GPUs of each task, which sees no others; on Slurm.")),
+        (
+            "gpus_per_node",
+            gpus("GPUs on each node, with their type where it matters."),
+        ),
+        (
+            "gpus_per_task",
+            gpus("GPUs of each task, which sees no others; on Slurm."),
+        ),
         ("memory", memory),
         ("memory_per_cpu", pattern(memory_per_cpu, SIZE)),
         ("walltime", walltime),
@@ -250,8 +309,17 @@ fn resources() -> Keys {
         ("nodelist", pattern("Nodes wanted.", OPTION)),
         ("exclude", pattern("Nodes not wanted.", OPTION)),
         ("exclusive", flag("Whole nodes, shared with nobody.", false)),
-        ("array", pattern(&array, &format!("^{index}(,{index})*(%0*[1-9][0-9]*)?$"))),
-        ("depends", list("What must have happened before, all of it: `afterok:RUN`.", &condition)),
+        (
+            "array",
+            pattern(&array, &format!("^{index}(,{index})*(%0*[1-9][0-9]*)?$")),
+        ),
+        (
+            "depends",
+            list(
+                "What must have happened before, all of it: `afterok:RUN`.",
+                &condition,
+            ),
+        ),
         ("begin", begin()),
         ("mail", mail()),
         ("licenses", licenses()),
@@ -279,11 +347,18 @@ fn nodes() -> Value {
 
 fn begin() -> Value {
     let about = "Not before this moment, in the scheduler's local time: `2027-01-31T08:00`.";
-    pattern(about, "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2})?)?$")
+    pattern(
+        about,
+        "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2})?)?$",
+    )
 }
 
 fn mail() -> Value {
-    let events: Vec<&str> = MailEvent::WORDS.iter().map(|(word, _)| *word).chain(["all"]).collect();
+    let events: Vec<&str> = MailEvent::WORDS
+        .iter()
+        .map(|(word, _)| *word)
+        .chain(["all"])
+        .collect();
     let address = "Whom to tell. Default: whom the scheduler takes for the submitter.";
     json!({
         "type": "object", "description": "Mail: who gets it, and on what.", "additionalProperties": false,
@@ -306,26 +381,55 @@ fn licenses() -> Value {
 fn scheduler() -> Keys {
     let line = json!({ "type": "string", "pattern": OPTION_LINE });
     vec![
-        ("kind", words("Which one. Default: the setting `scheduler.kind`.", &SchedulerKind::WORDS)),
+        (
+            "kind",
+            words(
+                "Which one. Default: the setting `scheduler.kind`.",
+                &SchedulerKind::WORDS,
+            ),
+        ),
         (
             "directives",
-            list("Further options of the script's directive lines, each beginning with `-`.", &line),
+            list(
+                "Further options of the script's directive lines, each beginning with `-`.",
+                &line,
+            ),
         ),
-        ("arguments", list("Further arguments of the submit command.", &line)),
+        (
+            "arguments",
+            list("Further arguments of the submit command.", &line),
+        ),
     ]
 }
 
 fn image() -> Keys {
-    let uri =
-        "An image by its URI, such as `docker://tensorflow/tensorflow:2.1.0`; also by an alias of the site.";
+    let uri = "An image by its URI, such as `docker://tensorflow/tensorflow:2.1.0`; also by an alias of the site.";
     let line = json!({ "type": "string", "pattern": OPTION_LINE });
     vec![
         ("none", flag("Says that no container is wanted.", false)),
         ("path", path("An image file (SIF) or a sandbox directory.")),
-        ("uri", pattern(uri, "^[a-z][a-z0-9+.-]*://[^\\x00-\\x20\\x7f]+$")),
-        ("bind", list("Directories and files of the node that are seen in it.", &bind())),
-        ("gpu", with_default(words("Which GPUs are passed into it.", &words_of(&GpuMode::WORDS)), "auto")),
-        ("require_gpu", flag("GPUs that do not work are a failure, not a warning.", false)),
+        (
+            "uri",
+            pattern(uri, "^[a-z][a-z0-9+.-]*://[^\\x00-\\x20\\x7f]+$"),
+        ),
+        (
+            "bind",
+            list(
+                "Directories and files of the node that are seen in it.",
+                &bind(),
+            ),
+        ),
+        (
+            "gpu",
+            with_default(
+                words("Which GPUs are passed into it.", &words_of(&GpuMode::WORDS)),
+                "auto",
+            ),
+        ),
+        (
+            "require_gpu",
+            flag("GPUs that do not work are a failure, not a warning.", false),
+        ),
         (
             "fakeroot",
             json!({
@@ -336,7 +440,10 @@ fn image() -> Keys {
         (
             "build",
             with_default(
-                words("Whether an image is built where none fits.", &words_of(&BuildMode::WORDS)),
+                words(
+                    "Whether an image is built where none fits.",
+                    &words_of(&BuildMode::WORDS),
+                ),
                 "never",
             ),
         ),
@@ -347,8 +454,20 @@ fn image() -> Keys {
                 &json!({ "type": "string", "pattern": "^[A-Za-z0-9._+-]{1,100}$" }),
             ),
         ),
-        ("cleanenv", flag("Only variables of the job, the scheduler and the GPUs are seen in it.", false)),
-        ("options", list("Further options of the runtime's `exec`, each beginning with `-`.", &line)),
+        (
+            "cleanenv",
+            flag(
+                "Only variables of the job, the scheduler and the GPUs are seen in it.",
+                false,
+            ),
+        ),
+        (
+            "options",
+            list(
+                "Further options of the runtime's `exec`, each beginning with `-`.",
+                &line,
+            ),
+        ),
     ]
 }
 
@@ -373,8 +492,14 @@ fn words_of<T: Copy>(words: &[(&'static str, T)]) -> Vec<&'static str> {
 
 fn python() -> Keys {
     vec![
-        ("requirements", path("A pip requirements file, from which `submit` makes a virtual environment.")),
-        ("venv", path("The directory of a virtual environment that exists; it is activated.")),
+        (
+            "requirements",
+            path("A pip requirements file, from which `submit` makes a virtual environment."),
+        ),
+        (
+            "venv",
+            path("The directory of a virtual environment that exists; it is activated."),
+        ),
         (
             "conda",
             pattern(
@@ -395,7 +520,13 @@ fn python() -> Keys {
 fn framework() -> Keys {
     let word = "^[A-Za-z0-9._+-]{1,100}$";
     vec![
-        ("name", pattern("Such as `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`.", word)),
+        (
+            "name",
+            pattern(
+                "Such as `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`.",
+                word,
+            ),
+        ),
         (
             "version",
             pattern(
@@ -405,9 +536,21 @@ fn framework() -> Keys {
         ),
         (
             "provenance",
-            with_default(words("Where the image got it from.", &["hub", "pip", "source", "any"]), "any"),
+            with_default(
+                words(
+                    "Where the image got it from.",
+                    &["hub", "pip", "source", "any"],
+                ),
+                "any",
+            ),
         ),
-        ("compiler", pattern("Graph compiler, such as `xla`, `inductor`, `glow`; `none`; or `auto`.", word)),
+        (
+            "compiler",
+            pattern(
+                "Graph compiler, such as `xla`, `inductor`, `glow`; `none`; or `auto`.",
+                word,
+            ),
+        ),
         (
             "explore",
             with_default(
@@ -420,15 +563,25 @@ fn framework() -> Keys {
 
 fn storage() -> Keys {
     let classes: Vec<&str> = StorageClass::WORDS.iter().map(|(word, _)| *word).collect();
-    vec![("prefer", words("The class of storage that the job would like, the slowest first.", &classes))]
+    vec![(
+        "prefer",
+        words(
+            "The class of storage that the job would like, the slowest first.",
+            &classes,
+        ),
+    )]
 }
 
 fn build() -> Keys {
     let source = "URL of a git repository (ends in `.git`), of a file or of an archive; or a path.";
     let parallelism = "How many things are built at a time.";
-    let checksum = "SHA-256 of the file, or the commit of the repository. Another content is an error.";
+    let checksum =
+        "SHA-256 of the file, or the commit of the repository. Another content is an error.";
     vec![
-        ("source", pattern(source, "^[^\\x00-\\x20\\x7f-][^\\x00-\\x20\\x7f]*$")),
+        (
+            "source",
+            pattern(source, "^[^\\x00-\\x20\\x7f-][^\\x00-\\x20\\x7f]*$"),
+        ),
         (
             "command",
             text(
@@ -436,7 +589,10 @@ fn build() -> Keys {
             ),
         ),
         ("parallelism", with_default(number(parallelism, 4096), 1)),
-        ("checksum", pattern(checksum, "^(sha256:)?([0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$")),
+        (
+            "checksum",
+            pattern(checksum, "^(sha256:)?([0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$"),
+        ),
     ]
 }
 
@@ -452,7 +608,10 @@ fn workload() -> Keys {
         ("parameters", count("Trainable parameters.")),
         ("dataset", label("Name of the data set.")),
         ("samples", count("Training samples of one epoch.")),
-        ("batch_size", count("Samples of one step, over all workers.")),
+        (
+            "batch_size",
+            count("Samples of one step, over all workers."),
+        ),
         ("epochs", count("Epochs planned.")),
         ("precision", label("Such as `fp32` or `bf16`.")),
     ]

@@ -226,9 +226,14 @@ impl Resources {
     /// The fewest and the most nodes: as asked, or as tasks in all and on each node need.
     #[must_use]
     pub fn node_bounds(&self) -> (u32, u32) {
-        let of_tasks = self.tasks.zip(self.tasks_per_node).map(|(tasks, each)| tasks.div_ceil(each.max(1)));
+        let of_tasks = self
+            .tasks
+            .zip(self.tasks_per_node)
+            .map(|(tasks, each)| tasks.div_ceil(each.max(1)));
         let of_tasks = of_tasks.unwrap_or(1);
-        self.nodes.as_ref().map_or((of_tasks, of_tasks), |nodes| nodes.value.bounds())
+        self.nodes
+            .as_ref()
+            .map_or((of_tasks, of_tasks), |nodes| nodes.value.bounds())
     }
 
     /// The fewest nodes.
@@ -241,7 +246,11 @@ impl Resources {
     #[must_use]
     pub fn gpus_on_node(&self) -> Option<String> {
         let tasks = self.tasks_on_each(self.fewest_nodes());
-        gpus_on_node(self.gpus_per_node.as_deref(), self.gpus_per_task.as_deref(), tasks)
+        gpus_on_node(
+            self.gpus_per_node.as_deref(),
+            self.gpus_per_task.as_deref(),
+            tasks,
+        )
     }
 
     /// The key that says how many GPUs a node must have.
@@ -295,7 +304,9 @@ impl SchedulerKind {
     /// Reads [`SchedulerKind::as_str`] back.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        std::iter::once(Self::Auto).chain(Self::ALL).find(|kind| kind.as_str() == word)
+        std::iter::once(Self::Auto)
+            .chain(Self::ALL)
+            .find(|kind| kind.as_str() == word)
     }
 
     /// The dialects that read `#PBS` lines.
@@ -353,8 +364,11 @@ pub enum Provenance {
 
 impl Provenance {
     /// The words of the job file and of the catalogue.
-    pub const WORDS: [(&'static str, Self); 3] =
-        [("hub", Self::Hub), ("pip", Self::Pip), ("source", Self::Source)];
+    pub const WORDS: [(&'static str, Self); 3] = [
+        ("hub", Self::Hub),
+        ("pip", Self::Pip),
+        ("source", Self::Source),
+    ];
 
     /// The word.
     #[must_use]
@@ -391,13 +405,20 @@ pub enum StorageClass {
 
 impl StorageClass {
     /// The words of the job file and of the configuration, slowest first.
-    pub const WORDS: [(&'static str, Self); 4] =
-        [("common", Self::Common), ("high", Self::High), ("ssd", Self::Ssd), ("ultra_high", Self::UltraHigh)];
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("common", Self::Common),
+        ("high", Self::High),
+        ("ssd", Self::Ssd),
+        ("ultra_high", Self::UltraHigh),
+    ];
 
     /// The word of the job file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, class)| *class == self).map_or("common", |(word, _)| word)
+        Self::WORDS
+            .iter()
+            .find(|(_, class)| *class == self)
+            .map_or("common", |(word, _)| word)
     }
 }
 
@@ -448,7 +469,10 @@ impl TimingPattern {
     /// One expression, of lines that end an epoch.
     #[must_use]
     pub fn of_epoch(expression: &str) -> Self {
-        Self { epoch: Some(expression.to_owned()), step: None }
+        Self {
+            epoch: Some(expression.to_owned()),
+            step: None,
+        }
     }
 }
 

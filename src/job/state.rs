@@ -60,7 +60,10 @@ impl JobState {
     /// True when the job will not run any further.
     #[must_use]
     pub fn is_final(self) -> bool {
-        !matches!(self, Self::Pending | Self::Running | Self::Suspended | Self::Unknown)
+        !matches!(
+            self,
+            Self::Pending | Self::Running | Self::Suspended | Self::Unknown
+        )
     }
 }
 
@@ -76,7 +79,12 @@ mod tests {
 
     #[test]
     fn words_are_read_back() {
-        for state in [JobState::Pending, JobState::OutOfMemory, JobState::NodeFail, JobState::Unknown] {
+        for state in [
+            JobState::Pending,
+            JobState::OutOfMemory,
+            JobState::NodeFail,
+            JobState::Unknown,
+        ] {
             assert_eq!(JobState::from_word(state.as_str()), state);
         }
         assert_eq!(JobState::from_word("nonsense"), JobState::Unknown);

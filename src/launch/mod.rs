@@ -19,12 +19,18 @@ pub struct Choice {
 /// # Errors
 /// A sentence fragment, where nodes would stand idle without the user having said so.
 pub fn choose(asked: Option<Launcher>, nodes: u32, idle_nodes: bool) -> Result<Choice, String> {
-    let chosen = |launcher, why: &str| Ok(Choice { launcher, why: why.to_owned() });
+    let chosen = |launcher, why: &str| {
+        Ok(Choice {
+            launcher,
+            why: why.to_owned(),
+        })
+    };
     match asked.unwrap_or_default() {
         asked @ (Launcher::Each | Launcher::Mpi) => chosen(asked, "the job file says so"),
-        Launcher::None if nodes > 1 && !idle_nodes => {
-            Err(format!("`launcher = \"none\"` runs on the first node only and leaves {} idle", nodes - 1))
-        }
+        Launcher::None if nodes > 1 && !idle_nodes => Err(format!(
+            "`launcher = \"none\"` runs on the first node only and leaves {} idle",
+            nodes - 1
+        )),
         Launcher::None => chosen(Launcher::None, "the job file says so"),
         Launcher::Auto if nodes == 1 => chosen(Launcher::None, "one node needs no launcher"),
         Launcher::Auto => Err(format!("{nodes} nodes need a launcher")),
@@ -92,9 +98,17 @@ pub fn srun_ranks(shape: Shape<'_>) -> Vec<String> {
             format!("--ntasks-per-node={}", shape.tasks_per_node),
         ]),
     }
-    argv.extend(shape.cpus_per_task.map(|cpus| format!("--cpus-per-task={cpus}")));
+    argv.extend(
+        shape
+            .cpus_per_task
+            .map(|cpus| format!("--cpus-per-task={cpus}")),
+    );
     // The number alone: with a type Slurm 22.05 binds no GPU at all to the ranks.
-    argv.extend(shape.gpus_per_task.map(|gpus| format!("--gpus-per-task={}", kind_and_count(gpus).1)));
+    argv.extend(
+        shape
+            .gpus_per_task
+            .map(|gpus| format!("--gpus-per-task={}", kind_and_count(gpus).1)),
+    );
     // A rank that dies leaves the others waiting for it.
     argv.extend(["--kill-on-bad-exit=1".to_owned(), "--export=ALL".to_owned()]);
     argv
@@ -103,7 +117,12 @@ pub fn srun_ranks(shape: Shape<'_>) -> Vec<String> {
 /// `mpirun` for the ranks of an MPI program on this machine.
 #[must_use]
 pub fn mpirun_ranks(shape: Shape<'_>) -> Vec<String> {
-    ["mpirun".to_owned(), "-np".to_owned(), shape.ranks().to_string()].into()
+    [
+        "mpirun".to_owned(),
+        "-np".to_owned(),
+        shape.ranks().to_string(),
+    ]
+    .into()
 }
 
 #[cfg(test)]
@@ -114,21 +133,42 @@ mod tests {
     fn nodes_are_never_left_idle_by_accident() {
         assert!(choose(Some(Launcher::None), 2, false).is_err());
         assert!(choose(None, 2, false).is_err());
-        assert_eq!(choose(Some(Launcher::None), 2, true).map(|c| c.launcher), Ok(Launcher::None));
-        assert_eq!(choose(None, 1, false).map(|c| c.launcher), Ok(Launcher::None));
-        assert_eq!(choose(Some(Launcher::Each), 2, false).map(|c| c.launcher), Ok(Launcher::Each));
+        assert_eq!(
+            choose(Some(Launcher::None), 2, true).map(|c| c.launcher),
+            Ok(Launcher::None)
+        );
+        assert_eq!(
+            choose(None, 1, false).map(|c| c.launcher),
+            Ok(Launcher::None)
+        );
+        assert_eq!(
+            choose(Some(Launcher::Each), 2, false).map(|c| c.launcher),
+            Ok(Launcher::Each)
+        );
     }
 
     #[test]
     fn there_are_as_many_ranks_as_tasks() {
-        let shape =
-            Shape { nodes: 2, tasks: None, tasks_per_node: 40, cpus_per_task: Some(2), gpus_per_task: None };
+        let shape = Shape {
+            nodes: 2,
+            tasks: None,
+            tasks_per_node: 40,
+            cpus_per_task: Some(2),
+            gpus_per_task: None,
+        };
         let argv = srun_ranks(shape);
-        assert!(argv.contains(&"--ntasks=80".to_owned()) && argv.contains(&"--cpus-per-task=2".to_owned()));
-        assert_eq!(mpirun_ranks(shape), ["mpirun", "-np", "80"]);
-        let spread = srun_ranks(Shape { tasks: Some(7), ..shape });
         assert!(
-            spread.contains(&"--ntasks=7".to_owned()) && !spread.iter().any(|word| word.contains("node"))
+            argv.contains(&"--ntasks=80".to_owned())
+                && argv.contains(&"--cpus-per-task=2".to_owned())
+        );
+        assert_eq!(mpirun_ranks(shape), ["mpirun", "-np", "80"]);
+        let spread = srun_ranks(Shape {
+            tasks: Some(7),
+            ..shape
+        });
+        assert!(
+            spread.contains(&"--ntasks=7".to_owned())
+                && !spread.iter().any(|word| word.contains("node"))
         );
     }
 
@@ -143,8 +183,21 @@ mod tests {
         };
         let argv = srun_each(shape, "x-%j.%n.out");
         assert!(argv.contains(&"--cpus-per-task=8".to_owned()), "{argv:?}");
-        assert!(argv.contains(&"--gpus-per-node=v100:4".to_owned()), "{argv:?}");
+        assert!(
+            argv.contains(&"--gpus-per-node=v100:4".to_owned()),
+            "{argv:?}"
+        );
         assert!(srun_ranks(shape).contains(&"--gpus-per-task=1".to_owned()));
-        assert!(!srun_each(Shape { cpus_per_task: None, ..shape }, "x").iter().any(|a| a.contains("cpus")));
+        assert!(
+            !srun_each(
+                Shape {
+                    cpus_per_task: None,
+                    ..shape
+                },
+                "x"
+            )
+            .iter()
+            .any(|a| a.contains("cpus"))
+        );
     }
 }

@@ -52,13 +52,17 @@ fn workload() -> impl Strategy<Value = Workload> {
 }
 
 fn framework() -> impl Strategy<Value = Framework> {
-    let provenance =
-        proptest::option::of(proptest::sample::select(vec![Provenance::Hub, Provenance::Source]));
-    (name(), name(), name(), provenance).prop_map(|(name, version, compiler, provenance)| Framework {
-        name,
-        version,
-        compiler,
-        provenance,
+    let provenance = proptest::option::of(proptest::sample::select(vec![
+        Provenance::Hub,
+        Provenance::Source,
+    ]));
+    (name(), name(), name(), provenance).prop_map(|(name, version, compiler, provenance)| {
+        Framework {
+            name,
+            version,
+            compiler,
+            provenance,
+        }
     })
 }
 
@@ -70,30 +74,62 @@ fn situation() -> impl Strategy<Value = Situation> {
         disk_mb_per_second: None,
         measured_at_ms: 1,
     });
-    let hardware = (name(), proptest::option::of(seconds()), name(), 0..3_u32, proptest::option::of(figures));
+    let hardware = (
+        name(),
+        proptest::option::of(seconds()),
+        name(),
+        0..3_u32,
+        proptest::option::of(figures),
+    );
     let storage = proptest::option::of(Just(StorageClass::Ssd));
     let nodes = prop_oneof![0..4_u32, Just(u32::MAX)];
-    (workload(), framework(), name(), hardware, nodes.clone(), nodes, storage).prop_map(
-        |(
-            workload,
-            framework,
-            image,
-            (cpu_model, threads, gpu_model, gpus, figures),
-            nodes,
-            tasks_per_node,
-            storage,
-        )| {
-            let hardware = Hardware { cpu_model, threads, gpu_model, gpus, figures, ..Hardware::default() };
-            Situation { workload, framework, image, hardware, nodes, tasks_per_node, storage }
-        },
+    (
+        workload(),
+        framework(),
+        name(),
+        hardware,
+        nodes.clone(),
+        nodes,
+        storage,
     )
+        .prop_map(
+            |(
+                workload,
+                framework,
+                image,
+                (cpu_model, threads, gpu_model, gpus, figures),
+                nodes,
+                tasks_per_node,
+                storage,
+            )| {
+                let hardware = Hardware {
+                    cpu_model,
+                    threads,
+                    gpu_model,
+                    gpus,
+                    figures,
+                    ..Hardware::default()
+                };
+                Situation {
+                    workload,
+                    framework,
+                    image,
+                    hardware,
+                    nodes,
+                    tasks_per_node,
+                    storage,
+                }
+            },
+        )
 }
 
 fn length() -> impl Strategy<Value = Option<Length>> {
-    proptest::option::of((seconds(), any::<bool>()).prop_map(|(seconds, known)| match known {
-        true => Length::Known(seconds),
-        false => Length::AtLeast(seconds),
-    }))
+    proptest::option::of(
+        (seconds(), any::<bool>()).prop_map(|(seconds, known)| match known {
+            true => Length::Known(seconds),
+            false => Length::AtLeast(seconds),
+        }),
+    )
 }
 
 fn observation() -> impl Strategy<Value = Observation> {
@@ -102,39 +138,57 @@ fn observation() -> impl Strategy<Value = Observation> {
         resumed,
         ..Doubts::default()
     });
-    let times = (length(), length(), proptest::option::of(seconds()), length());
-    (situation(), times, proptest::option::of(count()), doubts, any::<u8>(), name()).prop_map(
-        |(
-            situation,
-            (epoch_seconds, wall_seconds, first_extra_seconds, outside_seconds),
-            memory_bytes,
-            doubts,
-            id,
-            queue,
-        )| {
-            Observation {
-                run_id: RunId::from_random([id; 10]),
-                element: 0,
-                attempt: 0,
-                at_ms: u64::from(id),
-                scheduler: SchedulerKind::Local,
-                queue,
+    let times = (
+        length(),
+        length(),
+        proptest::option::of(seconds()),
+        length(),
+    );
+    (
+        situation(),
+        times,
+        proptest::option::of(count()),
+        doubts,
+        any::<u8>(),
+        name(),
+    )
+        .prop_map(
+            |(
                 situation,
-                epoch_seconds,
-                epochs: 1,
-                first_extra_seconds,
-                outside_seconds,
-                wall_seconds,
+                (epoch_seconds, wall_seconds, first_extra_seconds, outside_seconds),
                 memory_bytes,
                 doubts,
-            }
-        },
-    )
+                id,
+                queue,
+            )| {
+                Observation {
+                    run_id: RunId::from_random([id; 10]),
+                    element: 0,
+                    attempt: 0,
+                    at_ms: u64::from(id),
+                    scheduler: SchedulerKind::Local,
+                    queue,
+                    situation,
+                    epoch_seconds,
+                    epochs: 1,
+                    first_extra_seconds,
+                    outside_seconds,
+                    wall_seconds,
+                    memory_bytes,
+                    doubts,
+                }
+            },
+        )
 }
 
 fn check(forecast: &Forecast) {
     let of = |interval: &Interval| {
-        let Interval { mean, median, low, high } = *interval;
+        let Interval {
+            mean,
+            median,
+            low,
+            high,
+        } = *interval;
         assert!(
             mean.is_finite() && low >= 0.0 && low <= median && median <= high && high.is_finite(),
             "{interval:?}"

@@ -119,7 +119,10 @@ impl Block {
 
     /// The block of a [`Term`]'s key.
     pub(super) fn of(key: u64) -> Option<Self> {
-        usize::try_from(key >> 56).ok().and_then(|at| Self::ALL.get(at)).copied()
+        usize::try_from(key >> 56)
+            .ok()
+            .and_then(|at| Self::ALL.get(at))
+            .copied()
     }
 
     /// The key of one of its coefficients.
@@ -160,17 +163,31 @@ impl Centres {
 pub(super) fn terms(facts: &Facts, centres: &Centres, then: &mut dyn FnMut(Block, Term)) {
     let mut add = |block: Block, level: u64, value: f64| {
         if value != 0.0 {
-            then(block, Term { key: block.key(level), value });
+            then(
+                block,
+                Term {
+                    key: block.key(level),
+                    value,
+                },
+            );
         }
     };
-    let centred = |size: Size| facts.size(size).map(|value| value - centres.0[size as usize].unwrap_or(0.0));
+    let centred = |size: Size| {
+        facts
+            .size(size)
+            .map(|value| value - centres.0[size as usize].unwrap_or(0.0))
+    };
     let workers = facts.size(Size::Workers).unwrap_or(0.0);
     let nodes = facts.size(Size::Nodes).unwrap_or(0.0);
     let unless = |known: bool| f64::from(u8::from(!known));
     let (batch, threads) = (centred(Size::Batch), centred(Size::Threads));
     add(Block::Intercept, 0, 1.0);
     add(Block::Gpu, 0, unless(!facts.gpu));
-    add(Block::Parameters, 0, centred(Size::Parameters).unwrap_or(0.0));
+    add(
+        Block::Parameters,
+        0,
+        centred(Size::Parameters).unwrap_or(0.0),
+    );
     add(Block::Batch, 0, batch.unwrap_or(0.0));
     add(Block::Threads, 0, threads.unwrap_or(0.0));
     add(Block::CoreRate, 0, centred(Size::CoreRate).unwrap_or(0.0));
@@ -180,28 +197,57 @@ pub(super) fn terms(facts: &Facts, centres: &Centres, then: &mut dyn FnMut(Block
     add(Block::ManyNodes, 0, unless(nodes == 0.0));
     add(Block::Nodes, 0, nodes);
     add(Block::Epochs, 0, centred(Size::Epochs).unwrap_or(0.0));
-    add(Block::NoSamples, 0, unless(facts.size(Size::Samples).is_some()));
+    add(
+        Block::NoSamples,
+        0,
+        unless(facts.size(Size::Samples).is_some()),
+    );
     add(Block::NoBatch, 0, unless(batch.is_some()));
     add(Block::NoThreads, 0, unless(facts.gpu || threads.is_some()));
-    add(Block::NoParameters, 0, unless(facts.size(Size::Parameters).is_some()));
+    add(
+        Block::NoParameters,
+        0,
+        unless(facts.size(Size::Parameters).is_some()),
+    );
     let device = u64::from(facts.gpu);
     let level = |words: &[Word]| {
-        words.iter().fold(Hash::new(device), |hash, word| hash.number(facts.word(*word))).end()
+        words
+            .iter()
+            .fold(Hash::new(device), |hash, word| {
+                hash.number(facts.word(*word))
+            })
+            .end()
     };
-    let anywhere =
-        |words: &[Word]| words.iter().fold(Hash::new(9), |hash, word| hash.number(facts.word(*word))).end();
+    let anywhere = |words: &[Word]| {
+        words
+            .iter()
+            .fold(Hash::new(9), |hash, word| hash.number(facts.word(*word)))
+            .end()
+    };
     let software = level(&[Word::Framework, Word::Compiler]);
     add(Block::Framework, anywhere(&[Word::Framework]), 1.0);
-    add(Block::Version, anywhere(&[Word::Framework, Word::Version]), 1.0);
+    add(
+        Block::Version,
+        anywhere(&[Word::Framework, Word::Version]),
+        1.0,
+    );
     add(Block::CompilerDevice, level(&[Word::Compiler]), 1.0);
     add(Block::Software, software, 1.0);
     add(Block::Provenance, anywhere(&[Word::Provenance]), 1.0);
-    add(Block::ProvenanceFramework, anywhere(&[Word::Provenance, Word::Framework]), 1.0);
+    add(
+        Block::ProvenanceFramework,
+        anywhere(&[Word::Provenance, Word::Framework]),
+        1.0,
+    );
     add(Block::PrecisionDevice, level(&[Word::Precision]), 1.0);
     add(Block::Storage, anywhere(&[Word::Storage]), 1.0);
     add(Block::Hardware, level(&[Word::Hardware]), 1.0);
     add(Block::Family, anywhere(&[Word::Family]), 1.0);
-    add(Block::FamilySoftware, level(&[Word::Family, Word::Framework, Word::Compiler]), 1.0);
+    add(
+        Block::FamilySoftware,
+        level(&[Word::Family, Word::Framework, Word::Compiler]),
+        1.0,
+    );
     add(Block::Image, anywhere(&[Word::Image]), 1.0);
     add(Block::BatchSoftware, software, batch.unwrap_or(0.0));
     add(Block::ThreadsSoftware, software, threads.unwrap_or(0.0));

@@ -6,7 +6,9 @@ pub(super) struct Writer(pub(super) Vec<u8>);
 
 impl Writer {
     pub(super) fn u16s(&mut self, numbers: &[u16]) {
-        numbers.iter().for_each(|number| self.0.extend_from_slice(&number.to_le_bytes()));
+        numbers
+            .iter()
+            .for_each(|number| self.0.extend_from_slice(&number.to_le_bytes()));
     }
 
     pub(super) fn u32(&mut self, number: u32) {
@@ -31,7 +33,9 @@ impl Writer {
     }
 
     pub(super) fn f32s(&mut self, numbers: &[f32]) {
-        numbers.iter().for_each(|number| self.0.extend_from_slice(&number.to_le_bytes()));
+        numbers
+            .iter()
+            .for_each(|number| self.0.extend_from_slice(&number.to_le_bytes()));
     }
 
     pub(super) fn f64(&mut self, number: f64) {
@@ -78,7 +82,9 @@ impl<'a> Reader<'a> {
 
     /// A finite number, as it lies there.
     pub(super) fn short(&mut self) -> Option<f32> {
-        self.array().map(f32::from_le_bytes).filter(|number| number.is_finite())
+        self.array()
+            .map(f32::from_le_bytes)
+            .filter(|number| number.is_finite())
     }
 
     /// A finite number.
@@ -88,7 +94,9 @@ impl<'a> Reader<'a> {
 
     /// A finite number.
     pub(super) fn f64(&mut self) -> Option<f64> {
-        self.array().map(f64::from_le_bytes).filter(|number| number.is_finite())
+        self.array()
+            .map(f64::from_le_bytes)
+            .filter(|number| number.is_finite())
     }
 
     /// What [`Writer::block`] wrote.
@@ -105,7 +113,10 @@ pub(super) struct Floats<'a>(pub(super) &'a [u8]);
 impl Floats<'_> {
     /// The number at an index; 0 beyond the end.
     pub(super) fn at(self, index: usize) -> f64 {
-        let bytes = self.0.get(4 * index..4 * index + 4).and_then(|bytes| bytes.try_into().ok());
+        let bytes = self
+            .0
+            .get(4 * index..4 * index + 4)
+            .and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0.0, |bytes| f64::from(f32::from_le_bytes(bytes)))
     }
 }

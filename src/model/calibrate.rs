@@ -29,7 +29,10 @@ pub(super) fn stretches(state: &State<'_>) -> Stretch {
             parts.extend(of_cell(state, cell, state.noise[at]));
         }
     }
-    Stretch { runs: quantile(runs), parts: quantile(parts) }
+    Stretch {
+        runs: quantile(runs),
+        parts: quantile(parts),
+    }
 }
 
 /// What would have to be multiplied so that something so far off lies at the end of its interval: `sd` where `sure` is the variance
@@ -48,7 +51,10 @@ fn of_runs(state: &State<'_>, cell: usize, noise: f64, found: &mut Vec<f64>) {
         return;
     }
     let open = state.leverage[cell] / evidence.precision;
-    for target in targets.iter().filter(|target| !target.censored && !target.doubtful) {
+    for target in targets
+        .iter()
+        .filter(|target| !target.censored && !target.doubtful)
+    {
         let expected = row + evidence.kept * (evidence.mean - row);
         let own = super::fit::student(target.y - expected, noise);
         let weight = evidence.weight - own;
@@ -59,7 +65,11 @@ fn of_runs(state: &State<'_>, cell: usize, noise: f64, found: &mut Vec<f64>) {
         let kept = interaction / (interaction + noise / weight);
         let left = 1.0 - kept;
         let distance = (target.y - row - kept * (mean - row)).abs();
-        found.push(needed(distance, left * interaction + left * left * open, (RUN_WIDTH * noise).sqrt()));
+        found.push(needed(
+            distance,
+            left * interaction + left * left * open,
+            (RUN_WIDTH * noise).sqrt(),
+        ));
     }
 }
 
@@ -78,7 +88,11 @@ fn of_cell(state: &State<'_>, cell: usize, noise: f64) -> Option<f64> {
     // A mean of several runs is nearly normal, and no longer as wide as a run.
     let scatter = noise / evidence.weight * (1.0 + (RUN_WIDTH - 1.0) / evidence.weight.max(1.0));
     let distance = ((evidence.mean - state.rows[cell]) / free).abs();
-    Some(needed(distance, scatter, (open + state.components.interaction).sqrt()))
+    Some(needed(
+        distance,
+        scatter,
+        (open + state.components.interaction).sqrt(),
+    ))
 }
 
 /// The 90 % quantile, with what is believed.
@@ -86,7 +100,9 @@ fn quantile(mut stretches: Vec<f64>) -> f64 {
     stretches.retain(|stretch| stretch.is_finite());
     stretches.sort_by(f64::total_cmp);
     let count = stretches.len();
-    let Some(measured) = stretches.get((count * 9 / 10).min(count.saturating_sub(1))) else { return 1.0 };
+    let Some(measured) = stretches.get((count * 9 / 10).min(count.saturating_sub(1))) else {
+        return 1.0;
+    };
     let measured = measured.clamp(*STRETCH.start(), *STRETCH.end());
     let count = super::facts::whole(u64::try_from(count).unwrap_or(u64::MAX));
     (measured.ln() * count / (count + BELIEVED)).exp()

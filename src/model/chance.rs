@@ -54,7 +54,10 @@ fn erfc(x: f64) -> f64 {
     ];
     let z = x.abs();
     let t = 1.0 / (1.0 + 0.5 * z);
-    let polynomial = FACTORS.iter().rev().fold(0.0, |sum, factor| sum * t + factor);
+    let polynomial = FACTORS
+        .iter()
+        .rev()
+        .fold(0.0, |sum, factor| sum * t + factor);
     let tail = t * (-z * z + polynomial).exp();
     if x >= 0.0 { tail } else { 2.0 - tail }
 }
@@ -89,24 +92,42 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_tables() {
-        for (freedom, expected, most) in
-            [(2.0, 2.920, 0.04), (4.0, 2.132, 0.004), (10.0, 1.812, 0.001), (1e9, 1.645, 0.001)]
-        {
-            assert!((t95(freedom) - expected).abs() < most, "{freedom}: {}", t95(freedom));
+        for (freedom, expected, most) in [
+            (2.0, 2.920, 0.04),
+            (4.0, 2.132, 0.004),
+            (10.0, 1.812, 0.001),
+            (1e9, 1.645, 0.001),
+        ] {
+            assert!(
+                (t95(freedom) - expected).abs() < most,
+                "{freedom}: {}",
+                t95(freedom)
+            );
         }
         assert!((RUN_WIDTH - (t95(4.0) / Z95).powi(2)).abs() < 0.01);
     }
 
     #[test]
     fn shares_are_those_of_the_tables() {
-        for (z, share) in [(0.0, 0.5), (Z95, 0.95), (-Z95, 0.05), (3.0, 0.998_650), (f64::INFINITY, 1.0)] {
+        for (z, share) in [
+            (0.0, 0.5),
+            (Z95, 0.95),
+            (-Z95, 0.05),
+            (3.0, 0.998_650),
+            (f64::INFINITY, 1.0),
+        ] {
             assert!((below(z) - share).abs() < 1e-6, "{z}: {}", below(z));
         }
     }
 
     #[test]
     fn the_hazard_is_that_of_the_tables_and_has_no_jump() {
-        for (z, expected) in [(0.0, 0.797_885), (1.0, 1.525_135), (-2.0, 0.055_248), (3.0, 3.283_099)] {
+        for (z, expected) in [
+            (0.0, 0.797_885),
+            (1.0, 1.525_135),
+            (-2.0, 0.055_248),
+            (3.0, 3.283_099),
+        ] {
             assert!((hazard(z) - expected).abs() < 1e-5, "{z}: {}", hazard(z));
         }
         assert!((hazard(8.000_001) - hazard(7.999_999)).abs() < 1e-4);

@@ -29,7 +29,10 @@ impl Layout {
     }
 
     pub(super) fn block(&self, place: usize) -> Block {
-        self.keys.get(place).and_then(|key| Block::of(*key)).unwrap_or(Block::Intercept)
+        self.keys
+            .get(place)
+            .and_then(|key| Block::of(*key))
+            .unwrap_or(Block::Intercept)
     }
 }
 
@@ -105,16 +108,32 @@ impl Design {
             count[value.group as usize] += 1;
         }
         let centres = centres(&gathered.groups, &count);
-        let mut design = Self { layout: Layout { keys: Vec::new(), centres }, ..Self::default() };
-        let published = if response == Response::Epoch { &priors.effects[..] } else { &[] };
-        let pairs: Vec<(Facts, Facts)> =
-            published.iter().map(|effect| (Facts::new(&effect.a), Facts::new(&effect.b))).collect();
+        let mut design = Self {
+            layout: Layout {
+                keys: Vec::new(),
+                centres,
+            },
+            ..Self::default()
+        };
+        let published = if response == Response::Epoch {
+            &priors.effects[..]
+        } else {
+            &[]
+        };
+        let pairs: Vec<(Facts, Facts)> = published
+            .iter()
+            .map(|effect| (Facts::new(&effect.a), Facts::new(&effect.b)))
+            .collect();
         design.choose_columns(response, gathered, &count, &pairs);
         for ((a, b), effect) in pairs.iter().zip(published) {
             let row = design.difference(response, a, b);
             let y = effect.time_ratio.ln();
             if !row.is_empty() && y.is_finite() && effect.sd > 0.0 {
-                design.pseudo.push(Pseudo { row, y, precision: (effect.sd * effect.sd).recip() });
+                design.pseudo.push(Pseudo {
+                    row,
+                    y,
+                    precision: (effect.sd * effect.sd).recip(),
+                });
             }
         }
         design.add_cells(response, gathered, &count);
@@ -129,7 +148,12 @@ impl Design {
         pairs: &[(Facts, Facts)],
     ) {
         let mut runs: OfHashes<u64> = OfHashes::default();
-        for (facts, count) in gathered.groups.iter().zip(count).filter(|(_, count)| **count > 0) {
+        for (facts, count) in gathered
+            .groups
+            .iter()
+            .zip(count)
+            .filter(|(_, count)| **count > 0)
+        {
             terms(facts, &self.layout.centres, &mut |block, term| {
                 if response.belief(block).is_some() {
                     *runs.entry(term.key).or_default() += u64::from(*count);
@@ -144,7 +168,13 @@ impl Design {
         }
         let mut levels: Vec<(u8, u64, u64)> = runs
             .into_iter()
-            .map(|(key, runs)| (u8::try_from(key >> 56).unwrap_or(u8::MAX), u64::MAX - runs, key))
+            .map(|(key, runs)| {
+                (
+                    u8::try_from(key >> 56).unwrap_or(u8::MAX),
+                    u64::MAX - runs,
+                    key,
+                )
+            })
             .collect();
         levels.sort_unstable();
         let mut taken = [0_usize; Block::COUNT];
@@ -162,20 +192,31 @@ impl Design {
 
     fn difference(&self, response: Response, a: &Facts, b: &Facts) -> Vec<(usize, f64)> {
         let keys = difference(response, &self.layout.centres, a, b);
-        keys.into_iter().filter_map(|(key, value)| Some((self.layout.place(key)?, value))).collect()
+        keys.into_iter()
+            .filter_map(|(key, value)| Some((self.layout.place(key)?, value)))
+            .collect()
     }
 
     fn add_cells(&mut self, response: Response, gathered: &Gathered, count: &[u32]) {
         // Groups that differ in nothing that matters here become one cell.
         let mut keyed: Vec<(u64, u64, u32)> = Vec::new();
-        for (at, facts) in gathered.groups.iter().enumerate().filter(|(at, _)| count[*at] > 0) {
+        for (at, facts) in gathered
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| count[*at] > 0)
+        {
             let mut key = CellKey::new(facts.workload);
             terms(facts, &self.layout.centres, &mut |block, term| {
                 if response.belief(block).is_some() {
                     key = key.with(term);
                 }
             });
-            keyed.push((facts.workload, key.end(), u32::try_from(at).unwrap_or(u32::MAX)));
+            keyed.push((
+                facts.workload,
+                key.end(),
+                u32::try_from(at).unwrap_or(u32::MAX),
+            ));
         }
         keyed.sort_unstable();
         let mut cell_of = vec![0_u32; gathered.groups.len()];
@@ -183,19 +224,40 @@ impl Design {
         for (workload, key, group) in keyed {
             if cells.last().is_none_or(|cell| cell.key != key) {
                 let begin = self.entries.len();
-                terms(&gathered.groups[group as usize], &self.layout.centres, &mut |block, term| {
-                    if response.belief(block).is_some()
-                        && let Some(place) = self.layout.place(term.key)
-                    {
-                        #[expect(clippy::cast_possible_truncation, reason = "a factor needs seven digits")]
-                        self.entries.push((u16::try_from(place).unwrap_or(u16::MAX), term.value as f32));
-                    }
-                });
+                terms(
+                    &gathered.groups[group as usize],
+                    &self.layout.centres,
+                    &mut |block, term| {
+                        if response.belief(block).is_some()
+                            && let Some(place) = self.layout.place(term.key)
+                        {
+                            #[expect(
+                                clippy::cast_possible_truncation,
+                                reason = "a factor needs seven digits"
+                            )]
+                            self.entries.push((
+                                u16::try_from(place).unwrap_or(u16::MAX),
+                                term.value as f32,
+                            ));
+                        }
+                    },
+                );
                 self.entries[begin..].sort_unstable_by_key(|entry| entry.0);
-                if self.spans.last().is_none_or(|span| span.workload != workload) {
-                    self.spans.push(Span { workload, cells: cells.len()..cells.len() });
+                if self
+                    .spans
+                    .last()
+                    .is_none_or(|span| span.workload != workload)
+                {
+                    self.spans.push(Span {
+                        workload,
+                        cells: cells.len()..cells.len(),
+                    });
                 }
-                cells.push(Cell { key, entries: begin..self.entries.len(), targets: 0..0 });
+                cells.push(Cell {
+                    key,
+                    entries: begin..self.entries.len(),
+                    targets: 0..0,
+                });
                 if let Some(span) = self.spans.last_mut() {
                     span.cells.end = cells.len();
                 }
@@ -210,7 +272,14 @@ impl Design {
         let values = &gathered.values[response as usize];
         let mut order: Vec<(u32, bool, bool, u64)> = values
             .iter()
-            .map(|value| (cell_of[value.group as usize], value.censored, value.doubtful, value.y.to_bits()))
+            .map(|value| {
+                (
+                    cell_of[value.group as usize],
+                    value.censored,
+                    value.doubtful,
+                    value.y.to_bits(),
+                )
+            })
             .collect();
         order.sort_unstable();
         for (cell, censored, doubtful, bits) in order {
@@ -220,7 +289,11 @@ impl Design {
                 *targets = at..at;
             }
             targets.end = at + 1;
-            self.targets.push(Target { y: f64::from_bits(bits), censored, doubtful });
+            self.targets.push(Target {
+                y: f64::from_bits(bits),
+                censored,
+                doubtful,
+            });
         }
     }
 }
@@ -228,9 +301,16 @@ impl Design {
 impl Design {
     /// Values that were seen to their end, but for the first of each cell.
     pub(super) fn repeats(&self) -> usize {
-        let seen =
-            |cell: &Cell| self.targets[cell.targets.clone()].iter().filter(|target| !target.censored).count();
-        self.cells.iter().map(|cell| seen(cell).saturating_sub(1)).sum()
+        let seen = |cell: &Cell| {
+            self.targets[cell.targets.clone()]
+                .iter()
+                .filter(|target| !target.censored)
+                .count()
+        };
+        self.cells
+            .iter()
+            .map(|cell| seen(cell).saturating_sub(1))
+            .sum()
     }
 
     /// A part of the cells, the same for the same cells; `None`: there are no more than so many.
@@ -242,7 +322,11 @@ impl Design {
         }
         let mut order: Vec<&Span> = self.spans.iter().collect();
         order.sort_unstable_by_key(|span| mixed(span.workload));
-        let mut sample = Self { layout: self.layout.clone(), pseudo: self.pseudo.clone(), ..Self::default() };
+        let mut sample = Self {
+            layout: self.layout.clone(),
+            pseudo: self.pseudo.clone(),
+            ..Self::default()
+        };
         // Workloads teach what workloads differ in: some forty of them, or all.
         let share = most / self.spans.len().clamp(1, 40);
         for span in order {
@@ -261,7 +345,11 @@ impl Design {
     fn take(&mut self, from: &Self, workload: u64, cells: &[usize]) {
         let begin = self.cells.len();
         for cell in cells {
-            let Cell { key, entries, targets } = from.cells[*cell].clone();
+            let Cell {
+                key,
+                entries,
+                targets,
+            } = from.cells[*cell].clone();
             let (entry, target) = (self.entries.len(), self.targets.len());
             self.entries.extend_from_slice(&from.entries[entries]);
             self.targets.extend_from_slice(&from.targets[targets]);
@@ -271,22 +359,32 @@ impl Design {
                 targets: target..self.targets.len(),
             });
         }
-        self.spans.push(Span { workload, cells: begin..self.cells.len() });
+        self.spans.push(Span {
+            workload,
+            cells: begin..self.cells.len(),
+        });
     }
 }
 
 /// The middle of each size over all runs.
 fn centres(groups: &[Facts], count: &[u32]) -> Centres {
     let mut centres = Centres::default();
-    for size in [Size::Parameters, Size::Batch, Size::Threads, Size::CoreRate, Size::Bandwidth, Size::Epochs]
-    {
+    for size in [
+        Size::Parameters,
+        Size::Batch,
+        Size::Threads,
+        Size::CoreRate,
+        Size::Bandwidth,
+        Size::Epochs,
+    ] {
         // Sums of whole steps are the same in any order.
         let known = groups
             .iter()
             .zip(count)
             .filter_map(|(facts, count)| Some((facts.size(size)?, f64::from(*count))));
-        let (sum, weight) =
-            known.fold((0.0, 0.0), |(sum, weight), (value, count)| (sum + value * count, weight + count));
+        let (sum, weight) = known.fold((0.0, 0.0), |(sum, weight), (value, count)| {
+            (sum + value * count, weight + count)
+        });
         if weight > 0.0 {
             // Rounded, so that the keys of cells do not hang on the last bit.
             centres.0[size as usize] = Some((sum / weight * 64.0).round() / 64.0);
@@ -296,7 +394,12 @@ fn centres(groups: &[Facts], count: &[u32]) -> Centres {
 }
 
 /// What differs between two situations. What is not told of either says nothing.
-pub(super) fn difference(response: Response, centres: &Centres, a: &Facts, b: &Facts) -> Vec<(u64, f64)> {
+pub(super) fn difference(
+    response: Response,
+    centres: &Centres,
+    a: &Facts,
+    b: &Facts,
+) -> Vec<(u64, f64)> {
     let mut found: Vec<(u64, f64)> = Vec::new();
     for (facts, sign) in [(a, 1.0), (b, -1.0)] {
         terms(facts, centres, &mut |block, term| {

@@ -90,14 +90,27 @@ impl Facts {
         };
         set(Size::Samples, workload.samples.map(whole));
         set(Size::Parameters, workload.parameters.map(whole));
-        set(Size::Batch, workload.batch_size.map(|batch| whole(batch) / f64::from(workers)));
+        set(
+            Size::Batch,
+            workload
+                .batch_size
+                .map(|batch| whole(batch) / f64::from(workers)),
+        );
         set(Size::Threads, threads);
         set(Size::CoreRate, figures.map(|figures| figures.core_gflops));
-        set(Size::Bandwidth, figures.map(|figures| figures.memory_gb_per_second));
+        set(
+            Size::Bandwidth,
+            figures.map(|figures| figures.memory_gb_per_second),
+        );
         set(Size::Workers, Some(f64::from(workers)));
         set(Size::Nodes, Some(f64::from(nodes)));
         set(Size::Epochs, workload.epochs.map(whole));
-        Self { workload: workload_hash(situation), words, sizes, gpu }
+        Self {
+            workload: workload_hash(situation),
+            words,
+            sizes,
+            gpu,
+        }
     }
 
     /// The hash of a framework's name.
@@ -119,7 +132,11 @@ impl Facts {
     pub(super) fn as_workload(mut self, workload: u64, samples: f64, parameters: f64) -> Self {
         self.workload = workload;
         for (size, value) in [(Size::Samples, samples), (Size::Parameters, parameters)] {
-            self.sizes[size as usize] = if value > 0.0 { stepped(value.ln()) } else { UNKNOWN };
+            self.sizes[size as usize] = if value > 0.0 {
+                stepped(value.ln())
+            } else {
+                UNKNOWN
+            };
         }
         self
     }
@@ -132,17 +149,35 @@ impl Facts {
 
     /// What makes two runs of one workload alike: software, hardware and how many workers and nodes.
     pub(super) fn alike(&self) -> u64 {
-        let words = [Word::Framework, Word::Version, Word::Compiler, Word::Provenance, Word::Precision];
-        let hash =
-            words.iter().fold(Hash::new(2).number(self.workload), |hash, word| hash.number(self.word(*word)));
+        let words = [
+            Word::Framework,
+            Word::Version,
+            Word::Compiler,
+            Word::Provenance,
+            Word::Precision,
+        ];
+        let hash = words
+            .iter()
+            .fold(Hash::new(2).number(self.workload), |hash, word| {
+                hash.number(self.word(*word))
+            });
         let hash = hash.number(self.word(Word::Hardware));
-        [Size::Workers, Size::Nodes].iter().fold(hash, |hash, size| hash.number(self.steps(*size))).end()
+        [Size::Workers, Size::Nodes]
+            .iter()
+            .fold(hash, |hash, size| hash.number(self.steps(*size)))
+            .end()
     }
 
     /// Framework, version and compiler; without the version where that is not asked for.
     pub(super) fn software(&self, version: bool) -> u64 {
-        let hash = Hash::new(3).number(self.word(Word::Framework)).number(self.word(Word::Compiler));
-        if version { hash.number(self.word(Word::Version)).end() } else { hash.end() }
+        let hash = Hash::new(3)
+            .number(self.word(Word::Framework))
+            .number(self.word(Word::Compiler));
+        if version {
+            hash.number(self.word(Word::Version)).end()
+        } else {
+            hash.end()
+        }
     }
 
     fn steps(&self, size: Size) -> u64 {
@@ -151,9 +186,19 @@ impl Facts {
 
     /// A fingerprint of it all.
     pub(super) fn fingerprint(&self) -> u64 {
-        let hash = Hash::new(4).number(self.workload).number(u64::from(self.gpu));
-        let hash = self.words.iter().fold(hash, |hash, word| hash.number(*word));
-        self.sizes.iter().fold(hash, |hash, size| hash.number(u64::from(size.cast_unsigned()))).end()
+        let hash = Hash::new(4)
+            .number(self.workload)
+            .number(u64::from(self.gpu));
+        let hash = self
+            .words
+            .iter()
+            .fold(hash, |hash, word| hash.number(*word));
+        self.sizes
+            .iter()
+            .fold(hash, |hash, size| {
+                hash.number(u64::from(size.cast_unsigned()))
+            })
+            .end()
     }
 }
 
@@ -189,10 +234,22 @@ pub(super) const SAMPLES: usize = 5;
 /// Those sizes, to the last digit; 0: not known.
 pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
     let workers = f64::from(workers(situation));
-    let usable = |size: f64| if size.is_finite() && size > 0.0 { size } else { 0.0 };
-    let threads = situation.hardware.threads.filter(|_| situation.hardware.gpus == 0);
+    let usable = |size: f64| {
+        if size.is_finite() && size > 0.0 {
+            size
+        } else {
+            0.0
+        }
+    };
+    let threads = situation
+        .hardware
+        .threads
+        .filter(|_| situation.hardware.gpus == 0);
     [
-        situation.workload.batch_size.map_or(0.0, |batch| whole(batch) / workers),
+        situation
+            .workload
+            .batch_size
+            .map_or(0.0, |batch| whole(batch) / workers),
         usable(threads.unwrap_or(0.0)),
         workers,
         f64::from(situation.nodes.max(1)),
@@ -204,7 +261,10 @@ pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
 
 fn workers(situation: &Situation) -> u32 {
     match situation.gpus() {
-        0 => situation.nodes.max(1).saturating_mul(situation.tasks_per_node.max(1)),
+        0 => situation
+            .nodes
+            .max(1)
+            .saturating_mul(situation.tasks_per_node.max(1)),
         gpus => gpus,
     }
 }
@@ -229,7 +289,10 @@ pub(super) fn namings(situation: &Situation) -> Option<(Option<u64>, u64)> {
     let model = model.as_deref().filter(|name| !name.is_empty())?;
     let network = Hash::new(12).name(&lower(model));
     let dataset = dataset.as_deref().filter(|name| !name.is_empty());
-    Some((dataset.map(|name| network.byte(1).name(&lower(name)).end()), network.byte(0).end()))
+    Some((
+        dataset.map(|name| network.byte(1).name(&lower(name)).end()),
+        network.byte(0).end(),
+    ))
 }
 
 /// Letter case tells no networks, frameworks and compilers apart.
@@ -244,7 +307,12 @@ fn lower(name: &str) -> Cow<'_, str> {
 /// The workload in words.
 pub(super) fn workload_name(situation: &Situation) -> String {
     let workload = &situation.workload;
-    let mut name = cut(&lower(workload.model.as_deref().unwrap_or("a network without name")));
+    let mut name = cut(&lower(
+        workload
+            .model
+            .as_deref()
+            .unwrap_or("a network without name"),
+    ));
     if let Some(dataset) = &workload.dataset {
         name = format!("{name} on {}", cut(&lower(dataset)));
     }
@@ -267,21 +335,33 @@ pub(super) fn cut(name: &str) -> String {
 }
 
 /// Hands on what a situation says of a word, where it says something.
-pub(super) fn text<T>(situation: &Situation, word: Word, then: impl FnOnce(&str) -> T) -> Option<T> {
+pub(super) fn text<T>(
+    situation: &Situation,
+    word: Word,
+    then: impl FnOnce(&str) -> T,
+) -> Option<T> {
     let framework = &situation.framework;
     fn filled(name: &Option<String>) -> Option<&str> {
         name.as_deref().filter(|name| !name.is_empty())
     }
     match word {
         Word::Framework => filled(&framework.name).map(|name| then(&lower(name))),
-        Word::Version => filled(&framework.version).and_then(release).map(|version| then(&version)),
+        Word::Version => filled(&framework.version)
+            .and_then(release)
+            .map(|version| then(&version)),
         Word::Compiler => filled(&framework.compiler).map(|name| then(&lower(name))),
-        Word::Provenance => framework.provenance.map(|provenance| then(provenance.as_str())),
+        Word::Provenance => framework
+            .provenance
+            .map(|provenance| then(provenance.as_str())),
         Word::Precision => filled(&situation.workload.precision).map(|name| then(&lower(name))),
         Word::Storage => situation.storage.map(|storage| then(storage.as_str())),
         Word::Hardware if situation.hardware.gpus > 0 => Some(then(&format!(
             "gpu {}",
-            situation.hardware.gpu_model.as_deref().unwrap_or("of an unknown kind")
+            situation
+                .hardware
+                .gpu_model
+                .as_deref()
+                .unwrap_or("of an unknown kind")
         ))),
         Word::Hardware => filled(&situation.hardware.cpu_model).map(then),
         Word::Image => filled(&situation.image).map(then),
@@ -292,19 +372,32 @@ pub(super) fn text<T>(situation: &Situation, word: Word, then: impl FnOnce(&str)
 /// The first two numbers of a version: patches change no speed that could be told from noise. `None`: a range.
 fn release(version: &str) -> Option<String> {
     let version = version.trim().trim_start_matches('v');
-    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
-    let parts: Vec<&str> = version[..end].split('.').filter(|part| !part.is_empty()).take(2).collect();
+    let end = version
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(version.len());
+    let parts: Vec<&str> = version[..end]
+        .split('.')
+        .filter(|part| !part.is_empty())
+        .take(2)
+        .collect();
     (!parts.is_empty()).then(|| parts.join("."))
 }
 
 /// `ResNet-50` and `resnet101` are `resnet`, `bert-large` is `bert`.
 fn family(model: &str) -> String {
-    const SIZES: [&str; 10] =
-        ["tiny", "mini", "small", "base", "medium", "large", "huge", "giant", "xl", "xxl"];
+    const SIZES: [&str; 10] = [
+        "tiny", "mini", "small", "base", "medium", "large", "huge", "giant", "xl", "xxl",
+    ];
     let model = model.trim().to_ascii_lowercase();
-    let digit = model.find(|c: char| c.is_ascii_digit()).filter(|at| *at >= 3).unwrap_or(model.len());
+    let digit = model
+        .find(|c: char| c.is_ascii_digit())
+        .filter(|at| *at >= 3)
+        .unwrap_or(model.len());
     let mut stem = model[..digit].trim_end_matches(['-', '_', '.', ' ']);
-    while let Some(at) = stem.rfind(['-', '_', ' ']).filter(|at| SIZES.contains(&&stem[at + 1..])) {
+    while let Some(at) = stem
+        .rfind(['-', '_', ' '])
+        .filter(|at| SIZES.contains(&&stem[at + 1..]))
+    {
         stem = &stem[..at];
     }
     stem.to_owned()
@@ -317,7 +410,10 @@ mod tests {
     #[test]
     fn families_leave_out_sizes() {
         let of = |models: &[&str]| models.iter().map(|model| family(model)).collect::<Vec<_>>();
-        assert_eq!(of(&["resnet50", "ResNet-101", "resnet_v2_50"]), ["resnet", "resnet", "resnet_v"]);
+        assert_eq!(
+            of(&["resnet50", "ResNet-101", "resnet_v2_50"]),
+            ["resnet", "resnet", "resnet_v"]
+        );
         assert_eq!(
             of(&["bert-large", "mnist-cnn", "vgg16", "u2", "é9"]),
             ["bert", "mnist-cnn", "vgg", "u2", "é9"]

@@ -73,7 +73,10 @@ impl Back {
 
     /// A piece; `None`: it cannot be read, or is damaged.
     pub(super) fn piece(&self, place: Place) -> Option<Cow<'_, [u8]>> {
-        let end = place.from.checked_add(place.length as u64).filter(|end| *end <= self.bytes())?;
+        let end = place
+            .from
+            .checked_add(place.length as u64)
+            .filter(|end| *end <= self.bytes())?;
         let bytes = match self {
             Self::Here(runs) => {
                 let mut begin = 0_u64;
@@ -86,7 +89,9 @@ impl Back {
                 Cow::Borrowed(run.get(from..from + place.length)?)
             }
             Self::Elsewhere(pieces, _) => Cow::Owned(
-                pieces.piece(place.from, place.length).filter(|bytes| bytes.len() == place.length)?,
+                pieces
+                    .piece(place.from, place.length)
+                    .filter(|bytes| bytes.len() == place.length)?,
             ),
         };
         (crc32fast::hash(&bytes) == place.crc32).then_some(bytes)
@@ -114,7 +119,9 @@ impl Model {
         match &self.back {
             Back::Here(runs) => chunks.extend(runs.iter().map(|run| Cow::Borrowed(&run[..]))),
             Back::Elsewhere(pieces, bytes) => {
-                let whole = usize::try_from(*bytes).ok().and_then(|bytes| pieces.piece(0, bytes));
+                let whole = usize::try_from(*bytes)
+                    .ok()
+                    .and_then(|bytes| pieces.piece(0, bytes));
                 chunks.extend(whole.map(Cow::Owned));
             }
         }
@@ -134,9 +141,13 @@ impl Model {
     pub fn extent(beginning: &[u8]) -> Result<Extent, Unreadable> {
         let (line, line_bytes) = first_line(beginning)?;
         let damaged = || Unreadable::Damaged("it is too large");
-        let front = usize::try_from(line.front_bytes).ok().and_then(|front| front.checked_add(line_bytes));
+        let front = usize::try_from(line.front_bytes)
+            .ok()
+            .and_then(|front| front.checked_add(line_bytes));
         let front = front.ok_or_else(damaged)?;
-        let whole = (front as u64).checked_add(line.back_bytes).ok_or_else(damaged)?;
+        let whole = (front as u64)
+            .checked_add(line.back_bytes)
+            .ok_or_else(damaged)?;
         Ok(Extent { front, whole })
     }
 
@@ -160,11 +171,22 @@ impl Model {
         }
         let (front, rest) = bytes.split_at(extent.front);
         let model = Self::read(front.to_vec(), Back::Here(vec![Arc::new(rest.to_vec())]))?;
-        let parts = model.tables.outlines.iter().filter_map(|outline| model.part(outline.response));
-        let all = parts.flat_map(|part| part.places().collect::<Vec<_>>()).chain([model.tables.explanation]);
-        match all.map(|place| model.back.piece(place)).all(|piece| piece.is_some()) {
+        let parts = model
+            .tables
+            .outlines
+            .iter()
+            .filter_map(|outline| model.part(outline.response));
+        let all = parts
+            .flat_map(|part| part.places().collect::<Vec<_>>())
+            .chain([model.tables.explanation]);
+        match all
+            .map(|place| model.back.piece(place))
+            .all(|piece| piece.is_some())
+        {
             true => Ok(model),
-            false => Err(Unreadable::Damaged("the checksum of a piece is another one")),
+            false => Err(Unreadable::Damaged(
+                "the checksum of a piece is another one",
+            )),
         }
     }
 
@@ -181,7 +203,12 @@ impl Model {
     }
 
     /// A model of what [`front`] wrote, which begins at `line_bytes` of `bytes`.
-    pub(super) fn of_parts(head: Head, bytes: Vec<u8>, line_bytes: usize, back: Back) -> Option<Self> {
+    pub(super) fn of_parts(
+        head: Head,
+        bytes: Vec<u8>,
+        line_bytes: usize,
+        back: Back,
+    ) -> Option<Self> {
         let mut reader = Reader(&bytes[line_bytes..]);
         let tables: Tables = serde_json::from_slice(block(&bytes, &mut reader)?.1).ok()?;
         let (known, runs) = block(&bytes, &mut reader)?;
@@ -193,7 +220,16 @@ impl Model {
             decoded.push(Decoded::read(outline, &mut Reader(its))?);
         }
         (!decoded.is_empty()).then_some(())?;
-        Some(Self { head, tables, decoded, known, parts, front: Arc::new(bytes), line_bytes, back })
+        Some(Self {
+            head,
+            tables,
+            decoded,
+            known,
+            parts,
+            front: Arc::new(bytes),
+            line_bytes,
+            back,
+        })
     }
 }
 
@@ -208,19 +244,35 @@ pub(super) fn front(tables: &Tables, known: &[u8], parts: &[Vec<u8>]) -> Vec<u8>
 
 /// The first line, and how many bytes it has with its end.
 fn first_line(bytes: &[u8]) -> Result<(FirstLine, usize), Unreadable> {
-    let end = bytes.iter().take(LONGEST_LINE).position(|byte| *byte == b'\n').ok_or(Unreadable::NoModel)?;
+    let end = bytes
+        .iter()
+        .take(LONGEST_LINE)
+        .position(|byte| *byte == b'\n')
+        .ok_or(Unreadable::NoModel)?;
     let line = &bytes[..end];
     let value: serde_json::Value = serde_json::from_slice(line).map_err(|_| Unreadable::NoModel)?;
-    let found = value.get("dlrun_model").and_then(serde_json::Value::as_u64).ok_or(Unreadable::NoModel)?;
+    let found = value
+        .get("dlrun_model")
+        .and_then(serde_json::Value::as_u64)
+        .ok_or(Unreadable::NoModel)?;
     if found != u64::from(MODEL_FORMAT) {
         let is_newer = found > u64::from(MODEL_FORMAT);
-        return Err(if is_newer { Unreadable::Newer { found } } else { Unreadable::Older { found } });
+        return Err(if is_newer {
+            Unreadable::Newer { found }
+        } else {
+            Unreadable::Older { found }
+        });
     }
-    let sum_at = line.windows(LINE_SUM.len()).rposition(|part| part == LINE_SUM.as_bytes());
+    let sum_at = line
+        .windows(LINE_SUM.len())
+        .rposition(|part| part == LINE_SUM.as_bytes());
     if sum_at.is_none_or(|at| line[at..] != *line_sum(&line[..at]).as_bytes()) {
-        return Err(Unreadable::Damaged("the checksum of its first line is another one"));
+        return Err(Unreadable::Damaged(
+            "the checksum of its first line is another one",
+        ));
     }
-    let line = serde_json::from_value(value).map_err(|_| Unreadable::Damaged("its first line is no head"))?;
+    let line = serde_json::from_value(value)
+        .map_err(|_| Unreadable::Damaged("its first line is no head"))?;
     Ok((line, end + 1))
 }
 

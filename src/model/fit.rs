@@ -51,7 +51,8 @@ impl<'a> State<'a> {
             noise: repeats * repeats,
             doubt: DOUBT,
         };
-        let place_mean = |place: usize| belief(design.layout.block(place)).map_or(0.0, |belief| belief.mean);
+        let place_mean =
+            |place: usize| belief(design.layout.block(place)).map_or(0.0, |belief| belief.mean);
         Self {
             design,
             response,
@@ -88,8 +89,9 @@ impl<'a> State<'a> {
             positions.set(&own.places);
             for cell in span.cells.clone() {
                 let entries = &self.design.entries[self.design.cells[cell].entries.clone()];
-                let terms =
-                    entries.iter().map(|(place, value)| f64::from(*value) * sums[positions.of(*place)]);
+                let terms = entries
+                    .iter()
+                    .map(|(place, value)| f64::from(*value) * sums[positions.of(*place)]);
                 self.rows[cell] = terms.sum();
             }
         }
@@ -109,7 +111,11 @@ impl<'a> State<'a> {
     }
 
     fn scale(&self, target: &Target, noise: f64) -> f64 {
-        if target.doubtful { noise * self.components.doubt } else { noise }
+        if target.doubtful {
+            noise * self.components.doubt
+        } else {
+            noise
+        }
     }
 
     fn weigh(&self, cell: usize, noise: f64) -> Evidence {
@@ -142,10 +148,15 @@ impl<'a> State<'a> {
 
     /// Variance of repeats: that of all workloads first, then each one's own around it.
     fn learn_noise(&mut self) {
-        let squares: Vec<(f64, f64)> = (0..self.design.spans.len()).map(|span| self.squares(span)).collect();
-        let (sum, runs) = squares.iter().fold((0.0, 0.0), |(sum, runs), (a, b)| (sum + a, runs + b));
+        let squares: Vec<(f64, f64)> = (0..self.design.spans.len())
+            .map(|span| self.squares(span))
+            .collect();
+        let (sum, runs) = squares
+            .iter()
+            .fold((0.0, 0.0), |(sum, runs), (a, b)| (sum + a, runs + b));
         let believed = self.response.scatter().0.powi(2);
-        self.components.noise = ((BELIEVED * believed + sum) / (BELIEVED + runs)).max(LEAST_VARIANCE);
+        self.components.noise =
+            ((BELIEVED * believed + sum) / (BELIEVED + runs)).max(LEAST_VARIANCE);
         for (at, (sum, runs)) in squares.into_iter().enumerate() {
             let noise = (BELIEVED * self.components.noise + sum) / (BELIEVED + runs);
             self.noise[at] = noise.max(LEAST_VARIANCE);
@@ -164,7 +175,11 @@ impl<'a> State<'a> {
             let expected = self.expected(cell);
             let mut runs = 0.0;
             for target in self.targets(cell).iter().filter(|target| !target.censored) {
-                let doubt = if target.doubtful { self.components.doubt } else { 1.0 };
+                let doubt = if target.doubtful {
+                    self.components.doubt
+                } else {
+                    1.0
+                };
                 let left = target.y - expected;
                 sum += student(left, self.noise[span] * doubt) * left * left / doubt;
                 runs += 1.0;
@@ -180,7 +195,9 @@ impl<'a> State<'a> {
     /// This is MacKay's fixed point: a block's squares over its number of well-determined coefficients. Returns the largest
     /// change of a variance, as a share of it.
     pub(super) fn learn_components(&mut self) -> f64 {
-        let Some(posterior) = self.posterior.take() else { return 0.0 };
+        let Some(posterior) = self.posterior.take() else {
+            return 0.0;
+        };
         let before = self.components.clone();
         let design = self.design;
         let (mut global, mut local) = ([(0.0, 0.0); Block::COUNT], [(0.0, 0.0); Block::COUNT]);
@@ -188,13 +205,17 @@ impl<'a> State<'a> {
             let block = design.layout.block(place) as usize;
             let value = posterior.shared[place];
             global[block].0 += value * value;
-            global[block].1 += 1.0 - posterior.covariance[(place, place)] / self.components.global[block];
+            global[block].1 +=
+                1.0 - posterior.covariance[(place, place)] / self.components.global[block];
         }
         for (at, own) in posterior.own.iter().enumerate() {
             let its = own.local(&design.layout, &self.components);
             let joined = own.joined(&its, &posterior.shared, &posterior.covariance);
             for (at, position) in own.own.iter().enumerate() {
-                let block = design.layout.block(usize::from(own.places[usize::from(*position)])) as usize;
+                let block = design
+                    .layout
+                    .block(usize::from(own.places[usize::from(*position)]))
+                    as usize;
                 local[block].0 += own.values[at].powi(2);
                 local[block].1 += 1.0 - joined.own_variances[at] / self.components.local[block];
             }
@@ -202,18 +223,27 @@ impl<'a> State<'a> {
         }
         let mut own_cells = (0.0, 0.0);
         for cell in 0..design.cells.len() {
-            let Evidence { mean, precision, kept, .. } = self.evidence[cell];
+            let Evidence {
+                mean,
+                precision,
+                kept,
+                ..
+            } = self.evidence[cell];
             if precision > 0.0 {
                 own_cells.0 += (kept * (mean - self.rows[cell])).powi(2);
                 own_cells.1 += kept * (1.0 - self.leverage[cell]);
             }
         }
         for block in Block::ALL {
-            let Some(belief) = self.response.belief(block) else { continue };
+            let Some(belief) = self.response.belief(block) else {
+                continue;
+            };
             let at = block as usize;
             if !block.is_single() {
-                (self.components.global[at], self.components.global_freedom[at]) =
-                    pooled(belief.sd, global[at]);
+                (
+                    self.components.global[at],
+                    self.components.global_freedom[at],
+                ) = pooled(belief.sd, global[at]);
             }
             if belief.local_sd > 0.0 {
                 (self.components.local[at], self.components.local_freedom[at]) =
@@ -227,10 +257,23 @@ impl<'a> State<'a> {
         self.components.interaction_freedom = BELIEVED + free;
         self.learn_doubt();
         self.posterior = Some(posterior);
-        let change = |(new, old): (&f64, &f64)| if *old > 0.0 { (new / old).ln().abs() } else { 0.0 };
+        let change = |(new, old): (&f64, &f64)| {
+            if *old > 0.0 {
+                (new / old).ln().abs()
+            } else {
+                0.0
+            }
+        };
         let now = &self.components;
-        let blocks = now.global.iter().zip(&before.global).chain(now.local.iter().zip(&before.local));
-        blocks.chain([(&now.interaction, &before.interaction)]).map(change).fold(0.0, f64::max)
+        let blocks = now
+            .global
+            .iter()
+            .zip(&before.global)
+            .chain(now.local.iter().zip(&before.local));
+        blocks
+            .chain([(&now.interaction, &before.interaction)])
+            .map(change)
+            .fold(0.0, f64::max)
     }
 
     /// What each cell of a workload decides about its own row.
@@ -246,7 +289,9 @@ impl<'a> State<'a> {
 
     /// What each cell decides about its own row, by the last solution.
     pub(super) fn learn_leverages(&mut self) {
-        let Some(posterior) = self.posterior.take() else { return };
+        let Some(posterior) = self.posterior.take() else {
+            return;
+        };
         for (at, own) in posterior.own.iter().enumerate() {
             let its = own.local(&self.design.layout, &self.components);
             let joined = own.joined(&its, &posterior.shared, &posterior.covariance);
@@ -263,7 +308,11 @@ impl<'a> State<'a> {
             for cell in span.cells.clone() {
                 let expected = self.rows[cell];
                 let variance = self.noise[at] + self.components.interaction;
-                for target in self.targets(cell).iter().filter(|target| target.doubtful && !target.censored) {
+                for target in self
+                    .targets(cell)
+                    .iter()
+                    .filter(|target| target.doubtful && !target.censored)
+                {
                     let left = target.y - expected;
                     let scale = variance * self.components.doubt;
                     squares += student(left, scale) * left * left / variance;
@@ -279,11 +328,18 @@ impl<'a> State<'a> {
 /// rests on in all.
 fn pooled(believed_sd: f64, (squares, free): (f64, f64)) -> (f64, f64) {
     let freedom = BELIEVED_LEVELS + f64::max(free, 0.0);
-    (((BELIEVED_LEVELS * believed_sd * believed_sd + squares) / freedom).max(LEAST_VARIANCE), freedom)
+    (
+        ((BELIEVED_LEVELS * believed_sd * believed_sd + squares) / freedom).max(LEAST_VARIANCE),
+        freedom,
+    )
 }
 
 /// The variance of a row.
-pub(super) fn spread(entries: &[(u16, f32)], positions: &Positions, covariance: &DMatrix<f64>) -> f64 {
+pub(super) fn spread(
+    entries: &[(u16, f32)],
+    positions: &Positions,
+    covariance: &DMatrix<f64>,
+) -> f64 {
     let mut sum = 0.0;
     for (at, (one, a)) in entries.iter().enumerate() {
         let (one, a) = (positions.of(*one), f64::from(*a));
@@ -307,7 +363,11 @@ fn cut_off(bound: f64, expected: f64, variance: f64) -> (f64, f64) {
     let z = (bound - expected) / scale;
     let hazard = hazard(z);
     let bend = hazard * (hazard - z);
-    if bend < 1e-9 { (0.0, bound) } else { (bend.min(1.0), expected + scale * hazard / bend) }
+    if bend < 1e-9 {
+        (0.0, bound)
+    } else {
+        (bend.min(1.0), expected + scale * hazard / bend)
+    }
 }
 
 #[cfg(test)]

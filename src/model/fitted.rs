@@ -64,7 +64,10 @@ impl Model {
     ///
     /// # Errors
     /// Where there is nothing to learn from.
-    pub fn fit(observations: impl IntoIterator<Item = Observation>, priors: &Priors) -> Result<Self, Unfit> {
+    pub fn fit(
+        observations: impl IntoIterator<Item = Observation>,
+        priors: &Priors,
+    ) -> Result<Self, Unfit> {
         let mut gathered = Gathered::new(observations);
         if gathered.counts.runs == 0 {
             return Err(Unfit::NoRuns);
@@ -86,7 +89,10 @@ impl Model {
             gathered.counts.pooled += its.pooled;
             if let Some(told) = its.told {
                 let components = &its.outline.components;
-                scatter = (Some(components.noise.sqrt()), Some(components.interaction.sqrt()));
+                scatter = (
+                    Some(components.noise.sqrt()),
+                    Some(components.interaction.sqrt()),
+                );
                 [
                     gathered.counts.coefficients,
                     gathered.counts.workloads,
@@ -97,23 +103,32 @@ impl Model {
                 explanation = told.explanation;
             }
             // A file of many workloads is large: what was written is not copied again.
-            tables.outlines.push(Outline { from, ..its.outline });
+            tables.outlines.push(Outline {
+                from,
+                ..its.outline
+            });
             from += its.part.own.len() as u64;
             parts.push(its.part.shared);
             back.push(Arc::new(its.part.own));
         }
         tables.compilers = gathered.compilers();
         tables.usual = std::mem::take(&mut gathered.usual).shortened();
-        let explanation = serde_json::to_vec(&explanation).expect("numbers and text with text as keys");
+        let explanation =
+            serde_json::to_vec(&explanation).expect("numbers and text with text as keys");
         let crc32 = crc32fast::hash(&explanation);
-        tables.explanation = Place { from, length: explanation.len(), crc32 };
+        tables.explanation = Place {
+            from,
+            length: explanation.len(),
+            crc32,
+        };
         back.push(Arc::new(explanation));
         let mut known = Writer::default();
         known::write(&gathered, &mut known);
         let head = head(&gathered, priors, scatter);
         drop(gathered);
         let front = file::front(&tables, &known.0, &parts);
-        Self::of_parts(head, front, 0, Back::Here(back)).ok_or(Unfit::Unsolvable { response: "file" })
+        Self::of_parts(head, front, 0, Back::Here(back))
+            .ok_or(Unfit::Unsolvable { response: "file" })
     }
 
     /// What the model says of itself.
@@ -139,7 +154,12 @@ impl Model {
     /// The kinds of hardware that jobs of these queues met, the commonest first; `None` among the queues: jobs that named none.
     /// Where no run was there: those of all the scheduler's runs. `on_gpus`: those that jobs with GPUs met.
     #[must_use]
-    pub fn hardware_met(&self, scheduler: SchedulerKind, queues: &[Option<&str>], on_gpus: bool) -> Met {
+    pub fn hardware_met(
+        &self,
+        scheduler: SchedulerKind,
+        queues: &[Option<&str>],
+        on_gpus: bool,
+    ) -> Met {
         self.tables.usual.met(scheduler, queues, on_gpus)
     }
 
@@ -154,7 +174,9 @@ impl Model {
     #[must_use]
     pub fn compilers_of(&self, framework: &str) -> Vec<&str> {
         let compilers = self.tables.compilers.get(&Facts::framework(framework));
-        compilers.map_or_else(Vec::new, |compilers| compilers.iter().map(String::as_str).collect())
+        compilers.map_or_else(Vec::new, |compilers| {
+            compilers.iter().map(String::as_str).collect()
+        })
     }
 
     /// What it has learned.
@@ -169,10 +191,16 @@ impl Model {
 
     /// What is known of a response; `None`: nothing was measured of it.
     pub(super) fn part(&self, response: Response) -> Option<Part<'_>> {
-        let at = self.tables.outlines.iter().position(|outline| outline.response == response)?;
+        let at = self
+            .tables
+            .outlines
+            .iter()
+            .position(|outline| outline.response == response)?;
         let (from, to) = *self.parts.get(at)?;
         let bytes = self.front.get(from..to)?;
-        self.decoded.get(at)?.part(self.tables.outlines.get(at)?, bytes, &self.back)
+        self.decoded
+            .get(at)?
+            .part(self.tables.outlines.get(at)?, bytes, &self.back)
     }
 
     /// What was measured at all.
@@ -208,9 +236,11 @@ fn all_learned(
     gathered: &Gathered,
     priors: &Priors,
 ) -> Result<Vec<Learned>, Unfit> {
-    let learn = |response: &Response| learned(*response, explained == Some(*response), gathered, priors);
-    let learn_all =
-        |responses: &[Response]| -> Result<Vec<Learned>, Unfit> { responses.iter().map(learn).collect() };
+    let learn =
+        |response: &Response| learned(*response, explained == Some(*response), gathered, priors);
+    let learn_all = |responses: &[Response]| -> Result<Vec<Learned>, Unfit> {
+        responses.iter().map(learn).collect()
+    };
     let (first, others) = responses.split_at(responses.len().min(1));
     if gathered.groups.len() < WORTH_A_THREAD {
         return learn_all(responses);
@@ -220,7 +250,9 @@ fn all_learned(
         let beside = std::thread::Builder::new().spawn_scoped(scope, || learn_all(others));
         let mut all = learn_all(first)?;
         all.extend(match beside {
-            Ok(beside) => beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            Ok(beside) => beside
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
             Err(_) => learn_all(others)?,
         });
         Ok(all)
@@ -233,19 +265,37 @@ fn learned(
     gathered: &Gathered,
     priors: &Priors,
 ) -> Result<Learned, Unfit> {
-    let unsolvable = || Unfit::Unsolvable { response: response.name() };
+    let unsolvable = || Unfit::Unsolvable {
+        response: response.name(),
+    };
     let design = Design::new(response, gathered, priors);
     let (state, stretch) = solved(&design, response).ok_or_else(unsolvable)?;
     let told = explained.then(|| Told {
         explanation: super::learned::explain(&state, gathered),
-        counts: [design.layout.keys.len(), design.spans.len(), design.cells.len(), design.pseudo.len()]
-            .map(count),
+        counts: [
+            design.layout.keys.len(),
+            design.spans.len(),
+            design.cells.len(),
+            design.pseudo.len(),
+        ]
+        .map(count),
         repeats: count(design.repeats()),
     });
     let part = part::write(&state).ok_or_else(unsolvable)?;
     let components = state.components.clone();
-    let outline = Outline { response, centres: design.layout.centres, components, stretch, from: 0 };
-    Ok(Learned { outline, part, pooled: design.pooled, told })
+    let outline = Outline {
+        response,
+        centres: design.layout.centres,
+        components,
+        stretch,
+        from: 0,
+    };
+    Ok(Learned {
+        outline,
+        part,
+        pooled: design.pooled,
+        told,
+    })
 }
 
 /// Finds variances on a part of the configurations, then the solution on all.
@@ -280,10 +330,16 @@ fn searched(mut state: State<'_>) -> Option<State<'_>> {
 fn head(gathered: &Gathered, priors: &Priors, scatter: (Option<f64>, Option<f64>)) -> Head {
     let data_hash = gathered.data_hash();
     let published = priors.effects.iter().fold(0_u64, |sum, effect| {
-        let parts = [Facts::new(&effect.a).fingerprint(), Facts::new(&effect.b).fingerprint()];
+        let parts = [
+            Facts::new(&effect.a).fingerprint(),
+            Facts::new(&effect.b).fingerprint(),
+        ];
         let numbers = [effect.time_ratio.to_bits(), effect.sd.to_bits()];
         sum.wrapping_add(
-            parts.into_iter().chain(numbers).fold(1, |hash, part| mixed(hash ^ part).rotate_left(7)),
+            parts
+                .into_iter()
+                .chain(numbers)
+                .fold(1, |hash, part| mixed(hash ^ part).rotate_left(7)),
         )
     });
     Head {
@@ -303,9 +359,19 @@ fn head(gathered: &Gathered, priors: &Priors, scatter: (Option<f64>, Option<f64>
 
 fn nothing_timed(gathered: &Gathered) -> Unfit {
     let left_out = &gathered.counts.left_out;
-    let told: Vec<String> = left_out.iter().map(|(what, count)| format!("{count} unusable {what}")).collect();
-    let left_out = if told.is_empty() { "no epochs, no length".to_owned() } else { told.join(", ") };
-    Unfit::NothingTimed { runs: gathered.counts.runs, left_out }
+    let told: Vec<String> = left_out
+        .iter()
+        .map(|(what, count)| format!("{count} unusable {what}"))
+        .collect();
+    let left_out = if told.is_empty() {
+        "no epochs, no length".to_owned()
+    } else {
+        told.join(", ")
+    };
+    Unfit::NothingTimed {
+        runs: gathered.counts.runs,
+        left_out,
+    }
 }
 
 fn count(count: usize) -> u64 {

@@ -9,8 +9,7 @@ use super::{Hardware, Model, Situation, mixture};
 use crate::record::{Forecast, Interval};
 
 /// What a total lacks where no run told it.
-const NO_OUTSIDE: &str =
-    "no run told how long start-up, evaluation and the end take: the whole run has no time for them";
+const NO_OUTSIDE: &str = "no run told how long start-up, evaluation and the end take: the whole run has no time for them";
 
 /// What a forecast goes without where the model's file fails it.
 const UNREAD: &str = "what was learned of this workload cannot be read: the model's file is damaged or out of reach (`dlrun model fit` makes another)";
@@ -32,10 +31,17 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn predict(&mut self, facts: &Facts, outside: &[f64; EXACT.len()]) -> Predicted {
-        if self.workload.as_ref().is_none_or(|(hash, _)| *hash != facts.workload) {
+        if self
+            .workload
+            .as_ref()
+            .is_none_or(|(hash, _)| *hash != facts.workload)
+        {
             self.workload = Some((facts.workload, self.part.workload(facts.workload)));
         }
-        let workload = self.workload.as_ref().and_then(|(_, workload)| workload.as_ref());
+        let workload = self
+            .workload
+            .as_ref()
+            .and_then(|(_, workload)| workload.as_ref());
         self.part.predict(facts, workload, outside)
     }
 
@@ -53,7 +59,8 @@ impl Model {
     /// Whether the workload of a situation was measured on different numbers of nodes: only then is it known how it scales.
     #[must_use]
     pub fn has_scaled(&self, situation: &Situation) -> bool {
-        self.known().is_some_and(|known| known.scaled(known.completed(situation).0.workload))
+        self.known()
+            .is_some_and(|known| known.scaled(known.completed(situation).0.workload))
     }
 
     /// What to expect of a run.
@@ -72,12 +79,17 @@ impl Model {
     /// The same of runs that may get any of these kinds of hardware in place of their own. Where there are none, they keep it.
     #[must_use]
     pub fn forecasts_on(&self, situations: &[Situation], kinds: &[Likely]) -> Vec<Forecast> {
-        let mut asked =
-            Response::ALL.map(|response| self.part(response).map(|part| Asked { part, workload: None }));
+        let mut asked = Response::ALL.map(|response| {
+            self.part(response).map(|part| Asked {
+                part,
+                workload: None,
+            })
+        });
         let mut forecast = |situation: &Situation| {
             let on = on_each(situation, kinds).into_iter();
-            let parts: Vec<(f64, Forecast)> =
-                on.map(|(share, situation)| (share, self.one(&situation, &mut asked))).collect();
+            let parts: Vec<(f64, Forecast)> = on
+                .map(|(share, situation)| (share, self.one(&situation, &mut asked)))
+                .collect();
             mixture::forecast(&parts).expect("one kind of hardware at least")
         };
         situations.iter().map(&mut forecast).collect()
@@ -96,10 +108,16 @@ impl Model {
         let interval =
             |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts, &far));
         let samples = facts.size(Size::Samples).unwrap_or(0.0);
-        let timed =
-            |predicted: Predicted| Predicted { mean: predicted.mean + samples, ..predicted }.interval();
+        let timed = |predicted: Predicted| {
+            Predicted {
+                mean: predicted.mean + samples,
+                ..predicted
+            }
+            .interval()
+        };
         // A workload whose runs told no epochs is forecast whole, unless there are no such runs at all.
-        let knows = |asked: &Option<Asked<'_>>| asked.as_ref().is_some_and(|asked| asked.knows(&facts));
+        let knows =
+            |asked: &Option<Asked<'_>>| asked.as_ref().is_some_and(|asked| asked.knows(&facts));
         let by_epochs = epoch.is_some() && (knows(epoch) || !knows(whole_run));
         let mut forecast = Forecast {
             model: self.head().name.clone(),
@@ -123,8 +141,9 @@ impl Model {
             forecast.first_extra_seconds = interval(first_extra).map(Predicted::interval);
             forecast.outside_seconds = interval(outside).map(Predicted::interval);
             let epochs = situation.workload.epochs.map(whole);
-            forecast.total_seconds =
-                steady.zip(epochs).map(|(steady, epochs)| total(&forecast, steady, epochs));
+            forecast.total_seconds = steady
+                .zip(epochs)
+                .map(|(steady, epochs)| total(&forecast, steady, epochs));
             if forecast.total_seconds.is_some() && forecast.outside_seconds.is_none() {
                 forecast.beyond.push(NO_OUTSIDE.to_owned());
             }
@@ -156,7 +175,8 @@ impl Model {
         let facts: Vec<Facts> = on.iter().map(|(_, facts)| *facts).collect();
         let (epoch, whole_run) = (self.part(Response::Epoch), self.part(Response::Whole));
         let knows = |part: &Option<Part<'_>>| {
-            part.as_ref().is_some_and(|part| facts.iter().any(|facts| part.has_workload(facts.workload)))
+            part.as_ref()
+                .is_some_and(|part| facts.iter().any(|facts| part.has_workload(facts.workload)))
         };
         let by_epochs = epoch.is_some() && (knows(&epoch) || !knows(&whole_run));
         let Some(part) = (if by_epochs { epoch } else { whole_run }) else {
@@ -166,7 +186,9 @@ impl Model {
             .draw(&facts, seed)
             .into_iter()
             .zip(&on)
-            .map(|(drawn, (share, facts))| (*share, drawn + facts.size(Size::Samples).unwrap_or(0.0)))
+            .map(|(drawn, (share, facts))| {
+                (*share, drawn + facts.size(Size::Samples).unwrap_or(0.0))
+            })
             .collect();
         drawn.chunks(kinds.len().max(1)).map(expected).collect()
     }
@@ -178,7 +200,13 @@ fn on_each<'a>(situation: &'a Situation, kinds: &[Likely]) -> Vec<(f64, Cow<'a, 
         return vec![(1.0, Cow::Borrowed(situation))];
     }
     let on = |kind: &Likely| {
-        (kind.share, Cow::Owned(Situation { hardware: kind.hardware.clone(), ..situation.clone() }))
+        (
+            kind.share,
+            Cow::Owned(Situation {
+                hardware: kind.hardware.clone(),
+                ..situation.clone()
+            }),
+        )
     };
     kinds.iter().map(on).collect()
 }
@@ -188,8 +216,16 @@ fn expected(drawn: &[(f64, f64)]) -> f64 {
     if let [(_, only)] = drawn {
         return *only;
     }
-    let largest = drawn.iter().map(|(_, drawn)| *drawn).fold(f64::NEG_INFINITY, f64::max);
-    largest + drawn.iter().map(|(share, drawn)| share * (drawn - largest).exp()).sum::<f64>().ln()
+    let largest = drawn
+        .iter()
+        .map(|(_, drawn)| *drawn)
+        .fold(f64::NEG_INFINITY, f64::max);
+    largest
+        + drawn
+            .iter()
+            .map(|(share, drawn)| share * (drawn - largest).exp())
+            .sum::<f64>()
+            .ln()
 }
 
 /// Epochs, the first one's extra time and what is outside, added up. The widths are added as those of independent figures:
@@ -201,8 +237,14 @@ fn total(forecast: &Forecast, epoch: Interval, epochs: f64) -> Interval {
         low: epoch.low * epochs,
         high: epoch.high * epochs,
     };
-    let parts: Vec<Interval> =
-        [Some(all), forecast.first_extra_seconds, forecast.outside_seconds].into_iter().flatten().collect();
+    let parts: Vec<Interval> = [
+        Some(all),
+        forecast.first_extra_seconds,
+        forecast.outside_seconds,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let sum = |of: &dyn Fn(&Interval) -> f64| parts.iter().map(of).sum::<f64>();
     let median = sum(&|part| part.median);
     Interval {

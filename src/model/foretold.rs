@@ -22,7 +22,12 @@ impl Came {
     fn of(forecast: Interval, came: f64) -> Option<Self> {
         let ratio = came / forecast.median;
         let is_within = (forecast.low..=forecast.high).contains(&came);
-        (ratio.is_finite() && ratio > 0.0).then_some(Self { forecast, came, ratio, is_within })
+        (ratio.is_finite() && ratio > 0.0).then_some(Self {
+            forecast,
+            came,
+            ratio,
+            is_within,
+        })
     }
 }
 
@@ -62,7 +67,10 @@ impl Foretold {
             runs: forecast.runs,
             epoch_seconds: held(forecast.epoch_seconds, steady),
             total_seconds: held(forecast.total_seconds, known(came.wall_seconds)),
-            memory_bytes: held(forecast.memory_bytes, came.memory_bytes.map(|bytes| bytes as f64)),
+            memory_bytes: held(
+                forecast.memory_bytes,
+                came.memory_bytes.map(|bytes| bytes as f64),
+            ),
         }
     }
 }

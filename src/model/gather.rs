@@ -56,7 +56,10 @@ const LEAST_OUTSIDE: f64 = 0.05;
 
 impl Gathered {
     pub(super) fn new(observations: impl IntoIterator<Item = Observation>) -> Self {
-        let mut gathered = Self { first_at_ms: u64::MAX, ..Self::default() };
+        let mut gathered = Self {
+            first_at_ms: u64::MAX,
+            ..Self::default()
+        };
         for observation in observations {
             gathered.add(&observation);
         }
@@ -77,7 +80,10 @@ impl Gathered {
         self.note_fingerprint(observation, &facts);
         self.usual.add(observation);
         let group = self.group(facts, observation);
-        self.exact[group as usize] = larger(self.exact[group as usize], exact_sizes(&observation.situation));
+        self.exact[group as usize] = larger(
+            self.exact[group as usize],
+            exact_sizes(&observation.situation),
+        );
         let timed = observation.epoch_seconds.or(observation.wall_seconds);
         let is_seen = matches!(timed, Some(Length::Known(_)));
         self.runs[group as usize] += u32::from(is_seen);
@@ -89,7 +95,12 @@ impl Gathered {
         }
         self.counts.doubtful += u64::from(doubtful);
         let mut push = |response: Response, y: f64, censored: bool| {
-            self.values[response as usize].push(Value { group, y, censored, doubtful });
+            self.values[response as usize].push(Value {
+                group,
+                y,
+                censored,
+                doubtful,
+            });
         };
         let samples = facts.size(Size::Samples).unwrap_or(0.0);
         let logarithm = |seconds: f64| (seconds.is_finite() && seconds > 0.0).then(|| seconds.ln());
@@ -104,7 +115,10 @@ impl Gathered {
                 }
                 None => left_out.push("epoch_seconds"),
             },
-            None => match observation.wall_seconds.map(|length| (length, logarithm(length.seconds()))) {
+            None => match observation
+                .wall_seconds
+                .map(|length| (length, logarithm(length.seconds())))
+            {
                 Some((length, Some(y))) => {
                     let censored = matches!(length, Length::AtLeast(_));
                     push(Response::Whole, y - samples, censored);
@@ -120,7 +134,10 @@ impl Gathered {
             _ => None,
         };
         if let Some(extra) = observation.first_extra_seconds {
-            match steady.map(|steady| extra.max(LEAST_EXTRA * steady)).and_then(logarithm) {
+            match steady
+                .map(|steady| extra.max(LEAST_EXTRA * steady))
+                .and_then(logarithm)
+            {
                 Some(y) if !extra.is_nan() => push(Response::FirstExtra, y, false),
                 _ => left_out.push("first_extra_seconds"),
             }
@@ -158,7 +175,9 @@ impl Gathered {
                 self.names.insert(hash, name);
             }
         }
-        self.names.entry(facts.workload).or_insert_with(|| workload_name(situation));
+        self.names
+            .entry(facts.workload)
+            .or_insert_with(|| workload_name(situation));
         let place = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
         self.groups.push(facts);
         self.runs.push(0);
@@ -178,11 +197,20 @@ impl Gathered {
         };
         let float = |value: Option<f64>| value.map_or([0, 0], |value| [1, value.to_bits()]);
         let doubts = observation.doubts;
-        let flags = [doubts.others_busy, doubts.throttled, doubts.resumed, doubts.incomplete, doubts.warm_up]
-            .into_iter()
-            .fold(0, |flags, flag| 2 * flags + u64::from(flag));
+        let flags = [
+            doubts.others_busy,
+            doubts.throttled,
+            doubts.resumed,
+            doubts.incomplete,
+            doubts.warm_up,
+        ]
+        .into_iter()
+        .fold(0, |flags, flag| 2 * flags + u64::from(flag));
         let parts = [
-            [u64::from(observation.element), u64::from(observation.attempt)],
+            [
+                u64::from(observation.element),
+                u64::from(observation.attempt),
+            ],
             [facts.fingerprint(), flags],
             length(observation.epoch_seconds),
             length(observation.wall_seconds),
@@ -191,7 +219,11 @@ impl Gathered {
             observation.memory_bytes.map_or([0, 0], |bytes| [1, bytes]),
         ];
         let hash = Hash::new(6).name(observation.run_id.as_str());
-        let hash = parts.iter().flatten().fold(hash, |hash, part| hash.number(*part)).end();
+        let hash = parts
+            .iter()
+            .flatten()
+            .fold(hash, |hash, part| hash.number(*part))
+            .end();
         // A sum does not know the order; two of them are not the same by chance.
         self.fingerprint[0] = self.fingerprint[0].wrapping_add(hash);
         self.fingerprint[1] = self.fingerprint[1].wrapping_add(mixed(hash ^ 0x5851_f42d_4c95_7f2d));
@@ -201,7 +233,9 @@ impl Gathered {
     pub(super) fn compilers(&self) -> BTreeMap<u64, Vec<String>> {
         let mut found: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         for facts in &self.groups {
-            let Some(name) = self.names.get(&facts.word(Word::Compiler)) else { continue };
+            let Some(name) = self.names.get(&facts.word(Word::Compiler)) else {
+                continue;
+            };
             let compilers = found.entry(facts.word(Word::Framework)).or_default();
             if !compilers.contains(name) {
                 compilers.push(name.clone());
@@ -213,6 +247,8 @@ impl Gathered {
 }
 
 fn larger(mut one: [f64; EXACT.len()], other: [f64; EXACT.len()]) -> [f64; EXACT.len()] {
-    one.iter_mut().zip(other).for_each(|(one, other)| *one = one.max(other));
+    one.iter_mut()
+        .zip(other)
+        .for_each(|(one, other)| *one = one.max(other));
     one
 }

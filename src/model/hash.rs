@@ -21,7 +21,9 @@ impl Hash {
     /// A name.
     pub(super) fn name(self, name: &str) -> Self {
         // The end is a byte that UTF-8 does not have, so that two names in turn are told from one.
-        name.bytes().fold(self, |hash, byte| hash.byte(byte)).byte(0xff)
+        name.bytes()
+            .fold(self, |hash, byte| hash.byte(byte))
+            .byte(0xff)
     }
 
     pub(super) fn number(mut self, number: u64) -> Self {
@@ -45,7 +47,9 @@ impl Hasher for Mixing {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
     fn write_u64(&mut self, number: u64) {

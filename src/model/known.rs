@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::bytes::{Reader, Writer, record};
-use super::facts::{EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text};
+use super::facts::{
+    EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text,
+};
 use super::gather::Gathered;
 use super::hash::{Hash, OfHashes};
 use super::{Doubts, Situation};
@@ -64,7 +66,13 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
             *count = count.saturating_add(runs);
         };
         if runs > 0 {
-            let keys = [facts.alike(), of_workload(facts), facts.software(true), facts.software(false), 0];
+            let keys = [
+                facts.alike(),
+                of_workload(facts),
+                facts.software(true),
+                facts.software(false),
+                0,
+            ];
             keys.into_iter().for_each(|key| add(key, runs));
             let (doubtful, doubts) = gathered.doubted[at];
             for key in keys.into_iter().filter(|_| doubtful > 0) {
@@ -73,7 +81,10 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
             }
         }
         // What was cut off was met, though it tells less.
-        Word::ALL.iter().filter_map(|word| of_word(facts, *word)).for_each(|key| add(key, met));
+        Word::ALL
+            .iter()
+            .filter_map(|word| of_word(facts, *word))
+            .for_each(|key| add(key, met));
         for key in [0, facts.workload] {
             for ((low, high), size) in ends.entry(key).or_default().iter_mut().zip(exact) {
                 if *size > 0.0 {
@@ -94,7 +105,9 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
     let mut records = Writer::default();
     for (key, ends) in ends {
         records.u64(key);
-        ends.iter().flat_map(|(low, high)| [*low, *high]).for_each(|size| records.f64(size));
+        ends.iter()
+            .flat_map(|(low, high)| [*low, *high])
+            .for_each(|size| records.f64(size));
     }
     writer.block(&records.0);
     writer.block(&named(gathered).0);
@@ -114,7 +127,9 @@ fn named(gathered: &Gathered) -> Writer {
     let mut trainings: BTreeMap<(u64, u64), (f64, f64, u32)> = BTreeMap::new();
     let mut all: BTreeMap<u64, u32> = BTreeMap::new();
     for (at, facts) in gathered.groups.iter().enumerate() {
-        let Some((both, network)) = gathered.namings[at].filter(|_| gathered.runs[at] > 0) else { continue };
+        let Some((both, network)) = gathered.namings[at].filter(|_| gathered.runs[at] > 0) else {
+            continue;
+        };
         let exact = gathered.exact[at];
         for name in both.into_iter().chain([network]) {
             let runs = &mut trainings
@@ -147,18 +162,45 @@ fn of_workload(facts: &Facts) -> u64 {
 fn of_word(facts: &Facts, word: Word) -> Option<u64> {
     let hash = facts.word(word);
     let told = hash != 0 && word != Word::Image;
-    let within = if word == Word::Version { facts.word(Word::Framework) } else { 0 };
-    told.then(|| Hash::new(11).number(word as u64).number(within).number(hash).end())
+    let within = if word == Word::Version {
+        facts.word(Word::Framework)
+    } else {
+        0
+    };
+    told.then(|| {
+        Hash::new(11)
+            .number(word as u64)
+            .number(within)
+            .number(hash)
+            .end()
+    })
 }
 
 impl<'a> Known<'a> {
     /// `None`: the bytes are damaged.
     pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
         let (counts, ends, named) = (reader.block()?, reader.block()?, reader.block()?);
-        let doubted = if reader.0.is_empty() { &[] } else { reader.block()? };
-        let known = Self { counts, ends, named, doubted };
-        let whole = [(counts, COUNT), (ends, ENDS), (named, NAMED), (doubted, DOUBTED)];
-        whole.iter().all(|(bytes, size)| bytes.len().is_multiple_of(*size)).then_some(known)
+        let doubted = if reader.0.is_empty() {
+            &[]
+        } else {
+            reader.block()?
+        };
+        let known = Self {
+            counts,
+            ends,
+            named,
+            doubted,
+        };
+        let whole = [
+            (counts, COUNT),
+            (ends, ENDS),
+            (named, NAMED),
+            (doubted, DOUBTED),
+        ];
+        whole
+            .iter()
+            .all(|(bytes, size)| bytes.len().is_multiple_of(*size))
+            .then_some(known)
     }
 
     /// The facts of a situation. Where its workload was never measured and leaves sizes out, they are those of the runs of the same
@@ -171,11 +213,18 @@ impl<'a> Known<'a> {
         if !is_open && situation.workload.dataset.is_some() || self.ends(facts.workload).is_some() {
             return complete();
         }
-        let Some((both, network)) = namings(situation) else { return complete() };
-        let Some(found) = self.training(both.unwrap_or(network)) else { return complete() };
+        let Some((both, network)) = namings(situation) else {
+            return complete();
+        };
+        let Some(found) = self.training(both.unwrap_or(network)) else {
+            return complete();
+        };
         let (workload, taken, runs) = found;
         let mut told = Vec::new();
-        for (at, name, taken) in [(SAMPLES, "samples", taken.0), (PARAMETERS, "parameters", taken.1)] {
+        for (at, name, taken) in [
+            (SAMPLES, "samples", taken.0),
+            (PARAMETERS, "parameters", taken.1),
+        ] {
             if sizes[at] > 0.0 && sizes[at] != taken {
                 return complete();
             }
@@ -183,12 +232,19 @@ impl<'a> Known<'a> {
                 told.push(format!("{name} = {taken:.0}"));
             }
         }
-        let same = if both.is_some() { "of this network with this data set" } else { "of this network" };
+        let same = if both.is_some() {
+            "of this network with this data set"
+        } else {
+            "of this network"
+        };
         let plural = if runs == 1 { "" } else { "s" };
         let told = match told.is_empty() {
             true => format!("the data set is taken to be that of {runs} run{plural} {same}"),
             false => {
-                format!("`[workload]` is taken to have {}, as in {runs} run{plural} {same}", told.join(", "))
+                format!(
+                    "`[workload]` is taken to have {}, as in {runs} run{plural} {same}",
+                    told.join(", ")
+                )
             }
         };
         (facts.as_workload(workload, taken.0, taken.1), vec![told])
@@ -201,27 +257,43 @@ impl<'a> Known<'a> {
     }
 
     fn count(self, key: u64) -> u64 {
-        record(self.counts, COUNT, key).and_then(|mut reader| reader.u32()).map_or(0, u64::from)
+        record(self.counts, COUNT, key)
+            .and_then(|mut reader| reader.u32())
+            .map_or(0, u64::from)
     }
 
     /// What a forecast rests on.
     pub(super) fn basis(self, facts: &Facts) -> Rests {
         let named = facts.word(Word::Framework) != 0;
         let software = |version| (Basis::Software, facts.software(version));
-        let keys = [(Basis::Alike, facts.alike()), (Basis::Workload, of_workload(facts))];
+        let keys = [
+            (Basis::Alike, facts.alike()),
+            (Basis::Workload, of_workload(facts)),
+        ];
         let of_software = [true, false].into_iter().filter(|_| named).map(software);
-        let mut found = keys.into_iter().chain(of_software).filter(|(_, key)| self.count(*key) > 0);
+        let mut found = keys
+            .into_iter()
+            .chain(of_software)
+            .filter(|(_, key)| self.count(*key) > 0);
         let (basis, key) = found.next().unwrap_or((Basis::Priors, 0));
         let doubted = record(self.doubted, DOUBTED, key);
-        let (doubtful, doubts) =
-            doubted.and_then(|mut reader| Some((reader.u32()?, reader.u32()?))).unwrap_or_default();
+        let (doubtful, doubts) = doubted
+            .and_then(|mut reader| Some((reader.u32()?, reader.u32()?)))
+            .unwrap_or_default();
         let doubts = Doubts::words(doubts);
-        Rests { basis, runs: self.count(key), doubtful: doubtful.into(), doubts }
+        Rests {
+            basis,
+            runs: self.count(key),
+            doubtful: doubtful.into(),
+            doubts,
+        }
     }
 
     /// Whether a workload ran on different numbers of nodes.
     pub(super) fn scaled(self, workload: u64) -> bool {
-        self.ends(workload).map(|ends| ends[NODES]).is_some_and(|(fewest, most)| fewest < most)
+        self.ends(workload)
+            .map(|ends| ends[NODES])
+            .is_some_and(|(fewest, most)| fewest < most)
     }
 
     /// The ends of each size: with a workload, else at all.
@@ -233,11 +305,17 @@ impl<'a> Known<'a> {
     /// How far outside of what was measured each size lies, as a natural logarithm: above 0 it is larger, below smaller; 0: within, or
     /// not known.
     pub(super) fn outside(self, situation: &Situation, facts: &Facts) -> [f64; EXACT.len()] {
-        let Some((ends, _)) = self.ends_for(facts.workload) else { return [0.0; EXACT.len()] };
+        let Some((ends, _)) = self.ends_for(facts.workload) else {
+            return [0.0; EXACT.len()];
+        };
         let mut outside = exact_sizes(situation);
         for (size, (low, high)) in outside.iter_mut().zip(ends) {
             let known = *size > 0.0 && high > 0.0;
-            *size = if known { (*size / high).ln().max(0.0) + (*size / low).ln().min(0.0) } else { 0.0 };
+            *size = if known {
+                (*size / high).ln().max(0.0) + (*size / low).ln().min(0.0)
+            } else {
+                0.0
+            };
         }
         outside
     }
@@ -256,11 +334,15 @@ impl<'a> Known<'a> {
             (Word::Family, "family of networks"),
         ] {
             if of_word(facts, word).is_some_and(|key| self.count(key) == 0) {
-                let told = text(situation, word, |text| format!("{name} {} was never measured", cut(text)));
+                let told = text(situation, word, |text| {
+                    format!("{name} {} was never measured", cut(text))
+                });
                 found.extend(told);
             }
         }
-        let Some((ends, with)) = self.ends_for(facts.workload) else { return found };
+        let Some((ends, with)) = self.ends_for(facts.workload) else {
+            return found;
+        };
         for ((name, size), (low, high)) in EXACT.iter().zip(exact_sizes(situation)).zip(ends) {
             if size <= 0.0 || high <= 0.0 {
                 continue;
@@ -299,7 +381,10 @@ fn rounded(number: f64) -> String {
     if number >= 100.0 || number.fract() == 0.0 {
         format!("{number:.0}")
     } else {
-        format!("{number:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
+        format!("{number:.2}")
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned()
     }
 }
 
@@ -313,7 +398,10 @@ mod tests {
         [0, 0, 0].iter().for_each(|_| writer.block(&[]));
         let known = Known::read(&mut Reader(&writer.0)).expect("an old one");
         let rests = known.basis(&Facts::new(&Situation::default()));
-        assert_eq!((rests.basis, rests.runs, rests.doubtful), (Basis::Priors, 0, 0));
+        assert_eq!(
+            (rests.basis, rests.runs, rests.doubtful),
+            (Basis::Priors, 0, 0)
+        );
         writer.block(&[0; DOUBTED]);
         assert!(Known::read(&mut Reader(&writer.0)).is_some());
         assert!(Known::read(&mut Reader(&writer.0[..writer.0.len() - 1])).is_none());

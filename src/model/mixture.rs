@@ -24,7 +24,11 @@ struct Part {
 impl Part {
     /// What of it lies below a place, by its share.
     fn below(self, place: f64) -> f64 {
-        let width = if place < self.median { self.median - self.low } else { self.high - self.median };
+        let width = if place < self.median {
+            self.median - self.low
+        } else {
+            self.high - self.median
+        };
         self.share * below(Z95 * (place - self.median) / width.max(1e-12))
     }
 }
@@ -34,7 +38,9 @@ pub(super) fn interval(parts: &[(f64, Interval)]) -> Interval {
     if let [(_, only)] = parts {
         return *only;
     }
-    let is_positive = parts.iter().all(|(_, part)| part.low > 0.0 && part.high.is_finite());
+    let is_positive = parts
+        .iter()
+        .all(|(_, part)| part.low > 0.0 && part.high.is_finite());
     let scaled = |value: f64| if is_positive { value.ln() } else { value };
     let along: Vec<Part> = parts
         .iter()
@@ -64,7 +70,9 @@ fn quantile(parts: &[Part], share: f64, of: fn(&Part) -> f64) -> f64 {
     let ends = parts
         .iter()
         .map(of)
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| (low.min(place), high.max(place)));
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
+            (low.min(place), high.max(place))
+        });
     let (mut low, mut high) = ends;
     let (mut below, mut above) = (excess(low), excess(high));
     // Rounding may put it at an end.
@@ -77,7 +85,11 @@ fn quantile(parts: &[Part], share: f64, of: fn(&Part) -> f64) -> f64 {
         if width <= CLOSE * (ends.1 - ends.0) {
             break;
         }
-        let part = if by_chord { (below / (below - above)).clamp(0.01, 0.99) } else { 0.5 };
+        let part = if by_chord {
+            (below / (below - above)).clamp(0.01, 0.99)
+        } else {
+            0.5
+        };
         let place = low + part * width;
         let found = excess(place);
         if found.abs() < CLOSE {
@@ -96,22 +108,33 @@ fn quantile(parts: &[Part], share: f64, of: fn(&Part) -> f64) -> f64 {
 /// The forecast of a mixture: of each kind the forecast with its share, the likeliest first. Epochs of one run are all on one
 /// kind, so its whole time is mixed as such. `None`: there are none.
 pub(super) fn forecast(parts: &[(f64, Forecast)]) -> Option<Forecast> {
-    let [(_, first), others @ ..] = parts else { return None };
+    let [(_, first), others @ ..] = parts else {
+        return None;
+    };
     if others.is_empty() {
         return Some(first.clone());
     }
     let mixed = |of: &dyn Fn(&Forecast) -> Option<Interval>| {
-        let parts: Option<Vec<(f64, Interval)>> =
-            parts.iter().map(|(share, part)| Some((*share, of(part)?))).collect();
+        let parts: Option<Vec<(f64, Interval)>> = parts
+            .iter()
+            .map(|(share, part)| Some((*share, of(part)?)))
+            .collect();
         parts.map(|parts| interval(&parts))
     };
     let basis = basis(parts);
-    let of_basis: Vec<&Forecast> =
-        parts.iter().map(|(_, part)| part).filter(|part| part.basis == basis).collect();
+    let of_basis: Vec<&Forecast> = parts
+        .iter()
+        .map(|(_, part)| part)
+        .filter(|part| part.basis == basis)
+        .collect();
     // Runs that are alike are on one kind each, others are the same for all kinds.
     let counted = |of: fn(&Forecast) -> u64| {
         let runs = of_basis.iter().map(|part| of(part));
-        if basis == Basis::Alike { runs.sum() } else { runs.max().unwrap_or(0) }
+        if basis == Basis::Alike {
+            runs.sum()
+        } else {
+            runs.max().unwrap_or(0)
+        }
     };
     let all: Vec<&Forecast> = parts.iter().map(|(_, part)| part).collect();
     Some(Forecast {
@@ -143,7 +166,10 @@ fn once(parts: &[&Forecast], of: fn(&Forecast) -> &[String]) -> Vec<String> {
 
 /// What half of it rests on at least.
 fn basis(parts: &[(f64, Forecast)]) -> Basis {
-    let mut bases: Vec<(Basis, f64)> = parts.iter().map(|(share, part)| (part.basis, *share)).collect();
+    let mut bases: Vec<(Basis, f64)> = parts
+        .iter()
+        .map(|(share, part)| (part.basis, *share))
+        .collect();
     bases.sort_by_key(|(basis, _)| *basis);
     let mut sum = 0.0;
     let half = bases.iter().find(|(_, share)| {
@@ -174,9 +200,12 @@ mod tests {
     fn equal_parts_are_their_mixture() {
         let one = lognormal(3.0, 0.2);
         let mixed = interval(&[(0.3, one), (0.7, one)]);
-        for (found, expected) in
-            [(mixed.mean, one.mean), (mixed.median, one.median), (mixed.low, one.low), (mixed.high, one.high)]
-        {
+        for (found, expected) in [
+            (mixed.mean, one.mean),
+            (mixed.median, one.median),
+            (mixed.low, one.low),
+            (mixed.high, one.high),
+        ] {
             assert!(near(found, expected), "{mixed:?} {one:?}");
         }
         assert_eq!(interval(&[(1.0, one)]), one, "to the last bit");
@@ -189,7 +218,10 @@ mod tests {
         let mixed = interval(&[(0.9, quick), (0.1, slow)]);
         assert!(near(mixed.mean, 0.9 * quick.mean + 0.1 * slow.mean));
         // Half of all is five ninths of the quick ones, which lies 0.1397 standard deviations above their median.
-        assert!(near(mixed.median, (0.05 * 0.139_710_3_f64).exp()), "{mixed:?}");
+        assert!(
+            near(mixed.median, (0.05 * 0.139_710_3_f64).exp()),
+            "{mixed:?}"
+        );
         // One in twenty is half of the slow ones.
         assert!(near(mixed.high, 100.0), "{mixed:?}");
         assert!(mixed.low > quick.low && mixed.low < quick.median);
@@ -198,15 +230,27 @@ mod tests {
     #[test]
     fn below_a_quantile_lies_its_share() {
         for (one, other) in [(0.1, 0.1), (0.02, 0.9), (0.4, 0.05)] {
-            for (share, median) in [(0.5, 1.1), (0.03, 3.0), (0.97, 3.0), (0.5, 40.0), (0.049, 1e6)] {
-                let mixed = [(1.0 - share, lognormal(1.0, one)), (share, lognormal(median, other))];
+            for (share, median) in [
+                (0.5, 1.1),
+                (0.03, 3.0),
+                (0.97, 3.0),
+                (0.5, 40.0),
+                (0.049, 1e6),
+            ] {
+                let mixed = [
+                    (1.0 - share, lognormal(1.0, one)),
+                    (share, lognormal(median, other)),
+                ];
                 let found = interval(&mixed);
                 let lies_below = |place: f64| {
                     let part = |median: f64, sd: f64| below((place / median).ln() / sd);
                     (1.0 - share) * part(1.0, one) + share * part(median, other)
                 };
                 for (place, share) in [(found.low, 0.05), (found.median, 0.5), (found.high, 0.95)] {
-                    assert!((lies_below(place) - share).abs() < 1e-5, "{mixed:?} {found:?}");
+                    assert!(
+                        (lies_below(place) - share).abs() < 1e-5,
+                        "{mixed:?} {found:?}"
+                    );
                 }
             }
         }
@@ -214,12 +258,30 @@ mod tests {
 
     #[test]
     fn a_figure_that_may_be_nothing_is_mixed_too() {
-        let one = Interval { mean: 10.0, median: 10.0, low: 0.0, high: 20.0 };
-        let other = Interval { mean: 50.0, median: 50.0, low: 40.0, high: 60.0 };
+        let one = Interval {
+            mean: 10.0,
+            median: 10.0,
+            low: 0.0,
+            high: 20.0,
+        };
+        let other = Interval {
+            mean: 50.0,
+            median: 50.0,
+            low: 40.0,
+            high: 60.0,
+        };
         let mixed = interval(&[(0.5, one), (0.5, other)]);
-        assert!((0.0..10.0).contains(&mixed.low) && (40.0..60.0).contains(&mixed.high), "{mixed:?}");
+        assert!(
+            (0.0..10.0).contains(&mixed.low) && (40.0..60.0).contains(&mixed.high),
+            "{mixed:?}"
+        );
         assert!(mixed.median > 10.0 && mixed.median < 50.0);
-        let still = Interval { mean: 5.0, median: 5.0, low: 5.0, high: 5.0 };
+        let still = Interval {
+            mean: 5.0,
+            median: 5.0,
+            low: 5.0,
+            high: 5.0,
+        };
         let mixed = interval(&[(0.5, still), (0.5, still)]);
         assert!(near(mixed.low, 5.0) && near(mixed.high, 5.0), "{mixed:?}");
     }
@@ -231,7 +293,11 @@ mod tests {
             basis,
             runs,
             doubtful,
-            doubts: if doubtful > 0 { vec!["it was resumed".into()] } else { Vec::new() },
+            doubts: if doubtful > 0 {
+                vec!["it was resumed".into()]
+            } else {
+                Vec::new()
+            },
             epoch_seconds: Some(lognormal(2.0, 0.1)),
             first_extra_seconds: None,
             outside_seconds: None,
@@ -245,16 +311,27 @@ mod tests {
         let alike = (0.6, part(Basis::Alike, 3, 1, &["the batch"]));
         let other = part(Basis::Workload, 20, 2, &["the batch", "the threads"]);
         let mixed = forecast(&[alike.clone(), (0.4, other.clone())]).expect("two");
-        assert_eq!((mixed.basis, mixed.runs, mixed.doubtful), (Basis::Alike, 3, 1));
+        assert_eq!(
+            (mixed.basis, mixed.runs, mixed.doubtful),
+            (Basis::Alike, 3, 1)
+        );
         assert_eq!(mixed.beyond, ["the batch", "the threads"]);
         let twice = forecast(&[(0.5, alike.1.clone()), (0.5, alike.1.clone())]).expect("two");
         assert_eq!(
             (twice.runs, twice.doubtful, &twice.doubts[..]),
             (6, 2, &["it was resumed".to_owned()][..])
         );
-        let mixed = forecast(&[(0.4, alike.1.clone()), (0.3, other.clone()), (0.3, other)]).expect("three");
-        assert_eq!((mixed.basis, mixed.runs), (Basis::Workload, 20), "the same runs for all kinds");
-        assert!(near(mixed.total_seconds.expect("each has one").median, 20.0));
+        let mixed =
+            forecast(&[(0.4, alike.1.clone()), (0.3, other.clone()), (0.3, other)]).expect("three");
+        assert_eq!(
+            (mixed.basis, mixed.runs),
+            (Basis::Workload, 20),
+            "the same runs for all kinds"
+        );
+        assert!(near(
+            mixed.total_seconds.expect("each has one").median,
+            20.0
+        ));
         assert_eq!(forecast(std::slice::from_ref(&alike)), Some(alike.1));
         assert_eq!(forecast(&[]), None);
     }

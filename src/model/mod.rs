@@ -42,8 +42,9 @@ mod tally;
 mod usual;
 
 pub use evaluate::{
-    BeforeAndAfter, Challenge, Drawn, EVALUATED, Errors, Evaluation, FEWEST, HoldOut, Live, Month, OfBasis,
-    Predictor, Regret, Score, View, challenge, evaluate, evaluate_drawn, evaluate_with, live,
+    BeforeAndAfter, Challenge, Drawn, EVALUATED, Errors, Evaluation, FEWEST, HoldOut, Live, Month,
+    OfBasis, Predictor, Regret, Score, View, challenge, evaluate, evaluate_drawn, evaluate_with,
+    live,
 };
 pub use explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
 pub use file::{Extent, LONGEST_LINE, Pieces};

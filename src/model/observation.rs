@@ -49,9 +49,18 @@ impl Doubts {
 
     /// One bit for each doubt, lowest first, so that those of several runs can be put together.
     pub(super) fn bits(self) -> u32 {
-        let Self { others_busy, throttled, resumed, incomplete, warm_up } = self;
+        let Self {
+            others_busy,
+            throttled,
+            resumed,
+            incomplete,
+            warm_up,
+        } = self;
         let flags = [others_busy, throttled, resumed, incomplete, warm_up];
-        flags.into_iter().rev().fold(0, |bits, flag| 2 * bits + u32::from(flag))
+        flags
+            .into_iter()
+            .rev()
+            .fold(0, |bits, flag| 2 * bits + u32::from(flag))
     }
 
     /// The doubts of such bits in words; what a later dlrun doubts is passed over.
@@ -63,7 +72,10 @@ impl Doubts {
             "its record has holes",
             "it told no epoch but the first",
         ];
-        let told = words.iter().enumerate().filter(|(at, _)| bits & (1 << at) != 0);
+        let told = words
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| bits & (1 << at) != 0);
         told.map(|(_, word)| (*word).to_owned()).collect()
     }
 }
@@ -111,18 +123,57 @@ mod tests {
     fn each_doubt_has_a_bit_and_words_of_its_own() {
         let none = Doubts::default();
         let each = [
-            (Doubts { others_busy: true, ..none }, "busy"),
-            (Doubts { throttled: true, ..none }, "quota"),
-            (Doubts { resumed: true, ..none }, "resumed"),
-            (Doubts { incomplete: true, ..none }, "holes"),
-            (Doubts { warm_up: true, ..none }, "first"),
+            (
+                Doubts {
+                    others_busy: true,
+                    ..none
+                },
+                "busy",
+            ),
+            (
+                Doubts {
+                    throttled: true,
+                    ..none
+                },
+                "quota",
+            ),
+            (
+                Doubts {
+                    resumed: true,
+                    ..none
+                },
+                "resumed",
+            ),
+            (
+                Doubts {
+                    incomplete: true,
+                    ..none
+                },
+                "holes",
+            ),
+            (
+                Doubts {
+                    warm_up: true,
+                    ..none
+                },
+                "first",
+            ),
         ];
         for (at, (doubts, word)) in each.into_iter().enumerate() {
             assert_eq!((doubts.any(), doubts.bits()), (true, 1 << at));
             let words = Doubts::words(doubts.bits());
             assert!(words.len() == 1 && words[0].contains(word), "{words:?}");
         }
-        let all = each.iter().fold(0, |bits, (doubts, _)| bits | doubts.bits());
-        assert_eq!((Doubts::words(all).len(), none.any(), Doubts::words(1 << 20).len()), (5, false, 0));
+        let all = each
+            .iter()
+            .fold(0, |bits, (doubts, _)| bits | doubts.bits());
+        assert_eq!(
+            (
+                Doubts::words(all).len(),
+                none.any(),
+                Doubts::words(1 << 20).len()
+            ),
+            (5, false, 0)
+        );
     }
 }

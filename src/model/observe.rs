@@ -48,9 +48,16 @@ impl Ending {
 
     fn of_marks(shell_code: Option<i32>, nodes: &[NodeMeasure]) -> Self {
         if let Some(code) = shell_code {
-            return if code == 0 { Self::Completed } else { Self::Failed };
+            return if code == 0 {
+                Self::Completed
+            } else {
+                Self::Failed
+            };
         }
-        if nodes.iter().any(|node| node.state == NodeState::Interrupted) {
+        if nodes
+            .iter()
+            .any(|node| node.state == NodeState::Interrupted)
+        {
             return Self::CutOff;
         }
         match nodes.iter().all(|node| node.state == NodeState::Ended) {
@@ -116,14 +123,25 @@ impl NodeMeasure {
     #[must_use]
     pub fn of(record: &NodeRecord) -> Self {
         let progress = &record.progress;
-        let dropped = progress.epochs_completed.saturating_sub(progress.epochs.len() as u64);
+        let dropped = progress
+            .epochs_completed
+            .saturating_sub(progress.epochs.len() as u64);
         let mut tally = EpochTally::default();
         for (index, epoch) in (0..).zip(&progress.epochs) {
             // A record drops the oldest but the first.
             tally.add(if index == 0 { 0 } else { index + dropped }, epoch);
         }
-        let parents: Vec<&str> = record.gpus.iter().filter_map(|usage| usage.gpu.parent.as_deref()).collect();
-        let gpus = || record.gpus.iter().filter(|usage| !parents.contains(&usage.gpu.uuid.as_str()));
+        let parents: Vec<&str> = record
+            .gpus
+            .iter()
+            .filter_map(|usage| usage.gpu.parent.as_deref())
+            .collect();
+        let gpus = || {
+            record
+                .gpus
+                .iter()
+                .filter(|usage| !parents.contains(&usage.gpu.uuid.as_str()))
+        };
         Self {
             state: record.state,
             went_well: record.exit.is_some_and(ExitStatus::is_success),
@@ -141,7 +159,9 @@ impl NodeMeasure {
             omp_num_threads: record.host.omp_num_threads.clone(),
             gpu_model: gpus().next().map(|usage| usage.gpu.name.clone()),
             gpus: u32::try_from(gpus().count()).unwrap_or(u32::MAX),
-            gpu_throttled_seconds: gpus().map(|usage| usage.throttled_seconds).fold(0.0, f64::max),
+            gpu_throttled_seconds: gpus()
+                .map(|usage| usage.throttled_seconds)
+                .fold(0.0, f64::max),
             cpu_throttled_seconds: record.usage.cpu_throttled_seconds,
             wall_seconds: record.usage.wall_seconds,
             mem_peak_bytes: record.sure_memory_peak(),
@@ -157,8 +177,16 @@ impl NodeMeasure {
         let allowed = self.cpus_effective.filter(positive).or(allowed);
         let may_use = allowed.or(cpus);
         // `4,2`: nested regions; the outer one has 4. It is the number of one process.
-        let first = |text: &str| text.split(',').next().and_then(|text| text.trim().parse::<u32>().ok());
-        let asked = self.omp_num_threads.as_deref().and_then(first).filter(|threads| *threads > 0);
+        let first = |text: &str| {
+            text.split(',')
+                .next()
+                .and_then(|text| text.trim().parse::<u32>().ok())
+        };
+        let asked = self
+            .omp_num_threads
+            .as_deref()
+            .and_then(first)
+            .filter(|threads| *threads > 0);
         let asked = asked.map(|threads| f64::from(threads) * f64::from(tasks.max(1)));
         Hardware {
             cpu_model: self.cpu_model.clone(),
@@ -176,12 +204,18 @@ impl NodeMeasure {
 
     fn others_busy(&self) -> bool {
         let cpus = self.cpus.map(|cpus| cpus as f64).or(self.cpus_effective);
-        self.others_cpus_busy.zip(cpus).is_some_and(|(busy, cpus)| busy > OTHERS_BUSY * cpus)
+        self.others_cpus_busy
+            .zip(cpus)
+            .is_some_and(|(busy, cpus)| busy > OTHERS_BUSY * cpus)
     }
 
     fn throttled(&self) -> bool {
-        let held = self.cpu_throttled_seconds.unwrap_or(0.0).max(self.gpu_throttled_seconds);
-        self.wall_seconds.is_some_and(|wall| held > THROTTLED * wall)
+        let held = self
+            .cpu_throttled_seconds
+            .unwrap_or(0.0)
+            .max(self.gpu_throttled_seconds);
+        self.wall_seconds
+            .is_some_and(|wall| held > THROTTLED * wall)
     }
 }
 
@@ -230,9 +264,15 @@ impl Start {
         let cut_off = self.ending == Ending::CutOff;
         let completed = self.ending == Ending::Completed;
         let steady = epochs.steady_seconds.map(Length::Known);
-        let only = epochs.only_seconds.filter(|_| completed && steady.is_none());
+        let only = epochs
+            .only_seconds
+            .filter(|_| completed && steady.is_none());
         let second = || cut_off.then(|| timed.second_epoch_at_least()).flatten();
-        let memory = self.nodes.iter().filter_map(|node| node.mem_peak_bytes).max();
+        let memory = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.mem_peak_bytes)
+            .max();
         let any = |has: fn(&NodeMeasure) -> bool| self.nodes.iter().any(has);
         let mut situation = run.situation.clone();
         situation.hardware = timed.hardware(situation.tasks_per_node);
@@ -258,7 +298,8 @@ impl Start {
                 Ending::Failed | Ending::GoesOn => None,
             },
             // One that was cut off after steady epochs had taken what it needs.
-            memory_bytes: memory.filter(|bytes| *bytes > 0 && (completed || (cut_off && epochs.steady > 0))),
+            memory_bytes: memory
+                .filter(|bytes| *bytes > 0 && (completed || (cut_off && epochs.steady > 0))),
             doubts: Doubts {
                 others_busy: any(NodeMeasure::others_busy),
                 throttled: any(NodeMeasure::throttled),
@@ -274,14 +315,19 @@ impl Start {
     fn timed(&self) -> Option<&NodeMeasure> {
         let with_epochs = self.nodes.iter().find(|node| node.epochs_completed > 0);
         let recognised = || self.nodes.iter().find(|node| node.is_recognised);
-        with_epochs.or_else(recognised).or_else(|| self.nodes.first())
+        with_epochs
+            .or_else(recognised)
+            .or_else(|| self.nodes.first())
     }
 
     /// From the beginning of its script to its end, in seconds; without marks by what the nodes saw.
     fn wall_seconds(&self) -> Option<f64> {
-        let started =
-            self.started_at_ms.or_else(|| self.nodes.iter().map(|node| node.started_at_ms).min())?;
-        let ended = self.ended_at_ms.or_else(|| self.nodes.iter().map(|node| node.last_at_ms).max())?;
+        let started = self
+            .started_at_ms
+            .or_else(|| self.nodes.iter().map(|node| node.started_at_ms).min())?;
+        let ended = self
+            .ended_at_ms
+            .or_else(|| self.nodes.iter().map(|node| node.last_at_ms).max())?;
         let passed_ms = ended.checked_sub(started).filter(|ms| *ms > 0)?;
         Some(passed_ms as f64 / 1e3)
     }
@@ -290,7 +336,10 @@ impl Start {
 impl NodeMeasure {
     /// Of a node that was cut off in its second epoch: what it had run into it, in seconds.
     fn second_epoch_at_least(&self) -> Option<Length> {
-        let passed_ms = self.last_at_ms.checked_sub(self.epochs.last_ended_at_ms?).filter(|ms| *ms > 0)?;
+        let passed_ms = self
+            .last_at_ms
+            .checked_sub(self.epochs.last_ended_at_ms?)
+            .filter(|ms| *ms > 0)?;
         (self.epochs.ended == 1).then_some(Length::AtLeast(passed_ms as f64 / 1e3))
     }
 
@@ -309,9 +358,13 @@ impl NodeMeasure {
 
     /// The same of a run that was cut off: what it spent in an epoch that it did not end is no part of it.
     fn outside_at_least(&self, wall: f64) -> Option<Length> {
-        let since_the_last =
-            self.epochs.last_ended_at_ms.and_then(|at_ms| self.last_at_ms.checked_sub(at_ms));
-        let in_epoch = since_the_last.map(|ms| ms as f64 / 1e3).or(self.epochs.steady_seconds)?;
+        let since_the_last = self
+            .epochs
+            .last_ended_at_ms
+            .and_then(|at_ms| self.last_at_ms.checked_sub(at_ms));
+        let in_epoch = since_the_last
+            .map(|ms| ms as f64 / 1e3)
+            .or(self.epochs.steady_seconds)?;
         let outside = self.outside_of(wall)? - in_epoch;
         (outside > 0.0).then_some(Length::AtLeast(outside))
     }
@@ -353,7 +406,11 @@ mod tests {
     /// Epochs of 12, 5, 5 and 5 s.
     fn trained() -> NodeMeasure {
         let epochs = figures(&[stated(12.0), stated(5.5), stated(5.0), stated(4.5)]);
-        NodeMeasure { epochs_completed: 4, epochs, ..node() }
+        NodeMeasure {
+            epochs_completed: 4,
+            epochs,
+            ..node()
+        }
     }
 
     fn observed(ending: Ending, nodes: Vec<NodeMeasure>) -> Option<Observation> {
@@ -378,7 +435,10 @@ mod tests {
     #[test]
     fn a_run_that_got_through_tells_all() {
         let seen = observed(Ending::Completed, vec![trained()]).expect("an observation");
-        assert_eq!((seen.epoch_seconds, seen.epochs), (Some(Length::Known(5.0)), 3));
+        assert_eq!(
+            (seen.epoch_seconds, seen.epochs),
+            (Some(Length::Known(5.0)), 3)
+        );
         assert_eq!(seen.first_extra_seconds, Some(7.0));
         assert_eq!(seen.wall_seconds, Some(Length::Known(62.0)));
         assert_eq!(seen.outside_seconds, Some(Length::Known(35.0)));
@@ -389,7 +449,11 @@ mod tests {
     #[test]
     fn what_was_cut_off_is_a_bound_and_no_mean() {
         let seen = observed(Ending::CutOff, vec![trained()]).expect("an observation");
-        assert_eq!(seen.epoch_seconds, Some(Length::Known(5.0)), "epochs that were seen to their end count");
+        assert_eq!(
+            seen.epoch_seconds,
+            Some(Length::Known(5.0)),
+            "epochs that were seen to their end count"
+        );
         let bound = Some(Length::AtLeast(30.0));
         assert_eq!(
             (seen.wall_seconds, seen.outside_seconds),
@@ -398,31 +462,83 @@ mod tests {
         );
         let mut first = stated(12.0);
         first.ended_at_ms = Some(22_000);
-        let early = NodeMeasure { epochs_completed: 1, epochs: figures(&[first]), ..node() };
+        let early = NodeMeasure {
+            epochs_completed: 1,
+            epochs: figures(&[first]),
+            ..node()
+        };
         let seen = observed(Ending::CutOff, vec![early.clone()]).expect("an observation");
-        assert_eq!((seen.epoch_seconds, seen.memory_bytes), (Some(Length::AtLeast(40.0)), None));
+        assert_eq!(
+            (seen.epoch_seconds, seen.memory_bytes),
+            (Some(Length::AtLeast(40.0)), None)
+        );
         // One that was to have one epoch has measured it, if with all that a start takes.
         let seen = observed(Ending::Completed, vec![early.clone()]).expect("an observation");
-        assert_eq!((seen.epoch_seconds, seen.doubts.warm_up), (Some(Length::Known(12.0)), true));
-        assert_eq!((seen.first_extra_seconds, seen.outside_seconds), (None, Some(Length::Known(50.0))));
+        assert_eq!(
+            (seen.epoch_seconds, seen.doubts.warm_up),
+            (Some(Length::Known(12.0)), true)
+        );
+        assert_eq!(
+            (seen.first_extra_seconds, seen.outside_seconds),
+            (None, Some(Length::Known(50.0)))
+        );
         // That it ended by itself bounds nothing.
-        assert_eq!(observed(Ending::Failed, vec![early]).expect("an observation").epoch_seconds, None);
-        assert_eq!(observed(Ending::CutOff, vec![node()]).expect("an observation").epoch_seconds, None);
+        assert_eq!(
+            observed(Ending::Failed, vec![early])
+                .expect("an observation")
+                .epoch_seconds,
+            None
+        );
+        assert_eq!(
+            observed(Ending::CutOff, vec![node()])
+                .expect("an observation")
+                .epoch_seconds,
+            None
+        );
     }
 
     #[test]
     fn a_first_epoch_without_a_time_is_told_with_what_is_outside() {
         // It never says when an epoch begins, so its first has no time.
-        let epochs = figures(&[Epoch::default(), stated(1.0), stated(1.0), stated(1.0), stated(1.0)]);
-        let slow = NodeMeasure { epochs_completed: 5, epochs, ..node() };
+        let epochs = figures(&[
+            Epoch::default(),
+            stated(1.0),
+            stated(1.0),
+            stated(1.0),
+            stated(1.0),
+        ]);
+        let slow = NodeMeasure {
+            epochs_completed: 5,
+            epochs,
+            ..node()
+        };
         let seen = observed(Ending::Completed, vec![slow.clone()]).expect("an observation");
-        assert_eq!((seen.epoch_seconds, seen.first_extra_seconds), (Some(Length::Known(1.0)), None));
-        assert_eq!(seen.outside_seconds, Some(Length::Known(57.0)), "62 s and five epochs");
-        let lacking = NodeMeasure { epochs_completed: 6, ..slow };
-        assert_eq!(observed(Ending::Completed, vec![lacking]).expect("an observation").outside_seconds, None);
+        assert_eq!(
+            (seen.epoch_seconds, seen.first_extra_seconds),
+            (Some(Length::Known(1.0)), None)
+        );
+        assert_eq!(
+            seen.outside_seconds,
+            Some(Length::Known(57.0)),
+            "62 s and five epochs"
+        );
+        let lacking = NodeMeasure {
+            epochs_completed: 6,
+            ..slow
+        };
+        assert_eq!(
+            observed(Ending::Completed, vec![lacking])
+                .expect("an observation")
+                .outside_seconds,
+            None
+        );
         // Where the first was shorter than the others nothing is left.
         let epochs = figures(&[Epoch::default(), stated(19.0), stated(20.0), stated(20.0)]);
-        let quick = NodeMeasure { epochs_completed: 4, epochs, ..node() };
+        let quick = NodeMeasure {
+            epochs_completed: 4,
+            epochs,
+            ..node()
+        };
         let seen = observed(Ending::Completed, vec![quick]).expect("an observation");
         assert_eq!(seen.outside_seconds, Some(Length::Known(0.0)));
     }
@@ -431,7 +547,10 @@ mod tests {
     fn of_a_failed_run_the_epochs_count_and_its_length_does_not() {
         let seen = observed(Ending::Failed, vec![trained()]).expect("an observation");
         assert_eq!(seen.epoch_seconds, Some(Length::Known(5.0)));
-        assert_eq!((seen.wall_seconds, seen.memory_bytes, seen.outside_seconds), (None, None, None));
+        assert_eq!(
+            (seen.wall_seconds, seen.memory_bytes, seen.outside_seconds),
+            (None, None, None)
+        );
         assert_eq!(observed(Ending::GoesOn, vec![trained()]), None);
         assert_eq!(observed(Ending::Completed, Vec::new()), None);
     }
@@ -439,15 +558,25 @@ mod tests {
     #[test]
     fn threads_are_what_the_program_can_keep_busy() {
         let threads = |effective: Option<f64>, omp: Option<&str>, tasks| {
-            let node =
-                NodeMeasure { cpus_effective: effective, omp_num_threads: omp.map(str::to_owned), ..node() };
+            let node = NodeMeasure {
+                cpus_effective: effective,
+                omp_num_threads: omp.map(str::to_owned),
+                ..node()
+            };
             node.hardware(tasks).threads
         };
         assert_eq!(threads(Some(4.0), Some("2"), 1), Some(2.0));
         assert_eq!(threads(Some(4.0), Some("16,2"), 1), Some(4.0));
-        assert_eq!(threads(Some(6.5), Some("2"), 3), Some(6.0), "each task has two");
         assert_eq!(
-            [threads(Some(4.0), Some("many"), 1), threads(None, Some("0"), 1)],
+            threads(Some(6.5), Some("2"), 3),
+            Some(6.0),
+            "each task has two"
+        );
+        assert_eq!(
+            [
+                threads(Some(4.0), Some("many"), 1),
+                threads(None, Some("0"), 1)
+            ],
             [Some(4.0), Some(8.0)]
         );
         assert_eq!(threads(Some(f64::NAN), None, 1), Some(8.0));
@@ -455,31 +584,110 @@ mod tests {
 
     #[test]
     fn what_speaks_against_a_measurement_is_noted() {
-        let doubts =
-            |node| observed(Ending::Completed, vec![trained(), node]).expect("an observation").doubts;
-        assert!(doubts(NodeMeasure { others_cpus_busy: Some(0.9), ..node() }).others_busy);
-        assert!(!doubts(NodeMeasure { others_cpus_busy: Some(0.7), ..node() }).any(), "of 8 CPUs");
-        assert!(doubts(NodeMeasure { cpu_throttled_seconds: Some(4.0), ..node() }).throttled);
-        assert!(doubts(NodeMeasure { gpu_throttled_seconds: 4.0, ..node() }).throttled);
-        assert!(doubts(NodeMeasure { restarts: 1, ..node() }).resumed);
-        assert!(doubts(NodeMeasure { has_gaps: true, ..node() }).incomplete);
-        assert!(doubts(NodeMeasure { state: NodeState::Interrupted, ..node() }).incomplete);
+        let doubts = |node| {
+            observed(Ending::Completed, vec![trained(), node])
+                .expect("an observation")
+                .doubts
+        };
+        assert!(
+            doubts(NodeMeasure {
+                others_cpus_busy: Some(0.9),
+                ..node()
+            })
+            .others_busy
+        );
+        assert!(
+            !doubts(NodeMeasure {
+                others_cpus_busy: Some(0.7),
+                ..node()
+            })
+            .any(),
+            "of 8 CPUs"
+        );
+        assert!(
+            doubts(NodeMeasure {
+                cpu_throttled_seconds: Some(4.0),
+                ..node()
+            })
+            .throttled
+        );
+        assert!(
+            doubts(NodeMeasure {
+                gpu_throttled_seconds: 4.0,
+                ..node()
+            })
+            .throttled
+        );
+        assert!(
+            doubts(NodeMeasure {
+                restarts: 1,
+                ..node()
+            })
+            .resumed
+        );
+        assert!(
+            doubts(NodeMeasure {
+                has_gaps: true,
+                ..node()
+            })
+            .incomplete
+        );
+        assert!(
+            doubts(NodeMeasure {
+                state: NodeState::Interrupted,
+                ..node()
+            })
+            .incomplete
+        );
     }
 
     #[test]
     fn how_a_start_ended_is_told_by_state_shell_or_nodes() {
         let of = |state, last, code, nodes: &[NodeMeasure]| Ending::of(state, last, code, nodes);
-        assert_eq!(of(Some(JobState::Completed), true, None, &[]), Ending::Completed);
-        assert_eq!(of(Some(JobState::Completed), false, Some(0), &[]), Ending::CutOff, "it was requeued");
-        assert_eq!(of(Some(JobState::Timeout), true, Some(0), &[]), Ending::CutOff);
-        assert_eq!(of(Some(JobState::OutOfMemory), true, None, &[]), Ending::Failed);
-        assert_eq!(of(Some(JobState::Running), true, None, &[node()]), Ending::GoesOn);
+        assert_eq!(
+            of(Some(JobState::Completed), true, None, &[]),
+            Ending::Completed
+        );
+        assert_eq!(
+            of(Some(JobState::Completed), false, Some(0), &[]),
+            Ending::CutOff,
+            "it was requeued"
+        );
+        assert_eq!(
+            of(Some(JobState::Timeout), true, Some(0), &[]),
+            Ending::CutOff
+        );
+        assert_eq!(
+            of(Some(JobState::OutOfMemory), true, None, &[]),
+            Ending::Failed
+        );
+        assert_eq!(
+            of(Some(JobState::Running), true, None, &[node()]),
+            Ending::GoesOn
+        );
         assert_eq!(of(None, true, Some(0), &[]), Ending::Completed);
-        assert_eq!(of(Some(JobState::Unknown), true, Some(3), &[]), Ending::Failed);
-        let killed = NodeMeasure { state: NodeState::Interrupted, ..node() };
+        assert_eq!(
+            of(Some(JobState::Unknown), true, Some(3), &[]),
+            Ending::Failed
+        );
+        let killed = NodeMeasure {
+            state: NodeState::Interrupted,
+            ..node()
+        };
         assert_eq!(of(None, true, None, &[node(), killed]), Ending::CutOff);
         assert_eq!(of(None, true, None, &[node()]), Ending::Completed);
-        assert_eq!(of(None, true, None, &[NodeMeasure { went_well: false, ..node() }]), Ending::Failed);
+        assert_eq!(
+            of(
+                None,
+                true,
+                None,
+                &[NodeMeasure {
+                    went_well: false,
+                    ..node()
+                }]
+            ),
+            Ending::Failed
+        );
         assert_eq!(of(None, true, None, &[]), Ending::GoesOn);
     }
 }

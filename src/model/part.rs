@@ -71,12 +71,20 @@ pub(super) fn write(state: &State<'_>) -> Option<Bytes> {
     design.layout.keys.iter().for_each(|key| shared.u64(*key));
     posterior.shared.iter().for_each(|value| shared.f64(*value));
     let mut covariance = Writer::default();
-    posterior.covariance.iter().for_each(|value| covariance.f32(*value));
+    posterior
+        .covariance
+        .iter()
+        .for_each(|value| covariance.f32(*value));
     shared.block(&covariance.0);
     let (mut index, mut workloads) = (Writer::default(), Writer::default());
     for (at, (span, own)) in design.spans.iter().zip(&posterior.own).enumerate() {
         let begin = workloads.0.len();
-        write_own(own, state.noise[at], state.noise_freedom[at], &mut workloads);
+        write_own(
+            own,
+            state.noise[at],
+            state.noise_freedom[at],
+            &mut workloads,
+        );
         write_cells(state, span.cells.clone(), &mut workloads);
         index.u64(span.workload);
         index.u64(begin as u64);
@@ -84,12 +92,17 @@ pub(super) fn write(state: &State<'_>) -> Option<Bytes> {
         index.u32(crc32fast::hash(&workloads.0[begin..]));
     }
     shared.block(&index.0);
-    Some(Bytes { shared: shared.0, own: workloads.0 })
+    Some(Bytes {
+        shared: shared.0,
+        own: workloads.0,
+    })
 }
 
 /// What was measured of each configuration, in the order of the keys.
 fn write_cells(state: &State<'_>, cells: std::ops::Range<usize>, writer: &mut Writer) {
-    let mut cells: Vec<usize> = cells.filter(|cell| state.evidence[*cell].weight > 0.0).collect();
+    let mut cells: Vec<usize> = cells
+        .filter(|cell| state.evidence[*cell].weight > 0.0)
+        .collect();
     cells.sort_unstable_by_key(|cell| state.design.cells[*cell].key);
     writer.count(cells.len());
     for cell in cells {
@@ -110,7 +123,9 @@ fn write_own(own: &Own, noise: f64, freedom: f64, writer: &mut Writer) {
     match &own.known {
         OwnKnown::Coefficients(spelled) => {
             writer.count(0);
-            half(own.own.len(), &mut |at| writer.f32s(&spelled.inverse[at..=at]));
+            half(own.own.len(), &mut |at| {
+                writer.f32s(&spelled.inverse[at..=at])
+            });
             writer.f32s(&spelled.carry);
         }
         OwnKnown::Cells(few) => {
@@ -157,42 +172,74 @@ fn read_own(bytes: &[u8], layout: &Layout, components: &Components) -> Option<Wo
     let ascending = |numbers: &[u16]| numbers.windows(2).all(|pair| pair[0] < pair[1]);
     let mut own = Own {
         places: (0..count).map(|_| reader.u16()).collect::<Option<_>>()?,
-        own: (0..own_count).map(|_| reader.u16()).collect::<Option<_>>()?,
-        values: (0..own_count).map(|_| reader.f64()).collect::<Option<_>>()?,
+        own: (0..own_count)
+            .map(|_| reader.u16())
+            .collect::<Option<_>>()?,
+        values: (0..own_count)
+            .map(|_| reader.f64())
+            .collect::<Option<_>>()?,
         ..Own::default()
     };
     if !ascending(&own.places)
         || !ascending(&own.own)
-        || own.places.last().is_some_and(|place| usize::from(*place) >= places)
-        || own.own.last().is_some_and(|position| usize::from(*position) >= count)
+        || own
+            .places
+            .last()
+            .is_some_and(|place| usize::from(*place) >= places)
+        || own
+            .own
+            .last()
+            .is_some_and(|position| usize::from(*position) >= count)
     {
         return None;
     }
     let cells = reader.count()?;
     if cells == 0 {
-        let mut spelled =
-            Spelled { inverse: symmetric(own_count, &mut || reader.short())?, carry: Vec::new() };
-        spelled.carry = (0..own_count * count).map(|_| reader.short()).collect::<Option<_>>()?;
+        let mut spelled = Spelled {
+            inverse: symmetric(own_count, &mut || reader.short())?,
+            carry: Vec::new(),
+        };
+        spelled.carry = (0..own_count * count)
+            .map(|_| reader.short())
+            .collect::<Option<_>>()?;
         own.known = OwnKnown::Coefficients(spelled);
     } else {
         let mut rows = Vec::new();
         for _ in 0..cells {
             let length = reader.count()?;
-            let mut entry = |_| Some((reader.u16().filter(|at| usize::from(*at) < count)?, reader.short()?));
+            let mut entry = |_| {
+                Some((
+                    reader.u16().filter(|at| usize::from(*at) < count)?,
+                    reader.short()?,
+                ))
+            };
             rows.push((0..length).map(&mut entry).collect::<Option<Vec<_>>>()?);
         }
-        own.known = OwnKnown::Cells(Few { rows, weights: symmetric(cells, &mut || reader.f32())? });
+        own.known = OwnKnown::Cells(Few {
+            rows,
+            weights: symmetric(cells, &mut || reader.f32())?,
+        });
     }
     let known = own.spelled(&own.local(layout, components)).into_owned();
     let count = reader.count()?;
     let mut cell = |_| Some((reader.u64()?, reader.f32()?, reader.f32()?.clamp(0.0, 1.0)));
     let cells = (0..count).map(&mut cell).collect::<Option<Vec<_>>>()?;
     let covariance = Vec::new();
-    Some(Workload { own, known, covariance, noise: noise.max(1e-9), freedom: freedom.max(1.0), cells })
+    Some(Workload {
+        own,
+        known,
+        covariance,
+        noise: noise.max(1e-9),
+        freedom: freedom.max(1.0),
+        cells,
+    })
 }
 
 /// A symmetric matrix out of what [`half`] left of it.
-fn symmetric<T: Copy + Default>(count: usize, next: &mut dyn FnMut() -> Option<T>) -> Option<Vec<T>> {
+fn symmetric<T: Copy + Default>(
+    count: usize,
+    next: &mut dyn FnMut() -> Option<T>,
+) -> Option<Vec<T>> {
     // A length that the file cannot hold is found out at the first row that is missing.
     let mut rows: Vec<Vec<T>> = Vec::new();
     for row in 0..count {
@@ -219,8 +266,18 @@ impl Decoded {
         let shared: Vec<f64> = (0..count).map(|_| reader.f64()).collect::<Option<_>>()?;
         let ascending = keys.windows(2).all(|pair| pair[0] < pair[1]);
         (ascending && reader.block()?.len() == 4 * count * count).then_some(())?;
-        reader.block()?.len().is_multiple_of(WORKLOAD).then_some(())?;
-        Some(Self { layout: Layout { keys, centres: outline.centres }, shared })
+        reader
+            .block()?
+            .len()
+            .is_multiple_of(WORKLOAD)
+            .then_some(())?;
+        Some(Self {
+            layout: Layout {
+                keys,
+                centres: outline.centres,
+            },
+            shared,
+        })
     }
 
     /// The part, with what lies in the front's bytes and behind them.
@@ -258,7 +315,11 @@ impl Predicted {
         let exp = |logarithm: f64| logarithm.clamp(-LOGARITHMS, LOGARITHMS).exp();
         // Numbers that no training has can leave nothing: then anything may come.
         let is_lost = self.mean.is_nan() || self.sd.is_nan();
-        let (mean, sd) = if is_lost { (0.0, f64::INFINITY) } else { (self.mean, self.sd) };
+        let (mean, sd) = if is_lost {
+            (0.0, f64::INFINITY)
+        } else {
+            (self.mean, self.sd)
+        };
         // Infinite less infinite: nothing is known of that end.
         let low = mean - Z95 * sd;
         Interval {
@@ -286,11 +347,18 @@ impl Total {
 
     /// The same with standard deviations that many times as large.
     fn stretched(self, by: f64) -> Self {
-        Self { variance: self.variance * by.powi(2), rest: self.rest * by.powi(4) }
+        Self {
+            variance: self.variance * by.powi(2),
+            rest: self.rest * by.powi(4),
+        }
     }
 
     fn freedom(self) -> f64 {
-        if self.rest > 0.0 { self.variance * self.variance / self.rest } else { COEFFICIENTS }
+        if self.rest > 0.0 {
+            self.variance * self.variance / self.rest
+        } else {
+            COEFFICIENTS
+        }
     }
 }
 
@@ -310,13 +378,17 @@ struct Row {
 impl Part<'_> {
     /// The workload, where it was measured and can be read.
     pub(super) fn workload(&self, hash: u64) -> Option<Workload> {
-        let bytes = self.back.piece(self.place(record(self.workloads, WORKLOAD, hash)?)?)?;
+        let bytes = self
+            .back
+            .piece(self.place(record(self.workloads, WORKLOAD, hash)?)?)?;
         let mut workload = read_own(&bytes, self.layout, &self.outline.components)?;
         let count = self.layout.keys.len();
         for (at, one) in workload.own.places.iter().enumerate() {
             let column = usize::from(*one) * count;
             let row = workload.own.places[..=at].iter();
-            workload.covariance.extend(row.map(|other| self.covariance.at(column + usize::from(*other))));
+            workload
+                .covariance
+                .extend(row.map(|other| self.covariance.at(column + usize::from(*other))));
         }
         Some(workload)
     }
@@ -324,7 +396,11 @@ impl Part<'_> {
     /// Where a workload lies, of its record without the hash.
     fn place(&self, mut record: Reader<'_>) -> Option<Place> {
         let from = self.outline.from.checked_add(record.u64()?)?;
-        Some(Place { from, length: record.count()?, crc32: record.u32()? })
+        Some(Place {
+            from,
+            length: record.count()?,
+            crc32: record.u32()?,
+        })
     }
 
     /// Where each workload lies.
@@ -347,7 +423,10 @@ impl Part<'_> {
                 return;
             }
             key = key.with(term);
-            let place = self.layout.place(term.key).and_then(|place| u16::try_from(place).ok());
+            let place = self
+                .layout
+                .place(term.key)
+                .and_then(|place| u16::try_from(place).ok());
             match place {
                 Some(place) => row.known.push((place, term.value)),
                 None => row.unknown.push((block, term)),
@@ -355,7 +434,11 @@ impl Part<'_> {
             if components.local[block as usize] > 0.0 {
                 let own = place.zip(workload).and_then(|(place, workload)| {
                     let position = workload.own.places.binary_search(&place).ok()?;
-                    workload.own.own.binary_search(&u16::try_from(position).ok()?).ok()
+                    workload
+                        .own
+                        .own
+                        .binary_search(&u16::try_from(position).ok()?)
+                        .ok()
                 });
                 match own {
                     Some(at) => row.own.push((at, term.value)),
@@ -370,7 +453,11 @@ impl Part<'_> {
     /// What is believed of a coefficient that nothing was measured of, such as the slope of a size of which all runs had the same. Where
     /// no run told that size there is nothing to begin from.
     fn believed(&self, block: Block) -> f64 {
-        let belief = self.outline.response.belief(block).filter(|_| self.layout.centres.tell_of(block));
+        let belief = self
+            .outline
+            .response
+            .belief(block)
+            .filter(|_| self.layout.centres.tell_of(block));
         belief.map_or(0.0, |belief| belief.mean)
     }
 
@@ -385,12 +472,19 @@ impl Part<'_> {
         let components = &self.outline.components;
         let row = self.row(facts, workload);
         let mut total = Total::default();
-        let mut mean: f64 =
-            row.known.iter().map(|(place, value)| value * self.shared[usize::from(*place)]).sum();
+        let mut mean: f64 = row
+            .known
+            .iter()
+            .map(|(place, value)| value * self.shared[usize::from(*place)])
+            .sum();
         let mut open = 0.0;
         if let Some(workload) = workload {
             let own = &workload.own;
-            mean += row.own.iter().map(|(at, value)| value * own.values[*at]).sum::<f64>();
+            mean += row
+                .own
+                .iter()
+                .map(|(at, value)| value * own.values[*at])
+                .sum::<f64>();
             let (moved, outside) = carried(workload, &row);
             open += self.spread_of(workload, &moved, &outside);
             for (one, a) in &row.own {
@@ -405,7 +499,10 @@ impl Part<'_> {
         let left = 1.0 - kept;
         mean += kept * (cell_mean - mean);
         total.add(left * left * open.max(0.0), COEFFICIENTS);
-        total.add(left * components.interaction, components.interaction_freedom);
+        total.add(
+            left * components.interaction,
+            components.interaction_freedom,
+        );
         // Nothing that was left out tells how well new names and workloads are foretold: what they add stays as it is.
         let stretch = self.outline.stretch;
         let mut total = total.stretched(stretch.parts);
@@ -425,12 +522,22 @@ impl Part<'_> {
             );
         }
         let response = self.outline.response;
-        mean += response.saturations().iter().zip(outside).map(|(by, far)| by * far.max(0.0)).sum::<f64>();
+        mean += response
+            .saturations()
+            .iter()
+            .zip(outside)
+            .map(|(by, far)| by * far.max(0.0))
+            .sum::<f64>();
         let bends = response.bends();
-        let bent: f64 = bends.iter().zip(outside).map(|(bend, by)| (bend * by).powi(2)).sum();
+        let bent: f64 = bends
+            .iter()
+            .zip(outside)
+            .map(|(bend, by)| (bend * by).powi(2))
+            .sum();
         total.add(bent, COEFFICIENTS);
-        let (noise, freedom) =
-            workload.map_or((components.noise, COEFFICIENTS), |workload| (workload.noise, workload.freedom));
+        let (noise, freedom) = workload.map_or((components.noise, COEFFICIENTS), |workload| {
+            (workload.noise, workload.freedom)
+        });
         total.add(stretch.runs.powi(2) * RUN_WIDTH * noise, freedom);
         let sd = total.variance.sqrt() * t95(total.freedom()) / Z95;
         Predicted { mean, sd }
@@ -462,8 +569,9 @@ impl Part<'_> {
         for (one, a) in outside {
             let column = usize::from(*one) * self.layout.keys.len();
             let inner = workload.own.places.iter().zip(moved);
-            let inner: f64 =
-                inner.map(|(other, b)| b * self.covariance.at(column + usize::from(*other))).sum();
+            let inner: f64 = inner
+                .map(|(other, b)| b * self.covariance.at(column + usize::from(*other)))
+                .sum();
             sum += 2.0 * a * inner;
         }
         sum + self.spread(outside)
@@ -473,12 +581,16 @@ impl Part<'_> {
     pub(super) fn draw(&self, all: &[Facts], seed: u64) -> Vec<f64> {
         // Candidates of one job share their workload, and what is drawn of it.
         let hashes: BTreeSet<u64> = all.iter().map(|facts| facts.workload).collect();
-        let workloads: BTreeMap<u64, Workload> =
-            hashes.into_iter().filter_map(|hash| Some((hash, self.workload(hash)?))).collect();
+        let workloads: BTreeMap<u64, Workload> = hashes
+            .into_iter()
+            .filter_map(|hash| Some((hash, self.workload(hash)?)))
+            .collect();
         let row = |facts: &Facts| self.row(facts, workloads.get(&facts.workload));
         let rows: Vec<Row> = all.iter().map(row).collect();
-        let mut places: Vec<u16> =
-            rows.iter().flat_map(|row| row.known.iter().map(|known| known.0)).collect();
+        let mut places: Vec<u16> = rows
+            .iter()
+            .flat_map(|row| row.known.iter().map(|known| known.0))
+            .collect();
         places.extend(workloads.values().flat_map(|workload| &workload.own.places));
         places.sort_unstable();
         places.dedup();
@@ -494,19 +606,30 @@ impl Part<'_> {
             .map(|(hash, workload)| (*hash, draw_own(workload, &moved, mixed(seed ^ hash))))
             .collect();
         let one = |(facts, row): (&Facts, &Row)| {
-            let mut mean: f64 = row.known.iter().map(|(place, value)| value * at(*place)).sum();
+            let mut mean: f64 = row
+                .known
+                .iter()
+                .map(|(place, value)| value * at(*place))
+                .sum();
             if let Some(own) = own.get(&facts.workload) {
-                mean += row.own.iter().map(|(at, value)| value * own[*at]).sum::<f64>();
+                mean += row
+                    .own
+                    .iter()
+                    .map(|(at, value)| value * own[*at])
+                    .sum::<f64>();
             }
             for (block, term) in &row.unknown {
                 let open = level(components.global[*block as usize], term.key, 1);
                 mean += term.value * (self.believed(*block) + open);
             }
             for (block, term) in &row.foreign {
-                mean += term.value * level(components.local[*block as usize], term.key, facts.workload);
+                mean +=
+                    term.value * level(components.local[*block as usize], term.key, facts.workload);
             }
-            let (cell_mean, kept) = cell(workloads.get(&facts.workload), row.cell).unwrap_or((mean, 0.0));
-            mean + kept * (cell_mean - mean) + level((1.0 - kept) * components.interaction, row.cell, 2)
+            let (cell_mean, kept) =
+                cell(workloads.get(&facts.workload), row.cell).unwrap_or((mean, 0.0));
+            mean + kept * (cell_mean - mean)
+                + level((1.0 - kept) * components.interaction, row.cell, 2)
         };
         all.iter().zip(&rows).map(one).collect()
     }
@@ -514,12 +637,17 @@ impl Part<'_> {
     fn draw_shared(&self, places: &[u16], seed: u64) -> Vec<f64> {
         let count = self.layout.keys.len();
         let covariance = DMatrix::from_fn(places.len(), places.len(), |row, column| {
-            self.covariance.at(usize::from(places[column]) * count + usize::from(places[row]))
+            self.covariance
+                .at(usize::from(places[column]) * count + usize::from(places[row]))
         });
         let mut dice = Dice::new(mixed(seed));
         let normals: Vec<f64> = places.iter().map(|_| dice.normal()).collect();
         let moves = correlated(covariance, &normals);
-        places.iter().zip(moves).map(|(place, by)| self.shared[usize::from(*place)] + by).collect()
+        places
+            .iter()
+            .zip(moves)
+            .map(|(place, by)| self.shared[usize::from(*place)] + by)
+            .collect()
     }
 }
 
@@ -536,7 +664,10 @@ fn carried(workload: &Workload, row: &Row) -> (Vec<f64>, Vec<(u16, f64)>) {
     let count = own.places.len();
     let mut moved = vec![0.0; count];
     for (at, value) in &row.own {
-        for (sum, carry) in moved.iter_mut().zip(&workload.known.carry[at * count..][..count]) {
+        for (sum, carry) in moved
+            .iter_mut()
+            .zip(&workload.known.carry[at * count..][..count])
+        {
             *sum -= value * f64::from(*carry);
         }
     }
@@ -580,9 +711,10 @@ fn correlated(covariance: DMatrix<f64>, normals: &[f64]) -> Vec<f64> {
         lifted[(at, at)] += 1e-6 * largest;
     }
     match super::solve::decompose(lifted) {
-        Some(decomposed) => {
-            (decomposed.l() * nalgebra::DVector::from_column_slice(normals)).iter().copied().collect()
-        }
+        Some(decomposed) => (decomposed.l() * nalgebra::DVector::from_column_slice(normals))
+            .iter()
+            .copied()
+            .collect(),
         None => vec![0.0; normals.len()],
     }
 }

@@ -77,7 +77,11 @@ impl Priors {
         let mut problems = Vec::new();
         let priors = read(document.get_ref(), &mut problems);
         problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
-        if problems.is_empty() { Ok(priors) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(priors)
+        } else {
+            Err(problems)
+        }
     }
 }
 
@@ -112,7 +116,9 @@ fn read(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Priors {
                     }
                 }
             }
-            ("effect", _) => problems.push(Problem::at(value.span(), "`effect` is written [[effect]]")),
+            ("effect", _) => {
+                problems.push(Problem::at(value.span(), "`effect` is written [[effect]]"))
+            }
             (name, _) => {
                 let problem = Problem::at(key.span(), format!("unknown key `{name}`"));
                 problems.push(match nearest(name, ["format", "effect"]) {
@@ -134,28 +140,52 @@ fn read_effect(
     let before = problems.len();
     let mut fields = Fields::new("effect.", table, &[], problems);
     let name = fields.parsed("name", word);
-    let gpu = fields.word("device", &[("cpu", false), ("gpu", true)], &[]).map(|word| word.value);
+    let gpu = fields
+        .word("device", &[("cpu", false), ("gpu", true)], &[])
+        .map(|word| word.value);
     let time_ratio = fields.decimal("time_ratio", RATIOS);
     let sd = fields.decimal("sd", DEVIATIONS);
     let source = fields.parsed("source", line_of_text);
     // What is no table is reported here.
-    let _ = (fields.table("workload"), fields.table("a"), fields.table("b"));
+    let _ = (
+        fields.table("workload"),
+        fields.table("a"),
+        fields.table("b"),
+    );
     for key in ["name", "device", "a", "b", "time_ratio", "sd", "source"] {
         if !fields.holds(key) {
-            fields.problem(Problem::at(span.clone(), format!("an effect needs `{key}`")));
+            fields.problem(Problem::at(
+                span.clone(),
+                format!("an effect needs `{key}`"),
+            ));
         }
     }
     if let Some(name) = &name
         && others.effects.iter().any(|other| other.name == name.value)
     {
         let message = format!("there is another effect `{}`", name.value);
-        fields.problem(Problem::at(name.span.clone(), message).hinted("give one of them another name"));
+        fields.problem(
+            Problem::at(name.span.clone(), message).hinted("give one of them another name"),
+        );
     }
     fields.finish();
-    let inner = |key| table.get(key).and_then(|value: &Spanned<DeValue<'_>>| value.get_ref().as_table());
-    let workload = inner("workload").map(|table| read_workload(table, problems)).unwrap_or_default();
-    let mut side =
-        |key, prefix| Some(read_side(inner(key)?, prefix, gpu.unwrap_or_default(), &workload, problems));
+    let inner = |key| {
+        table
+            .get(key)
+            .and_then(|value: &Spanned<DeValue<'_>>| value.get_ref().as_table())
+    };
+    let workload = inner("workload")
+        .map(|table| read_workload(table, problems))
+        .unwrap_or_default();
+    let mut side = |key, prefix| {
+        Some(read_side(
+            inner(key)?,
+            prefix,
+            gpu.unwrap_or_default(),
+            &workload,
+            problems,
+        ))
+    };
     let (a, b) = (side("a", "effect.a."), side("b", "effect.b."));
     if a.is_some() && a == b {
         let hint = "name on each side what was compared, such as `compiler`";
@@ -179,9 +209,18 @@ fn read_workload(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Workload {
     let mut label = |key| fields.parsed(key, line_of_text).map(|text| text.value);
     let (model, dataset, precision) = (label("model"), label("dataset"), label("precision"));
     let mut count = |key| fields.number(key, 1..MAX_COUNT).map(|number| number.value);
-    let (parameters, samples, batch_size) = (count("parameters"), count("samples"), count("batch_size"));
+    let (parameters, samples, batch_size) =
+        (count("parameters"), count("samples"), count("batch_size"));
     fields.finish();
-    Workload { model, parameters, dataset, samples, batch_size, epochs: None, precision }
+    Workload {
+        model,
+        parameters,
+        dataset,
+        samples,
+        batch_size,
+        epochs: None,
+        precision,
+    }
 }
 
 fn read_side(
@@ -193,25 +232,58 @@ fn read_side(
 ) -> Situation {
     let mut fields = Fields::new(prefix, table, &[], problems);
     let name = fields.parsed("framework", word).map(|name| name.value);
-    let version = fields.parsed("version", one_version).map(|version| version.value);
-    let compiler = fields.parsed("compiler", word).map(|compiler| compiler.value);
-    let provenance = fields.word("provenance", &Provenance::WORDS, &[]).map(|word| word.value);
-    let storage = fields.word("storage", &StorageClass::WORDS, &[]).map(|word| word.value);
-    let precision = fields.parsed("precision", line_of_text).map(|precision| precision.value);
-    let batch_size = fields.number("batch_size", 1..MAX_COUNT).map(|number| number.value);
-    let nodes = fields.count("nodes", 1_000_000).map_or(1, |count| count.value);
-    let tasks_per_node = fields.count("tasks_per_node", 1_000_000).map_or(1, |count| count.value);
-    let threads = fields.decimal("threads", 0.01..=1e6).map(|threads| threads.value);
-    let gpus = if gpu { fields.count("gpus_per_node", 1_000).map_or(1, |count| count.value) } else { 0 };
+    let version = fields
+        .parsed("version", one_version)
+        .map(|version| version.value);
+    let compiler = fields
+        .parsed("compiler", word)
+        .map(|compiler| compiler.value);
+    let provenance = fields
+        .word("provenance", &Provenance::WORDS, &[])
+        .map(|word| word.value);
+    let storage = fields
+        .word("storage", &StorageClass::WORDS, &[])
+        .map(|word| word.value);
+    let precision = fields
+        .parsed("precision", line_of_text)
+        .map(|precision| precision.value);
+    let batch_size = fields
+        .number("batch_size", 1..MAX_COUNT)
+        .map(|number| number.value);
+    let nodes = fields
+        .count("nodes", 1_000_000)
+        .map_or(1, |count| count.value);
+    let tasks_per_node = fields
+        .count("tasks_per_node", 1_000_000)
+        .map_or(1, |count| count.value);
+    let threads = fields
+        .decimal("threads", 0.01..=1e6)
+        .map(|threads| threads.value);
+    let gpus = if gpu {
+        fields
+            .count("gpus_per_node", 1_000)
+            .map_or(1, |count| count.value)
+    } else {
+        0
+    };
     fields.finish();
     let mut workload = workload.clone();
     workload.batch_size = batch_size.or(workload.batch_size);
     workload.precision = precision.or(workload.precision);
     Situation {
         workload,
-        framework: Framework { name, version, compiler, provenance },
+        framework: Framework {
+            name,
+            version,
+            compiler,
+            provenance,
+        },
         image: None,
-        hardware: Hardware { threads, gpus, ..Hardware::default() },
+        hardware: Hardware {
+            threads,
+            gpus,
+            ..Hardware::default()
+        },
         nodes,
         tasks_per_node,
         storage,
@@ -221,7 +293,10 @@ fn read_side(
 /// Not a range: a range would be a category that no run has.
 fn one_version(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
-    if text.starts_with(|c: char| c.is_ascii_digit()) && text.len() <= 100 && text.chars().all(allowed) {
+    if text.starts_with(|c: char| c.is_ascii_digit())
+        && text.len() <= 100
+        && text.chars().all(allowed)
+    {
         Ok(text.to_owned())
     } else {
         Err(format!("{text:?} is no version such as \"2.4.1\""))
@@ -244,16 +319,29 @@ mod tests {
     fn problems(text: &str) -> Vec<String> {
         let told = |problem: &Problem| {
             let line = problem.position(text).map_or(0, |(line, _)| line);
-            format!("{line}: {} [{}]", problem.message, problem.hint.as_deref().unwrap_or_default())
+            format!(
+                "{line}: {} [{}]",
+                problem.message,
+                problem.hint.as_deref().unwrap_or_default()
+            )
         };
-        Priors::parse(text).err().unwrap_or_default().iter().map(told).collect()
+        Priors::parse(text)
+            .err()
+            .unwrap_or_default()
+            .iter()
+            .map(told)
+            .collect()
     }
 
     #[test]
     fn those_that_are_built_in_are_read_and_each_has_a_source() {
         let priors = Priors::built_in();
         assert!(priors.effects.len() >= 20, "{}", priors.effects.len());
-        let xla = priors.effects.iter().find(|effect| effect.name == "xla-cpu").expect("it is there");
+        let xla = priors
+            .effects
+            .iter()
+            .find(|effect| effect.name == "xla-cpu")
+            .expect("it is there");
         assert!(xla.time_ratio > 1.3 && xla.a.hardware.gpus == 0, "{xla:?}");
         assert_eq!(xla.a.workload.parameters, Some(1_199_882));
         for effect in &priors.effects {
@@ -266,19 +354,30 @@ mod tests {
     #[test]
     fn a_short_one_is_read_and_its_words_are_brought_to_one_form() {
         let priors = Priors::parse(SHORT).expect("it is right");
-        let [effect] = &priors.effects[..] else { panic!("{priors:?}") };
+        let [effect] = &priors.effects[..] else {
+            panic!("{priors:?}")
+        };
         assert_eq!(effect.a.framework.compiler.as_deref(), Some("xla"));
-        assert_eq!((effect.time_ratio, effect.a.nodes, effect.a.hardware.gpus), (2.0, 1, 0));
+        assert_eq!(
+            (effect.time_ratio, effect.a.nodes, effect.a.hardware.gpus),
+            (2.0, 1, 0)
+        );
         assert_eq!(Priors::parse(""), Ok(Priors::none()));
     }
 
     #[test]
     fn a_side_may_differ_from_the_workload_in_batch_and_precision() {
         let text = SHORT
-            .replace("a = {", "workload = { batch_size = 8, precision = \"fp32\" }\na = {")
+            .replace(
+                "a = {",
+                "workload = { batch_size = 8, precision = \"fp32\" }\na = {",
+            )
             .replace("\"XLA\"", "\"xla\", batch_size = 16");
         let effect = &Priors::parse(&text).expect("it is right").effects[0];
-        assert_eq!((effect.a.workload.batch_size, effect.b.workload.batch_size), (Some(16), Some(8)));
+        assert_eq!(
+            (effect.a.workload.batch_size, effect.b.workload.batch_size),
+            (Some(16), Some(8))
+        );
         assert_eq!(effect.a.workload.precision.as_deref(), Some("fp32"));
     }
 
@@ -294,15 +393,39 @@ mod tests {
                 SHORT.replace("time_ratio = 2", "time_ratio = \"2\""),
                 "6: `effect.time_ratio` must be a number",
             ),
-            (SHORT.replace("time_ratio = 2", "time_ratio = -2"), "6: `effect.time_ratio` must be from"),
-            (SHORT.replace("time_ratio = 2", "time_ratio = nan"), "6: `effect.time_ratio` must be from"),
-            (SHORT.replace("time_ratio = 2", "time_ratio = inf"), "6: `effect.time_ratio` must be from"),
-            (SHORT.replace("sd = 0.5", "sd = 0"), "7: `effect.sd` must be from"),
+            (
+                SHORT.replace("time_ratio = 2", "time_ratio = -2"),
+                "6: `effect.time_ratio` must be from",
+            ),
+            (
+                SHORT.replace("time_ratio = 2", "time_ratio = nan"),
+                "6: `effect.time_ratio` must be from",
+            ),
+            (
+                SHORT.replace("time_ratio = 2", "time_ratio = inf"),
+                "6: `effect.time_ratio` must be from",
+            ),
+            (
+                SHORT.replace("sd = 0.5", "sd = 0"),
+                "7: `effect.sd` must be from",
+            ),
             (SHORT.replace("sd = 0.5\n", ""), "1: an effect needs `sd`"),
-            (SHORT.replace("\"cpu\"", "\"tpu\""), "3: `effect.device` must be one of"),
-            (SHORT.replace("\"XLA\"", "\"none\""), "1: the sides `a` and `b` are the same"),
-            (SHORT.replace("\"XLA\"", "\"$(id)\""), "4: `effect.a.compiler`"),
-            (SHORT.replace("compiler = \"XLA\"", "version = \">=2\""), "is no version"),
+            (
+                SHORT.replace("\"cpu\"", "\"tpu\""),
+                "3: `effect.device` must be one of",
+            ),
+            (
+                SHORT.replace("\"XLA\"", "\"none\""),
+                "1: the sides `a` and `b` are the same",
+            ),
+            (
+                SHORT.replace("\"XLA\"", "\"$(id)\""),
+                "4: `effect.a.compiler`",
+            ),
+            (
+                SHORT.replace("compiler = \"XLA\"", "version = \">=2\""),
+                "is no version",
+            ),
             (
                 SHORT.replace("compiler = \"XLA\"", "gpus_per_node = 2"),
                 "unknown key `effect.a.gpus_per_node`",
@@ -310,10 +433,16 @@ mod tests {
             (SHORT.replace("source", "sourse"), "did you mean `source`?"),
             (SHORT.replace("\"s\"", "\"a\\nb\""), "8: `effect.source`"),
             (format!("{SHORT}{SHORT}"), "10: there is another effect `x`"),
-            ("effect = [".to_owned() + &"{},".repeat(1_001) + "]\n", "1001 effects are more than 1000"),
+            (
+                "effect = [".to_owned() + &"{},".repeat(1_001) + "]\n",
+                "1001 effects are more than 1000",
+            ),
         ] {
             let told = problems(&text);
-            assert!(told.iter().any(|told| told.contains(part)), "{part} in {told:?}");
+            assert!(
+                told.iter().any(|told| told.contains(part)),
+                "{part} in {told:?}"
+            );
         }
     }
 }

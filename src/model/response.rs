@@ -20,8 +20,13 @@ pub(super) enum Response {
 }
 
 impl Response {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Epoch, Self::FirstExtra, Self::Outside, Self::Memory, Self::Whole];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Epoch,
+        Self::FirstExtra,
+        Self::Outside,
+        Self::Memory,
+        Self::Whole,
+    ];
 
     /// Its name for people.
     pub(super) fn name(self) -> &'static str {
@@ -42,9 +47,9 @@ impl Response {
             Self::Whole if block == Block::Epochs => Some(Belief::slope(0.8, 0.3, 0.1)),
             Self::Whole => epoch.map(|belief| belief.scaled(1.3)),
             Self::Outside if block == Block::Epochs => Some(Belief::slope(0.4, 0.3, 0.1)),
-            Self::Outside | Self::FirstExtra => {
-                other(block).or_else(|| scale_of(self, block)).map(|belief| belief.scaled(2.0))
-            }
+            Self::Outside | Self::FirstExtra => other(block)
+                .or_else(|| scale_of(self, block))
+                .map(|belief| belief.scaled(2.0)),
             Self::Memory => other(block).or_else(|| scale_of(self, block)),
         }
     }
@@ -101,11 +106,19 @@ impl Belief {
     }
 
     const fn levels(sd: f64, local_sd: f64) -> Self {
-        Self { mean: 0.0, sd, local_sd }
+        Self {
+            mean: 0.0,
+            sd,
+            local_sd,
+        }
     }
 
     fn scaled(self, by: f64) -> Self {
-        Self { mean: self.mean, sd: self.sd * by, local_sd: self.local_sd * by }
+        Self {
+            mean: self.mean,
+            sd: self.sd * by,
+            local_sd: self.local_sd * by,
+        }
     }
 }
 
@@ -167,7 +180,9 @@ fn scale_of(response: Response, block: Block) -> Option<Belief> {
     Some(match block {
         Block::Intercept if memory => Belief::slope(21.0, 5.0, 0.5),
         Block::Intercept => Belief::slope(1.0, 5.0, 0.5),
-        Block::Gpu | Block::NoBatch | Block::NoThreads | Block::NoParameters => Belief::slope(0.0, 0.5, 0.0),
+        Block::Gpu | Block::NoBatch | Block::NoThreads | Block::NoParameters => {
+            Belief::slope(0.0, 0.5, 0.0)
+        }
         Block::Parameters => Belief::slope(0.15, 0.2, 0.0),
         Block::Batch if memory => Belief::slope(0.35, 0.25, 0.1),
         Block::Batch => Belief::slope(0.0, 0.15, 0.1),

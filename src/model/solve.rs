@@ -158,7 +158,11 @@ pub(super) fn solve(
             vector[usize::from(*place)] += out.vector[one];
             let column = &mut matrix.as_mut_slice()[usize::from(*place) * count..][..count];
             let from = &out.matrix.as_slice()[one * out.own.places.len()..][..out.own.places.len()];
-            out.own.places.iter().zip(from).for_each(|(its, value)| column[usize::from(*its)] += value);
+            out.own
+                .places
+                .iter()
+                .zip(from)
+                .for_each(|(its, value)| column[usize::from(*its)] += value);
         }
         own.push(out.own);
     }
@@ -166,11 +170,18 @@ pub(super) fn solve(
     for (own, span) in own.iter_mut().zip(&design.spans) {
         let local = own.local(&design.layout, components);
         own.settle(&shared, &local, || {
-            let with_weight = span.cells.clone().filter(|cell| evidence[*cell].precision > 0.0);
+            let with_weight = span
+                .cells
+                .clone()
+                .filter(|cell| evidence[*cell].precision > 0.0);
             with_weight.map(|cell| evidence[cell].mean).collect()
         });
     }
-    Some(Posterior { shared, covariance, own })
+    Some(Posterior {
+        shared,
+        covariance,
+        own,
+    })
 }
 
 /// The shared part before the first run: beliefs and what was published.
@@ -198,12 +209,16 @@ pub(super) fn prior_equations(
 }
 
 /// Inverts a symmetric matrix and solves for a right side. A matrix that rounding has made indefinite is helped up first.
-pub(super) fn invert(matrix: DMatrix<f64>, vector: &DVector<f64>) -> Option<(DVector<f64>, DMatrix<f64>)> {
+pub(super) fn invert(
+    matrix: DMatrix<f64>,
+    vector: &DVector<f64>,
+) -> Option<(DVector<f64>, DMatrix<f64>)> {
     let decomposed = decompose(matrix)?;
     let covariance = inverse(&decomposed);
     let solved = decomposed.solve(vector);
-    (solved.iter().all(|value| value.is_finite()) && covariance.iter().all(|value| value.is_finite()))
-        .then_some((solved, covariance))
+    (solved.iter().all(|value| value.is_finite())
+        && covariance.iter().all(|value| value.is_finite()))
+    .then_some((solved, covariance))
 }
 
 /// The inverse out of a decomposition, of the whole symmetric matrix: L⁻¹ column by column, then its columns with each other. That
@@ -219,7 +234,9 @@ fn inverse(decomposed: &Cholesky<f64, Dyn>) -> DMatrix<f64> {
             let (solved, rest) = column[row..].split_at_mut(1);
             let its = &factors[row * count + row..(row + 1) * count];
             solved[0] /= its[0];
-            rest.iter_mut().zip(&its[1..]).for_each(|(left, factor)| *left -= solved[0] * factor);
+            rest.iter_mut()
+                .zip(&its[1..])
+                .for_each(|(left, factor)| *left -= solved[0] * factor);
         }
     }
     let mut inverse = DMatrix::zeros(count, count);
@@ -238,9 +255,16 @@ fn inverse(decomposed: &Cholesky<f64, Dyn>) -> DMatrix<f64> {
 pub(super) fn product(one: &[f64], other: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (ones, others) = (one.chunks_exact(8), other.chunks_exact(8));
-    let rest: f64 = ones.remainder().iter().zip(others.remainder()).map(|(a, b)| a * b).sum();
+    let rest: f64 = ones
+        .remainder()
+        .iter()
+        .zip(others.remainder())
+        .map(|(a, b)| a * b)
+        .sum();
     for (one, other) in ones.zip(others) {
-        sums.iter_mut().zip(one.iter().zip(other)).for_each(|(sum, (a, b))| *sum += a * b);
+        sums.iter_mut()
+            .zip(one.iter().zip(other))
+            .for_each(|(sum, (a, b))| *sum += a * b);
     }
     rest + sums.iter().sum::<f64>()
 }
@@ -271,10 +295,16 @@ fn sums(
     let (mut matrix, mut vector) = (DMatrix::<f64>::zeros(count, count), DVector::zeros(count));
     let mut row: Vec<(usize, f64)> = Vec::new();
     for cell in cells {
-        let Evidence { mean, precision, .. } = evidence[*cell];
+        let Evidence {
+            mean, precision, ..
+        } = evidence[*cell];
         row.clear();
         let entries = &design.entries[design.cells[*cell].entries.clone()];
-        row.extend(entries.iter().map(|(place, value)| (positions.of(*place), f64::from(*value))));
+        row.extend(
+            entries
+                .iter()
+                .map(|(place, value)| (positions.of(*place), f64::from(*value))),
+        );
         for (at, (one, a)) in row.iter().enumerate() {
             let weighted = precision * a;
             vector[*one] += weighted * mean;
@@ -286,7 +316,11 @@ fn sums(
         }
     }
     matrix.fill_upper_triangle_with_lower_triangle();
-    Sums { places, matrix, vector }
+    Sums {
+        places,
+        matrix,
+        vector,
+    }
 }
 
 /// A workload's own coefficients, and what its runs say of the shared ones once those are out of the way.
@@ -308,17 +342,30 @@ fn eliminate(
     let places = positions.places(design, span);
     let local = |place: &u16| components.local[design.layout.block(usize::from(*place)) as usize];
     let variances: Vec<f64> = places.iter().map(local).collect();
-    let own: Vec<usize> = (0..places.len()).filter(|at| variances[*at] > 0.0).collect();
-    let cells: Vec<usize> = span.cells.clone().filter(|cell| evidence[*cell].precision > 0.0).collect();
+    let own: Vec<usize> = (0..places.len())
+        .filter(|at| variances[*at] > 0.0)
+        .collect();
+    let cells: Vec<usize> = span
+        .cells
+        .clone()
+        .filter(|cell| evidence[*cell].precision > 0.0)
+        .collect();
     if cells.len() < own.len() {
         let row = |cell: &usize| {
             let entries = &design.entries[design.cells[*cell].entries.clone()];
-            entries.iter().map(|(place, value)| (positions.position(*place), *value)).collect()
+            entries
+                .iter()
+                .map(|(place, value)| (positions.position(*place), *value))
+                .collect()
         };
         let rows = cells.iter().map(row).collect();
         by_cells(rows, &cells, evidence, places, &variances, &own)
     } else {
-        by_coefficients(sums(design, &cells, evidence, places, positions), &variances, &own)
+        by_coefficients(
+            sums(design, &cells, evidence, places, positions),
+            &variances,
+            &own,
+        )
     }
 }
 
@@ -339,31 +386,45 @@ fn by_cells(
             dense[usize::from(*position)] = f64::from(*value) * variances[usize::from(*position)];
         }
         for (other, its) in rows.iter().enumerate().skip(at) {
-            let shared: f64 =
-                its.iter().map(|(position, value)| f64::from(*value) * dense[usize::from(*position)]).sum();
+            let shared: f64 = its
+                .iter()
+                .map(|(position, value)| f64::from(*value) * dense[usize::from(*position)])
+                .sum();
             covariance[(other, at)] = shared;
             covariance[(at, other)] = shared;
         }
         covariance[(at, at)] += evidence[cells[at]].precision.recip();
-        row.iter().for_each(|(position, _)| dense[usize::from(*position)] = 0.0);
+        row.iter()
+            .for_each(|(position, _)| dense[usize::from(*position)] = 0.0);
     }
     let weights = inverse(&decompose(covariance)?);
-    let few = Few { rows, weights: weights.as_slice().to_vec() };
+    let few = Few {
+        rows,
+        weights: weights.as_slice().to_vec(),
+    };
     let matrix = few.product(width);
     let means = DVector::from_iterator(count, cells.iter().map(|cell| evidence[*cell].mean));
     let weighted = weights * means;
     let mut vector = DVector::zeros(width);
     for (row, weighted) in few.rows.iter().zip(weighted.iter()) {
-        row.iter()
-            .for_each(|(position, value)| vector[usize::from(*position)] += f64::from(*value) * weighted);
+        row.iter().for_each(|(position, value)| {
+            vector[usize::from(*position)] += f64::from(*value) * weighted
+        });
     }
     let own = Own {
         places,
-        own: own.iter().map(|at| u16::try_from(*at).unwrap_or(u16::MAX)).collect(),
+        own: own
+            .iter()
+            .map(|at| u16::try_from(*at).unwrap_or(u16::MAX))
+            .collect(),
         values: Vec::new(),
         known: OwnKnown::Cells(few),
     };
-    Some(Eliminated { own, matrix, vector })
+    Some(Eliminated {
+        own,
+        matrix,
+        vector,
+    })
 }
 
 impl Few {
@@ -384,7 +445,10 @@ impl Few {
         for (row, from) in self.rows.iter().zip(weighted.chunks_exact(width.max(1))) {
             for (position, value) in row {
                 let column = &mut matrix.as_mut_slice()[usize::from(*position) * width..][..width];
-                column.iter_mut().zip(from).for_each(|(sum, weighted)| *sum += f64::from(*value) * weighted);
+                column
+                    .iter_mut()
+                    .zip(from)
+                    .for_each(|(sum, weighted)| *sum += f64::from(*value) * weighted);
             }
         }
         matrix
@@ -393,21 +457,29 @@ impl Few {
     /// Own coefficients have the same factors as the shared ones beside them, so nothing is left to multiply.
     fn spelled(&self, width: usize, own: &[u16], local: &[f64]) -> Spelled {
         let matrix = self.product(width);
-        let carry = |row: usize, column: usize| local[row] * matrix[(usize::from(own[row]), column)];
+        let carry =
+            |row: usize, column: usize| local[row] * matrix[(usize::from(own[row]), column)];
         let mut spelled = Spelled::default();
         for row in 0..own.len() {
             for (column, position) in own.iter().enumerate() {
                 let alone = f64::from(u8::from(row == column)) * local[row];
-                spelled.inverse.push(short(alone - carry(row, usize::from(*position)) * local[column]));
+                spelled.inverse.push(short(
+                    alone - carry(row, usize::from(*position)) * local[column],
+                ));
             }
-            spelled.carry.extend((0..width).map(|column| short(carry(row, column))));
+            spelled
+                .carry
+                .extend((0..width).map(|column| short(carry(row, column))));
         }
         spelled
     }
 }
 
 fn short(value: f64) -> f32 {
-    #[expect(clippy::cast_possible_truncation, reason = "seven digits of a covariance are enough")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "seven digits of a covariance are enough"
+    )]
     let short = value as f32;
     short
 }
@@ -415,8 +487,14 @@ fn short(value: f64) -> f32 {
 /// The matrix of the own coefficients is inverted. What it is multiplied with afterwards is mostly itself, so the products are
 /// written down and not computed.
 fn by_coefficients(sums: Sums, variances: &[f64], own: &[usize]) -> Option<Eliminated> {
-    let Sums { places, matrix, vector } = sums;
-    let rest: Vec<usize> = (0..places.len()).filter(|at| variances[*at] <= 0.0).collect();
+    let Sums {
+        places,
+        matrix,
+        vector,
+    } = sums;
+    let rest: Vec<usize> = (0..places.len())
+        .filter(|at| variances[*at] <= 0.0)
+        .collect();
     let precision = |at: usize| variances[own[at]].recip();
     let mut inner = matrix.select_rows(own).select_columns(own);
     (0..own.len()).for_each(|at| inner[(at, at)] += precision(at));
@@ -449,14 +527,30 @@ fn by_coefficients(sums: Sums, variances: &[f64], own: &[usize]) -> Option<Elimi
         }
         left_vector[*position] -= vector_rest[column];
     }
-    let spell = |matrix: &DMatrix<f64>| matrix.transpose().iter().map(|value| short(*value)).collect();
+    let spell = |matrix: &DMatrix<f64>| {
+        matrix
+            .transpose()
+            .iter()
+            .map(|value| short(*value))
+            .collect()
+    };
     let own = Own {
         places,
-        own: own.iter().map(|at| u16::try_from(*at).unwrap_or(u16::MAX)).collect(),
+        own: own
+            .iter()
+            .map(|at| u16::try_from(*at).unwrap_or(u16::MAX))
+            .collect(),
         values: values.iter().copied().collect(),
-        known: OwnKnown::Coefficients(Spelled { inverse: spell(&inverse), carry: spell(&carry) }),
+        known: OwnKnown::Coefficients(Spelled {
+            inverse: spell(&inverse),
+            carry: spell(&carry),
+        }),
     };
-    Some(Eliminated { own, matrix: left, vector: left_vector })
+    Some(Eliminated {
+        own,
+        matrix: left,
+        vector: left_vector,
+    })
 }
 
 /// What is known of a workload's coefficients, shared and own ones added.
@@ -473,7 +567,10 @@ impl Own {
     /// Believed variances of the own coefficients.
     pub(super) fn local(&self, layout: &Layout, components: &Components) -> Vec<f64> {
         let place = |position: &u16| usize::from(self.places[usize::from(*position)]);
-        self.own.iter().map(|position| components.local[layout.block(place(position)) as usize]).collect()
+        self.own
+            .iter()
+            .map(|position| components.local[layout.block(place(position)) as usize])
+            .collect()
     }
 
     /// How well the own coefficients are known, spelled out.
@@ -492,20 +589,39 @@ impl Own {
             OwnKnown::Coefficients(spelled) => {
                 let carries = spelled.carry.chunks_exact(places.len().max(1));
                 for (value, carry) in self.values.iter_mut().zip(carries) {
-                    *value -=
-                        carry.iter().enumerate().map(|(at, carry)| f64::from(*carry) * of(at)).sum::<f64>();
+                    *value -= carry
+                        .iter()
+                        .enumerate()
+                        .map(|(at, carry)| f64::from(*carry) * of(at))
+                        .sum::<f64>();
                 }
             }
             OwnKnown::Cells(few) => {
                 let row = |row: &Vec<(u16, f32)>| -> f64 {
-                    row.iter().map(|(at, value)| f64::from(*value) * of(usize::from(*at))).sum()
+                    row.iter()
+                        .map(|(at, value)| f64::from(*value) * of(usize::from(*at)))
+                        .sum()
                 };
-                let left: Vec<f64> =
-                    few.rows.iter().zip(means()).map(|(its, mean)| mean - row(its)).collect();
+                let left: Vec<f64> = few
+                    .rows
+                    .iter()
+                    .zip(means())
+                    .map(|(its, mean)| mean - row(its))
+                    .collect();
                 let mut sums = vec![0.0; places.len()];
-                for (row, weights) in few.rows.iter().zip(few.weights.chunks_exact(left.len().max(1))) {
-                    let weighted: f64 = weights.iter().zip(&left).map(|(weight, left)| weight * left).sum();
-                    row.iter().for_each(|(at, value)| sums[usize::from(*at)] += f64::from(*value) * weighted);
+                for (row, weights) in few
+                    .rows
+                    .iter()
+                    .zip(few.weights.chunks_exact(left.len().max(1)))
+                {
+                    let weighted: f64 = weights
+                        .iter()
+                        .zip(&left)
+                        .map(|(weight, left)| weight * left)
+                        .sum();
+                    row.iter().for_each(|(at, value)| {
+                        sums[usize::from(*at)] += f64::from(*value) * weighted
+                    });
                 }
                 let value = |(at, local): (&u16, &f64)| local * sums[usize::from(*at)];
                 self.values = self.own.iter().zip(local).map(value).collect();
@@ -515,7 +631,11 @@ impl Own {
 
     /// Adds shared and own coefficients up.
     pub(super) fn sums(&self, shared: &DVector<f64>) -> Vec<f64> {
-        let mut values: Vec<f64> = self.places.iter().map(|place| shared[usize::from(*place)]).collect();
+        let mut values: Vec<f64> = self
+            .places
+            .iter()
+            .map(|place| shared[usize::from(*place)])
+            .collect();
         for (at, value) in self.own.iter().zip(&self.values) {
             values[usize::from(*at)] += value;
         }
@@ -523,16 +643,32 @@ impl Own {
     }
 
     /// Adds shared and own coefficients up, with their covariance.
-    pub(super) fn joined(&self, local: &[f64], shared: &DVector<f64>, covariance: &DMatrix<f64>) -> Joined {
+    pub(super) fn joined(
+        &self,
+        local: &[f64],
+        shared: &DVector<f64>,
+        covariance: &DMatrix<f64>,
+    ) -> Joined {
         let (count, own) = (self.places.len(), self.own.len());
         let spelled = self.spelled(local);
-        let carry =
-            DMatrix::from_row_iterator(own, count, spelled.carry.iter().map(|value| f64::from(*value)));
-        let inverse =
-            DMatrix::from_row_iterator(own, own, spelled.inverse.iter().map(|value| f64::from(*value)));
-        let places: Vec<usize> = self.places.iter().map(|place| usize::from(*place)).collect();
-        let mut joined =
-            DMatrix::from_fn(count, count, |row, column| covariance[(places[row], places[column])]);
+        let carry = DMatrix::from_row_iterator(
+            own,
+            count,
+            spelled.carry.iter().map(|value| f64::from(*value)),
+        );
+        let inverse = DMatrix::from_row_iterator(
+            own,
+            own,
+            spelled.inverse.iter().map(|value| f64::from(*value)),
+        );
+        let places: Vec<usize> = self
+            .places
+            .iter()
+            .map(|place| usize::from(*place))
+            .collect();
+        let mut joined = DMatrix::from_fn(count, count, |row, column| {
+            covariance[(places[row], places[column])]
+        });
         let moved = &carry * &joined;
         let alone = &moved * carry.transpose() + inverse;
         for (at, position) in self.own.iter().enumerate() {
@@ -553,6 +689,10 @@ impl Own {
             }
         }
         let own_variances = (0..own).map(|at| alone[(at, at)]).collect();
-        Joined { values: self.sums(shared), covariance: joined, own_variances }
+        Joined {
+            values: self.sums(shared),
+            covariance: joined,
+            own_variances,
+        }
     }
 }

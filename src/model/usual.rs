@@ -59,7 +59,10 @@ impl Usual {
         let name = |hash: Hash, name: Option<&str>| hash.name(name.unwrap_or("\u{0}"));
         let hash = Hash::new(7).name(observation.scheduler.as_str());
         let hash = name(hash, observation.queue.as_deref());
-        let hash = name(name(hash, hardware.cpu_model.as_deref()), hardware.gpu_model.as_deref());
+        let hash = name(
+            name(hash, hardware.cpu_model.as_deref()),
+            hardware.gpu_model.as_deref(),
+        );
         let key = hash.number(u64::from(hardware.gpus)).end();
         let seen = self.seen.entry(key).or_insert_with(|| Seen {
             scheduler: observation.scheduler,
@@ -68,13 +71,26 @@ impl Usual {
             free: 0,
             confined: 0,
             at_ms: 0,
-            hardware: Hardware { threads: None, allowed: None, figures: None, ..hardware.clone() },
+            hardware: Hardware {
+                threads: None,
+                allowed: None,
+                figures: None,
+                ..hardware.clone()
+            },
         });
         seen.runs += 1;
         if let Some((cpus, allowed)) = hardware.cpus.zip(hardware.allowed) {
             // A CPU quota is a fraction of CPUs.
-            *(if allowed > cpus - 0.5 { &mut seen.free } else { &mut seen.confined }) += 1;
-            seen.hardware.cpus = seen.hardware.cpus.filter(|known| *known > cpus).or(Some(cpus));
+            *(if allowed > cpus - 0.5 {
+                &mut seen.free
+            } else {
+                &mut seen.confined
+            }) += 1;
+            seen.hardware.cpus = seen
+                .hardware
+                .cpus
+                .filter(|known| *known > cpus)
+                .or(Some(cpus));
         }
         seen.at_ms = seen.at_ms.max(observation.at_ms);
         newest_figures(&mut seen.hardware, hardware);
@@ -82,7 +98,11 @@ impl Usual {
 
     /// Leaves the commonest.
     pub(super) fn shortened(mut self) -> Self {
-        let mut runs: Vec<(u64, u64)> = self.seen.iter().map(|(key, seen)| (seen.runs, *key)).collect();
+        let mut runs: Vec<(u64, u64)> = self
+            .seen
+            .iter()
+            .map(|(key, seen)| (seen.runs, *key))
+            .collect();
         runs.sort_unstable_by(|one, other| other.cmp(one));
         for (_, key) in runs.iter().skip(MOST) {
             self.seen.remove(key);
@@ -92,13 +112,23 @@ impl Usual {
 
     /// The kinds of hardware that jobs of these queues met; `None` among them: jobs that named no queue. Jobs with GPUs are told
     /// apart by those, others by their CPUs.
-    pub(super) fn met(&self, scheduler: SchedulerKind, queues: &[Option<&str>], on_gpus: bool) -> Met {
-        let all: Vec<&Seen> = self.seen.values().filter(|seen| seen.scheduler == scheduler).collect();
+    pub(super) fn met(
+        &self,
+        scheduler: SchedulerKind,
+        queues: &[Option<&str>],
+        on_gpus: bool,
+    ) -> Met {
+        let all: Vec<&Seen> = self
+            .seen
+            .values()
+            .filter(|seen| seen.scheduler == scheduler)
+            .collect();
         let is_of_queue = |seen: &Seen| queues.contains(&seen.queue.as_deref());
         let is_alike = |seen: &Seen| (seen.hardware.gpus > 0) == on_gpus;
         let chosen = |of_queue: bool, alike: bool| {
-            let chosen =
-                all.iter().filter(|seen| (!of_queue || is_of_queue(seen)) && (!alike || is_alike(seen)));
+            let chosen = all
+                .iter()
+                .filter(|seen| (!of_queue || is_of_queue(seen)) && (!alike || is_alike(seen)));
             kinds(chosen.copied(), on_gpus)
         };
         for of_queue in [true, false] {
@@ -116,8 +146,13 @@ impl Usual {
     /// Whether a scheduler keeps its jobs from CPUs that they did not ask for: some were kept, or all had their whole node.
     /// `None`: nobody knows.
     pub(super) fn confines(&self, scheduler: SchedulerKind) -> Option<bool> {
-        let mut of_scheduler = self.seen.values().filter(|seen| seen.scheduler == scheduler);
-        let known = of_scheduler.clone().any(|seen| seen.free + seen.confined > 0);
+        let mut of_scheduler = self
+            .seen
+            .values()
+            .filter(|seen| seen.scheduler == scheduler);
+        let known = of_scheduler
+            .clone()
+            .any(|seen| seen.free + seen.confined > 0);
         known.then(|| of_scheduler.any(|seen| seen.confined > 0))
     }
 }
@@ -127,7 +162,11 @@ fn newest_figures(known: &mut Hardware, other: &Hardware) {
     let order = |hardware: &Hardware| {
         let figures = hardware.figures;
         figures.map(|figures| {
-            (figures.measured_at_ms, figures.node_gflops.to_bits(), figures.core_gflops.to_bits())
+            (
+                figures.measured_at_ms,
+                figures.node_gflops.to_bits(),
+                figures.core_gflops.to_bits(),
+            )
         })
     };
     if order(other) > order(known) {
@@ -143,10 +182,19 @@ fn kinds<'a>(seen: impl Iterator<Item = &'a Seen>, on_gpus: bool) -> Vec<Kind> {
     seen.sort_by_key(|seen| std::cmp::Reverse((seen.runs, seen.at_ms)));
     for one in seen {
         let hardware = &one.hardware;
-        let name = if on_gpus { &hardware.gpu_model } else { &hardware.cpu_model };
-        let Some(name) = name.as_deref() else { continue };
+        let name = if on_gpus {
+            &hardware.gpu_model
+        } else {
+            &hardware.cpu_model
+        };
+        let Some(name) = name.as_deref() else {
+            continue;
+        };
         let (kind, at_ms) = kinds.entry(name).or_insert_with(|| {
-            let hardware = Hardware { figures: None, ..hardware.clone() };
+            let hardware = Hardware {
+                figures: None,
+                ..hardware.clone()
+            };
             (Kind { hardware, runs: 0 }, 0)
         });
         kind.runs += one.runs;

@@ -46,7 +46,10 @@ impl Columns {
     pub(super) fn missing(&self) -> Vec<Missing> {
         let columns = COLUMNS.iter().zip(&self.0);
         let missing = columns.filter_map(|(column, reading)| match reading {
-            Reading::Failed(why) => Some(Missing { what: column.name.to_owned(), why: why.clone() }),
+            Reading::Failed(why) => Some(Missing {
+                what: column.name.to_owned(),
+                why: why.clone(),
+            }),
             Reading::NotTried | Reading::Done => None,
         });
         missing.collect()
@@ -63,10 +66,16 @@ mod tests {
         let io = ["io_read_bytes", "io_write_bytes"];
         columns.note_failure(&io, "permission denied");
         columns.note_failure(&io, "no process was left");
-        let sample = Sample { io_write_bytes: Some(1), ..Sample::default() };
+        let sample = Sample {
+            io_write_bytes: Some(1),
+            ..Sample::default()
+        };
         columns.note(&sample, |_| None);
         columns.note_failure(&io, "no process was left");
-        let missing = Missing { what: "io_read_bytes".to_owned(), why: "permission denied".to_owned() };
+        let missing = Missing {
+            what: "io_read_bytes".to_owned(),
+            why: "permission denied".to_owned(),
+        };
         assert_eq!(columns.missing(), [missing]);
     }
 }

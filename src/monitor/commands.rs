@@ -19,7 +19,8 @@ pub(super) fn busiest<'a>(
         times.user.saturating_add(times.system)
     };
     let mut processes: Vec<_> = processes.collect();
-    processes.sort_unstable_by_key(|(stat, _)| (Reverse(ticks(stat)), stat.start_time_ticks, stat.pid));
+    processes
+        .sort_unstable_by_key(|(stat, _)| (Reverse(ticks(stat)), stat.start_time_ticks, stat.pid));
     processes.truncate(COMMANDS_MAX);
     processes.sort_unstable_by_key(|(stat, _)| (stat.start_time_ticks, stat.pid));
     let reading = |(stat, io): (&Stat, Option<Io>)| ProcessReading {

@@ -20,12 +20,21 @@ fn look(proc: &Path, runtime: u32) -> Option<bool> {
         return None;
     }
     // Of a setuid starter neither can be read.
-    let outside: Vec<PathBuf> =
-        [of(runtime, "ns/mnt"), fs::read_link(proc.join("self/ns/mnt")).ok()].into_iter().flatten().collect();
+    let outside: Vec<PathBuf> = [
+        of(runtime, "ns/mnt"),
+        fs::read_link(proc.join("self/ns/mnt")).ok(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let starter = of(runtime, "exe");
     // Its part in C starts what matters, its threads in Go start helpers only.
-    let mut waiting =
-        children_of_thread(&proc.join(runtime.to_string()).join("task").join(runtime.to_string()));
+    let mut waiting = children_of_thread(
+        &proc
+            .join(runtime.to_string())
+            .join("task")
+            .join(runtime.to_string()),
+    );
     let mut seen = 0;
     while let Some(pid) = waiting.pop() {
         seen += 1;
@@ -36,7 +45,9 @@ fn look(proc: &Path, runtime: u32) -> Option<bool> {
         let elsewhere = namespace.is_some_and(|namespace| !outside.contains(&namespace));
         let another = file.is_some_and(|file| match &starter {
             Some(starter) => file != *starter,
-            None => !file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("starter")),
+            None => !file
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("starter")),
         });
         if elsewhere && another {
             return Some(true);
@@ -51,13 +62,20 @@ fn look(proc: &Path, runtime: u32) -> Option<bool> {
 
 /// The children of all threads.
 fn children(proc: &Path, pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(proc.join(pid.to_string()).join("task")).into_iter().flatten().flatten();
-    threads.flat_map(|thread| children_of_thread(&thread.path())).collect()
+    let threads = fs::read_dir(proc.join(pid.to_string()).join("task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    threads
+        .flat_map(|thread| children_of_thread(&thread.path()))
+        .collect()
 }
 
 fn children_of_thread(thread: &Path) -> Vec<u32> {
     let list = fs::read_to_string(thread.join("children")).unwrap_or_default();
-    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    list.split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
 }
 
 #[cfg(test)]

@@ -26,7 +26,10 @@ impl FakeCgroup {
 
     pub(super) fn put_cpu(&self, user_us: u64, system_us: u64) {
         let all = user_us + system_us;
-        self.put("cpu.stat", &format!("usage_usec {all}\nuser_usec {user_us}\nsystem_usec {system_us}\n"));
+        self.put(
+            "cpu.stat",
+            &format!("usage_usec {all}\nuser_usec {user_us}\nsystem_usec {system_us}\n"),
+        );
     }
 
     pub(super) fn put_processes(&self, pids: &[u32]) {
@@ -37,7 +40,11 @@ impl FakeCgroup {
     /// What is found where it is mounted as v2.
     pub(super) fn job(&self) -> JobCgroup {
         let unified = Some(self.path().to_path_buf());
-        job_with(CgroupDirectories { processes: unified.clone(), unified, ..CgroupDirectories::default() })
+        job_with(CgroupDirectories {
+            processes: unified.clone(),
+            unified,
+            ..CgroupDirectories::default()
+        })
     }
 }
 

@@ -47,8 +47,18 @@ impl FakeProc {
 
     /// Adds a process or changes it.
     pub(super) fn put(&self, process: Process) {
-        let Process { pid, parent, group, session, start, state, user, children_user, threads, rss_pages } =
-            process;
+        let Process {
+            pid,
+            parent,
+            group,
+            session,
+            start,
+            state,
+            user,
+            children_user,
+            threads,
+            rss_pages,
+        } = process;
         let line = format!(
             "{pid} (a) R (b) {state} {parent} {group} {session} 0 -1 4194304 0 0 0 0 {user} 0 {children_user} 0 20 0 \
              {threads} 0 {start} 4096000 {rss_pages} 18446744073709551615 0 0\n"
@@ -65,7 +75,11 @@ impl FakeProc {
 
     /// Writes the `io` of a process.
     pub(super) fn put_io(&self, pid: u32, read_bytes: u64, write_bytes: u64) {
-        self.write(pid, "io", &format!("read_bytes: {read_bytes}\nwrite_bytes: {write_bytes}\n"));
+        self.write(
+            pid,
+            "io",
+            &format!("read_bytes: {read_bytes}\nwrite_bytes: {write_bytes}\n"),
+        );
     }
 
     /// Writes the files of the node: `at` microseconds of pressure and bytes of network.

@@ -22,9 +22,14 @@ pub fn host_facts(omp_num_threads: Option<String>) -> HostFacts {
     let system = System::new_with_specifics(refresh).ok();
     let system = system.as_ref();
     HostFacts {
-        hostname: uname.as_ref().map(|uname| text(uname.nodename())).unwrap_or_default(),
+        hostname: uname
+            .as_ref()
+            .map(|uname| text(uname.nodename()))
+            .unwrap_or_default(),
         cpu_model: system.and_then(cpu_model),
-        cpus: system.map(|system| system.cpus().len() as u64).filter(|cpus| *cpus > 0),
+        cpus: system
+            .map(|system| system.cpus().len() as u64)
+            .filter(|cpus| *cpus > 0),
         cpus_allowed: cpus_allowed(),
         mem_total_bytes: system.map(System::total_memory).filter(|bytes| *bytes > 0),
         kernel: uname.as_ref().map(|uname| text(uname.release())),
@@ -41,7 +46,9 @@ fn cpu_model(system: &System) -> Option<String> {
 /// mask holds.
 fn cpus_allowed() -> Option<u64> {
     let set = sched_getaffinity(Pid::from_raw(0)).ok()?;
-    let allowed = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count();
+    let allowed = (0..CpuSet::count())
+        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
+        .count();
     Some(allowed as u64)
 }
 
@@ -53,7 +60,10 @@ mod tests {
     fn this_machine_has_cpus_and_memory() {
         let facts = host_facts(Some("4".into()));
         assert!(!facts.hostname.is_empty());
-        assert!(facts.cpus_allowed <= facts.cpus && facts.cpus_allowed >= Some(1), "{facts:?}");
+        assert!(
+            facts.cpus_allowed <= facts.cpus && facts.cpus_allowed >= Some(1),
+            "{facts:?}"
+        );
         assert!(facts.mem_total_bytes > Some(64 << 20), "{facts:?}");
         assert!(facts.kernel.is_some_and(|kernel| kernel.contains('.')));
         assert_eq!(facts.omp_num_threads.as_deref(), Some("4"));

@@ -34,7 +34,8 @@ pub fn is_gone(pid: u32, start_time_ticks: u64) -> bool {
     match proc().stat(pid) {
         Ok((stat, _)) => stat.start_time_ticks != start_time_ticks || stat.is_ended(),
         Err(error) => {
-            error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)
+            error.kind() == io::ErrorKind::NotFound
+                || error.raw_os_error() == Some(nix::libc::ESRCH)
         }
     }
 }
@@ -45,10 +46,16 @@ pub fn is_gone(pid: u32, start_time_ticks: u64) -> bool {
 /// When the kernel does not say.
 pub fn age(start_time_ticks: u64) -> io::Result<Duration> {
     let text = std::fs::read_to_string("/proc/uptime")?;
-    let seconds = text.split(' ').next().and_then(|seconds| seconds.parse().ok());
+    let seconds = text
+        .split(' ')
+        .next()
+        .and_then(|seconds| seconds.parse().ok());
     let uptime = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let uptime = uptime.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no time since boot"))?;
-    Ok(uptime.saturating_sub(Duration::from_micros(Units::of_system().us(start_time_ticks))))
+    let uptime =
+        uptime.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no time since boot"))?;
+    Ok(uptime.saturating_sub(Duration::from_micros(
+        Units::of_system().us(start_time_ticks),
+    )))
 }
 
 /// The parent of a process; 0 for one that has none in this pid name space.
@@ -79,8 +86,13 @@ pub fn children_of(pid: u32) -> io::Result<Vec<(u32, u64)>> {
     let mut pids = Vec::new();
     proc.list(&mut pids)?;
     // One that ended meanwhile is no child any more.
-    let stats = pids.into_iter().filter_map(|pid| Some(proc.stat(pid).ok()?.0));
-    Ok(stats.filter(|stat| stat.parent == pid).map(|stat| (stat.pid, stat.start_time_ticks)).collect())
+    let stats = pids
+        .into_iter()
+        .filter_map(|pid| Some(proc.stat(pid).ok()?.0));
+    Ok(stats
+        .filter(|stat| stat.parent == pid)
+        .map(|stat| (stat.pid, stat.start_time_ticks))
+        .collect())
 }
 
 /// The real user of a process (`Uid` of `/proc/PID/status`).
@@ -98,9 +110,15 @@ pub fn uid_of(pid: u32) -> io::Result<u32> {
 /// As [`start_time_ticks`], and in kernels that do not say.
 pub fn nspids(pid: u32) -> io::Result<Vec<u32>> {
     let status = status(pid)?;
-    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
-    let pids = line.and_then(|line| std::str::from_utf8(line).ok()).ok_or_else(|| lacking("NSpid"))?;
-    pids.split_ascii_whitespace().map(|pid| pid.parse().map_err(|_| lacking("NSpid"))).collect()
+    let line = status
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"NSpid:"));
+    let pids = line
+        .and_then(|line| std::str::from_utf8(line).ok())
+        .ok_or_else(|| lacking("NSpid"))?;
+    pids.split_ascii_whitespace()
+        .map(|pid| pid.parse().map_err(|_| lacking("NSpid")))
+        .collect()
 }
 
 /// The id of this boot, 36 characters: pids and start times of another one mean other processes.
@@ -118,12 +136,17 @@ fn proc() -> ProcDir {
 
 fn status(pid: u32) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(format!("/proc/{pid}/status"))?.take(STATUS_BYTES_MAX).read_to_end(&mut text)?;
+    File::open(format!("/proc/{pid}/status"))?
+        .take(STATUS_BYTES_MAX)
+        .read_to_end(&mut text)?;
     Ok(text)
 }
 
 fn lacking(key: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("its status has no `{key}`"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("its status has no `{key}`"),
+    )
 }
 
 #[cfg(test)]
@@ -148,14 +171,26 @@ mod tests {
 
     #[test]
     fn child_is_found_until_it_ends() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("cat");
         let start = start_time_ticks(child.id()).expect("it runs");
-        assert!(children_of(id()).expect("listed").contains(&(child.id(), start)));
+        assert!(
+            children_of(id())
+                .expect("listed")
+                .contains(&(child.id(), start))
+        );
         assert!(is_alive(child.id(), start));
         child.kill().expect("killed");
         child.wait().expect("waited");
         assert!(!is_alive(child.id(), start));
-        assert!(!children_of(id()).expect("listed").contains(&(child.id(), start)));
+        assert!(
+            !children_of(id())
+                .expect("listed")
+                .contains(&(child.id(), start))
+        );
     }
 
     #[test]

@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 /// More than a process is likely to have: one that has more is not recognised.
 const ENVIRON_BYTES_MAX: u64 = 1 << 20;
 /// What schedulers call the id of the job, each with the variable that names the node; several nodes may be one machine.
-const JOBS: [(&str, Option<&str>); 2] = [("SLURM_JOB_ID", Some("SLURMD_NODENAME")), ("PBS_JOBID", None)];
+const JOBS: [(&str, Option<&str>); 2] = [
+    ("SLURM_JOB_ID", Some("SLURMD_NODENAME")),
+    ("PBS_JOBID", None),
+];
 /// Set by dlrun for what it starts. A process with another id is of another run, in the same job.
 const RUN: &str = "DLRUN_RUN_ID";
 
@@ -38,9 +41,18 @@ impl JobSigns {
             let value = value(&environ, name).filter(|value| !value.is_empty())?;
             Some(format!("{name}={}", std::str::from_utf8(value).ok()?))
         };
-        let (job, node) = JOBS.iter().find_map(|(job, node)| Some((set(job)?, *node)))?;
-        let all_of = [Some(job), node.and_then(set)].into_iter().flatten().collect();
-        Some(Self { uid, all_of, run_id: set(RUN) })
+        let (job, node) = JOBS
+            .iter()
+            .find_map(|(job, node)| Some((set(job)?, *node)))?;
+        let all_of = [Some(job), node.and_then(set)]
+            .into_iter()
+            .flatten()
+            .collect();
+        Some(Self {
+            uid,
+            all_of,
+            run_id: set(RUN),
+        })
     }
 
     /// The sign of the job, as it is in the environment: `SLURM_JOB_ID=8`.
@@ -53,9 +65,12 @@ impl JobSigns {
         if owner(proc, pid) != Some(self.uid) {
             return false;
         }
-        let Some(environ) = environ(proc, pid) else { return false };
+        let Some(environ) = environ(proc, pid) else {
+            return false;
+        };
         let has = |sign: &String| entries(&environ).any(|entry| entry == sign.as_bytes());
-        let is_of_another_run = value(&environ, RUN).is_some() && !self.run_id.as_ref().is_some_and(&has);
+        let is_of_another_run =
+            value(&environ, RUN).is_some() && !self.run_id.as_ref().is_some_and(&has);
         self.all_of.iter().all(has) && !is_of_another_run
     }
 }
@@ -100,14 +115,20 @@ mod tests {
             ("XSLURM_JOB_ID=8\0SLURMD_NODENAME=n1\0", false),
             ("SLURM_JOB_ID=8\0SLURMD_NODENAME=n2\0", false),
             ("SLURM_JOB_ID=8\0", false),
-            ("SLURM_JOB_ID=8\0SLURMD_NODENAME=n1\0DLRUN_RUN_ID=r2\0", false),
+            (
+                "SLURM_JOB_ID=8\0SLURMD_NODENAME=n1\0DLRUN_RUN_ID=r2\0",
+                false,
+            ),
             ("", false),
         ] {
             proc.write(11, "environ", environ);
             assert_eq!(signs.are_of(proc.path(), 11), expected, "{environ:?}");
         }
         assert!(!signs.are_of(proc.path(), 12), "no such process");
-        let another_user = JobSigns { uid: signs.uid + 1, ..signs };
+        let another_user = JobSigns {
+            uid: signs.uid + 1,
+            ..signs
+        };
         assert!(!another_user.are_of(proc.path(), 10));
     }
 

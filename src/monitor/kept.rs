@@ -62,7 +62,10 @@ mod tests {
         assert!(Kept::within(file(), 0).is_none());
         let before = KEPT.load(Ordering::Relaxed);
         let kept = Kept::within(file(), usize::MAX).expect("there is room");
-        assert!(Kept::within(file(), before + 1).is_none() && Kept::within(file(), usize::MAX).is_some());
+        assert!(
+            Kept::within(file(), before + 1).is_none()
+                && Kept::within(file(), usize::MAX).is_some()
+        );
         drop(kept);
         assert!(Kept::within(file(), before + 1).is_some());
     }

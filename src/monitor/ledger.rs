@@ -19,12 +19,19 @@ pub(super) struct Ledger {
 impl Ledger {
     /// A total of the run over a source that began earlier: it says `now`, of which the run used `used`.
     pub(super) fn begun(now: u64, used: u64) -> Self {
-        Self { before: now.saturating_sub(used), ..Self::default() }
+        Self {
+            before: now.saturating_sub(used),
+            ..Self::default()
+        }
     }
 
     /// Goes on with another source, which counts the run alone.
     pub(super) fn change_source(&mut self) {
-        *self = Self { before: 0, lost: 0, last: self.last() };
+        *self = Self {
+            before: 0,
+            lost: 0,
+            last: self.last(),
+        };
     }
 
     /// Takes in a new `sum`. `vanished` is the last known share of processes that vanished during this very reading: they
@@ -51,7 +58,8 @@ mod tests {
     #[test]
     fn a_child_missing_for_one_reading_is_neither_lost_nor_doubled() {
         let mut ledger = Ledger::default();
-        let totals = [(100, 0), (40, 60), (105, 0), (110, 0)].map(|(sum, gone)| ledger.settle(sum, gone));
+        let totals =
+            [(100, 0), (40, 60), (105, 0), (110, 0)].map(|(sum, gone)| ledger.settle(sum, gone));
         assert_eq!(totals, [100, 100, 105, 110]);
     }
 
@@ -68,8 +76,8 @@ mod tests {
     #[test]
     fn a_child_nobody_was_charged_for_is_kept() {
         let mut ledger = Ledger::default();
-        let totals =
-            [(100, 0), (40, 60), (40, 0), (45, 0), (50, 0)].map(|(sum, gone)| ledger.settle(sum, gone));
+        let totals = [(100, 0), (40, 60), (40, 0), (45, 0), (50, 0)]
+            .map(|(sum, gone)| ledger.settle(sum, gone));
         assert_eq!(totals, [100, 100, 100, 105, 110]);
     }
 }

@@ -35,8 +35,8 @@ pub use conditions::{
 };
 pub use contained::runs_in_container;
 pub use gpu::{
-    GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuShare, GpuState, GpuWatch, GpuXid,
-    Nvml, WatchPace, allocated_gpus, gpu_driver_present,
+    GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuShare, GpuState,
+    GpuWatch, GpuXid, Nvml, WatchPace, allocated_gpus, gpu_driver_present,
 };
 pub use host::host_facts;
 pub use identity::start_time_ticks;
@@ -51,16 +51,30 @@ use nix::sys::resource::{UsageWho, getrusage};
 /// costs. 0 where the kernel does not say.
 #[must_use]
 pub fn own_cpu_us() -> u64 {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0 };
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return 0;
+    };
     let times = [usage.user_time(), usage.system_time()];
-    times.iter().map(|time| u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0)).sum()
+    times
+        .iter()
+        .map(|time| u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0))
+        .sum()
 }
 
 /// Resident memory of this process, in bytes. 0 where the kernel does not say.
 #[must_use]
 pub fn own_rss_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
-    pages.saturating_mul(page.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4096))
+    let pages: u64 = statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse().ok())
+        .unwrap_or(0);
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)
+        .ok()
+        .flatten();
+    pages.saturating_mul(
+        page.and_then(|bytes| u64::try_from(bytes).ok())
+            .unwrap_or(4096),
+    )
 }

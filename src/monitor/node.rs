@@ -38,20 +38,33 @@ impl Node {
 
     /// Fills in the columns of the node.
     pub(super) fn read(&mut self, sample: &mut Sample) {
-        let Self { cpu, memory, io, network, buffer } = self;
+        let Self {
+            cpu,
+            memory,
+            io,
+            network,
+            buffer,
+        } = self;
         let [cpu, memory, io] =
             [cpu, memory, io].map(|file| file.read(buffer, read_pressure).unwrap_or_default());
         sample.node_psi_cpu_some_us = cpu.some_us;
-        (sample.node_psi_mem_some_us, sample.node_psi_mem_full_us) = (memory.some_us, memory.full_us);
+        (sample.node_psi_mem_some_us, sample.node_psi_mem_full_us) =
+            (memory.some_us, memory.full_us);
         (sample.node_psi_io_some_us, sample.node_psi_io_full_us) = (io.some_us, io.full_us);
-        (sample.node_net_rx_bytes, sample.node_net_tx_bytes) = network.read(buffer, read_network).unzip();
+        (sample.node_net_rx_bytes, sample.node_net_tx_bytes) =
+            network.read(buffer, read_network).unzip();
     }
 
     /// Why columns are not there: the kernel was built without them or does not keep them (`psi=1`).
     pub(super) fn why_missing(&self, column: &str) -> Option<String> {
         let files = [&self.cpu, &self.memory, &self.io];
-        let groups = PRESSURE_COLUMNS.into_iter().zip(files).chain([(NETWORK_COLUMNS, &self.network)]);
-        let (_, file) = groups.into_iter().find(|(columns, _)| columns.contains(&column))?;
+        let groups = PRESSURE_COLUMNS
+            .into_iter()
+            .zip(files)
+            .chain([(NETWORK_COLUMNS, &self.network)]);
+        let (_, file) = groups
+            .into_iter()
+            .find(|(columns, _)| columns.contains(&column))?;
         let why = file.problem().map(str::to_owned);
         Some(why.unwrap_or_else(|| format!("{} does not have it", file.path().display())))
     }
@@ -62,7 +75,9 @@ impl Node {
 fn read_network(text: &str) -> Option<(u64, u64)> {
     let mut sums = None;
     for line in text.lines() {
-        let Some((name, numbers)) = line.rsplit_once(':') else { continue };
+        let Some((name, numbers)) = line.rsplit_once(':') else {
+            continue;
+        };
         let mut numbers = numbers.split_ascii_whitespace();
         let received: u64 = numbers.next()?.parse().ok()?;
         let sent: u64 = numbers.nth(7)?.parse().ok()?;

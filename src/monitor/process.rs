@@ -49,7 +49,10 @@ impl Name {
     fn new(name: &[u8]) -> Self {
         let mut bytes = [0; NAME_BYTES];
         let length = name.len().min(NAME_BYTES);
-        bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        bytes
+            .iter_mut()
+            .zip(name)
+            .for_each(|(to, from)| *to = *from);
         Self { bytes, length }
     }
 
@@ -61,7 +64,9 @@ impl Name {
     pub(super) fn to_text(self) -> String {
         let text = String::from_utf8_lossy(self.as_bytes());
         let is_odd = |c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER;
-        text.chars().map(|c| if is_odd(c) { '?' } else { c }).collect()
+        text.chars()
+            .map(|c| if is_odd(c) { '?' } else { c })
+            .collect()
     }
 }
 
@@ -99,13 +104,25 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let pid = small(text.get(..open)?.trim_ascii())?;
     let name = Name::new(text.get(open + 1..close)?);
-    let mut fields = text.get(close + 1..)?.trim_ascii().split(|byte| *byte == b' ');
+    let mut fields = text
+        .get(close + 1..)?
+        .trim_ascii()
+        .split(|byte| *byte == b' ');
     let state = *fields.next()?.first()?;
-    let (parent, process_group, session) =
-        (small(fields.next()?)?, small(fields.next()?)?, small(fields.next()?)?);
+    let (parent, process_group, session) = (
+        small(fields.next()?)?,
+        small(fields.next()?)?,
+        small(fields.next()?)?,
+    );
     let flags = number(fields.nth(2)?)?;
-    let times = CpuTicks { user: number(fields.nth(4)?)?, system: number(fields.next()?)? };
-    let children = CpuTicks { user: number(fields.next()?)?, system: number(fields.next()?)? };
+    let times = CpuTicks {
+        user: number(fields.nth(4)?)?,
+        system: number(fields.next()?)?,
+    };
+    let children = CpuTicks {
+        user: number(fields.next()?)?,
+        system: number(fields.next()?)?,
+    };
     let threads = number(fields.nth(2)?)?;
     let start_time_ticks = number(fields.nth(1)?)?;
     let rss_pages = number(fields.nth(1)?)?;
@@ -149,7 +166,10 @@ impl Io {
 }
 
 fn parse_io(text: &[u8]) -> Option<Io> {
-    Some(Io { read_bytes: line(text, b"read_bytes:")?, write_bytes: line(text, b"write_bytes:")? })
+    Some(Io {
+        read_bytes: line(text, b"read_bytes:")?,
+        write_bytes: line(text, b"write_bytes:")?,
+    })
 }
 
 /// `RssShmem` of `/proc/PID/status`, in bytes; Linux 4.5 and later. (`shared` of `statm` holds mapped files too.)
@@ -159,7 +179,9 @@ fn parse_shmem_bytes(text: &[u8]) -> Option<u64> {
 
 /// The number that follows a key at the start of a line; a unit after it is left.
 pub(super) fn line(text: &[u8], key: &[u8]) -> Option<u64> {
-    let found = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(key))?;
+    let found = text
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(key))?;
     number(found.trim_ascii().split(u8::is_ascii_whitespace).next()?)
 }
 
@@ -180,7 +202,10 @@ pub(super) struct ProcDir {
 
 impl ProcDir {
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), buffer: vec![0; BUFFER_BYTES] }
+        Self {
+            path: path.to_path_buf(),
+            buffer: vec![0; BUFFER_BYTES],
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -242,7 +267,8 @@ pub(super) fn read_stat(file: &File) -> io::Result<Stat> {
 fn read_into<T>(file: &File, buffer: &mut [u8], parse: fn(&[u8]) -> Option<T>) -> io::Result<T> {
     let length = file.read_at(buffer, 0)?;
     let text = buffer.get(..length).unwrap_or_default();
-    parse(text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it lacks what is looked for"))
+    parse(text)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it lacks what is looked for"))
 }
 
 /// True where an error says that the process is no more.
@@ -262,10 +288,28 @@ mod tests {
         let stat = parse_stat(LINE.as_bytes()).expect("a stat line");
         assert_eq!((stat.pid, stat.state, stat.parent), (4711, b'R', 12));
         assert_eq!(stat.name.as_bytes(), b"a) S 1 (b");
-        assert_eq!((stat.process_group, stat.session, stat.is_kernel_thread), (4700, 4699, false));
-        assert_eq!(stat.times, CpuTicks { user: 501, system: 62 });
-        assert_eq!(stat.children, CpuTicks { user: 703, system: 84 });
-        assert_eq!((stat.threads, stat.start_time_ticks, stat.rss_pages), (7, 987_654, 2048));
+        assert_eq!(
+            (stat.process_group, stat.session, stat.is_kernel_thread),
+            (4700, 4699, false)
+        );
+        assert_eq!(
+            stat.times,
+            CpuTicks {
+                user: 501,
+                system: 62
+            }
+        );
+        assert_eq!(
+            stat.children,
+            CpuTicks {
+                user: 703,
+                system: 84
+            }
+        );
+        assert_eq!(
+            (stat.threads, stat.start_time_ticks, stat.rss_pages),
+            (7, 987_654, 2048)
+        );
     }
 
     #[test]
@@ -279,14 +323,26 @@ mod tests {
     #[test]
     fn io_and_shared_memory_are_read() {
         let io = b"rchar: 9\nwchar: 8\nsyscr: 7\nsyscw: 6\nread_bytes: 5\nwrite_bytes: 4\ncancelled_write_bytes: 3\n";
-        assert_eq!(parse_io(io), Some(Io { read_bytes: 5, write_bytes: 4 }));
-        assert_eq!(parse_shmem_bytes(b"RssFile:\t    6624 kB\nRssShmem:\t      12 kB\n"), Some(12_288));
+        assert_eq!(
+            parse_io(io),
+            Some(Io {
+                read_bytes: 5,
+                write_bytes: 4
+            })
+        );
+        assert_eq!(
+            parse_shmem_bytes(b"RssFile:\t    6624 kB\nRssShmem:\t      12 kB\n"),
+            Some(12_288)
+        );
         assert_eq!(parse_shmem_bytes(b"Name:\tx\nState:\tZ (zombie)\n"), None);
     }
 
     #[test]
     fn names_are_cut_and_made_harmless() {
-        assert_eq!(Name::new(b"kworker/0:1-events").to_text(), "kworker/0:1-eve");
+        assert_eq!(
+            Name::new(b"kworker/0:1-events").to_text(),
+            "kworker/0:1-eve"
+        );
         assert_eq!(Name::new(b"a\x1b[2J\xff\n").to_text(), "a?[2J??");
     }
 }

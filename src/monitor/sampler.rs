@@ -35,7 +35,9 @@ pub struct SamplerOptions {
 
 impl Default for SamplerOptions {
     fn default() -> Self {
-        Self { process_interval: Duration::from_secs(5) }
+        Self {
+            process_interval: Duration::from_secs(5),
+        }
     }
 }
 
@@ -137,7 +139,12 @@ impl Sampler {
     /// Watches the process tree of `root` in `/proc`.
     #[must_use]
     pub fn of_tree(root: TreeRoot) -> Self {
-        Self::new(Path::new("/proc"), root, keep_files_limit(), SamplerOptions::default())
+        Self::new(
+            Path::new("/proc"),
+            root,
+            keep_files_limit(),
+            SamplerOptions::default(),
+        )
     }
 
     /// Watches the process tree of `root` in a directory that looks like `/proc`.
@@ -181,8 +188,13 @@ impl Sampler {
     }
 
     fn in_cgroup(mut self, cgroup: Option<&JobCgroup>) -> Self {
-        self.cgroup = cgroup.filter(|cgroup| cgroup.directories.processes.is_some()).map(CgroupReader::new);
-        self.no_cgroup = self.cgroup.is_none().then_some("the run has no cgroup of its own that can be read");
+        self.cgroup = cgroup
+            .filter(|cgroup| cgroup.directories.processes.is_some())
+            .map(CgroupReader::new);
+        self.no_cgroup = self
+            .cgroup
+            .is_none()
+            .then_some("the run has no cgroup of its own that can be read");
         self
     }
 
@@ -231,14 +243,20 @@ impl Sampler {
     #[must_use]
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = self.columns.missing();
-        let say = |what: &str, why: String| Missing { what: what.to_owned(), why };
+        let say = |what: &str, why: String| Missing {
+            what: what.to_owned(),
+            why,
+        };
         let how = self.tree.signs().map_or(String::new(), |signs| {
             format!(
                 "; its processes are those below its command and those with {} in their environment",
                 signs.job()
             )
         });
-        missing.extend(self.no_cgroup.map(|why| say("cgroup", format!("{why}{how}"))));
+        missing.extend(
+            self.no_cgroup
+                .map(|why| say("cgroup", format!("{why}{how}"))),
+        );
         if self.tree.lacks_ranks() {
             missing.push(say("ranks", NO_RANKS.to_owned()));
         }
@@ -263,13 +281,17 @@ impl Sampler {
     }
 
     fn take(&mut self, now_ms: u64, all: bool) -> Sample {
-        let mut sample = Sample { at_ms: now_ms, ..Sample::default() };
+        let mut sample = Sample {
+            at_ms: now_ms,
+            ..Sample::default()
+        };
         let reading = self.cgroup.as_mut().map(CgroupReader::read);
         if !self.baseline.is_taken {
             self.begin(reading.as_ref());
         }
         let is_due = all || self.is_due(now_ms);
-        let has_root_ended = (is_due || !self.baseline.cpu_is_of_cgroup) && self.read_processes(&mut sample);
+        let has_root_ended =
+            (is_due || !self.baseline.cpu_is_of_cgroup) && self.read_processes(&mut sample);
         let is_slow = is_due || has_root_ended;
         if is_slow {
             self.slow_at_ms = Some(now_ms);
@@ -279,7 +301,8 @@ impl Sampler {
         if let Some(reading) = &reading {
             self.put_cgroup(&mut sample, reading);
         }
-        let is_shmem_due = all || has_root_ended || is_due_after(self.shmem_at_ms, now_ms, SHMEM_INTERVAL_MS);
+        let is_shmem_due =
+            all || has_root_ended || is_due_after(self.shmem_at_ms, now_ms, SHMEM_INTERVAL_MS);
         if is_slow && is_shmem_due && sample.mem_shmem_bytes.is_none() {
             self.shmem_at_ms = Some(now_ms);
             match self.tree.read_shmem_bytes() {
@@ -288,12 +311,20 @@ impl Sampler {
             }
         }
         self.node.read(&mut sample);
-        let Self { columns, node, cgroup, baseline, .. } = self;
+        let Self {
+            columns,
+            node,
+            cgroup,
+            baseline,
+            ..
+        } = self;
         columns.note(&sample, |column| {
             let is_it = |(name, group): &&(&str, Group)| {
                 *name == column && (*group != Group::Cpu || baseline.cpu_is_of_cgroup)
             };
-            let Some((_, group)) = CGROUP_COLUMNS.iter().find(is_it) else { return node.why_missing(column) };
+            let Some((_, group)) = CGROUP_COLUMNS.iter().find(is_it) else {
+                return node.why_missing(column);
+            };
             cgroup.as_ref().map(|cgroup| cgroup.why_missing(*group))
         });
         sample
@@ -308,12 +339,23 @@ impl Sampler {
     fn begin(&mut self, reading: Option<&CgroupReading>) {
         self.baseline.is_taken = true;
         let Some(reading) = reading else { return };
-        let used = self.tree.read().map(|totals| totals.times).unwrap_or_default();
-        let used_io = self.tree.read_io().map(|totals| totals.io).unwrap_or_default();
+        let used = self
+            .tree
+            .read()
+            .map(|totals| totals.times)
+            .unwrap_or_default();
+        let used_io = self
+            .tree
+            .read_io()
+            .map(|totals| totals.io)
+            .unwrap_or_default();
         let baseline = &mut self.baseline;
         let of_cpu = |user_us, system_us| {
             let used = [self.units.us(used.user), self.units.us(used.system)];
-            (Ledger::begun(user_us, used[0]), Ledger::begun(system_us, used[1]))
+            (
+                Ledger::begun(user_us, used[0]),
+                Ledger::begun(system_us, used[1]),
+            )
         };
         if let Some(cpu) = reading.cpu {
             baseline.cpu_is_of_cgroup = true;
@@ -323,15 +365,26 @@ impl Sampler {
             baseline.cgroup_io_read = Some(Ledger::begun(io.read_bytes, used_io.read_bytes));
             baseline.cgroup_io_write = Some(Ledger::begun(io.write_bytes, used_io.write_bytes));
         }
-        let listed = self.cgroup.as_mut().map(|cgroup| cgroup.list(&mut self.pids));
+        let listed = self
+            .cgroup
+            .as_mut()
+            .map(|cgroup| cgroup.list(&mut self.pids));
         let Some(Ok(())) = listed else { return };
         baseline.is_listed = true;
-        let CpuTicks { user, system } =
-            self.tree.read_listed(&self.pids).map(|totals| totals.times).unwrap_or_default();
+        let CpuTicks { user, system } = self
+            .tree
+            .read_listed(&self.pids)
+            .map(|totals| totals.times)
+            .unwrap_or_default();
         if !baseline.cpu_is_of_cgroup {
-            (baseline.cpu_user, baseline.cpu_system) = of_cpu(self.units.us(user), self.units.us(system));
+            (baseline.cpu_user, baseline.cpu_system) =
+                of_cpu(self.units.us(user), self.units.us(system));
         }
-        let io = self.tree.read_io().map(|totals| totals.io).unwrap_or_default();
+        let io = self
+            .tree
+            .read_io()
+            .map(|totals| totals.io)
+            .unwrap_or_default();
         baseline.io_read = Ledger::begun(io.read_bytes, used_io.read_bytes);
         baseline.io_write = Ledger::begun(io.write_bytes, used_io.write_bytes);
     }
@@ -348,8 +401,13 @@ impl Sampler {
             Ok(totals) => {
                 if !self.baseline.cpu_is_of_cgroup {
                     let (times, vanished, units) = (totals.times, totals.vanished, self.units);
-                    let Baseline { cpu_user, cpu_system, .. } = &mut self.baseline;
-                    sample.cpu_user_us = Some(cpu_user.settle(units.us(times.user), units.us(vanished.user)));
+                    let Baseline {
+                        cpu_user,
+                        cpu_system,
+                        ..
+                    } = &mut self.baseline;
+                    sample.cpu_user_us =
+                        Some(cpu_user.settle(units.us(times.user), units.us(vanished.user)));
                     sample.cpu_system_us =
                         Some(cpu_system.settle(units.us(times.system), units.us(vanished.system)));
                 }
@@ -372,7 +430,9 @@ impl Sampler {
     }
 
     fn read_io(&mut self, sample: &mut Sample) {
-        let Baseline { io_read, io_write, .. } = &mut self.baseline;
+        let Baseline {
+            io_read, io_write, ..
+        } = &mut self.baseline;
         match self.tree.read_io() {
             Ok(totals) => {
                 let (io, vanished) = (totals.io, totals.vanished);
@@ -392,8 +452,14 @@ impl Sampler {
             sample.cpu_user_us = Some(baseline.cpu_user.settle(cpu.user_us, 0));
             sample.cpu_system_us = Some(baseline.cpu_system.settle(cpu.system_us, 0));
         }
-        let read = count(&mut baseline.cgroup_io_read, reading.io.map(|io| io.read_bytes));
-        let written = count(&mut baseline.cgroup_io_write, reading.io.map(|io| io.write_bytes));
+        let read = count(
+            &mut baseline.cgroup_io_read,
+            reading.io.map(|io| io.read_bytes),
+        );
+        let written = count(
+            &mut baseline.cgroup_io_write,
+            reading.io.map(|io| io.write_bytes),
+        );
         sample.io_read_bytes = larger(sample.io_read_bytes, read, baseline.io_read.last());
         sample.io_write_bytes = larger(sample.io_write_bytes, written, baseline.io_write.last());
         sample.cpu_throttled_us = count(&mut baseline.throttled, reading.throttled_us);
@@ -402,7 +468,11 @@ impl Sampler {
         sample.mem_shmem_bytes = reading.memory.shmem;
         sample.mem_peak_bytes = reading.peak_bytes;
         sample.mem_oom_kills = count(&mut baseline.oom_kills, reading.oom_kills);
-        let (cpu, memory, io) = (reading.cpu_pressure, reading.memory_pressure, reading.io_pressure);
+        let (cpu, memory, io) = (
+            reading.cpu_pressure,
+            reading.memory_pressure,
+            reading.io_pressure,
+        );
         sample.psi_cpu_some_us = count(&mut baseline.psi_cpu_some, cpu.some_us);
         sample.psi_mem_some_us = count(&mut baseline.psi_mem_some, memory.some_us);
         sample.psi_mem_full_us = count(&mut baseline.psi_mem_full, memory.full_us);
@@ -429,7 +499,10 @@ fn larger(of_processes: Option<u64>, of_cgroup: Option<u64>, before: Option<u64>
 
 /// A constant of the system, `usual` where it does not say.
 fn system_value(name: SysconfVar, usual: u64) -> u64 {
-    let value = sysconf(name).ok().flatten().and_then(|value| u64::try_from(value).ok());
+    let value = sysconf(name)
+        .ok()
+        .flatten()
+        .and_then(|value| u64::try_from(value).ok());
     value.filter(|value| *value > 0).unwrap_or(usual)
 }
 
@@ -439,12 +512,23 @@ mod tests {
     use crate::monitor::fake_cgroup::FakeCgroup;
     use crate::monitor::fake_proc::{FakeProc, Process};
 
-    const ROOT: Process =
-        Process { pid: 100, group: 100, start: 1000, rss_pages: 3, user: 50, ..Process::NEW };
+    const ROOT: Process = Process {
+        pid: 100,
+        group: 100,
+        start: 1000,
+        rss_pages: 3,
+        user: 50,
+        ..Process::NEW
+    };
 
     fn sampler(proc: &FakeProc, supervisor: Option<u32>) -> Sampler {
-        let root =
-            TreeRoot { pid: 100, start_time_ticks: 1000, process_group: 100, supervisor, exclude: vec![] };
+        let root = TreeRoot {
+            pid: 100,
+            start_time_ticks: 1000,
+            process_group: 100,
+            supervisor,
+            exclude: vec![],
+        };
         Sampler::of_tree_in(proc.path(), root)
     }
 
@@ -456,17 +540,35 @@ mod tests {
     #[test]
     fn times_of_ended_processes_stay() {
         let proc = FakeProc::new();
-        proc.put(Process { pid: 40, children_user: 5, ..Process::NEW });
+        proc.put(Process {
+            pid: 40,
+            children_user: 5,
+            ..Process::NEW
+        });
         proc.put(Process { parent: 40, ..ROOT });
-        proc.put(Process { pid: 101, parent: 100, user: 30, ..Process::NEW });
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            user: 30,
+            ..Process::NEW
+        });
         let mut sampler = sampler(&proc, Some(40));
         assert_eq!(user_ticks(&mut sampler), 85);
         proc.remove(101);
         assert_eq!(user_ticks(&mut sampler), 85);
-        proc.put(Process { parent: 40, user: 52, children_user: 31, ..ROOT });
+        proc.put(Process {
+            parent: 40,
+            user: 52,
+            children_user: 31,
+            ..ROOT
+        });
         assert_eq!(user_ticks(&mut sampler), 88);
         proc.remove(100);
-        proc.put(Process { pid: 40, children_user: 90, ..Process::NEW });
+        proc.put(Process {
+            pid: 40,
+            children_user: 90,
+            ..Process::NEW
+        });
         assert_eq!(user_ticks(&mut sampler), 90);
         proc.remove(40);
         assert_eq!(user_ticks(&mut sampler), 90);
@@ -476,12 +578,20 @@ mod tests {
     fn times_of_children_nobody_was_charged_for_stay() {
         let proc = FakeProc::new();
         proc.put(ROOT);
-        proc.put(Process { pid: 101, parent: 100, user: 30, ..Process::NEW });
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            user: 30,
+            ..Process::NEW
+        });
         let mut sampler = sampler(&proc, None);
         assert_eq!(user_ticks(&mut sampler), 80);
         proc.remove(101);
         let grown = [0, 0, 4].map(|more| {
-            proc.put(Process { user: 50 + more, ..ROOT });
+            proc.put(Process {
+                user: 50 + more,
+                ..ROOT
+            });
             user_ticks(&mut sampler)
         });
         assert_eq!(grown, [80, 80, 84]);
@@ -495,7 +605,12 @@ mod tests {
         proc.put_io(100, 7, 9);
         proc.write(100, "status", "RssShmem:\t4 kB\n");
         let mut sampler = sampler(&proc, None);
-        let has = |sample: Sample| (sample.io_read_bytes.is_some(), sample.mem_shmem_bytes.is_some());
+        let has = |sample: Sample| {
+            (
+                sample.io_read_bytes.is_some(),
+                sample.mem_shmem_bytes.is_some(),
+            )
+        };
         let ticks = [1000, 2001, 5400, 5990, 7000, 10_998].map(|now| has(sampler.sample(now)));
         let (yes, no) = ((true, true), (false, false));
         assert_eq!(ticks, [yes, no, no, yes, no, yes]);
@@ -520,18 +635,37 @@ mod tests {
             supervisor: None,
             exclude: vec![],
         };
-        let options = SamplerOptions { process_interval: Duration::ZERO };
+        let options = SamplerOptions {
+            process_interval: Duration::ZERO,
+        };
         let mut sampler = Sampler::of_job_in(proc.path(), root, None, options);
-        let has = |sample: Sample| (sample.io_read_bytes.is_some(), sample.mem_shmem_bytes.is_some());
+        let has = |sample: Sample| {
+            (
+                sample.io_read_bytes.is_some(),
+                sample.mem_shmem_bytes.is_some(),
+            )
+        };
         let ticks = [1000, 2000, 5400, 5600, 6600].map(|now| has(sampler.sample(now)));
-        assert_eq!(ticks, [(true, true), (true, false), (true, false), (true, true), (true, false)]);
+        assert_eq!(
+            ticks,
+            [
+                (true, true),
+                (true, false),
+                (true, false),
+                (true, true),
+                (true, false)
+            ]
+        );
         assert_eq!(has(sampler.sample_all(7000)), (true, true));
     }
 
     #[test]
     fn io_of_the_supervisor_itself_is_not_the_run_s() {
         let proc = FakeProc::new();
-        proc.put(Process { pid: 40, ..Process::NEW });
+        proc.put(Process {
+            pid: 40,
+            ..Process::NEW
+        });
         proc.put_io(40, 5000, 100);
         proc.put(Process { parent: 40, ..ROOT });
         proc.put_io(100, 70, 9);
@@ -548,15 +682,36 @@ mod tests {
         let proc = FakeProc::new();
         let mut nothing = sampler(&proc, None);
         assert_eq!(nothing.missing(), []);
-        assert_eq!(nothing.sample(3), Sample { at_ms: 3, ..Sample::default() });
+        assert_eq!(
+            nothing.sample(3),
+            Sample {
+                at_ms: 3,
+                ..Sample::default()
+            }
+        );
         assert_eq!(nothing.missing().len(), 8 + 7);
-        assert!(nothing.missing().iter().any(|missing| missing.why.contains("pressure/memory")));
+        assert!(
+            nothing
+                .missing()
+                .iter()
+                .any(|missing| missing.why.contains("pressure/memory"))
+        );
         proc.put(ROOT);
         proc.put_node(5);
         let mut no_io = sampler(&proc, None);
-        assert_eq!(no_io.sample(3).mem_rss_bytes, Some(3 * no_io.units.page_bytes));
-        let missing: Vec<_> = no_io.missing().into_iter().map(|missing| missing.what).collect();
-        assert_eq!(missing, ["mem_shmem_bytes", "io_read_bytes", "io_write_bytes"]);
+        assert_eq!(
+            no_io.sample(3).mem_rss_bytes,
+            Some(3 * no_io.units.page_bytes)
+        );
+        let missing: Vec<_> = no_io
+            .missing()
+            .into_iter()
+            .map(|missing| missing.what)
+            .collect();
+        assert_eq!(
+            missing,
+            ["mem_shmem_bytes", "io_read_bytes", "io_write_bytes"]
+        );
         proc.put_io(100, 0, 0);
         assert_eq!(no_io.sample_all(4).io_read_bytes, Some(0));
         assert_eq!(no_io.missing().len(), 1);
@@ -570,11 +725,24 @@ mod tests {
 
     impl Job {
         fn new() -> Self {
-            let job = Self { proc: FakeProc::new(), cgroup: FakeCgroup::new() };
+            let job = Self {
+                proc: FakeProc::new(),
+                cgroup: FakeCgroup::new(),
+            };
             job.proc.put_node(1);
-            job.proc.put(Process { pid: 90, user: 700, start: 500, rss_pages: 2, ..Process::NEW });
+            job.proc.put(Process {
+                pid: 90,
+                user: 700,
+                start: 500,
+                rss_pages: 2,
+                ..Process::NEW
+            });
             job.proc.put_io(90, 4000, 5000);
-            job.proc.put(Process { parent: 90, user: 5, ..ROOT });
+            job.proc.put(Process {
+                parent: 90,
+                user: 5,
+                ..ROOT
+            });
             job.proc.put_io(100, 30, 40);
             job.cgroup.put_cpu(8_000_000, 500_000);
             job.cgroup.put_processes(&[90, 100]);
@@ -601,7 +769,8 @@ mod tests {
     #[test]
     fn totals_of_a_cgroup_begin_with_the_run() {
         let job = Job::new();
-        job.cgroup.put("memory.stat", "anon 4096\nfile 100\nshmem 7\n");
+        job.cgroup
+            .put("memory.stat", "anon 4096\nfile 100\nshmem 7\n");
         job.cgroup.put("memory.events", "oom_kill 3\n");
         let mut sampler = job.sampler();
         let first = sampler.sample(1000);
@@ -610,14 +779,31 @@ mod tests {
             (first.processes, first.mem_anon_bytes, first.mem_shmem_bytes),
             (Some(2), Some(4096), Some(7))
         );
-        assert_eq!((first.mem_oom_kills, first.io_write_bytes), (Some(0), Some(40)));
-        assert_eq!(first.commands.iter().map(|command| command.pid).collect::<Vec<_>>(), [90, 100]);
+        assert_eq!(
+            (first.mem_oom_kills, first.io_write_bytes),
+            (Some(0), Some(40))
+        );
+        assert_eq!(
+            first
+                .commands
+                .iter()
+                .map(|command| command.pid)
+                .collect::<Vec<_>>(),
+            [90, 100]
+        );
         job.cgroup.put_cpu(8_300_000, 600_000);
         job.cgroup.put("memory.events", "oom_kill 4\n");
         job.cgroup.put_processes(&[100]);
         let second = sampler.sample(2000);
         assert_eq!(cpu(&second), (Some(350_000), Some(100_000)));
-        assert_eq!((second.processes, second.mem_oom_kills, second.io_write_bytes), (None, Some(1), None));
+        assert_eq!(
+            (
+                second.processes,
+                second.mem_oom_kills,
+                second.io_write_bytes
+            ),
+            (None, Some(1), None)
+        );
         assert!(second.commands.is_empty());
         job.proc.put_io(100, 31, 45);
         assert_eq!(sampler.sample_all(3000).io_write_bytes, Some(45));
@@ -631,13 +817,23 @@ mod tests {
         before.sample(1000);
         let text = serde_json::to_string(before.baseline()).expect("written");
         job.cgroup.put_cpu(9_000_000, 700_000);
-        job.proc.put(Process { pid: 101, parent: 1, user: 1, ..Process::NEW });
+        job.proc.put(Process {
+            pid: 101,
+            parent: 1,
+            user: 1,
+            ..Process::NEW
+        });
         job.proc.put_io(101, 1, 2);
         job.cgroup.put_processes(&[90, 100, 101]);
-        let mut after = job.sampler().with_baseline(serde_json::from_str(&text).expect("read"));
+        let mut after = job
+            .sampler()
+            .with_baseline(serde_json::from_str(&text).expect("read"));
         let sample = after.sample(9000);
         assert_eq!(cpu(&sample), (Some(1_050_000), Some(200_000)));
-        assert_eq!((sample.io_read_bytes, sample.io_write_bytes), (Some(31), Some(42)));
+        assert_eq!(
+            (sample.io_read_bytes, sample.io_write_bytes),
+            (Some(31), Some(42))
+        );
         assert_eq!((sample.processes, sample.commands.len()), (Some(3), 3));
         // Where the cgroup is not found again, the run's tree goes on from where it was.
         let root = TreeRoot {
@@ -650,9 +846,17 @@ mod tests {
         let lone = Sampler::of_job_in(job.proc.path(), root, None, SamplerOptions::default());
         let mut lone = lone.with_baseline(after.baseline().clone());
         assert_eq!(cpu(&lone.sample(10_000)), (Some(1_050_000), Some(200_000)));
-        job.proc.put(Process { parent: 90, user: 8, ..ROOT });
+        job.proc.put(Process {
+            parent: 90,
+            user: 8,
+            ..ROOT
+        });
         assert_eq!(cpu(&lone.sample(11_000)), (Some(1_080_000), Some(200_000)));
-        assert!(lone.missing().iter().any(|missing| missing.why.contains("no cgroup of its own")));
+        assert!(
+            lone.missing()
+                .iter()
+                .any(|missing| missing.why.contains("no cgroup of its own"))
+        );
     }
 
     #[test]
@@ -662,20 +866,40 @@ mod tests {
         let mut sampler = job.sampler();
         assert_eq!(cpu(&sampler.sample(1000)), (Some(50_000), Some(0)));
         // A child that init inherited; the batch shell goes, and nobody is charged for it.
-        job.proc.put(Process { pid: 101, parent: 1, user: 3, start: 1200, ..Process::NEW });
+        job.proc.put(Process {
+            pid: 101,
+            parent: 1,
+            user: 3,
+            start: 1200,
+            ..Process::NEW
+        });
         job.cgroup.put_processes(&[100, 101]);
         let found = sampler.sample(2000);
-        assert_eq!((cpu(&found), found.processes), ((Some(80_000), Some(0)), Some(3)));
+        assert_eq!(
+            (cpu(&found), found.processes),
+            ((Some(80_000), Some(0)), Some(3))
+        );
         job.proc.remove(90);
         let grown = [0, 0, 2].map(|more| {
-            job.proc.put(Process { parent: 1, user: 5 + more, ..ROOT });
+            job.proc.put(Process {
+                parent: 1,
+                user: 5 + more,
+                ..ROOT
+            });
             cpu(&sampler.sample(3000)).0
         });
         assert_eq!(grown, [Some(80_000), Some(80_000), Some(100_000)]);
         let missing = sampler.missing();
-        let why =
-            |column: &str| missing.iter().find(|missing| missing.what == column).map(|it| it.why.as_str());
-        assert!(why("mem_peak_bytes").is_some_and(|why| why.contains("memory.peak")), "{missing:?}");
+        let why = |column: &str| {
+            missing
+                .iter()
+                .find(|missing| missing.what == column)
+                .map(|it| it.why.as_str())
+        };
+        assert!(
+            why("mem_peak_bytes").is_some_and(|why| why.contains("memory.peak")),
+            "{missing:?}"
+        );
         assert_eq!(why("cpu_user_us"), None);
     }
 
@@ -685,8 +909,11 @@ mod tests {
         job.cgroup.put("io.stat", "8:0 rbytes=1000 wbytes=2000\n");
         let mut sampler = job.sampler();
         let mut io = |now, written, sampled: Option<u64>| {
-            job.cgroup.put("io.stat", &format!("8:0 rbytes=1000 wbytes={written}\n"));
-            sampled.into_iter().for_each(|bytes| job.proc.put_io(100, 30, bytes));
+            job.cgroup
+                .put("io.stat", &format!("8:0 rbytes=1000 wbytes={written}\n"));
+            sampled
+                .into_iter()
+                .for_each(|bytes| job.proc.put_io(100, 30, bytes));
             sampler.sample(now).io_write_bytes
         };
         assert_eq!(io(1000, 2000, None), Some(40));
@@ -706,7 +933,11 @@ mod tests {
         let mut late = job.sampler().with_baseline(sampler.baseline().clone());
         let sample = late.sample_all(2000);
         assert_eq!((cpu(&sample), sample.processes), ((None, None), None));
-        assert!(late.missing().iter().any(|missing| missing.what == "cpu_user_us"));
+        assert!(
+            late.missing()
+                .iter()
+                .any(|missing| missing.what == "cpu_user_us")
+        );
     }
 
     #[test]
@@ -714,21 +945,33 @@ mod tests {
         let proc = FakeProc::new();
         proc.put(ROOT);
         for pid in 200..300 {
-            proc.put(Process { pid, parent: 100, user: u64::from(pid), ..Process::NEW });
+            proc.put(Process {
+                pid,
+                parent: 100,
+                user: u64::from(pid),
+                ..Process::NEW
+            });
         }
         let mut sampler = sampler(&proc, None);
         let commands = sampler.sample(0).commands;
         let pids: Vec<_> = commands.iter().map(|command| command.pid).collect();
         assert_eq!(pids, (236..300).collect::<Vec<_>>());
-        assert_eq!((&*commands[0].name, commands[0].cpu_us), ("a) R (b", Some(236 * 10_000)));
+        assert_eq!(
+            (&*commands[0].name, commands[0].cpu_us),
+            ("a) R (b", Some(236 * 10_000))
+        );
     }
 
     #[test]
     fn slurm_s_own_process_is_not_the_run_s() {
         let job = Job::new();
-        job.proc.put(Process { pid: 80, ..Process::NEW });
+        job.proc.put(Process {
+            pid: 80,
+            ..Process::NEW
+        });
         let step = std::fs::read_to_string(job.proc.path().join("80/stat")).expect("read");
-        job.proc.write(80, "stat", &step.replace("(a) R (b)", "(slurmstepd)"));
+        job.proc
+            .write(80, "stat", &step.replace("(a) R (b)", "(slurmstepd)"));
         job.cgroup.put_processes(&[80, 90, 100]);
         let mut sampler = job.sampler();
         assert_eq!(sampler.sample(1000).processes, Some(2));

@@ -38,11 +38,15 @@ fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
     let mut seen = BTreeSet::new();
     for process in fs::read_dir(proc).into_iter().flatten().flatten() {
         let path = process.path();
-        let Some(python) = python(&path).filter(|_| is_of_run(&path, run_id)) else { continue };
+        let Some(python) = python(&path).filter(|_| is_of_run(&path, run_id)) else {
+            continue;
+        };
         if let Some(version) = python_version(&python) {
             add(&mut found, "python", version);
         }
-        let Ok(maps) = fs::read(path.join("maps")) else { continue };
+        let Ok(maps) = fs::read(path.join("maps")) else {
+            continue;
+        };
         let maps = String::from_utf8_lossy(&maps[..maps.len().min(MAPS_LIMIT)]).into_owned();
         for (base, dirs) in packages_mapped(&maps) {
             // Ranks of one training map the same files.
@@ -55,7 +59,10 @@ fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
     let known = |(name, versions): (String, BTreeSet<String>)| {
         let mut versions = versions.into_iter();
         let version = versions.next()?;
-        versions.next().is_none().then_some(Software { name, version })
+        versions
+            .next()
+            .is_none()
+            .then_some(Software { name, version })
     };
     found.into_iter().filter_map(known).collect()
 }
@@ -64,7 +71,10 @@ fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
 type Found = BTreeMap<String, BTreeSet<String>>;
 
 fn add(found: &mut Found, name: &str, version: &str) {
-    found.entry(name.to_owned()).or_default().insert(version.to_owned());
+    found
+        .entry(name.to_owned())
+        .or_default()
+        .insert(version.to_owned());
 }
 
 /// The interpreter that a process runs, `/usr/bin/python3.11`; its name says so, however the process calls itself.
@@ -77,14 +87,17 @@ fn python(process: &Path) -> Option<String> {
 /// Whether a process has the run's id in its environment. That of other users' processes cannot be read.
 fn is_of_run(process: &Path, run_id: &RunId) -> bool {
     let id = run_id.as_str().as_bytes();
-    fs::read(process.join("environ")).is_ok_and(|bytes| bytes.windows(id.len()).any(|window| window == id))
+    fs::read(process.join("environ"))
+        .is_ok_and(|bytes| bytes.windows(id.len()).any(|window| window == id))
 }
 
 /// The directories of packages of which files are mapped, with those packages.
 fn packages_mapped(maps: &str) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut bases: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for line in maps.lines() {
-        let Some(path) = line.find('/').map(|at| &line[at..]) else { continue };
+        let Some(path) = line.find('/').map(|at| &line[at..]) else {
+            continue;
+        };
         for marker in ["/site-packages/", "/dist-packages/"] {
             if let Some(at) = path.rfind(marker) {
                 let (base, rest) = path.split_at(at + marker.len());
@@ -101,10 +114,18 @@ fn look_at(root: &Path, base: &str, dirs: &BTreeSet<&str>, found: &mut Found) {
     if let Some(version) = python_version(base) {
         add(found, "python", version);
     }
-    for entry in fs::read_dir(root.join(base.trim_start_matches('/'))).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(root.join(base.trim_start_matches('/')))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         let name = entry.file_name();
-        let Some((name, version)) = name.to_str().and_then(distribution) else { continue };
-        let package = PACKAGES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
+        let Some((name, version)) = name.to_str().and_then(distribution) else {
+            continue;
+        };
+        let package = PACKAGES
+            .iter()
+            .find(|(known, _)| name.eq_ignore_ascii_case(known));
         if package.is_some_and(|(_, dir)| dirs.contains(dir)) {
             add(found, &name.to_ascii_lowercase(), version);
         }
@@ -113,14 +134,20 @@ fn look_at(root: &Path, base: &str, dirs: &BTreeSet<&str>, found: &mut Found) {
 
 /// `3.11` of `/usr/bin/python3.11` and of `/opt/env/lib/python3.11/site-packages/`.
 fn python_version(path: &str) -> Option<&str> {
-    let version = path.split("/python").skip(1).find_map(|rest| rest.split('/').next())?;
-    let is_version = version.contains('.') && version.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let version = path
+        .split("/python")
+        .skip(1)
+        .find_map(|rest| rest.split('/').next())?;
+    let is_version =
+        version.contains('.') && version.chars().all(|c| c.is_ascii_digit() || c == '.');
     is_version.then_some(version)
 }
 
 /// Name and version of `torch-2.5.1+cu121.dist-info`.
 fn distribution(file: &str) -> Option<(&str, &str)> {
-    let stem = file.strip_suffix(".dist-info").or_else(|| file.strip_suffix(".egg-info"))?;
+    let stem = file
+        .strip_suffix(".dist-info")
+        .or_else(|| file.strip_suffix(".egg-info"))?;
     let (name, version) = stem.split_once('-')?;
     let version = version.split("-py").next().unwrap_or(version);
     let is_version = version.starts_with(|c: char| c.is_ascii_digit()) && version.len() <= 64;
@@ -141,9 +168,11 @@ mod tests {
         let process = |pid: &str, exe: &str, environ: &str, maps: &str| {
             let path = proc.join(pid);
             let packages = path.join("root").join(base.trim_start_matches('/'));
-            for package in
-                ["torch-2.5.1+cu121.dist-info", "tensorflow-2.15.0.dist-info", "keras-3.6.0.dist-info"]
-            {
+            for package in [
+                "torch-2.5.1+cu121.dist-info",
+                "tensorflow-2.15.0.dist-info",
+                "keras-3.6.0.dist-info",
+            ] {
                 fs::create_dir_all(packages.join(package)).expect("a package");
             }
             symlink(exe, path.join("exe")).expect("a link");
@@ -151,19 +180,40 @@ mod tests {
                 fs::write(path.join(file), text).expect("a file");
             }
         };
-        let maps = format!("7f00-7f01 r-xp 00000000 08:01 9 {base}torch/lib/libtorch.so\n7f02 [heap]\n");
-        process("10", "/usr/bin/python3.11", &format!("A=b\0DLRUN_RUN_ID={id}\0"), &maps);
-        process("11", "/usr/bin/python3.11", "A=b\0", &maps.replace("torch", "tensorflow"));
-        process("12", "/bin/bash", &format!("DLRUN_RUN_ID={id}\0"), &maps.replace("torch", "tensorflow"));
-        let texts: Vec<String> =
-            software_in(proc, &id).iter().map(|found| format!("{} {}", found.name, found.version)).collect();
+        let maps =
+            format!("7f00-7f01 r-xp 00000000 08:01 9 {base}torch/lib/libtorch.so\n7f02 [heap]\n");
+        process(
+            "10",
+            "/usr/bin/python3.11",
+            &format!("A=b\0DLRUN_RUN_ID={id}\0"),
+            &maps,
+        );
+        process(
+            "11",
+            "/usr/bin/python3.11",
+            "A=b\0",
+            &maps.replace("torch", "tensorflow"),
+        );
+        process(
+            "12",
+            "/bin/bash",
+            &format!("DLRUN_RUN_ID={id}\0"),
+            &maps.replace("torch", "tensorflow"),
+        );
+        let texts: Vec<String> = software_in(proc, &id)
+            .iter()
+            .map(|found| format!("{} {}", found.name, found.version))
+            .collect();
         assert_eq!(texts, ["python 3.11", "torch 2.5.1+cu121"]);
         assert_eq!(software_in(proc, &RunId::from_random([8; 10])), []);
     }
 
     #[test]
     fn names_of_distributions_are_read() {
-        assert_eq!(distribution("torch-1.13.1-py3.10.egg-info"), Some(("torch", "1.13.1")));
+        assert_eq!(
+            distribution("torch-1.13.1-py3.10.egg-info"),
+            Some(("torch", "1.13.1"))
+        );
         assert_eq!(distribution("torch"), None);
         assert_eq!(distribution("torch-nightly.dist-info"), None);
         assert_eq!(python_version("/usr/lib/python3/dist-packages/"), None);

@@ -76,7 +76,12 @@ struct Member {
 
 impl Member {
     fn new(stat: Stat) -> Self {
-        Self { stat, io: None, file: None, io_file: None }
+        Self {
+            stat,
+            io: None,
+            file: None,
+            io_file: None,
+        }
     }
 
     /// Reads it again; false where it is gone. What may not be read any more keeps its last values.
@@ -179,7 +184,11 @@ impl Tree {
         let supervisor = root.supervisor.and_then(|pid| {
             let process = Member::new(proc.stat(pid).ok()?.0);
             let io_before = proc.io(pid).map(|(io, _)| io).unwrap_or_default();
-            Some(Supervisor { process, io_before, is_alive: true })
+            Some(Supervisor {
+                process,
+                io_before,
+                is_alive: true,
+            })
         });
         Self {
             proc,
@@ -243,8 +252,10 @@ impl Tree {
         self.admit(&mut newcomers);
         self.remember_strangers(&newcomers);
         self.note_group_and_session();
-        self.had_step_launcher |=
-            self.members.iter().any(|member| member.stat.name.as_bytes() == SLURM_STEP_LAUNCHER);
+        self.had_step_launcher |= self
+            .members
+            .iter()
+            .any(|member| member.stat.name.as_bytes() == SLURM_STEP_LAUNCHER);
         self.seen |= self.supervisor.is_some() || !self.members.is_empty();
         if !self.seen {
             let path = self.proc.path().display();
@@ -300,7 +311,13 @@ impl Tree {
                 Err(error) if is_gone(&error) => {}
                 // Hidden (`hidepid=1`): not asked again at every tick.
                 Err(_) => {
-                    self.known.insert(pid, Known { kind: Kind::Stranger, listed_at: self.tick });
+                    self.known.insert(
+                        pid,
+                        Known {
+                            kind: Kind::Stranger,
+                            listed_at: self.tick,
+                        },
+                    );
                 }
             }
         }
@@ -319,7 +336,13 @@ impl Tree {
                 self.found_by_signs |= has_signs;
                 let joins = descends || has_signs;
                 if joins {
-                    self.known.insert(stat.pid, Known { kind: Kind::Member, listed_at: self.tick });
+                    self.known.insert(
+                        stat.pid,
+                        Known {
+                            kind: Kind::Member,
+                            listed_at: self.tick,
+                        },
+                    );
                     self.members.push(Member::new(*stat));
                 }
                 !joins
@@ -329,7 +352,8 @@ impl Tree {
             }
         }
         if self.members.len() > before {
-            self.members.sort_unstable_by_key(|member| (member.stat.start_time_ticks, member.stat.pid));
+            self.members
+                .sort_unstable_by_key(|member| (member.stat.start_time_ticks, member.stat.pid));
         }
     }
 
@@ -337,9 +361,15 @@ impl Tree {
         if self.is_listed {
             return !stat.is_kernel_thread && stat.name.as_bytes() != SLURM_STEP_PROCESS;
         }
-        let supervisor = self.supervisor.as_ref().filter(|supervisor| supervisor.is_alive);
+        let supervisor = self
+            .supervisor
+            .as_ref()
+            .filter(|supervisor| supervisor.is_alive);
         self.is_root(stat)
-            || self.known.get(&stat.parent).is_some_and(|parent| parent.kind == Kind::Member)
+            || self
+                .known
+                .get(&stat.parent)
+                .is_some_and(|parent| parent.kind == Kind::Member)
             || supervisor.is_some_and(|supervisor| supervisor.process.stat.pid == stat.parent)
             || (self.group_lives && stat.process_group == self.root.process_group)
             || (self.session_lives && stat.session == self.root.pid)
@@ -371,22 +401,35 @@ impl Tree {
                 Some(Kind::Unsure) if stat.name.as_bytes() == SLURM_STEP_PROCESS => Kind::Unsure,
                 Some(_) => Kind::Stranger,
             };
-            self.known.insert(stat.pid, Known { kind, listed_at: tick });
+            self.known.insert(
+                stat.pid,
+                Known {
+                    kind,
+                    listed_at: tick,
+                },
+            );
         }
-        self.known.retain(|_, known| known.listed_at == tick || known.kind == Kind::Member);
+        self.known
+            .retain(|_, known| known.listed_at == tick || known.kind == Kind::Member);
     }
 
     fn note_group_and_session(&mut self) {
         let root = &self.root;
         let root_lives = self.members.iter().any(|member| self.is_root(&member.stat));
-        let any =
-            |has: &dyn Fn(&Stat) -> bool| root_lives || self.members.iter().any(|member| has(&member.stat));
-        (self.group_lives, self.session_lives) =
-            (any(&|stat| stat.process_group == root.process_group), any(&|stat| stat.session == root.pid));
+        let any = |has: &dyn Fn(&Stat) -> bool| {
+            root_lives || self.members.iter().any(|member| has(&member.stat))
+        };
+        (self.group_lives, self.session_lives) = (
+            any(&|stat| stat.process_group == root.process_group),
+            any(&|stat| stat.session == root.pid),
+        );
     }
 
     fn totals(&self, vanished: CpuTicks) -> Totals {
-        let mut totals = Totals { vanished, ..Totals::default() };
+        let mut totals = Totals {
+            vanished,
+            ..Totals::default()
+        };
         if let Some(supervisor) = &self.supervisor {
             totals.times.add(supervisor.process.stat.children);
         }
@@ -403,7 +446,9 @@ impl Tree {
 
     /// True for a process that was a member when the members were last read.
     pub(super) fn has(&self, pid: u32) -> bool {
-        self.known.get(&pid).is_some_and(|known| known.kind == Kind::Member)
+        self.known
+            .get(&pid)
+            .is_some_and(|known| known.kind == Kind::Member)
     }
 
     /// Leaves this process out from now on, a member no more if it was one, and no other: the pids of those before may have
@@ -426,7 +471,11 @@ impl Tree {
                 supervisor.process.io = Some(io);
             }
             is_known = supervisor.process.io.is_some();
-            totals.io = supervisor.process.io.unwrap_or_default().since(supervisor.io_before);
+            totals.io = supervisor
+                .process
+                .io
+                .unwrap_or_default()
+                .since(supervisor.io_before);
         }
         let mut kept: usize = self.members.iter().map(Member::kept_files).sum();
         for member in &mut self.members {
@@ -443,17 +492,28 @@ impl Tree {
             totals.io.add(member.io.unwrap_or_default());
         }
         let members_known = self.members.iter().any(|member| member.io.is_some());
-        if members_known || (is_known && !is_refused) { Ok(totals) } else { Err(why) }
+        if members_known || (is_known && !is_refused) {
+            Ok(totals)
+        } else {
+            Err(why)
+        }
     }
 
     /// Reads the shared memory of the members, in bytes. An error says why none of it is known.
     pub(super) fn read_shmem_bytes(&mut self) -> Result<u64, String> {
         let mut why = "no process of the run was left to read".to_owned();
         let mut total = None;
-        for stat in self.members.iter().map(|member| &member.stat).filter(|stat| !stat.is_ended()) {
+        for stat in self
+            .members
+            .iter()
+            .map(|member| &member.stat)
+            .filter(|stat| !stat.is_ended())
+        {
             match self.proc.shmem_bytes(stat.pid) {
                 Ok(bytes) => total = Some(bytes.saturating_add(total.unwrap_or(0))),
-                Err(error) => why = format!("cannot read RssShmem of process {}: {error}", stat.pid),
+                Err(error) => {
+                    why = format!("cannot read RssShmem of process {}: {error}", stat.pid)
+                }
             }
         }
         total.ok_or(why)
@@ -467,17 +527,24 @@ impl Tree {
 
     /// True while the root runs, asked now. False for a zombie.
     pub(super) fn is_root_alive(&self) -> bool {
-        let mut kept = self.members.iter().filter(|member| self.is_root(&member.stat));
+        let mut kept = self
+            .members
+            .iter()
+            .filter(|member| self.is_root(&member.stat));
         let stat = match kept.find_map(|member| member.file.as_ref()) {
             Some(file) => read_stat(file),
-            None => ProcDir::new(self.proc.path()).stat(self.root.pid).map(|(stat, _)| stat),
+            None => ProcDir::new(self.proc.path())
+                .stat(self.root.pid)
+                .map(|(stat, _)| stat),
         };
         stat.is_ok_and(|stat| self.is_root(&stat) && !stat.is_ended())
     }
 
     /// True where the last reading had the root running.
     pub(super) fn had_root(&self) -> bool {
-        self.members.iter().any(|member| self.is_root(&member.stat) && !member.stat.is_ended())
+        self.members
+            .iter()
+            .any(|member| self.is_root(&member.stat) && !member.stat.is_ended())
     }
 }
 
@@ -487,8 +554,13 @@ mod tests {
     use crate::monitor::fake_proc::{FakeProc, Process};
 
     fn tree(proc: &FakeProc, supervisor: Option<u32>) -> Tree {
-        let root =
-            TreeRoot { pid: 100, start_time_ticks: 1000, process_group: 100, supervisor, exclude: vec![50] };
+        let root = TreeRoot {
+            pid: 100,
+            start_time_ticks: 1000,
+            process_group: 100,
+            supervisor,
+            exclude: vec![50],
+        };
         Tree::new(proc.path(), root, 0)
     }
 
@@ -499,21 +571,65 @@ mod tests {
         pids
     }
 
-    const ROOT: Process =
-        Process { pid: 100, parent: 40, group: 100, session: 9, start: 1000, ..Process::NEW };
+    const ROOT: Process = Process {
+        pid: 100,
+        parent: 40,
+        group: 100,
+        session: 9,
+        start: 1000,
+        ..Process::NEW
+    };
 
     #[test]
     fn descendants_group_and_orphans_are_members_and_nobody_else() {
         let proc = FakeProc::new();
-        proc.put(Process { pid: 40, parent: 9, ..Process::NEW });
-        proc.put(Process { pid: 50, parent: 40, ..Process::NEW });
-        proc.put(Process { pid: 51, parent: 50, ..Process::NEW });
+        proc.put(Process {
+            pid: 40,
+            parent: 9,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 50,
+            parent: 40,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 51,
+            parent: 50,
+            ..Process::NEW
+        });
         proc.put(ROOT);
-        proc.put(Process { pid: 90, parent: 101, ..Process::NEW });
-        proc.put(Process { pid: 101, parent: 100, group: 101, ..Process::NEW });
-        proc.put(Process { pid: 102, parent: 1, group: 100, ..Process::NEW });
-        proc.put(Process { pid: 103, parent: 40, group: 103, session: 103, ..Process::NEW });
-        proc.put(Process { pid: 104, parent: 1, group: 104, session: 100, ..Process::NEW });
+        proc.put(Process {
+            pid: 90,
+            parent: 101,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            group: 101,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 102,
+            parent: 1,
+            group: 100,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 103,
+            parent: 40,
+            group: 103,
+            session: 103,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 104,
+            parent: 1,
+            group: 104,
+            session: 100,
+            ..Process::NEW
+        });
         let mut tree = tree(&proc, Some(40));
         assert_eq!(members(&mut tree), [90, 100, 101, 102, 103, 104]);
     }
@@ -522,12 +638,27 @@ mod tests {
     fn a_member_stays_one_whatever_becomes_of_its_parents() {
         let proc = FakeProc::new();
         proc.put(ROOT);
-        proc.put(Process { pid: 101, parent: 100, group: 101, ..Process::NEW });
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            group: 101,
+            ..Process::NEW
+        });
         let mut tree = tree(&proc, None);
         assert_eq!(members(&mut tree), [100, 101]);
         proc.remove(100);
-        proc.put(Process { pid: 101, parent: 1, group: 101, ..Process::NEW });
-        proc.put(Process { pid: 102, parent: 101, group: 102, ..Process::NEW });
+        proc.put(Process {
+            pid: 101,
+            parent: 1,
+            group: 101,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 102,
+            parent: 101,
+            group: 102,
+            ..Process::NEW
+        });
         assert_eq!(members(&mut tree), [101, 102]);
     }
 
@@ -535,13 +666,34 @@ mod tests {
     fn a_pid_used_again_is_another_process() {
         let proc = FakeProc::new();
         proc.put(ROOT);
-        proc.put(Process { pid: 101, parent: 100, start: 1001, user: 500, ..Process::NEW });
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            start: 1001,
+            user: 500,
+            ..Process::NEW
+        });
         let mut tree = tree(&proc, None);
         assert_eq!(members(&mut tree), [100, 101]);
-        proc.put(Process { pid: 101, parent: 1, start: 2000, user: 9999, ..Process::NEW });
-        proc.put(Process { pid: 102, parent: 101, start: 2001, ..Process::NEW });
+        proc.put(Process {
+            pid: 101,
+            parent: 1,
+            start: 2000,
+            user: 9999,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 102,
+            parent: 101,
+            start: 2001,
+            ..Process::NEW
+        });
         assert_eq!(members(&mut tree), [100]);
-        proc.put(Process { start: 3000, group: 77, ..ROOT });
+        proc.put(Process {
+            start: 3000,
+            group: 77,
+            ..ROOT
+        });
         assert!(members(&mut tree).is_empty());
         assert!(!tree.is_root_alive());
     }
@@ -554,7 +706,10 @@ mod tests {
         assert_eq!(members(&mut tree), [100]);
         proc.remove(100);
         assert!(members(&mut tree).is_empty());
-        proc.put(Process { start: 5000, ..ROOT });
+        proc.put(Process {
+            start: 5000,
+            ..ROOT
+        });
         assert!(members(&mut tree).is_empty());
     }
 
@@ -562,10 +717,19 @@ mod tests {
     fn a_stranger_that_joins_the_group_is_found_later() {
         let proc = FakeProc::new();
         proc.put(ROOT);
-        proc.put(Process { pid: 7, parent: 1, ..Process::NEW });
+        proc.put(Process {
+            pid: 7,
+            parent: 1,
+            ..Process::NEW
+        });
         let mut tree = tree(&proc, None);
         assert_eq!([members(&mut tree), members(&mut tree)], [[100], [100]]);
-        proc.put(Process { pid: 7, parent: 1, group: 100, ..Process::NEW });
+        proc.put(Process {
+            pid: 7,
+            parent: 1,
+            group: 100,
+            ..Process::NEW
+        });
         let found = (0..LOOK_AGAIN_TICKS).any(|_| members(&mut tree) == [7, 100]);
         assert!(found);
     }
@@ -575,7 +739,15 @@ mod tests {
         let proc = FakeProc::new();
         let sign = |pid: u32, job: u32| proc.write(pid, "environ", &format!("PBS_JOBID={job}\0"));
         let elsewhere = |pid: u32, parent: u32, start: u64| {
-            proc.put(Process { pid, parent, group: pid, session: pid, start, user: 5, ..Process::NEW });
+            proc.put(Process {
+                pid,
+                parent,
+                group: pid,
+                session: pid,
+                start,
+                user: 5,
+                ..Process::NEW
+            });
         };
         proc.put(Process { user: 1, ..ROOT });
         sign(100, 8);
@@ -604,13 +776,29 @@ mod tests {
         proc.put(ROOT);
         proc.write(100, "environ", "SLURM_JOB_ID=8\0");
         let named = |pid: u32, name: &str| {
-            proc.put(Process { pid, parent: 60, group: pid, session: pid, start: 1010, ..Process::NEW });
-            let stat = std::fs::read_to_string(proc.path().join(format!("{pid}/stat"))).expect("read");
-            proc.write(pid, "stat", &stat.replace("(a) R (b)", &format!("({name})")));
+            proc.put(Process {
+                pid,
+                parent: 60,
+                group: pid,
+                session: pid,
+                start: 1010,
+                ..Process::NEW
+            });
+            let stat =
+                std::fs::read_to_string(proc.path().join(format!("{pid}/stat"))).expect("read");
+            proc.write(
+                pid,
+                "stat",
+                &stat.replace("(a) R (b)", &format!("({name})")),
+            );
         };
         let mut tree = tree(&proc, None);
         tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
-        proc.put(Process { pid: 101, parent: 100, ..Process::NEW });
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            ..Process::NEW
+        });
         let srun = std::fs::read_to_string(proc.path().join("101/stat")).expect("read");
         proc.write(101, "stat", &srun.replace("(a) R (b)", "(srun)"));
         named(200, "slurmstepd");
@@ -627,8 +815,19 @@ mod tests {
     #[test]
     fn zombies_count_with_their_times_only() {
         let proc = FakeProc::new();
-        proc.put(Process { user: 10, rss_pages: 8, threads: 3, ..ROOT });
-        proc.put(Process { pid: 101, parent: 100, state: 'Z', user: 7, ..Process::NEW });
+        proc.put(Process {
+            user: 10,
+            rss_pages: 8,
+            threads: 3,
+            ..ROOT
+        });
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            state: 'Z',
+            user: 7,
+            ..Process::NEW
+        });
         let totals = tree(&proc, None).read().expect("a reading");
         assert_eq!((totals.times.user, totals.rss_pages), (17, 8));
         assert_eq!((totals.processes, totals.threads), (1, 3));
@@ -637,9 +836,16 @@ mod tests {
     #[test]
     fn nothing_seen_has_a_reason() {
         let proc = FakeProc::new();
-        assert!(tree(&proc, None).read().expect_err("empty").contains("no process of the run"));
+        assert!(
+            tree(&proc, None)
+                .read()
+                .expect_err("empty")
+                .contains("no process of the run")
+        );
         let path = proc.path().join("none");
-        let error = Tree::new(&path, tree(&proc, None).root, 0).read().expect_err("no directory");
+        let error = Tree::new(&path, tree(&proc, None).root, 0)
+            .read()
+            .expect_err("no directory");
         assert!(error.contains("cannot list"));
     }
 
@@ -652,7 +858,15 @@ mod tests {
         std::fs::write(proc.path().join("56/stat"), "56 (x) S what").expect("written");
         let mut tree = tree(&proc, None);
         assert_eq!(members(&mut tree), [100]);
-        assert!(tree.read_shmem_bytes().expect_err("no status").contains("RssShmem"));
-        assert!(tree.read_io().expect_err("no io").contains("io of process 100"));
+        assert!(
+            tree.read_shmem_bytes()
+                .expect_err("no status")
+                .contains("RssShmem")
+        );
+        assert!(
+            tree.read_io()
+                .expect_err("no io")
+                .contains("io of process 100")
+        );
     }
 }

@@ -16,7 +16,9 @@ pub(super) fn last_level_bytes(cpus: &Path) -> Option<u64> {
     for cpu in numbered(cpus, "cpu") {
         let caches_of_cpu = cpus.join(cpu).join("cache");
         for cache in numbered(&caches_of_cpu, "index") {
-            let Some((level, shared, bytes)) = described(&caches_of_cpu.join(cache)) else { continue };
+            let Some((level, shared, bytes)) = described(&caches_of_cpu.join(cache)) else {
+                continue;
+            };
             if level > highest {
                 highest = level;
                 caches.clear();
@@ -32,8 +34,12 @@ pub(super) fn last_level_bytes(cpus: &Path) -> Option<u64> {
 
 /// The entries `PREFIXn` of a directory.
 fn numbered(dir: &Path, prefix: &str) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let names = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
     let is_one = |name: &String| {
         name.strip_prefix(prefix)
             .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
@@ -48,7 +54,11 @@ fn described(dir: &Path) -> Option<(u32, String, u64)> {
         return None;
     }
     let kib: u64 = read("size")?.strip_suffix('K')?.parse().ok()?;
-    Some((read("level")?.parse().ok()?, read("shared_cpu_list")?, kib.checked_mul(1024)?))
+    Some((
+        read("level")?.parse().ok()?,
+        read("shared_cpu_list")?,
+        kib.checked_mul(1024)?,
+    ))
 }
 
 #[cfg(test)]
@@ -61,15 +71,26 @@ mod tests {
         let put = |cpu: u32, index: u32, level: &str, of: &str, size: &str, shared: &str| {
             let dir = root.path().join(format!("cpu{cpu}/cache/index{index}"));
             fs::create_dir_all(&dir).expect("ours");
-            for (name, text) in [("level", level), ("type", of), ("size", size), ("shared_cpu_list", shared)]
-            {
+            for (name, text) in [
+                ("level", level),
+                ("type", of),
+                ("size", size),
+                ("shared_cpu_list", shared),
+            ] {
                 fs::write(dir.join(name), format!("{text}\n")).expect("ours");
             }
         };
         for cpu in 0..4 {
             put(cpu, 0, "1", "Data", "32K", &cpu.to_string());
             put(cpu, 1, "1", "Instruction", "64K", &cpu.to_string());
-            put(cpu, 3, "3", "Unified", "16384K", if cpu < 2 { "0-1" } else { "2-3" });
+            put(
+                cpu,
+                3,
+                "3",
+                "Unified",
+                "16384K",
+                if cpu < 2 { "0-1" } else { "2-3" },
+            );
         }
         fs::create_dir_all(root.path().join("cpufreq")).expect("ours");
         assert_eq!(last_level_bytes(root.path()), Some(32 << 20));

@@ -62,9 +62,13 @@ pub(super) fn measure(team: &Team, pace: Pace) -> io::Result<Peak> {
     }
     let none = || io::Error::other("nothing could be computed");
     let (_, kernel) = best.ok_or_else(none)?;
-    let rates: Vec<f64> =
-        (0..pace.repeats).map(|_| rate(team, kernel, pace.window)).collect::<io::Result<_>>()?;
-    Ok(Peak { instructions: kernel.name, gflops: Spread::of(&rates).ok_or_else(none)? })
+    let rates: Vec<f64> = (0..pace.repeats)
+        .map(|_| rate(team, kernel, pace.window))
+        .collect::<io::Result<_>>()?;
+    Ok(Peak {
+        instructions: kernel.name,
+        gflops: Spread::of(&rates).ok_or_else(none)?,
+    })
 }
 
 /// The rate of all threads together: their operations over the time from the first that began to the last that ended.
@@ -87,7 +91,9 @@ fn rate(team: &Team, kernel: Kernel, window: Duration) -> io::Result<f64> {
     })?;
     let began = found.iter().map(|(began, ..)| *began).min();
     let ended = found.iter().map(|(_, ended, _)| *ended).max();
-    let seconds = began.zip(ended).map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
+    let seconds = began
+        .zip(ended)
+        .map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
     let blocks: f64 = found.iter().map(|(.., blocks)| f64::from(*blocks)).sum();
     Ok(blocks * f64::from(ROUNDS) * kernel.operations / seconds / 1e9)
 }
@@ -112,9 +118,9 @@ macro_rules! chains {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m128, _mm_add_ps, _mm_cvtss_f32, _mm_mul_ps, _mm_set1_ps, _mm256_add_ps, _mm256_castps256_ps128,
-        _mm256_fmadd_ps, _mm256_set1_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_reduce_add_ps,
-        _mm512_set1_ps,
+        __m128, _mm_add_ps, _mm_cvtss_f32, _mm_mul_ps, _mm_set1_ps, _mm256_add_ps,
+        _mm256_castps256_ps128, _mm256_fmadd_ps, _mm256_set1_ps, _mm512_add_ps, _mm512_fmadd_ps,
+        _mm512_reduce_add_ps, _mm512_set1_ps,
     };
     use std::hint::black_box;
 
@@ -146,13 +152,25 @@ mod x86 {
     pub(super) fn kernels() -> Vec<Kernel> {
         let mut found = Vec::new();
         if is_x86_feature_detected!("avx512f") {
-            found.push(Kernel { name: "avx512f", operations: 2.0 * 12.0 * 16.0, run: avx512 });
+            found.push(Kernel {
+                name: "avx512f",
+                operations: 2.0 * 12.0 * 16.0,
+                run: avx512,
+            });
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            found.push(Kernel { name: "avx2+fma", operations: 2.0 * 12.0 * 8.0, run: avx2 });
+            found.push(Kernel {
+                name: "avx2+fma",
+                operations: 2.0 * 12.0 * 8.0,
+                run: avx2,
+            });
         }
         if found.is_empty() {
-            found.push(Kernel { name: "sse2", operations: 2.0 * 12.0 * 4.0, run: sse2 });
+            found.push(Kernel {
+                name: "sse2",
+                operations: 2.0 * 12.0 * 4.0,
+                run: sse2,
+            });
         }
         found
     }
@@ -175,12 +193,20 @@ mod arm {
 
     #[inline]
     #[target_feature(enable = "neon")]
-    fn multiplied_and_added(value: float32x4_t, scale: float32x4_t, added: float32x4_t) -> float32x4_t {
+    fn multiplied_and_added(
+        value: float32x4_t,
+        scale: float32x4_t,
+        added: float32x4_t,
+    ) -> float32x4_t {
         vfmaq_f32(added, value, scale)
     }
 
     pub(super) fn kernels() -> Vec<Kernel> {
-        vec![Kernel { name: "neon", operations: 2.0 * 24.0 * 4.0, run: neon }]
+        vec![Kernel {
+            name: "neon",
+            operations: 2.0 * 24.0 * 4.0,
+            run: neon,
+        }]
     }
 }
 
@@ -200,7 +226,11 @@ mod plain {
     }
 
     pub(super) fn kernels() -> Vec<Kernel> {
-        vec![Kernel { name: "plain", operations: 2.0 * 24.0, run: scalar }]
+        vec![Kernel {
+            name: "plain",
+            operations: 2.0 * 24.0,
+            run: scalar,
+        }]
     }
 }
 
@@ -228,10 +258,17 @@ mod tests {
 
     #[test]
     fn one_core_and_several_have_a_rate() {
-        let pace = Pace { trial: Duration::from_millis(2), window: Duration::from_millis(5), repeats: 3 };
+        let pace = Pace {
+            trial: Duration::from_millis(2),
+            window: Duration::from_millis(5),
+            repeats: 3,
+        };
         for threads in [1, 2] {
             let peak = measure(&Team::of(threads), pace).expect("threads can be started");
-            assert!(peak.gflops.median > 0.0 && peak.gflops.repeats == 3, "{peak:?}");
+            assert!(
+                peak.gflops.median > 0.0 && peak.gflops.repeats == 3,
+                "{peak:?}"
+            );
             assert!(peak.gflops.best >= peak.gflops.median && peak.gflops.best.is_finite());
         }
     }

@@ -88,19 +88,33 @@ fn measure_here(directory: &Path, longest: u64) -> Result<DiskBench, String> {
     let mb_per_second = Spread::of(&rates).ok_or("reading took no time")?;
     let directory = directory.to_string_lossy().into_owned();
     let file_system = file_system.map(str::to_owned);
-    Ok(DiskBench { mb_per_second, file_bytes, past_cache, file_system, directory })
+    Ok(DiskBench {
+        mb_per_second,
+        file_bytes,
+        past_cache,
+        file_system,
+        directory,
+    })
 }
 
 /// A file that has no name; where the file system makes none such, one that loses its name at once.
 fn nameless(directory: &Path) -> io::Result<File> {
     let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-    match open(directory, OFlag::O_TMPFILE | OFlag::O_RDWR | OFlag::O_CLOEXEC, mode) {
+    match open(
+        directory,
+        OFlag::O_TMPFILE | OFlag::O_RDWR | OFlag::O_CLOEXEC,
+        mode,
+    ) {
         Ok(file) => Ok(File::from(file)),
         // What NFS and old kernels say to the flag (`open(2)`).
         Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL) => {
             let random = getrandom::u64().map_err(io::Error::other)?;
             let path = directory.join(format!(".dlrun-bench.{random:016x}"));
-            let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_RDWR | OFlag::O_CLOEXEC;
+            let flags = OFlag::O_CREAT
+                | OFlag::O_EXCL
+                | OFlag::O_NOFOLLOW
+                | OFlag::O_RDWR
+                | OFlag::O_CLOEXEC;
             let file = open(&path, flags, mode)?;
             unlink(&path)?;
             Ok(File::from(file))
@@ -113,7 +127,9 @@ fn nameless(directory: &Path) -> io::Result<File> {
 /// signal would end it).
 fn room(file: &File, longest: u64) -> io::Result<u64> {
     let about = fstatvfs(file)?;
-    let free = about.blocks_available().saturating_mul(about.fragment_size());
+    let free = about
+        .blocks_available()
+        .saturating_mul(about.fragment_size());
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
     let block = BLOCK as u64;
     Ok(longest.min(free / FREE_PART).min(limit) / block * block)
@@ -155,8 +171,9 @@ fn is_full(error: &io::Error) -> bool {
 /// Has the file read past the page cache from now on. That the flag is taken is not enough: some say so at the first reading.
 fn past_cache(file: &File) -> PastCache {
     let set = |flags: OFlag| fcntl(file.as_fd(), FcntlArg::F_SETFL(flags)).is_ok();
-    let flags =
-        fcntl(file.as_fd(), FcntlArg::F_GETFL).map(OFlag::from_bits_truncate).unwrap_or(OFlag::empty());
+    let flags = fcntl(file.as_fd(), FcntlArg::F_GETFL)
+        .map(OFlag::from_bits_truncate)
+        .unwrap_or(OFlag::empty());
     if set(flags | OFlag::O_DIRECT) {
         if file.read_exact_at(Block::new().bytes_mut(), 0).is_ok() {
             return PastCache::Direct;
@@ -222,11 +239,17 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         match measure(tmp.path(), 20 << 20) {
             Ok(disk) => {
-                assert!(disk.mb_per_second.median > 0.0 && disk.mb_per_second.best.is_finite(), "{disk:?}");
+                assert!(
+                    disk.mb_per_second.median > 0.0 && disk.mb_per_second.best.is_finite(),
+                    "{disk:?}"
+                );
                 assert_eq!((disk.file_bytes, disk.mb_per_second.repeats), (20 << 20, 3));
                 assert_eq!(Path::new(&disk.directory), tmp.path());
             }
-            Err(why) => assert!(why.contains("it is memory") || why.contains("too little room"), "{why}"),
+            Err(why) => assert!(
+                why.contains("it is memory") || why.contains("too little room"),
+                "{why}"
+            ),
         }
         assert_eq!(fs::read_dir(tmp.path()).expect("ours").count(), 0);
     }
@@ -234,12 +257,21 @@ mod tests {
     #[test]
     fn where_nothing_can_be_measured_it_is_said() {
         let why = measure(Path::new("/nonexistent/place"), 1 << 30).expect_err("no directory");
-        assert!(why.contains("/nonexistent/place") && why.contains("No such file"), "{why}");
+        assert!(
+            why.contains("/nonexistent/place") && why.contains("No such file"),
+            "{why}"
+        );
         let tmp = tempfile::tempdir().expect("a directory");
         let why = measure(tmp.path(), FILE_MIN - 1).expect_err("too short");
-        assert!(why.contains("are needed") || why.contains("it is memory"), "{why}");
+        assert!(
+            why.contains("are needed") || why.contains("it is memory"),
+            "{why}"
+        );
         let why = measure(Path::new("/dev/shm"), 1 << 30).expect_err("memory");
-        assert!(why.contains("it is memory") || why.contains("No such file"), "{why}");
+        assert!(
+            why.contains("it is memory") || why.contains("No such file"),
+            "{why}"
+        );
     }
 
     #[test]

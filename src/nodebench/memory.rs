@@ -62,7 +62,9 @@ pub(super) fn size(caches: Option<u64>, available: u64, threads: usize) -> (u64,
 /// # Errors
 /// When a thread cannot be started or the memory is not given.
 pub(super) fn measure(team: &Team, bytes: u64) -> io::Result<Bandwidth> {
-    let part = usize::try_from(bytes / ARRAYS / 8 / team.threads() as u64).unwrap_or(0).max(1024);
+    let part = usize::try_from(bytes / ARRAYS / 8 / team.threads() as u64)
+        .unwrap_or(0)
+        .max(1024);
     let (failed, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let found = team.work(|member| {
         let arrays = Arrays::new(part);
@@ -73,16 +75,25 @@ pub(super) fn measure(team: &Team, bytes: u64) -> io::Result<Bandwidth> {
     })?;
     let of_all: Vec<Vec<Pass>> = found.into_iter().flatten().collect();
     if of_all.len() < team.threads() {
-        return Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("no memory for {bytes} bytes")));
+        return Err(io::Error::new(
+            io::ErrorKind::OutOfMemory,
+            format!("no memory for {bytes} bytes"),
+        ));
     }
     let arrays_bytes = ARRAYS * 8 * part as u64 * team.threads() as u64;
     // The first pass finds pages that were never written.
     let count = of_all.iter().map(Vec::len).min().unwrap_or(0);
     #[expect(clippy::cast_precision_loss, reason = "no machine has 2^53 bytes")]
     let moved = arrays_bytes as f64;
-    let rates: Vec<f64> = (1..count).map(|at| moved / seconds(&of_all, at) / 1e9).collect();
-    let gb_per_second = Spread::of(&rates).ok_or_else(|| io::Error::other("no pass took any time"))?;
-    Ok(Bandwidth { gb_per_second, arrays_bytes })
+    let rates: Vec<f64> = (1..count)
+        .map(|at| moved / seconds(&of_all, at) / 1e9)
+        .collect();
+    let gb_per_second =
+        Spread::of(&rates).ok_or_else(|| io::Error::other("no pass took any time"))?;
+    Ok(Bandwidth {
+        gb_per_second,
+        arrays_bytes,
+    })
 }
 
 /// When a thread began and ended a pass.
@@ -92,7 +103,9 @@ type Pass = (Instant, Instant);
 fn seconds(of_all: &[Vec<Pass>], at: usize) -> f64 {
     let began = of_all.iter().map(|passes| passes[at].0).min();
     let ended = of_all.iter().map(|passes| passes[at].1).max();
-    began.zip(ended).map_or(0.0, |(began, ended)| (ended - began).as_secs_f64())
+    began
+        .zip(ended)
+        .map_or(0.0, |(began, ended)| (ended - began).as_secs_f64())
 }
 
 fn passes(member: &Member<'_>, mut arrays: Arrays, over: &AtomicBool) -> Vec<Pass> {
@@ -105,7 +118,10 @@ fn passes(member: &Member<'_>, mut arrays: Arrays, over: &AtomicBool) -> Vec<Pas
         member.together();
         // One decides for all.
         if member.number == 0 {
-            over.store(is_enough(passes.len() - 1, first.elapsed()), Ordering::Release);
+            over.store(
+                is_enough(passes.len() - 1, first.elapsed()),
+                Ordering::Release,
+            );
         }
         member.together();
         if over.load(Ordering::Acquire) {
@@ -117,7 +133,9 @@ fn passes(member: &Member<'_>, mut arrays: Arrays, over: &AtomicBool) -> Vec<Pas
 
 /// Whether so many passes, the first not counted, that took so long, are enough.
 fn is_enough(passes: usize, spent: Duration) -> bool {
-    (passes >= PASSES && spent >= WANTED) || passes >= PASSES_MAX || (passes >= 3 && spent >= LONGEST)
+    (passes >= PASSES && spent >= WANTED)
+        || passes >= PASSES_MAX
+        || (passes >= 3 && spent >= LONGEST)
 }
 
 /// A thread's parts of the three arrays.
@@ -136,7 +154,11 @@ impl Arrays {
             array.resize(length, value);
             Some(array)
         };
-        Some(Self { to: filled(0.5)?, from: filled(1.0)?, scaled: filled(2.0)? })
+        Some(Self {
+            to: filled(0.5)?,
+            from: filled(1.0)?,
+            scaled: filled(2.0)?,
+        })
     }
 }
 
@@ -225,7 +247,10 @@ mod tests {
             let rate = found.gb_per_second;
             assert!(rate.best.is_finite() && rate.median > 0.0, "{found:?}");
             assert!(rate.repeats >= 10, "{found:?}");
-            assert!(found.arrays_bytes <= 3 << 20 && found.arrays_bytes > 3 << 19, "{found:?}");
+            assert!(
+                found.arrays_bytes <= 3 << 20 && found.arrays_bytes > 3 << 19,
+                "{found:?}"
+            );
         }
         assert!(measure(&Team::of(2), u64::MAX).is_err());
     }

@@ -57,16 +57,27 @@ pub struct NodeBenchError {
     source: io::Error,
 }
 
-const CORE: Pace = Pace { trial: Duration::from_millis(150), window: Duration::from_millis(250), repeats: 5 };
+const CORE: Pace = Pace {
+    trial: Duration::from_millis(150),
+    window: Duration::from_millis(250),
+    repeats: 5,
+};
 /// All cores take longer to reach the clock that they can hold.
-const NODE: Pace = Pace { trial: Duration::from_millis(300), window: Duration::from_millis(400), repeats: 5 };
+const NODE: Pace = Pace {
+    trial: Duration::from_millis(300),
+    window: Duration::from_millis(400),
+    repeats: 5,
+};
 
 /// Measures everything, and tells each step before it begins.
 ///
 /// # Errors
 /// When threads cannot be started or memory is not given. A disk that cannot be measured is none: its figure is missing, and a
 /// note says why.
-pub fn measure(wanted: &Wanted<'_>, on_step: &mut dyn FnMut(Step)) -> Result<NodeBench, NodeBenchError> {
+pub fn measure(
+    wanted: &Wanted<'_>,
+    on_step: &mut dyn FnMut(Step),
+) -> Result<NodeBench, NodeBenchError> {
     let failed = |what| move |source| NodeBenchError { what, source };
     let began = Instant::now();
     let team = Team::of(wanted.cpus);
@@ -83,7 +94,9 @@ pub fn measure(wanted: &Wanted<'_>, on_step: &mut dyn FnMut(Step)) -> Result<Nod
     let memory = memory::measure(&team, arrays_bytes).map_err(failed("memory bandwidth"))?;
     let mut notes: Vec<String> = note.into_iter().collect();
     on_step(Step::Disk);
-    let disk = wanted.directory.map(|directory| disk::measure(directory, wanted.file_bytes));
+    let disk = wanted
+        .directory
+        .map(|directory| disk::measure(directory, wanted.file_bytes));
     let disk = disk.and_then(|disk| disk.map_err(|why| notes.push(why)).ok());
     Ok(NodeBench {
         cpus_used: u32::try_from(team.threads()).unwrap_or(u32::MAX),

@@ -37,7 +37,14 @@ impl Team {
     pub(super) fn of(threads: usize) -> Self {
         let threads = threads.max(1);
         let cpus = allowed();
-        Self { threads, cpus: if threads > 1 && cpus.len() == threads { cpus } else { Vec::new() } }
+        Self {
+            threads,
+            cpus: if threads > 1 && cpus.len() == threads {
+                cpus
+            } else {
+                Vec::new()
+            },
+        }
     }
 
     /// How many threads.
@@ -49,7 +56,10 @@ impl Team {
     ///
     /// # Errors
     /// When a thread cannot be started; then none has done anything.
-    pub(super) fn work<T: Send>(&self, work: impl Fn(&Member<'_>) -> T + Sync) -> io::Result<Vec<T>> {
+    pub(super) fn work<T: Send>(
+        &self,
+        work: impl Fn(&Member<'_>) -> T + Sync,
+    ) -> io::Result<Vec<T>> {
         let (gate, order) = (Gate::of(self.threads), AtomicU8::new(WAIT));
         let one = |number: usize| {
             while order.load(Ordering::Acquire) == WAIT {
@@ -59,12 +69,18 @@ impl Team {
                 return None;
             }
             self.bind(number);
-            Some(work(&Member { number, gate: &gate }))
+            Some(work(&Member {
+                number,
+                gate: &gate,
+            }))
         };
         scope(|scope| {
             let mut started = Vec::with_capacity(self.threads);
             for number in 0..self.threads {
-                match Builder::new().name("bench".to_owned()).spawn_scoped(scope, move || one(number)) {
+                match Builder::new()
+                    .name("bench".to_owned())
+                    .spawn_scoped(scope, move || one(number))
+                {
                     Ok(thread) => started.push(thread),
                     Err(error) => {
                         order.store(STOP, Ordering::Release);
@@ -73,14 +89,20 @@ impl Team {
                 }
             }
             order.store(GO, Ordering::Release);
-            let found = started.into_iter().map(|thread| thread.join().ok().flatten());
-            found.map(|found| found.ok_or_else(|| io::Error::other("a thread ended early"))).collect()
+            let found = started
+                .into_iter()
+                .map(|thread| thread.join().ok().flatten());
+            found
+                .map(|found| found.ok_or_else(|| io::Error::other("a thread ended early")))
+                .collect()
         })
     }
 
     /// Binds the calling thread to its CPU. Without that the figures are somewhat lower, and no worse.
     fn bind(&self, number: usize) {
-        let Some(cpu) = self.cpus.get(number) else { return };
+        let Some(cpu) = self.cpus.get(number) else {
+            return;
+        };
         let mut only = CpuSet::new();
         if only.set(*cpu).is_ok() {
             let _ = sched_setaffinity(Pid::from_raw(0), &only);
@@ -97,8 +119,12 @@ impl Member<'_> {
 
 /// The CPUs in the affinity mask of this process. Empty on a machine with more CPUs than a fixed mask holds.
 fn allowed() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
-    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
+        return Vec::new();
+    };
+    (0..CpuSet::count())
+        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
+        .collect()
 }
 
 /// A barrier without sleep: waking hundreds of threads takes the kernel longer than some passes over the arrays.
@@ -111,7 +137,11 @@ struct Gate {
 
 impl Gate {
     fn of(parties: usize) -> Self {
-        Self { parties, arrived: AtomicUsize::new(0), opened: AtomicUsize::new(0) }
+        Self {
+            parties,
+            arrived: AtomicUsize::new(0),
+            opened: AtomicUsize::new(0),
+        }
     }
 
     fn wait(&self) {
@@ -124,7 +154,11 @@ impl Gate {
         let mut looks = 0_u32;
         while self.opened.load(Ordering::Acquire) == opened {
             looks = looks.saturating_add(1);
-            if looks < SPINS { spin_loop() } else { yield_now() }
+            if looks < SPINS {
+                spin_loop()
+            } else {
+                yield_now()
+            }
         }
     }
 }
@@ -136,7 +170,11 @@ mod tests {
     #[test]
     fn all_threads_pass_the_gate_together() {
         let arrived = AtomicUsize::new(0);
-        let seen = Team { threads: 5, cpus: Vec::new() }.work(|member| {
+        let seen = Team {
+            threads: 5,
+            cpus: Vec::new(),
+        }
+        .work(|member| {
             let mut seen = Vec::new();
             for _ in 0..50 {
                 arrived.fetch_add(1, Ordering::SeqCst);

@@ -80,7 +80,12 @@ pub(super) struct Ladder<'a> {
 
 impl<'a> Ladder<'a> {
     pub(super) fn new(job: &'a Identity, scheduler: SchedulerKind, history: &'a History) -> Self {
-        let mut ladder = Self { job, same: Vec::new(), lower: BTreeMap::new(), lacks: None };
+        let mut ladder = Self {
+            job,
+            same: Vec::new(),
+            lower: BTreeMap::new(),
+            lacks: None,
+        };
         for past in &history.past {
             let is_here = past.scheduler == scheduler
                 && (scheduler != SchedulerKind::Local || past.host == history.host);
@@ -104,27 +109,47 @@ impl<'a> Ladder<'a> {
 
     /// The number of the job that no run of the first rung that completed speaks for, in words.
     fn beyond(&self) -> Option<String> {
-        let completed = || self.same.iter().filter(|past| past.state == JobState::Completed);
+        let completed = || {
+            self.same
+                .iter()
+                .filter(|past| past.state == JobState::Completed)
+        };
         completed().next()?;
         self.job.numbers.iter().find_map(|(name, asked)| {
-            let ran = || completed().filter_map(|past| past.identity.numbers.get(name)).copied();
-            let (low, high) = (ran().fold(f64::INFINITY, f64::min), ran().fold(f64::NEG_INFINITY, f64::max));
+            let ran = || {
+                completed()
+                    .filter_map(|past| past.identity.numbers.get(name))
+                    .copied()
+            };
+            let (low, high) = (
+                ran().fold(f64::INFINITY, f64::min),
+                ran().fold(f64::NEG_INFINITY, f64::max),
+            );
             if (low..=high).contains(asked) {
                 return None;
             }
-            let ran = if low == high { format!("{low}") } else { format!("{low} to {high}") };
+            let ran = if low == high {
+                format!("{low}")
+            } else {
+                format!("{low} to {high}")
+            };
             Some(format!("{name} is {asked} where {ran} ran"))
         })
     }
 
     /// What the runs of the first rung took, in seconds, where they are enough.
     pub(super) fn seconds(&self) -> Option<Needed> {
-        self.needed(wall, |past| is_at_its_limit(past).then_some(BEYOND_TIMEOUT), true)
+        self.needed(
+            wall,
+            |past| is_at_its_limit(past).then_some(BEYOND_TIMEOUT),
+            true,
+        )
     }
 
     /// The memory of a node that they had, in bytes, where they are enough.
     pub(super) fn bytes(&self) -> Option<Needed> {
-        let beyond = |past: &Past| (past.state == JobState::OutOfMemory).then_some(BEYOND_OUT_OF_MEMORY);
+        let beyond =
+            |past: &Past| (past.state == JobState::OutOfMemory).then_some(BEYOND_OUT_OF_MEMORY);
         self.needed(memory, beyond, false)
     }
 
@@ -136,53 +161,86 @@ impl<'a> Ladder<'a> {
         scales: bool,
     ) -> Option<Needed> {
         let counted = |same_numbers: bool| -> Vec<(&Past, f64)> {
-            let of_numbers = |past: &&&Past| !same_numbers || past.identity.numbers == self.job.numbers;
+            let of_numbers =
+                |past: &&&Past| !same_numbers || past.identity.numbers == self.job.numbers;
             let runs = self.same.iter().filter(of_numbers);
-            runs.filter_map(|past| Some((*past, measured(past)?))).collect()
+            runs.filter_map(|past| Some((*past, measured(past)?)))
+                .collect()
         };
         // Elements of an array are one run; one that is still running only shows that more is needed.
         let is_enough = |runs: &Vec<(&Past, f64)>| {
             let over = runs.iter().filter(|(past, _)| past.state.is_final());
             let over: BTreeSet<&RunId> = over.map(|(past, _)| &past.run_id).collect();
-            over.len() >= ENOUGH && runs.iter().any(|(past, _)| past.state == JobState::Completed)
+            over.len() >= ENOUGH
+                && runs
+                    .iter()
+                    .any(|(past, _)| past.state == JobState::Completed)
         };
         let equal = Some(counted(true)).filter(is_enough);
         let same_numbers = equal.is_some();
         let runs = equal.or_else(|| Some(counted(false)).filter(is_enough))?;
         let at_least = runs.iter().map(|(past, measured)| {
-            let scale = if scales { scale(&past.identity, self.job) } else { 1.0 };
+            let scale = if scales {
+                scale(&past.identity, self.job)
+            } else {
+                1.0
+            };
             measured * beyond(past).unwrap_or(1.0) * scale
         });
         Some(Needed {
             runs: runs.len(),
-            longest: runs.iter().map(|(_, measured)| *measured).fold(0.0, f64::max),
+            longest: runs
+                .iter()
+                .map(|(_, measured)| *measured)
+                .fold(0.0, f64::max),
             at_least: at_least.fold(0.0, f64::max),
             same_numbers,
-            cut_off: runs.iter().filter(|(past, _)| beyond(past).is_some()).count(),
+            cut_off: runs
+                .iter()
+                .filter(|(past, _)| beyond(past).is_some())
+                .count(),
         })
     }
 
     /// The shortest and the longest run that completed with the job's own numbers, in seconds.
     pub(super) fn repeats(&self) -> Option<(f64, f64)> {
-        let completed = self.same.iter().filter(|past| past.state == JobState::Completed);
+        let completed = self
+            .same
+            .iter()
+            .filter(|past| past.state == JobState::Completed);
         let equal = completed.filter(|past| past.identity.numbers == self.job.numbers);
         let mut seconds = equal.filter_map(|past| past.wall_seconds);
         let first = seconds.next()?;
-        Some(seconds.fold((first, first), |(low, high), next| (low.min(next), high.max(next))))
+        Some(seconds.fold((first, first), |(low, high), next| {
+            (low.min(next), high.max(next))
+        }))
     }
 
     /// Why nothing can be told of the job's needs, with what there is: the nearest rung that holds runs.
     pub(super) fn told(&self) -> String {
-        let lower = self.lower.first_key_value().map(|(rung, runs)| (*rung, runs));
-        let nearest = if self.same.is_empty() { lower } else { Some((Rung::Same, &self.same)) };
-        let Some((rung, runs)) = nearest else { return "no run of this program is recorded".to_owned() };
+        let lower = self
+            .lower
+            .first_key_value()
+            .map(|(rung, runs)| (*rung, runs));
+        let nearest = if self.same.is_empty() {
+            lower
+        } else {
+            Some((Rung::Same, &self.same))
+        };
+        let Some((rung, runs)) = nearest else {
+            return "no run of this program is recorded".to_owned();
+        };
         let mut seconds: Vec<f64> = runs.iter().filter_map(|past| past.wall_seconds).collect();
         seconds.sort_by(f64::total_cmp);
         let counted = count(runs.len() as u64, "run");
         let took = match (seconds.first(), seconds.last()) {
             (Some(low), Some(high)) => {
                 let width = rung.width();
-                let wide = format!("{} to {}", display_seconds(low / width), display_seconds(high * width));
+                let wide = format!(
+                    "{} to {}",
+                    display_seconds(low / width),
+                    display_seconds(high * width)
+                );
                 let ran = if low == high {
                     display_seconds(*low)
                 } else {
@@ -197,7 +255,11 @@ impl<'a> Ladder<'a> {
                 " (none of them completed)".to_owned()
             }
             Rung::Same => " (two measured runs are needed, one of which completed)".to_owned(),
-            Rung::Near => self.lacks.as_ref().map(|lack| format!(" ({lack})")).unwrap_or_default(),
+            Rung::Near => self
+                .lacks
+                .as_ref()
+                .map(|lack| format!(" ({lack})"))
+                .unwrap_or_default(),
             _ => String::new(),
         };
         format!("{}: {took}{why}", rung.words())
@@ -205,20 +267,40 @@ impl<'a> Ladder<'a> {
 }
 
 /// On which rung a run stands, and what it lacks for the first.
-fn compared(past: &Identity, job: &Identity, is_here: bool) -> Option<(Rung, Option<&'static str>)> {
+fn compared(
+    past: &Identity,
+    job: &Identity,
+    is_here: bool,
+) -> Option<(Rung, Option<&'static str>)> {
     if past.key == job.key {
         let names = |identity: &Identity| identity.numbers.keys().cloned().collect::<Vec<_>>();
         let is_unknown = job.declared.is_none() && job.script_digest.is_none();
         let lacks = [
             (is_unknown, "its program is no file whose content is known"),
-            (past.script_digest != job.script_digest, "the script was edited since"),
+            (
+                past.script_digest != job.script_digest,
+                "the script was edited since",
+            ),
             (past.inputs != job.inputs, "its data are others"),
-            (past.environment != job.environment, "its environment is another"),
-            (!is_here || !past.asked.is_same_size(&job.asked), "it asks for another size or queue"),
+            (
+                past.environment != job.environment,
+                "its environment is another",
+            ),
+            (
+                !is_here || !past.asked.is_same_size(&job.asked),
+                "it asks for another size or queue",
+            ),
             (names(past) != names(job), "its numbers go by other names"),
         ];
         let lack = lacks.iter().find(|(lacks, _)| *lacks).map(|(_, why)| *why);
-        return Some((if lack.is_some() { Rung::Near } else { Rung::Same }, lack));
+        return Some((
+            if lack.is_some() {
+                Rung::Near
+            } else {
+                Rung::Same
+            },
+            lack,
+        ));
     }
     if past.script.is_some() && past.script == job.script {
         return Some((Rung::Script, None));
@@ -230,7 +312,9 @@ fn compared(past: &Identity, job: &Identity, is_here: bool) -> Option<(Rung, Opt
 fn scale(past: &Identity, job: &Identity) -> f64 {
     let mut scales = [1.0_f64; 2];
     for (name, asked) in &job.numbers {
-        let (Some(amount), Some(ran)) = (Amount::of(name), past.numbers.get(name)) else { continue };
+        let (Some(amount), Some(ran)) = (Amount::of(name), past.numbers.get(name)) else {
+            continue;
+        };
         let ratio = asked / ran;
         if *ran > 0.0 && ratio.is_finite() {
             // Epochs and steps are two words for one amount.
@@ -244,14 +328,24 @@ fn scale(past: &Identity, job: &Identity) -> f64 {
 /// Says whether a run was cut off at its time limit, or vanished so close to it that it may have been.
 fn is_at_its_limit(past: &Past) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "seconds of a time limit")]
-    let limit = past.identity.asked.walltime_seconds.map(|seconds| seconds as f64);
-    let is_close = limit.zip(past.wall_seconds).is_some_and(|(limit, wall)| wall >= 0.9 * limit);
+    let limit = past
+        .identity
+        .asked
+        .walltime_seconds
+        .map(|seconds| seconds as f64);
+    let is_close = limit
+        .zip(past.wall_seconds)
+        .is_some_and(|(limit, wall)| wall >= 0.9 * limit);
     past.state == JobState::Timeout || (past.state == JobState::Unknown && is_close)
 }
 
 /// What a run took; one at its time limit at least that.
 fn wall(past: &Past) -> Option<f64> {
-    let limit = past.identity.asked.walltime_seconds.filter(|_| is_at_its_limit(past));
+    let limit = past
+        .identity
+        .asked
+        .walltime_seconds
+        .filter(|_| is_at_its_limit(past));
     #[expect(clippy::cast_precision_loss, reason = "seconds of a time limit")]
     let limit = limit.map(|seconds| seconds as f64);
     larger(past.wall_seconds, limit)
@@ -259,7 +353,11 @@ fn wall(past: &Past) -> Option<f64> {
 
 /// The memory that a run had; one that ran out of it at least what it was given.
 fn memory(past: &Past) -> Option<f64> {
-    let limit = past.identity.asked.memory_bytes.filter(|_| past.state == JobState::OutOfMemory);
+    let limit = past
+        .identity
+        .asked
+        .memory_bytes
+        .filter(|_| past.state == JobState::OutOfMemory);
     #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
     let bytes = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
     larger(bytes(past.memory_bytes), bytes(limit))

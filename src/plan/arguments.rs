@@ -18,8 +18,13 @@ pub(super) enum About {
 /// What an argument is about. `value` decides where a name has two uses.
 pub(super) fn about(name: &str, value: Option<&str>) -> About {
     let is_variable = name.starts_with('$');
-    let name = name.trim_start_matches('$').to_ascii_lowercase().replace('-', "_");
-    let Some(value) = value else { return About::Work };
+    let name = name
+        .trim_start_matches('$')
+        .to_ascii_lowercase()
+        .replace('-', "_");
+    let Some(value) = value else {
+        return About::Work;
+    };
     let is_number = number(value).is_some();
     let last = name.rsplit(['.', '/']).next().unwrap_or(&name);
     let parts: Vec<&str> = last.split('_').collect();
@@ -39,20 +44,42 @@ pub(super) fn about(name: &str, value: Option<&str>) -> About {
     }
     let is_seed = (has("seed") || ["seed_everything", "rng"].contains(&last)) && is_number;
     let is_port = has("port") && is_number;
-    let is_address = ["rdzv_endpoint", "rdzv_id", "init_method", "dist_url", "master_addr"].contains(&last);
-    let of_run = ["run", "runid", "exp", "experiment", "job", "trial", "wandb"].iter().any(|word| has(word));
+    let is_address = [
+        "rdzv_endpoint",
+        "rdzv_id",
+        "init_method",
+        "dist_url",
+        "master_addr",
+    ]
+    .contains(&last);
+    let of_run = ["run", "runid", "exp", "experiment", "job", "trial", "wandb"]
+        .iter()
+        .any(|word| has(word));
     let is_run_name = of_run && ends_in(&["id", "name", "tag", "uuid", "runid", "group"]);
     let is_run_name = is_run_name || ["jobid", "runid", "runname", "expname"].contains(&last);
     if is_seed || is_port || is_address || is_run_name {
         return About::Repeat;
     }
-    let is_output = ["out", "output", "outdir", "outfile", "output_dir", "logdir", "logfile", "savedir"]
-        .contains(&last)
+    let is_output = [
+        "out",
+        "output",
+        "outdir",
+        "outfile",
+        "output_dir",
+        "logdir",
+        "logfile",
+        "savedir",
+    ]
+    .contains(&last)
         || ends_in(&["out", "output", "outputs"])
         || (writes(last) && ends_in(&["dir", "directory", "path", "file", "folder", "root"]))
         || name.ends_with("hydra.run.dir")
         || name.ends_with("hydra.sweep.dir");
-    if is_output && !is_number { About::Output } else { About::Work }
+    if is_output && !is_number {
+        About::Output
+    } else {
+        About::Work
+    }
 }
 
 /// Says whether an argument tells where something is written, if it is a path; it may as well be a flag.
@@ -81,7 +108,9 @@ pub(super) fn is_checkpoint(name: &str) -> bool {
 }
 
 fn has_part(name: &str, words: &[&str]) -> bool {
-    name.to_ascii_lowercase().split(['.', '_', '-', '$']).any(|part| words.contains(&part))
+    name.to_ascii_lowercase()
+        .split(['.', '_', '-', '$'])
+        .any(|part| words.contains(&part))
 }
 
 /// Says whether a text can only be a path: it holds a slash, or ends as files of data do.
@@ -114,7 +143,10 @@ pub(super) fn is_path(text: &str) -> bool {
         "gz",
         "tar",
     ];
-    text.contains('/') || text.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending))
+    text.contains('/')
+        || text
+            .rsplit_once('.')
+            .is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
 /// Says whether a text names one moment or one run, so that it differs with each: a UUID, a date with a time, Unix seconds.
@@ -158,27 +190,65 @@ mod tests {
             }
         };
         all(
-            &["seed", "random-seed", "train.seed", "$SEED", "master_port", "run-id", "wandb_run_id"],
+            &[
+                "seed",
+                "random-seed",
+                "train.seed",
+                "$SEED",
+                "master_port",
+                "run-id",
+                "wandb_run_id",
+            ],
             "7",
             About::Repeat,
         );
-        all(&["exp_name", "experiment-name", "rdzv_endpoint", "$RUN_NAME"], "a1", About::Repeat);
         all(
-            &["output_dir", "out", "log-dir", "save_path", "hydra.run.dir", "$RESULTS_DIR"],
+            &["exp_name", "experiment-name", "rdzv_endpoint", "$RUN_NAME"],
+            "a1",
+            About::Repeat,
+        );
+        all(
+            &[
+                "output_dir",
+                "out",
+                "log-dir",
+                "save_path",
+                "hydra.run.dir",
+                "$RESULTS_DIR",
+            ],
             "x",
             About::Output,
         );
         all(
-            &["hf_token", "$WANDB_API_KEY", "password", "client-secret", "aws_secret_access_key"],
+            &[
+                "hf_token",
+                "$WANDB_API_KEY",
+                "password",
+                "client-secret",
+                "aws_secret_access_key",
+            ],
             "x",
             About::Secret,
         );
         all(
-            &["token", "max_tokens", "epochs", "report", "name", "experiment", "save", "model"],
+            &[
+                "token",
+                "max_tokens",
+                "epochs",
+                "report",
+                "name",
+                "experiment",
+                "save",
+                "model",
+            ],
             "4",
             About::Work,
         );
-        all(&["seed", "port", "tokenizer", "data_dir", "dataset", "logits"], "word", About::Work);
+        all(
+            &["seed", "port", "tokenizer", "data_dir", "dataset", "logits"],
+            "word",
+            About::Work,
+        );
         assert_eq!(super::about("seed", None), About::Work);
     }
 
@@ -192,7 +262,13 @@ mod tests {
         ] {
             assert!(is_of_one_run(text), "{text}");
         }
-        for text in ["resnet50.a1_in1k", "2026", "v1.0-2024", "deadbeef", "cifar-100"] {
+        for text in [
+            "resnet50.a1_in1k",
+            "2026",
+            "v1.0-2024",
+            "deadbeef",
+            "cifar-100",
+        ] {
             assert!(!is_of_one_run(text), "{text}");
         }
     }

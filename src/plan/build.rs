@@ -32,7 +32,9 @@ impl Source {
             Some("git" | "ssh" | "git+ssh") => Ok(Self::Git),
             Some("https" | "http" | "file") if source.ends_with(".git") => Ok(Self::Git),
             Some("https" | "http") => Ok(Self::Url),
-            Some(scheme) => Err(format!("`{scheme}://` is not fetched; https, ssh and git are")),
+            Some(scheme) => Err(format!(
+                "`{scheme}://` is not fetched; https, ssh and git are"
+            )),
             None if source.ends_with(".git") => Ok(Self::Git),
             None => Ok(Self::Path),
         }
@@ -42,13 +44,18 @@ impl Source {
 impl Resolver<'_> {
     /// Where the source comes from and where it is built: a directory of the state directory that all runs share which
     /// build the same.
-    pub(super) fn build(&mut self, image: Option<&Container>, modules: &[String]) -> Option<PlannedBuild> {
+    pub(super) fn build(
+        &mut self,
+        image: Option<&Container>,
+        modules: &[String],
+    ) -> Option<PlannedBuild> {
         let build = self.spec.build.as_ref()?;
         let span = build.source.span.clone();
         let kind = match Source::of(&build.source.value) {
             Ok(kind) => kind,
             Err(why) => {
-                self.problems.push(Problem::at(span, format!("`build.source`: {why}")));
+                self.problems
+                    .push(Problem::at(span, format!("`build.source`: {why}")));
                 return None;
             }
         };
@@ -58,7 +65,10 @@ impl Resolver<'_> {
         }
         let source = self.absolute(&build.source.value);
         let number = build.parallelism.to_string();
-        let command = build.command.as_ref().map(|command| command.replace("{{parallelism}}", &number));
+        let command = build
+            .command
+            .as_ref()
+            .map(|command| command.replace("{{parallelism}}", &number));
         let environment: Vec<&str> = image
             .map(|image| &image.source[..])
             .into_iter()
@@ -80,20 +90,39 @@ impl Resolver<'_> {
             source.clone(),
             format!("{why}; in {dir}, once for all runs that build the same"),
         );
-        Some(PlannedBuild { source, command, checksum: build.checksum.clone(), dir })
+        Some(PlannedBuild {
+            source,
+            command,
+            checksum: build.checksum.clone(),
+            dir,
+        })
     }
 
     /// A path beside the job file as an absolute one; URLs and `user@host:path.git` as they are.
     fn absolute(&self, source: &str) -> String {
-        let host = source.split('/').next().is_some_and(|first| first.contains(':'));
+        let host = source
+            .split('/')
+            .next()
+            .is_some_and(|first| first.contains(':'));
         if host || source.starts_with('/') {
             return source.to_owned();
         }
-        text(&self.facts.job_file.parent().unwrap_or(Path::new("/")).join(source))
+        text(
+            &self
+                .facts
+                .job_file
+                .parent()
+                .unwrap_or(Path::new("/"))
+                .join(source),
+        )
     }
 }
 
-fn checksum_fault(kind: Source, source: &str, checksum: Option<&str>) -> Option<(String, &'static str)> {
+fn checksum_fault(
+    kind: Source,
+    source: &str,
+    checksum: Option<&str>,
+) -> Option<(String, &'static str)> {
     match (kind, checksum) {
         (Source::Url | Source::Path, Some(checksum)) if checksum.len() != 64 => Some((
             "`build.checksum` is a commit, but `build.source` is no git repository".to_owned(),
@@ -114,8 +143,10 @@ fn checksum_fault(kind: Source, source: &str, checksum: Option<&str>) -> Option<
 /// A name for what is built: 64 hexadecimal digits.
 fn key(parts: &impl serde::Serialize) -> String {
     let json = serde_json::to_vec(parts).expect("texts have a JSON form");
-    Sha256::digest(&json).iter().fold(String::new(), |mut digits, byte| {
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
+    Sha256::digest(&json)
+        .iter()
+        .fold(String::new(), |mut digits, byte| {
+            let _ = write!(digits, "{byte:02x}");
+            digits
+        })
 }

@@ -13,7 +13,10 @@ pub(super) const OWN_OR_IMAGE: &str = "take out `[python]` or `[image]`";
 
 impl Resolver<'_> {
     /// Container, else `[python]`, else the host.
-    pub(super) fn environment(&mut self, prospect: &mut Prospect) -> (Option<Container>, Option<String>) {
+    pub(super) fn environment(
+        &mut self,
+        prospect: &mut Prospect,
+    ) -> (Option<Container>, Option<String>) {
         if let Some(own) = &self.spec.own_python {
             return (None, self.own_python(own, prospect));
         }
@@ -21,7 +24,10 @@ impl Resolver<'_> {
             Ok(image) => (Some(image), None),
             Err(why) => {
                 // Of an image that cannot be had nothing is forecast.
-                if prospect.chosen().is_some_and(|chosen| chosen.image.is_some()) {
+                if prospect
+                    .chosen()
+                    .is_some_and(|chosen| chosen.image.is_some())
+                {
                     prospect.forget_image();
                 }
                 let python = self.python_or_host(&why);
@@ -33,13 +39,18 @@ impl Resolver<'_> {
 
     /// The environment that the user has made: nothing is chosen in its place. The directory, where it is a virtual one.
     fn own_python(&mut self, own: &Located<OwnPython>, prospect: &mut Prospect) -> Option<String> {
-        if prospect.chosen().is_some_and(|chosen| chosen.image.is_some()) {
+        if prospect
+            .chosen()
+            .is_some_and(|chosen| chosen.image.is_some())
+        {
             prospect.forget_image();
         }
         let image = &self.spec.image;
         if image.path.is_some() || image.uri.is_some() {
-            let message = "the command runs in an image, where no environment of the node is activated";
-            self.problems.push(Problem::at(own.span.clone(), message).hinted(OWN_OR_IMAGE));
+            let message =
+                "the command runs in an image, where no environment of the node is activated";
+            self.problems
+                .push(Problem::at(own.span.clone(), message).hinted(OWN_OR_IMAGE));
         } else if !image.none {
             self.missing_image("the job file names a Python environment");
         }
@@ -51,7 +62,11 @@ impl Resolver<'_> {
                 Some(dir)
             }
             OwnPython::Conda(conda) => {
-                self.decide("environment", format!("conda environment {}", conda.name), JOB_FILE);
+                self.decide(
+                    "environment",
+                    format!("conda environment {}", conda.name),
+                    JOB_FILE,
+                );
                 None
             }
         }
@@ -60,7 +75,9 @@ impl Resolver<'_> {
     /// What the training is really written with, as far as it is known: records teach the performance model by it.
     pub(super) fn framework(&self, prospect: &Prospect) -> Framework {
         let asked = &self.spec.framework;
-        let Some(chosen) = prospect.chosen() else { return asked.clone() };
+        let Some(chosen) = prospect.chosen() else {
+            return asked.clone();
+        };
         Framework {
             name: asked.name.clone(),
             version: chosen.version.clone().or(asked.version.clone()),
@@ -71,7 +88,11 @@ impl Resolver<'_> {
 
     fn python_or_host(&mut self, no_image: &str) -> Option<String> {
         let Some(python) = &self.facts.python else {
-            self.decide("environment", "host", "the job names neither an image nor Python requirements");
+            self.decide(
+                "environment",
+                "host",
+                "the job names neither an image nor Python requirements",
+            );
             self.reject("container", no_image);
             return None;
         };
@@ -82,10 +103,17 @@ impl Resolver<'_> {
             }
             None => "no container runtime (apptainer, singularity) is found".to_owned(),
         };
-        let version =
-            python.version.as_ref().map(|version| format!(", for Python {version}")).unwrap_or_default();
+        let version = python
+            .version
+            .as_ref()
+            .map(|version| format!(", for Python {version}"))
+            .unwrap_or_default();
         let why = format!("{no_container}; `[python] requirements` is given{version}");
-        self.decide("environment", format!("python environment {}", python.dir.display()), why);
+        self.decide(
+            "environment",
+            format!("python environment {}", python.dir.display()),
+            why,
+        );
         self.reject("container", no_container);
         self.reject("host", "its packages need not be those of `requirements`");
         Some(text(&python.dir))

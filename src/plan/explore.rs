@@ -10,7 +10,12 @@ pub(super) fn seed(share: f64, model: &str, workload: &Workload, runs: u64) -> O
     }
     let workload = serde_json::to_string(workload).expect("a workload is plain data");
     let runs = runs.to_le_bytes();
-    let bytes = model.bytes().chain([0]).chain(workload.bytes()).chain([0]).chain(runs);
+    let bytes = model
+        .bytes()
+        .chain([0])
+        .chain(workload.bytes())
+        .chain([0])
+        .chain(runs);
     // FNV-1a.
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -37,9 +42,14 @@ mod tests {
 
     #[test]
     fn the_share_of_runs_explores_and_each_draws_anew() {
-        let workload = Workload { model: Some("resnet50".into()), ..Workload::default() };
+        let workload = Workload {
+            model: Some("resnet50".into()),
+            ..Workload::default()
+        };
         for share in [0.1, 0.5, 0.9] {
-            let drawn: Vec<u64> = (0..2000).filter_map(|runs| seed(share, "m", &workload, runs)).collect();
+            let drawn: Vec<u64> = (0..2000)
+                .filter_map(|runs| seed(share, "m", &workload, runs))
+                .collect();
             let found = drawn.len() as f64 / 2000.0;
             assert!((found - share).abs() < 0.04, "{found} of {share}");
             let distinct: BTreeSet<&u64> = drawn.iter().collect();

@@ -118,7 +118,13 @@ impl fmt::Debug for ModelFacts {
 /// Models of one name say the same.
 impl PartialEq for ModelFacts {
     fn eq(&self, other: &Self) -> bool {
-        let told = |facts: &Self| (facts.model.head().name.clone(), facts.origin.clone(), facts.runs);
+        let told = |facts: &Self| {
+            (
+                facts.model.head().name.clone(),
+                facts.origin.clone(),
+                facts.runs,
+            )
+        };
         told(self) == told(other) && self.here == other.here && self.meant == other.meant
     }
 }

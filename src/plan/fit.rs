@@ -20,8 +20,10 @@ impl<'a> Resolver<'a> {
     /// Misfits become problems, each at its key.
     pub(super) fn fit(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
         let facts = self.facts;
-        let held =
-            facts.site.as_ref().filter(|model| facts.hold_against_site && model.scheduler == scheduler);
+        let held = facts
+            .site
+            .as_ref()
+            .filter(|model| facts.hold_against_site && model.scheduler == scheduler);
         let Some(model) = held else { return };
         let elsewhere = self.elsewhere(resources, scheduler);
         if elsewhere.other_cluster {
@@ -34,7 +36,10 @@ impl<'a> Resolver<'a> {
             qos: elsewhere.qos.or(resources.qos.as_deref()),
             ..wanted(resources, gpus.as_deref(), elsewhere.queue)
         };
-        for table in tables.iter().filter(|table| Some(table.name.as_str()) == wanted.queue) {
+        for table in tables
+            .iter()
+            .filter(|table| Some(table.name.as_str()) == wanted.queue)
+        {
             let note = format!(
                 "limits of queue `{}` are by the site's configuration too ({})",
                 table.name, table.origin
@@ -47,29 +52,53 @@ impl<'a> Resolver<'a> {
         let fits = problems.is_empty();
         self.problems.extend(problems);
         // One that does not fit is no warning but a problem.
-        self.warnings.extend(site::pause(&wanted, model).filter(|_| fits));
+        self.warnings
+            .extend(site::pause(&wanted, model).filter(|_| fits));
         let last_index = resources.array.as_ref().map(crate::job::ArraySpec::last);
         self.notes.extend(site::remarks(&wanted, last_index, model));
     }
 
     /// What decides in place of the job file and the settings.
-    pub(super) fn elsewhere(&self, resources: &PlannedResources, scheduler: SchedulerKind) -> Elsewhere<'a> {
+    pub(super) fn elsewhere(
+        &self,
+        resources: &PlannedResources,
+        scheduler: SchedulerKind,
+    ) -> Elsewhere<'a> {
         let section = &self.spec.scheduler;
-        let options: Vec<&'a str> =
-            section.directives.iter().chain(&section.arguments).map(|option| option.value.as_str()).collect();
+        let options: Vec<&'a str> = section
+            .directives
+            .iter()
+            .chain(&section.arguments)
+            .map(|option| option.value.as_str())
+            .collect();
         elsewhere(&options, self.facts, scheduler, resources)
     }
 
     fn problem_of(&self, misfit: Misfit) -> Problem {
         let Misfit { key, message, hint } = misfit;
-        let key = if key == "gpus_per_node" { self.spec.resources.gpu_key() } else { key };
+        let key = if key == "gpus_per_node" {
+            self.spec.resources.gpu_key()
+        } else {
+            key
+        };
         let message = format!("`resources.{key}`: {message}");
         match self.spec.resources.spans.get(key) {
-            Some(span) => Problem { span: Some(span.clone()), message, hint },
+            Some(span) => Problem {
+                span: Some(span.clone()),
+                message,
+                hint,
+            },
             // The value is not the job file's: it comes from a setting or is a default.
             None => {
-                let from = self.reason_of(key).map(|why| format!(" ({why})")).unwrap_or_default();
-                Problem { span: None, message: message + &from, hint }
+                let from = self
+                    .reason_of(key)
+                    .map(|why| format!(" ({why})"))
+                    .unwrap_or_default();
+                Problem {
+                    span: None,
+                    message: message + &from,
+                    hint,
+                }
             }
         }
     }
@@ -110,13 +139,25 @@ fn elsewhere<'a>(
     resources: &PlannedResources,
 ) -> Elsewhere<'a> {
     if scheduler.is_pbs() {
-        return Elsewhere { queue: value_of(options, "-q", None), ..Elsewhere::default() };
+        return Elsewhere {
+            queue: value_of(options, "-q", None),
+            ..Elsewhere::default()
+        };
     }
-    let found = facts.schedulers.iter().filter(|found| found.kind == scheduler);
-    let environment: Vec<(&str, &str)> =
-        found.flat_map(|found| &found.environment).map(|(name, value)| (&**name, &**value)).collect();
-    let variable =
-        |wanted: &str| environment.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
+    let found = facts
+        .schedulers
+        .iter()
+        .filter(|found| found.kind == scheduler);
+    let environment: Vec<(&str, &str)> = found
+        .flat_map(|found| &found.environment)
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    let variable = |wanted: &str| {
+        environment
+            .iter()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| *value)
+    };
     let queue = value_of(options, "-p", Some("--partition"));
     Elsewhere {
         queue: queue.or_else(|| variable("SBATCH_PARTITION").filter(|_| resources.queue.is_none())),
@@ -136,7 +177,8 @@ fn value_of<'a>(options: &[&'a str], short: &str, long: Option<&str>) -> Option<
             value = words.next();
         } else if let Some(stuck) = word.strip_prefix(short).filter(|_| !word.starts_with("--")) {
             value = Some(stuck);
-        } else if let Some(stuck) = long.and_then(|long| word.strip_prefix(long)?.strip_prefix('=')) {
+        } else if let Some(stuck) = long.and_then(|long| word.strip_prefix(long)?.strip_prefix('='))
+        {
             value = Some(stuck);
         }
     }
@@ -149,13 +191,24 @@ mod tests {
 
     #[test]
     fn options_handed_through_are_read_in_every_spelling() {
-        for options in
-            [&["-pgpu"][..], &["-p gpu"], &["-p", "gpu"], &["--partition=gpu"], &["--partition", "gpu"]]
-        {
-            assert_eq!(value_of(options, "-p", Some("--partition")), Some("gpu"), "{options:?}");
+        for options in [
+            &["-pgpu"][..],
+            &["-p gpu"],
+            &["-p", "gpu"],
+            &["--partition=gpu"],
+            &["--partition", "gpu"],
+        ] {
+            assert_eq!(
+                value_of(options, "-p", Some("--partition")),
+                Some("gpu"),
+                "{options:?}"
+            );
         }
         assert_eq!(value_of(&["-p", "a", "-pb"], "-p", None), Some("b"));
-        assert_eq!(value_of(&["--parsable", "--hold", "-H"], "-p", Some("--partition")), None);
+        assert_eq!(
+            value_of(&["--parsable", "--hold", "-H"], "-p", Some("--partition")),
+            None
+        );
         assert_eq!(value_of(&["-p"], "-p", None), None);
     }
 }

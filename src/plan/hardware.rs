@@ -39,7 +39,13 @@ impl<'a> Wish<'a> {
         let (gpu_type, gpus) = of_node.or_else(of_tasks).unwrap_or((None, 0));
         let tasks = f64::from(resources.tasks_per_node);
         let cpus = resources.cpus_per_task.map(|cpus| f64::from(cpus) * tasks);
-        Self { gpus, gpu_type, cpus, tasks, threads }
+        Self {
+            gpus,
+            gpu_type,
+            cpus,
+            tasks,
+            threads,
+        }
     }
 
     /// CPUs that the program can keep busy, of `may_use`.
@@ -63,10 +69,16 @@ impl Resolver<'_> {
     ) -> (Vec<Likely>, Option<String>) {
         let queues: Vec<Option<&str>> = match resources.queue.as_deref() {
             // Slurm takes several with commas between, and gives the job to one of them.
-            Some(named) => std::iter::once(named).chain(named.split(',')).map(Some).collect(),
+            Some(named) => std::iter::once(named)
+                .chain(named.split(','))
+                .map(Some)
+                .collect(),
             None => vec![None, queue],
         };
-        let Met { mut kinds, of_queue } = facts.model.hardware_met(scheduler, &queues, wish.gpus > 0);
+        let Met {
+            mut kinds,
+            of_queue,
+        } = facts.model.hardware_met(scheduler, &queues, wish.gpus > 0);
         self.narrow(&mut kinds, scheduler, resources, wish);
         let all: u64 = kinds.iter().map(|kind| kind.runs).sum();
         let met = kinds.len();
@@ -74,7 +86,11 @@ impl Resolver<'_> {
         kinds.truncate(MOST);
         kinds.retain(|kind| {
             let is_needed = kept < HELD;
-            kept += if is_needed { share(kind.runs, all) } else { 0.0 };
+            kept += if is_needed {
+                share(kind.runs, all)
+            } else {
+                0.0
+            };
             is_needed
         });
         let confines = facts.model.confines(scheduler);
@@ -90,13 +106,26 @@ impl Resolver<'_> {
                     gpus: wish.gpus,
                     ..kind.hardware.clone()
                 };
-                Likely { hardware, share: share(kind.runs, all) / kept }
+                Likely {
+                    hardware,
+                    share: share(kind.runs, all) / kept,
+                }
             })
             .collect();
         if likely.is_empty() {
             let threads = wish.threads_of(may_use(None, confines, alone, wish));
-            let hardware = Hardware { threads, gpus: wish.gpus, ..Hardware::default() };
-            return (vec![Likely { hardware, share: 1.0 }], None);
+            let hardware = Hardware {
+                threads,
+                gpus: wish.gpus,
+                ..Hardware::default()
+            };
+            return (
+                vec![Likely {
+                    hardware,
+                    share: 1.0,
+                }],
+                None,
+            );
         }
         let told = told(&likely, of_queue, met > likely.len());
         (likely, Some(told))
@@ -115,14 +144,25 @@ impl Resolver<'_> {
             kinds.retain(|kind| names(&kind.hardware).contains(&asked));
         }
         if let Some(asked) = wish.cpus {
-            leave(kinds, |kind| kind.hardware.cpus.is_none_or(|cpus| asked <= cpus));
+            leave(kinds, |kind| {
+                kind.hardware.cpus.is_none_or(|cpus| asked <= cpus)
+            });
         }
-        let Some(constraint) = resources.constraint.as_deref() else { return };
+        let Some(constraint) = resources.constraint.as_deref() else {
+            return;
+        };
         by_words(kinds, constraint);
-        let model = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler);
+        let model = self
+            .facts
+            .site
+            .as_ref()
+            .filter(|model| model.scheduler == scheduler);
         let nodes = model.map_or(&[][..], |model| &model.nodes);
         leave(kinds, |kind| {
-            let mut same = nodes.iter().filter(|node| is_of(node, &kind.hardware)).peekable();
+            let mut same = nodes
+                .iter()
+                .filter(|node| is_of(node, &kind.hardware))
+                .peekable();
             same.peek().is_none() || same.any(|node| site::fulfils(node, constraint))
         });
     }
@@ -150,7 +190,10 @@ fn by_words(kinds: &mut Vec<Kind>, constraint: &str) {
     if constraint.contains(['!', '=']) {
         return;
     }
-    let all: Vec<String> = site::words_of_constraint(constraint).into_iter().map(plain).collect();
+    let all: Vec<String> = site::words_of_constraint(constraint)
+        .into_iter()
+        .map(plain)
+        .collect();
     let is_named = |kind: &Kind, word: &String| names(&kind.hardware).contains(word);
     let telling: Vec<&String> = all
         .iter()
@@ -158,10 +201,14 @@ fn by_words(kinds: &mut Vec<Kind>, constraint: &str) {
         .collect();
     if constraint.contains(['|', ',', '[', '(']) {
         if telling.len() == all.len() {
-            leave(kinds, |kind| telling.iter().any(|word| is_named(kind, word)));
+            leave(kinds, |kind| {
+                telling.iter().any(|word| is_named(kind, word))
+            });
         }
     } else {
-        leave(kinds, |kind| telling.iter().all(|word| is_named(kind, word)));
+        leave(kinds, |kind| {
+            telling.iter().all(|word| is_named(kind, word))
+        });
     }
 }
 
@@ -169,21 +216,35 @@ fn by_words(kinds: &mut Vec<Kind>, constraint: &str) {
 fn is_of(node: &NodeType, hardware: &Hardware) -> bool {
     if hardware.gpu_model.is_some() && hardware.gpus > 0 {
         let names = names(hardware);
-        return node.gpus.iter().any(|(name, _)| !name.is_empty() && names.contains(&plain(name)));
+        return node
+            .gpus
+            .iter()
+            .any(|(name, _)| !name.is_empty() && names.contains(&plain(name)));
     }
     node.gpus.is_empty()
-        && node.cpus.map(f64::from).zip(hardware.cpus).is_some_and(|(one, other)| one == other)
+        && node
+            .cpus
+            .map(f64::from)
+            .zip(hardware.cpus)
+            .is_some_and(|(one, other)| one == other)
 }
 
 /// The names of CPU and GPU, as they are compared: `nvidia a100-sxm4-40gb` has an `A100`.
 fn names(hardware: &Hardware) -> String {
     let name = |name: &Option<String>| plain(name.as_deref().unwrap_or_default());
-    format!("{} {}", name(&hardware.cpu_model), name(&hardware.gpu_model))
+    format!(
+        "{} {}",
+        name(&hardware.cpu_model),
+        name(&hardware.gpu_model)
+    )
 }
 
 /// Letters and digits, which all spellings of a name share.
 fn plain(name: &str) -> String {
-    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    name.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect()
 }
 
 fn share(runs: u64, all: u64) -> f64 {
@@ -193,22 +254,39 @@ fn share(runs: u64, all: u64) -> f64 {
 /// What is held of the hardware, in words.
 fn told(likely: &[Likely], of_queue: bool, has_others: bool) -> String {
     let name = |likely: &Likely| {
-        let Hardware { gpu_model, cpu_model, .. } = &likely.hardware;
+        let Hardware {
+            gpu_model,
+            cpu_model,
+            ..
+        } = &likely.hardware;
         gpu_model
             .as_ref()
             .or(cpu_model.as_ref())
             .cloned()
             .unwrap_or_else(|| "nodes without a name".to_owned())
     };
-    let whose = if of_queue { "its queue" } else { "other queues" };
+    let whose = if of_queue {
+        "its queue"
+    } else {
+        "other queues"
+    };
     if let [only] = likely {
         let most = if has_others { "most" } else { "the" };
-        return format!("the forecast is as on {}, which {most} runs of {whose} had", name(only));
+        return format!(
+            "the forecast is as on {}, which {most} runs of {whose} had",
+            name(only)
+        );
     }
-    let mut named: Vec<String> =
-        likely.iter().map(|one| format!("{} ({})", name(one), per_cent(one.share))).collect();
+    let mut named: Vec<String> = likely
+        .iter()
+        .map(|one| format!("{} ({})", name(one), per_cent(one.share)))
+        .collect();
     let last = named.pop().unwrap_or_default();
-    let held = if likely.len() == 2 { "both" } else { "all of them" };
+    let held = if likely.len() == 2 {
+        "both"
+    } else {
+        "all of them"
+    };
     format!(
         "by the runs of {whose} the job may get {} or {last}: the forecast holds {held}",
         named.join(", ")

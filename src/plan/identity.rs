@@ -56,7 +56,8 @@ const LAUNCHER_MODULES: [&str; 5] = [
 ];
 /// Programs whose first argument is what they run.
 const INTERPRETERS: [&str; 13] = [
-    "python", "bash", "sh", "dash", "zsh", "ksh", "perl", "ruby", "julia", "Rscript", "node", "lua", "luajit",
+    "python", "bash", "sh", "dash", "zsh", "ksh", "perl", "ruby", "julia", "Rscript", "node",
+    "lua", "luajit",
 ];
 /// How files of programs end.
 const SCRIPT_ENDINGS: [&str; 9] = ["py", "sh", "bash", "R", "r", "jl", "pl", "rb", "lua"];
@@ -90,9 +91,10 @@ pub fn texts_of(spec: &JobSpec) -> Vec<&str> {
     let mut texts: Vec<&str> = Vec::new();
     let words: Vec<&str> = match &spec.run.command.value {
         Command::Argv(argv) => argv.iter().map(String::as_str).collect(),
-        Command::Script(script) => {
-            std::iter::once(script).chain(&spec.run.arguments).map(String::as_str).collect()
-        }
+        Command::Script(script) => std::iter::once(script)
+            .chain(&spec.run.arguments)
+            .map(String::as_str)
+            .collect(),
     };
     let may_be = |name: Option<&str>, value: &str| {
         let is_work = name.is_none_or(|name| about(name, Some(value)) == About::Work);
@@ -101,7 +103,9 @@ pub fn texts_of(spec: &JobSpec) -> Vec<&str> {
     for (place, Argument { name, value }) in arguments(&words).into_iter().enumerate() {
         // A program without a slash comes from `PATH`.
         let is_program = place == 0 && matches!(spec.run.command.value, Command::Argv(_));
-        texts.extend(value.filter(|value| may_be(name, value) && (!is_program || value.contains('/'))));
+        texts.extend(
+            value.filter(|value| may_be(name, value) && (!is_program || value.contains('/'))),
+        );
     }
     for EnvVar { name, value } in &spec.run.env {
         // A word is seldom a file there, and each look costs time.
@@ -121,17 +125,25 @@ pub fn identity_of(spec: &JobSpec, facts: &SiteFacts) -> Identity {
     };
     let shown = match &spec.run.command.value {
         Command::Script(script) => {
-            let words: Vec<&str> =
-                std::iter::once(script).chain(&spec.run.arguments).map(String::as_str).collect();
+            let words: Vec<&str> = std::iter::once(script)
+                .chain(&spec.run.arguments)
+                .map(String::as_str)
+                .collect();
             masked(&words)
         }
         Command::Argv(_) => masked(&argv),
     };
-    let mut made = Identity { command: shown, ..Identity::default() };
+    let mut made = Identity {
+        command: shown,
+        ..Identity::default()
+    };
     let entry = entry(&argv, &facts.named);
     match (&spec.run.command.value, entry.script) {
         (Command::Script(name), _) => {
-            let path = facts.script.as_ref().map_or_else(|| name.clone(), |script| text(&script.path));
+            let path = facts
+                .script
+                .as_ref()
+                .map_or_else(|| name.clone(), |script| text(&script.path));
             made.program = base(&path).to_owned();
             made.script_digest = digest_of(facts.named.get(name));
             made.script = Some(path);
@@ -148,19 +160,33 @@ pub fn identity_of(spec: &JobSpec, facts: &SiteFacts) -> Identity {
             }
         }
     }
-    let mut taken = Taken { facts, identity: &mut made };
+    let mut taken = Taken {
+        facts,
+        identity: &mut made,
+    };
     // Those of a script come from the command line alone.
-    let rest: Vec<&str> =
-        entry.rest.into_iter().chain(spec.run.arguments.iter().map(String::as_str)).collect();
+    let rest: Vec<&str> = entry
+        .rest
+        .into_iter()
+        .chain(spec.run.arguments.iter().map(String::as_str))
+        .collect();
     for (place, argument) in arguments(&rest).into_iter().enumerate() {
-        taken.take(argument.name.map(canonical).as_deref(), argument.value, place);
+        taken.take(
+            argument.name.map(canonical).as_deref(),
+            argument.value,
+            place,
+        );
     }
     for EnvVar { name, value } in &spec.run.env {
         taken.take(Some(&format!("${name}")), Some(value), 0);
     }
     for (name, found) in &facts.named {
         if let Named::Variable(value) = found
-            && spec.run.env.iter().all(|variable| Some(variable.name.as_str()) != name.strip_prefix('$'))
+            && spec
+                .run
+                .env
+                .iter()
+                .all(|variable| Some(variable.name.as_str()) != name.strip_prefix('$'))
         {
             taken.take(Some(name), Some(value), 0);
         }
@@ -181,7 +207,9 @@ impl Taken<'_> {
         let word = match (name, value) {
             (Some(name), None) => format!("-{name}"),
             (name, Some(value)) => {
-                let Some(stands) = self.stands_for(name, value, place) else { return };
+                let Some(stands) = self.stands_for(name, value, place) else {
+                    return;
+                };
                 match name {
                     Some(name) => format!("{name}={stands}"),
                     None => stands,
@@ -216,8 +244,17 @@ impl Taken<'_> {
             return Some("@".to_owned());
         }
         match found {
-            Some(Named::File { path, bytes, digest, .. }) => {
-                self.input(Input { path: text(path), digest: digest.clone(), bytes: Some(*bytes) });
+            Some(Named::File {
+                path,
+                bytes,
+                digest,
+                ..
+            }) => {
+                self.input(Input {
+                    path: text(path),
+                    digest: digest.clone(),
+                    bytes: Some(*bytes),
+                });
             }
             Some(Named::Directory(path, entries)) => {
                 self.input(Input {
@@ -227,11 +264,16 @@ impl Taken<'_> {
                 });
             }
             // Text for a shell may hold a slash.
-            _ if !is_path(value) || value.contains(char::is_whitespace) => return Some(value.to_owned()),
+            _ if !is_path(value) || value.contains(char::is_whitespace) => {
+                return Some(value.to_owned());
+            }
             // Something that the run makes.
             _ if name.is_some_and(is_checkpoint) || is_of_one_run(value) => {}
             // It may be there when the job runs, as data that are fetched are, or be seen in the container alone.
-            _ => self.input(Input { path: without_password(value), ..Input::default() }),
+            _ => self.input(Input {
+                path: without_password(value),
+                ..Input::default()
+            }),
         }
         Some("@".to_owned())
     }
@@ -243,16 +285,40 @@ impl Taken<'_> {
 
 /// What the job file declares joins the arguments; where it names the network, those names count in place of program and words.
 fn declare(made: &mut Identity, spec: &JobSpec) {
-    let Workload { model, parameters, dataset, samples, batch_size, epochs, precision } = &spec.workload;
-    for (name, number) in [("epochs", epochs), ("samples", samples), ("batch_size", batch_size)] {
-        #[expect(clippy::cast_precision_loss, reason = "counts of a training are far smaller")]
+    let Workload {
+        model,
+        parameters,
+        dataset,
+        samples,
+        batch_size,
+        epochs,
+        precision,
+    } = &spec.workload;
+    for (name, number) in [
+        ("epochs", epochs),
+        ("samples", samples),
+        ("batch_size", batch_size),
+    ] {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "counts of a training are far smaller"
+        )]
         if let Some(number) = number {
-            made.numbers.insert(format!("workload.{name}"), *number as f64);
+            made.numbers
+                .insert(format!("workload.{name}"), *number as f64);
         }
     }
     let mut names: Vec<String> = Vec::new();
-    for (what, name) in [("", model), ("on ", dataset), ("in ", precision), ("with ", &spec.framework.name)] {
-        names.extend(name.as_ref().map(|name| format!("{what}{}", name.to_ascii_lowercase())));
+    for (what, name) in [
+        ("", model),
+        ("on ", dataset),
+        ("in ", precision),
+        ("with ", &spec.framework.name),
+    ] {
+        names.extend(
+            name.as_ref()
+                .map(|name| format!("{what}{}", name.to_ascii_lowercase())),
+        );
     }
     names.extend(parameters.map(|parameters| format!("{parameters} parameters")));
     if model.is_some() {
@@ -262,7 +328,11 @@ fn declare(made: &mut Identity, spec: &JobSpec) {
             made.inputs.clear();
         }
     } else {
-        made.words.extend(names.into_iter().map(|name| cut(&format!("workload={}", name.replace(' ', "_")))));
+        made.words.extend(
+            names
+                .into_iter()
+                .map(|name| cut(&format!("workload={}", name.replace(' ', "_")))),
+        );
     }
     // Bounded, whatever somebody writes: what is cut off still counts in a hash.
     if made.words.len() > MOST {
@@ -272,22 +342,48 @@ fn declare(made: &mut Identity, spec: &JobSpec) {
     if made.inputs.len() > MOST {
         let rest = made.inputs.split_off(MOST);
         let digest = serde_json::to_vec(&rest).map(|json| hex(&json)).ok();
-        made.inputs.push(Input { path: "...".to_owned(), digest, bytes: None });
+        made.inputs.push(Input {
+            path: "...".to_owned(),
+            digest,
+            bytes: None,
+        });
     }
 }
 
 /// A stem that people know and a hash.
 fn key(made: &Identity, spec: &JobSpec) -> String {
-    let script = made.script.as_deref().map(|script| base(script.trim_start_matches("-m ")));
-    let stem = spec.workload.model.as_deref().or(script).unwrap_or(&made.program);
-    let usable = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
-    let stem: String = stem.to_ascii_lowercase().chars().map(usable).take(40).collect();
+    let script = made
+        .script
+        .as_deref()
+        .map(|script| base(script.trim_start_matches("-m ")));
+    let stem = spec
+        .workload
+        .model
+        .as_deref()
+        .or(script)
+        .unwrap_or(&made.program);
+    let usable = |c: char| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let stem: String = stem
+        .to_ascii_lowercase()
+        .chars()
+        .map(usable)
+        .take(40)
+        .collect();
     let parts = match &made.declared {
         Some(declared) => vec![declared.as_str()],
         None => {
             let script = made.script.as_deref().unwrap_or_default();
             let words = made.words.iter().map(String::as_str);
-            [made.program.as_str(), script].into_iter().chain(words).collect()
+            [made.program.as_str(), script]
+                .into_iter()
+                .chain(words)
+                .collect()
         }
     };
     let mut hash = Sha256::new();
@@ -296,7 +392,10 @@ fn key(made: &Identity, spec: &JobSpec) -> String {
         hash.update(part.as_bytes());
     }
     let digest = hash.finalize();
-    let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let number = digest
+        .iter()
+        .take(8)
+        .fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     // Digits alone: the model takes what stands before the first digit for the name of a family.
     format!("{stem}-{:016}", number % 10_000_000_000_000_000)
 }
@@ -322,14 +421,20 @@ fn entry<'a>(argv: &[&'a str], named: &BTreeMap<String, Named>) -> Entry<'a> {
                 Some(Behind::File(found)) => {
                     taken.push(found);
                     let is_python = argv[found].ends_with(".py");
-                    program = if is_python { "python".to_owned() } else { base(argv[found]).to_owned() };
+                    program = if is_python {
+                        "python".to_owned()
+                    } else {
+                        base(argv[found]).to_owned()
+                    };
                     break Some(Script::File(argv[found]));
                 }
                 None => break None,
             }
         }
         if !INTERPRETERS.contains(&program.as_str()) {
-            let itself = argv.get(at).filter(|word| matches!(named.get(**word), Some(Named::File { .. })));
+            let itself = argv
+                .get(at)
+                .filter(|word| matches!(named.get(**word), Some(Named::File { .. })));
             if let Some(itself) = itself.filter(|word| word.contains('/')) {
                 break Some(Script::File(itself));
             }
@@ -352,8 +457,17 @@ fn entry<'a>(argv: &[&'a str], named: &BTreeMap<String, Named>) -> Entry<'a> {
             None => break None,
         }
     };
-    let rest = argv.iter().enumerate().filter(|(at, _)| !taken.contains(at)).map(|(_, word)| *word).collect();
-    Entry { program, script, rest }
+    let rest = argv
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !taken.contains(at))
+        .map(|(_, word)| *word)
+        .collect();
+    Entry {
+        program,
+        script,
+        rest,
+    }
 }
 
 /// What was found, with its place among the words.
@@ -369,7 +483,10 @@ fn behind_launcher(argv: &[&str], from: usize, named: &BTreeMap<String, Named>) 
         let word = argv[at];
         if word == "-m" {
             // `accelerate launch -m pkg.train`; with `srun -m block` it is another option.
-            return argv.get(at + 1).filter(|module| module.contains('.')).map(|_| Behind::Module(at + 1));
+            return argv
+                .get(at + 1)
+                .filter(|module| module.contains('.'))
+                .map(|_| Behind::Module(at + 1));
         }
         if is_option(word) {
             None
@@ -398,30 +515,50 @@ fn of_interpreter(
             return None;
         }
         if !is_option(word) {
-            return matches!(named.get(*word), Some(Named::File { .. })).then_some(Behind::File(at));
+            return matches!(named.get(*word), Some(Named::File { .. }))
+                .then_some(Behind::File(at));
         }
-        at += if is_python && PYTHON_VALUES.contains(word) { 2 } else { 1 };
+        at += if is_python && PYTHON_VALUES.contains(word) {
+            2
+        } else {
+            1
+        };
     }
     None
 }
 
 /// Says whether a word is a file that can be run, by itself or by its interpreter.
 fn is_program(word: &str, named: &BTreeMap<String, Named>) -> bool {
-    let Some(Named::File { path, executable, .. }) = named.get(word) else { return false };
+    let Some(Named::File {
+        path, executable, ..
+    }) = named.get(word)
+    else {
+        return false;
+    };
     let ending = path.extension().and_then(|ending| ending.to_str());
     *executable || ending.is_some_and(|ending| SCRIPT_ENDINGS.contains(&ending))
 }
 
 fn base(path: &str) -> &str {
-    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path)
+    Path::new(path)
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or(path)
 }
 
 /// The base name; every `python3.11` is `python`.
 fn folded(program: &str) -> String {
     let name = base(program);
-    let version = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
-    let is_python = version.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'));
-    if is_python { "python".to_owned() } else { name.to_owned() }
+    let version = name
+        .strip_prefix("python")
+        .or_else(|| name.strip_prefix("pypy"));
+    let is_python =
+        version.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'));
+    if is_python {
+        "python".to_owned()
+    } else {
+        name.to_owned()
+    }
 }
 
 fn canonical(name: &str) -> String {
@@ -444,7 +581,9 @@ fn digest_of(named: Option<&Named>) -> Option<String> {
 
 /// `https://user:word@host/x?key=word` without user and query.
 pub(super) fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
     let rest = rest.split('?').next().unwrap_or(rest);
     let authority = rest.find('/').unwrap_or(rest.len());
     match rest[..authority].rfind('@') {
@@ -465,10 +604,12 @@ fn cut(word: &str) -> String {
 /// SHA-256 in hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut digits, byte| {
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::new(), |mut digits, byte| {
+            let _ = write!(digits, "{byte:02x}");
+            digits
+        })
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use super::environment::OWN_OR_IMAGE;
 use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::catalogue::{
-    Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, capability_of, choose, family,
-    fetched, meant, mistyped,
+    Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, capability_of, choose,
+    family, fetched, meant, mistyped,
 };
 use crate::config::{GpuTable, VersionRange};
 use crate::diagnostic::Problem;
@@ -87,7 +87,11 @@ impl Resolver<'_> {
 
     fn named_image(&mut self) -> Option<Container> {
         let image = &self.spec.image;
-        let path = image.path.as_ref().and(self.facts.image.as_deref()).map(text);
+        let path = image
+            .path
+            .as_ref()
+            .and(self.facts.image.as_deref())
+            .map(text);
         let (source, mut whys) = match (path, &image.uri) {
             (Some(path), _) => (path, vec!["the job file names the image".to_owned()]),
             (None, uri) => {
@@ -98,11 +102,22 @@ impl Resolver<'_> {
             }
         };
         let facts = self.facts;
-        let described = facts.images.entries.iter().find(|entry| entry.place.to_string() == source);
+        let described = facts
+            .images
+            .entries
+            .iter()
+            .find(|entry| entry.place.to_string() == source);
         if let Some(entry) = described {
-            whys.push(format!("the catalogue describes it as `{}` ({})", entry.name, entry.origin));
+            whys.push(format!(
+                "the catalogue describes it as `{}` ({})",
+                entry.name, entry.origin
+            ));
         }
-        self.decide("environment", format!("container {source}"), whys.join("; "));
+        self.decide(
+            "environment",
+            format!("container {source}"),
+            whys.join("; "),
+        );
         if facts.python.is_some() {
             self.reject("python environment", "the job file names an image");
         }
@@ -115,15 +130,16 @@ impl Resolver<'_> {
         match self.source_of_uri(uri) {
             Ok(found) => Some(found),
             Err((message, hint)) => {
-                self.problems.push(Problem::at(span, format!("`image.uri`: {message}")).hinted(hint));
+                self.problems
+                    .push(Problem::at(span, format!("`image.uri`: {message}")).hinted(hint));
                 None
             }
         }
     }
 
     fn source_of_uri(&self, uri: &str) -> Result<(String, Vec<String>), (String, String)> {
-        let found =
-            fetched(uri, self.settings.tables()).map_err(|unknown| (unknown.to_string(), unknown.hint()))?;
+        let found = fetched(uri, self.settings.tables())
+            .map_err(|unknown| (unknown.to_string(), unknown.hint()))?;
         let mut reasons = found.reasons;
         Ok(match self.facts.images.pulled.get(&found.uri) {
             Some(pulled) => {
@@ -147,7 +163,9 @@ impl Resolver<'_> {
         let framework = self.spec.framework.name.clone()?;
         let entries = &self.facts.images.entries;
         if entries.is_empty() && image.build != BuildMode::Auto {
-            return Some(Err(format!("the job names no image, and the catalogue knows none of {framework}")));
+            return Some(Err(format!(
+                "the job names no image, and the catalogue knows none of {framework}"
+            )));
         }
         Some(self.wanted(framework, scheduler, queue).map(|wanted| {
             let choice = choose(entries, &wanted, &|_| None);
@@ -159,59 +177,99 @@ impl Resolver<'_> {
     /// the software: the host would run something else.
     fn unclear_framework(&mut self) {
         let asked = &self.spec.framework;
-        let is_known = !self.facts.images.entries.is_empty() || self.spec.image.build == BuildMode::Auto;
+        let is_known =
+            !self.facts.images.entries.is_empty() || self.spec.image.build == BuildMode::Auto;
         let has_other = self.facts.python.is_some() || !self.spec.run.modules.is_empty();
         let is_error = self.key_of_containers().is_some() || !has_other;
         let mut tell = |message: String, hint: &str| {
             let hint = format!("{hint}; `[image] none = true` runs it without an image");
             match is_error {
                 true => self.problems.push(Problem::of_file(message).hinted(hint)),
-                false => self.warnings.push(format!("{message}: no image is chosen; {hint}")),
+                false => self
+                    .warnings
+                    .push(format!("{message}: no image is chosen; {hint}")),
             }
         };
         if let Some(Err(why)) = asked.version.as_deref().map(VersionRange::parse)
             && is_known
         {
-            tell(format!("`framework.version`: {why}"), "leave it out for the newest that fits");
+            tell(
+                format!("`framework.version`: {why}"),
+                "leave it out for the newest that fits",
+            );
         }
-        let Some(name) = asked.name.as_deref().filter(|_| self.facts.images.entries.is_empty()) else {
+        let Some(name) = asked
+            .name
+            .as_deref()
+            .filter(|_| self.facts.images.entries.is_empty())
+        else {
             return;
         };
-        if let Some(meant) = meant(name, self.facts.images.frameworks.iter().map(String::as_str)) {
-            let message =
-                format!("`framework.name`: the catalogue has no image of {name:?}, but it has of {meant:?}");
+        if let Some(meant) = meant(
+            name,
+            self.facts.images.frameworks.iter().map(String::as_str),
+        ) {
+            let message = format!(
+                "`framework.name`: the catalogue has no image of {name:?}, but it has of {meant:?}"
+            );
             tell(message, &format!("write `name = {meant:?}`"));
         } else if let Some(meant) = mistyped(name) {
-            self.warnings.push(format!("`framework.name`: {name:?} is not known; did you mean {meant:?}?"));
+            self.warnings.push(format!(
+                "`framework.name`: {name:?} is not known; did you mean {meant:?}?"
+            ));
         }
     }
 
     /// The description of the image file that the job names.
     pub(super) fn described(&self) -> Option<&Entry> {
-        let path = self.spec.image.path.as_ref().and(self.facts.image.as_deref())?;
-        self.facts.images.entries.iter().find(|entry| entry.place == Place::Path(path.to_owned()))
+        let path = self
+            .spec
+            .image
+            .path
+            .as_ref()
+            .and(self.facts.image.as_deref())?;
+        self.facts
+            .images
+            .entries
+            .iter()
+            .find(|entry| entry.place == Place::Path(path.to_owned()))
     }
 
     /// What an image is known by in records: its digest, else where it comes from.
     pub(super) fn identity(&self, entry: &Entry) -> String {
         digest_of(entry).unwrap_or_else(|| match &entry.place {
             Place::Path(path) => text(path),
-            Place::Uri(uri) => self.source_of_uri(uri).map_or_else(|_| uri.clone(), |(source, _)| source),
+            Place::Uri(uri) => self
+                .source_of_uri(uri)
+                .map_or_else(|_| uri.clone(), |(source, _)| source),
         })
     }
 
     /// The same of an image that is not the catalogue's choice; `None`: there is none.
     pub(super) fn named_identity(&self, described: Option<&Entry>) -> Option<String> {
         let image = &self.spec.image;
-        let named = image.path.as_ref().and(self.facts.image.as_deref()).map(text);
+        let named = image
+            .path
+            .as_ref()
+            .and(self.facts.image.as_deref())
+            .map(text);
         let of_uri = |uri: &Located<String>| {
-            self.source_of_uri(&uri.value).map_or_else(|_| uri.value.clone(), |(source, _)| source)
+            self.source_of_uri(&uri.value)
+                .map_or_else(|_| uri.value.clone(), |(source, _)| source)
         };
         let built = || self.facts.images.built.as_ref().map(|(_, path)| text(path));
-        described.and_then(digest_of).or(named).or_else(|| image.uri.as_ref().map(of_uri)).or_else(built)
+        described
+            .and_then(digest_of)
+            .or(named)
+            .or_else(|| image.uri.as_ref().map(of_uri))
+            .or_else(built)
     }
 
-    fn best_of_catalogue(&mut self, fitting: &Fitting, prospect: &Prospect) -> Result<Container, String> {
+    fn best_of_catalogue(
+        &mut self,
+        fitting: &Fitting,
+        prospect: &Prospect,
+    ) -> Result<Container, String> {
         let facts = self.facts;
         let Fitting { wanted, choice } = fitting;
         self.candidates = candidates(&facts.images.entries, choice, prospect);
@@ -219,7 +277,10 @@ impl Resolver<'_> {
         let Some(entry) = winner else {
             let why = none_fits(choice, wanted);
             if self.spec.image.build == BuildMode::Auto {
-                return self.image_to_build(NoImage { wanted: wanted.clone(), why });
+                return self.image_to_build(NoImage {
+                    wanted: wanted.clone(),
+                    why,
+                });
             }
             return Err(why);
         };
@@ -231,21 +292,35 @@ impl Resolver<'_> {
             },
         };
         let first = &choice.candidates[0];
-        let fits = choice.candidates.iter().filter(|candidate| candidate.rejected.is_empty()).count();
+        let fits = choice
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.rejected.is_empty())
+            .count();
         let by = match prospect.reason(|other| other.image.as_ref() != Some(&entry.name)) {
             Some(reason) => Some(format!("by the performance model: {reason}")),
             None => (fits > 1).then(|| format!("by rules, for {}", prospect.without_model())),
         };
-        let mut whys = vec![format!("`{}` of the catalogue ({})", entry.name, entry.origin)];
+        let mut whys = vec![format!(
+            "`{}` of the catalogue ({})",
+            entry.name, entry.origin
+        )];
         whys.extend(by);
         whys.extend(first.reasons.iter().chain(&replaced).cloned());
-        self.decide("environment", format!("container {source}"), whys.join("; "));
+        self.decide(
+            "environment",
+            format!("container {source}"),
+            whys.join("; "),
+        );
         self.reject_candidates();
         if facts.python.is_some() {
             self.reject("python environment", "an image of the catalogue fits");
         }
         self.notes.extend(
-            first.unknown.iter().map(|unknown| format!("image `{}`: not known: {unknown}", entry.name)),
+            first
+                .unknown
+                .iter()
+                .map(|unknown| format!("image `{}`: not known: {unknown}", entry.name)),
         );
         Ok(self.container(source, Some(entry)))
     }
@@ -257,7 +332,10 @@ impl Resolver<'_> {
             self.no_image = Some(no_image);
             return Err(why);
         };
-        let why = format!("`image.build` is `auto`, and {}: `{name}` is built before the run", no_image.why);
+        let why = format!(
+            "`image.build` is `auto`, and {}: `{name}` is built before the run",
+            no_image.why
+        );
         self.decide("environment", format!("container {}", path.display()), why);
         self.reject_candidates();
         let mut container = self.container(text(path), None);
@@ -269,7 +347,10 @@ impl Resolver<'_> {
     /// Names the images beside the chosen one, behind the decision.
     pub(super) fn reject_candidates(&mut self) {
         let candidates = std::mem::take(&mut self.candidates);
-        let others: Vec<&ImageCandidate> = candidates.iter().filter(|candidate| !candidate.chosen).collect();
+        let others: Vec<&ImageCandidate> = candidates
+            .iter()
+            .filter(|candidate| !candidate.chosen)
+            .collect();
         for candidate in others.iter().take(MAX_NAMED) {
             let why = match &candidate.beaten {
                 Some(beaten) => format!("it fits, but {beaten}"),
@@ -278,7 +359,10 @@ impl Resolver<'_> {
             self.reject(&format!("image {}", candidate.name), why);
         }
         if let Some(more) = others.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-            self.reject(&format!("{more} more images"), "`dlrun plan --json` tells of each");
+            self.reject(
+                &format!("{more} more images"),
+                "`dlrun plan --json` tells of each",
+            );
         }
         if !candidates.is_empty() {
             let facts = self.facts;
@@ -300,7 +384,10 @@ impl Resolver<'_> {
             (image.fakeroot != Fakeroot::Auto, "fakeroot"),
             (image.cleanenv, "cleanenv"),
             (!image.options.is_empty(), "options"),
-            (image.build == BuildMode::Auto && self.no_image.is_none(), "build"),
+            (
+                image.build == BuildMode::Auto && self.no_image.is_none(),
+                "build",
+            ),
         ];
         asks.into_iter().find(|(asks, _)| *asks).map(|(_, key)| key)
     }
@@ -320,13 +407,21 @@ impl Resolver<'_> {
         }
         let hint = match &self.spec.framework.name {
             _ if self.spec.own_python.is_some() => OWN_OR_IMAGE,
-            Some(_) => "`dlrun image list` shows the catalogue; name an image by `image.path` or `image.uri`",
-            None => "name it by `image.path` or `image.uri`, or by `[framework] name` one of the catalogue",
+            Some(_) => {
+                "`dlrun image list` shows the catalogue; name an image by `image.path` or `image.uri`"
+            }
+            None => {
+                "name it by `image.path` or `image.uri`, or by `[framework] name` one of the catalogue"
+            }
         };
         let span = image.bind.first().map(|bind| bind.span.clone());
         let span = span.or_else(|| image.options.first().map(|option| option.span.clone()));
         let message = format!("`image.{key}` is for a container, and there is no image: {why}");
-        self.problems.push(Problem { span, message, hint: Some(hint.to_owned()) });
+        self.problems.push(Problem {
+            span,
+            message,
+            hint: Some(hint.to_owned()),
+        });
     }
 
     /// What the job wants of an image.
@@ -337,25 +432,40 @@ impl Resolver<'_> {
         queue: Option<&str>,
     ) -> Result<Wanted, String> {
         let asked = &self.spec.framework;
-        let version = match asked.version.as_deref().map(VersionRange::parse).transpose() {
+        let version = match asked
+            .version
+            .as_deref()
+            .map(VersionRange::parse)
+            .transpose()
+        {
             Ok(version) => version,
             Err(why) => return Err(format!("`framework.version` cannot be compared: {why}")),
         };
         let is_local = scheduler == SchedulerKind::Local;
         let here = &self.facts.images.here;
         let tables = self.settings.tables();
-        let table = tables.queues.iter().find(|table| !is_local && Some(&table.name[..]) == queue);
+        let table = tables
+            .queues
+            .iter()
+            .find(|table| !is_local && Some(&table.name[..]) == queue);
         let of_queue = |said: Option<&String>| Some((said?.clone(), table?.origin.to_string()));
         let of_site = |said: &Option<(String, crate::config::Origin)>| {
-            said.as_ref().filter(|_| !is_local).map(|(word, origin)| (word.clone(), origin.to_string()))
+            said.as_ref()
+                .filter(|_| !is_local)
+                .map(|(word, origin)| (word.clone(), origin.to_string()))
         };
-        let assumed =
-            if is_local { "this machine" } else { "as this machine; the configuration does not say" };
+        let assumed = if is_local {
+            "this machine"
+        } else {
+            "as this machine; the configuration does not say"
+        };
         let arch = of_queue(table.and_then(|table| table.arch.as_ref()))
             .or_else(|| of_site(&tables.arch))
-            .or_else(|| Some((here.arch.clone(), assumed.to_owned())).filter(|(arch, _)| !arch.is_empty()));
-        let named =
-            of_queue(table.and_then(|table| table.microarch.as_ref())).or_else(|| of_site(&tables.microarch));
+            .or_else(|| {
+                Some((here.arch.clone(), assumed.to_owned())).filter(|(arch, _)| !arch.is_empty())
+            });
+        let named = of_queue(table.and_then(|table| table.microarch.as_ref()))
+            .or_else(|| of_site(&tables.microarch));
         if let (Some((arch, says)), Some((name, named_by))) = (&arch, &named)
             && let Some(family) = family(name).filter(|family| family != arch)
         {
@@ -382,7 +492,9 @@ impl Resolver<'_> {
     }
 
     pub(super) fn device(&self, is_local: bool, queue: Option<&str>) -> Device {
-        let Some(asked) = self.spec.resources.gpus_on_node() else { return Device::Cpu };
+        let Some(asked) = self.spec.resources.gpus_on_node() else {
+            return Device::Cpu;
+        };
         let (kind, _) = kind_and_count(&asked);
         let tables = self.settings.tables();
         // Without a type, any that the queue may have.
@@ -407,20 +519,29 @@ impl Resolver<'_> {
             GpuMode::Auto => Accelerator::Nvidia,
         };
         let driver = if is_local {
-            here.driver.clone().map(|driver| (driver, "this machine".to_owned()))
+            here.driver
+                .clone()
+                .map(|driver| (driver, "this machine".to_owned()))
         } else {
             oldest_driver(&meant)
         };
         let capabilities = match (is_local, kind) {
-            (true, _) => {
-                here.capabilities.iter().map(|found| (found.clone(), "this machine".to_owned())).collect()
-            }
-            (false, Some(kind)) if meant.is_empty() => {
-                capability_of(kind).map(|known| (known.to_owned(), format!("a {kind}"))).into_iter().collect()
-            }
+            (true, _) => here
+                .capabilities
+                .iter()
+                .map(|found| (found.clone(), "this machine".to_owned()))
+                .collect(),
+            (false, Some(kind)) if meant.is_empty() => capability_of(kind)
+                .map(|known| (known.to_owned(), format!("a {kind}")))
+                .into_iter()
+                .collect(),
             (false, _) => meant.iter().filter_map(|gpu| capability(gpu)).collect(),
         };
-        Device::Gpu { maker, driver, capabilities }
+        Device::Gpu {
+            maker,
+            driver,
+            capabilities,
+        }
     }
 
     fn container(&self, source: String, entry: Option<&Entry>) -> Container {
@@ -459,11 +580,21 @@ impl Resolver<'_> {
 
     /// The job's, and the directory of its script where that lies outside of the working directory.
     fn binds(&self) -> Vec<Bind> {
-        let mut binds: Vec<Bind> = self.spec.image.bind.iter().map(|bind| self.absolute_bind(bind)).collect();
+        let mut binds: Vec<Bind> = self
+            .spec
+            .image
+            .bind
+            .iter()
+            .map(|bind| self.absolute_bind(bind))
+            .collect();
         let is_seen = |dir: &Path| binds.iter().any(|bind| dir.starts_with(&bind.target));
         let script = self.facts.images.script_dir.as_deref();
         if let Some(dir) = script.filter(|dir| !is_seen(dir)).map(text) {
-            binds.push(Bind { source: dir.clone(), target: dir, read_only: true });
+            binds.push(Bind {
+                source: dir.clone(),
+                target: dir,
+                read_only: true,
+            });
         }
         binds
     }
@@ -493,7 +624,8 @@ impl Resolver<'_> {
             }
             // Of the runtime on the nodes nothing is known here: what an unknown one cannot do, theirs may.
             Err(refusal) => {
-                self.warnings.push(format!("the nodes decide, and may refuse: {refusal}"));
+                self.warnings
+                    .push(format!("the nodes decide, and may refuse: {refusal}"));
             }
         }
     }
@@ -501,24 +633,43 @@ impl Resolver<'_> {
 
 /// The compute capability of a kind of GPU, as the configuration says it or by its name, with who says so.
 fn capability(gpu: &GpuTable) -> Option<(String, String)> {
-    let said = gpu.compute_capability.clone().map(|said| (said, gpu.origin.to_string()));
-    said.or_else(|| Some((capability_of(&gpu.kind)?.to_owned(), format!("a {}", gpu.kind))))
+    let said = gpu
+        .compute_capability
+        .clone()
+        .map(|said| (said, gpu.origin.to_string()));
+    said.or_else(|| {
+        Some((
+            capability_of(&gpu.kind)?.to_owned(),
+            format!("a {}", gpu.kind),
+        ))
+    })
 }
 
 /// The oldest driver among kinds of GPUs, with who says so; `None` where one of them does not say.
 fn oldest_driver(kinds: &[&GpuTable]) -> Option<(String, String)> {
-    let said: Option<Vec<(&str, String)>> =
-        kinds.iter().map(|gpu| Some((gpu.driver.as_deref()?, gpu.origin.to_string()))).collect();
+    let said: Option<Vec<(&str, String)>> = kinds
+        .iter()
+        .map(|gpu| Some((gpu.driver.as_deref()?, gpu.origin.to_string())))
+        .collect();
     let is_older = |left: &str, right: &str| {
         VersionRange::parse(&format!("<{right}"))
             .is_ok_and(|range| VersionRange::parse(left).is_ok_and(|left| range.holds(&left)))
     };
-    let oldest = said?.into_iter().reduce(|left, right| if is_older(right.0, left.0) { right } else { left });
+    let oldest = said?.into_iter().reduce(|left, right| {
+        if is_older(right.0, left.0) {
+            right
+        } else {
+            left
+        }
+    });
     oldest.map(|(driver, says)| (driver.to_owned(), says))
 }
 
 fn digest_of(entry: &Entry) -> Option<String> {
-    entry.digest.clone().or_else(|| entry.check.as_ref()?.digest.clone())
+    entry
+        .digest
+        .clone()
+        .or_else(|| entry.check.as_ref()?.digest.clone())
 }
 
 fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<ImageCandidate> {
@@ -529,9 +680,14 @@ fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<Im
             told.entry(image).or_insert(forecast);
         }
     }
-    let winner = choice.winner.map(|at| entries[at].name.as_str()).unwrap_or_default();
+    let winner = choice
+        .winner
+        .map(|at| entries[at].name.as_str())
+        .unwrap_or_default();
     let behind = |name: &str, decided: &str| {
-        let by_model = told.get(name).and_then(|forecast| prospect.behind(forecast));
+        let by_model = told
+            .get(name)
+            .and_then(|forecast| prospect.behind(forecast));
         by_model.unwrap_or_else(|| format!("`{winner}` goes before it: {decided}"))
     };
     let told = |candidate: &Candidate| {
@@ -554,7 +710,13 @@ fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<Im
 fn none_fits(choice: &Choice, wanted: &Wanted) -> String {
     match choice.candidates.len() {
         0 => format!("the catalogue has no image of {}", wanted.framework),
-        1 => format!("the catalogue's only image of {} does not fit", wanted.framework),
-        many => format!("none of the catalogue's {many} images of {} fits", wanted.framework),
+        1 => format!(
+            "the catalogue's only image of {} does not fit",
+            wanted.framework
+        ),
+        many => format!(
+            "none of the catalogue's {many} images of {} fits",
+            wanted.framework
+        ),
     }
 }

@@ -44,19 +44,31 @@ impl Place {
 
     /// The queues that may take the job, as far as the site tells of them.
     fn queues(&self) -> Vec<&Queue> {
-        let names: Vec<&str> = self.queue.iter().flat_map(|names| names.split(',')).collect();
+        let names: Vec<&str> = self
+            .queue
+            .iter()
+            .flat_map(|names| names.split(','))
+            .collect();
         let all = self.site.iter().flat_map(|site| &site.queues);
-        all.filter(|queue| names.contains(&queue.name.as_str())).collect()
+        all.filter(|queue| names.contains(&queue.name.as_str()))
+            .collect()
     }
 
     /// The longest time limit: of several queues any may take the job.
     fn longest(&self) -> Option<Walltime> {
-        self.queues().iter().map(|queue| queue.max_walltime).reduce(|one, other| Some(one?.max(other?)))?
+        self.queues()
+            .iter()
+            .map(|queue| queue.max_walltime)
+            .reduce(|one, other| Some(one?.max(other?)))?
     }
 
     /// The kinds of nodes of the queues.
     fn nodes(&self) -> impl Iterator<Item = &NodeType> {
-        let names: Vec<&str> = self.queue.iter().flat_map(|names| names.split(',')).collect();
+        let names: Vec<&str> = self
+            .queue
+            .iter()
+            .flat_map(|names| names.split(','))
+            .collect();
         let is_of = move |node: &&NodeType| {
             node.queues.is_empty()
                 || names.is_empty()
@@ -89,7 +101,10 @@ impl Resolver<'_> {
                 && !(resources.nodes_asked || resources.tasks_per_node_asked || place.is_local());
             let (memory, why) = match ladder.bytes() {
                 // Memory is a node's, and which tasks share one is not known before.
-                _ if spread => (None, "the scheduler spreads the tasks over nodes as it likes".to_owned()),
+                _ if spread => (
+                    None,
+                    "the scheduler spreads the tasks over nodes as it likes".to_owned(),
+                ),
                 Some(needed) => self.memory_of(&needed, &place),
                 None => share(resources, &place, &nearest),
             };
@@ -102,18 +117,36 @@ impl Resolver<'_> {
                 None => self.all_time(&place, &nearest),
             };
             resources.walltime = walltime;
-            self.settled("walltime", walltime.map(|walltime| walltime.to_string()), why);
+            self.settled(
+                "walltime",
+                walltime.map(|walltime| walltime.to_string()),
+                why,
+            );
         }
     }
 
     fn settled(&mut self, what: &str, value: Option<String>, why: String) {
-        self.redecide(what, value.unwrap_or_else(|| "left out".to_owned()), why, Vec::new());
+        self.redecide(
+            what,
+            value.unwrap_or_else(|| "left out".to_owned()),
+            why,
+            Vec::new(),
+        );
     }
 
     /// Options handed through and the user's environment may send the job elsewhere.
-    fn place(&self, resources: &PlannedResources, scheduler: SchedulerKind, queue: Option<&str>) -> Place {
+    fn place(
+        &self,
+        resources: &PlannedResources,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+    ) -> Place {
         let elsewhere = self.elsewhere(resources, scheduler);
-        let site = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler);
+        let site = self
+            .facts
+            .site
+            .as_ref()
+            .filter(|model| model.scheduler == scheduler);
         let site = site.filter(|_| !elsewhere.other_cluster);
         Place {
             scheduler,
@@ -124,9 +157,13 @@ impl Resolver<'_> {
 
     fn walltime_of(&mut self, needed: &Needed, place: &Place) -> Settled<Walltime> {
         let mut why = words(needed, "the longest took", display_seconds);
-        let Some(wanted) = rounded(needed) else { return (None, format!("{why}, which no limit holds")) };
+        let Some(wanted) = rounded(needed) else {
+            return (None, format!("{why}, which no limit holds"));
+        };
         why.push_str("; half as much again and 60 s for the job's end, rounded up");
-        let Some(limit) = place.longest().filter(|limit| *limit < wanted) else { return (Some(wanted), why) };
+        let Some(limit) = place.longest().filter(|limit| *limit < wanted) else {
+            return (Some(wanted), why);
+        };
         #[expect(clippy::cast_precision_loss, reason = "seconds of a time limit")]
         if (limit.0 as f64) < needed.at_least {
             let least = display_seconds(needed.at_least);
@@ -134,7 +171,10 @@ impl Resolver<'_> {
                 "walltime = {limit} is the queue's longest, and the run may take {least}: it may be cut off"
             ));
         }
-        (Some(limit), format!("{why}; cut from {wanted} to the longest that the queue allows"))
+        (
+            Some(limit),
+            format!("{why}; cut from {wanted} to the longest that the queue allows"),
+        )
     }
 
     /// All the time that the queue allows.
@@ -143,37 +183,64 @@ impl Resolver<'_> {
             return (None, format!("a local job needs none; {nearest}"));
         }
         let Some(name) = &place.queue else {
-            return (None, format!("the queue is not known, and its default holds; {nearest}"));
+            return (
+                None,
+                format!("the queue is not known, and its default holds; {nearest}"),
+            );
         };
         if let Some(limit) = place.longest() {
-            return (Some(limit), format!("queue `{name}` allows {limit}; {nearest}"));
+            return (
+                Some(limit),
+                format!("queue `{name}` allows {limit}; {nearest}"),
+            );
         }
-        if let Some(default) = place.queues().iter().find_map(|queue| queue.default_walltime) {
+        if let Some(default) = place
+            .queues()
+            .iter()
+            .find_map(|queue| queue.default_walltime)
+        {
             self.warnings.push(format!(
                 "walltime is left out, and queue `{name}` gives {default} to jobs that ask for none: write a limit if that is too short"
             ));
         }
-        (None, format!("queue `{name}` tells no longest time, and its default holds; {nearest}"))
+        (
+            None,
+            format!("queue `{name}` tells no longest time, and its default holds; {nearest}"),
+        )
     }
 
     fn memory_of(&mut self, needed: &Needed, place: &Place) -> Settled<Bytes> {
         let shown = |bytes: f64| words::size(bytes).to_string();
         let mut why = words(needed, "the largest had", shown);
-        let Some(wanted) = memory_wanted(needed) else { return (None, format!("{why}, which no node has")) };
-        why.push_str(&format!("; three tenths more, rounded up to {}", Bytes(MEMORY_STEP)));
+        let Some(wanted) = memory_wanted(needed) else {
+            return (None, format!("{why}, which no node has"));
+        };
+        why.push_str(&format!(
+            "; three tenths more, rounded up to {}",
+            Bytes(MEMORY_STEP)
+        ));
         if place.is_local() {
-            return (Some(wanted), format!("{why}; a local job is not held to it"));
+            return (
+                Some(wanted),
+                format!("{why}; a local job is not held to it"),
+            );
         }
         let largest = place.nodes().filter_map(|node| node.memory).max();
         let largest = largest.map(|memory| Bytes(memory.0 >> 20 << 20));
-        let Some(limit) = largest.filter(|limit| *limit < wanted) else { return (Some(wanted), why) };
+        let Some(limit) = largest.filter(|limit| *limit < wanted) else {
+            return (Some(wanted), why);
+        };
         #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
         if (limit.0 as f64) < needed.at_least {
             let least = shown(needed.at_least);
-            self.warnings
-                .push(format!("memory = {limit} is the largest node's, and the run may take {least}"));
+            self.warnings.push(format!(
+                "memory = {limit} is the largest node's, and the run may take {least}"
+            ));
         }
-        (Some(limit), format!("{why}; cut from {wanted} to what the largest node has"))
+        (
+            Some(limit),
+            format!("{why}; cut from {wanted} to what the largest node has"),
+        )
     }
 }
 
@@ -183,32 +250,59 @@ fn share(resources: &PlannedResources, place: &Place, nearest: &str) -> Settled<
         return (None, format!("a local job may use all there is; {nearest}"));
     }
     if place.site.as_ref().and_then(|site| site.accounts_memory) == Some(false) {
-        return (None, format!("the scheduler does not account memory here; {nearest}"));
+        return (
+            None,
+            format!("the scheduler does not account memory here; {nearest}"),
+        );
     }
     let gpus = resources.gpus_on_node();
-    let wanted = Wanted { memory: None, walltime: None, ..wanted(resources, gpus.as_deref(), None) };
+    let wanted = Wanted {
+        memory: None,
+        walltime: None,
+        ..wanted(resources, gpus.as_deref(), None)
+    };
     let fitting = place.nodes().filter(|node| site::serves(node, &wanted));
-    let shares =
-        fitting.filter_map(|node| Some((node.up, share_of(node, &wanted, resources.exclusive)?, node)));
+    let shares = fitting
+        .filter_map(|node| Some((node.up, share_of(node, &wanted, resources.exclusive)?, node)));
     // Most nodes are of this kind, so the job waits for no rare one.
     let Some((_, share, node)) = shares.max_by_key(|(up, share, _)| (*up, *share)) else {
-        return (None, format!("no memory of nodes is known, and the site's default holds; {nearest}"));
+        return (
+            None,
+            format!("no memory of nodes is known, and the site's default holds; {nearest}"),
+        );
     };
     let of = site::described(node);
-    let what = if resources.exclusive { "all memory" } else { "the job's share of the memory" };
-    (Some(share), format!("{what} of a node with {of}; {nearest}"))
+    let what = if resources.exclusive {
+        "all memory"
+    } else {
+        "the job's share of the memory"
+    };
+    (
+        Some(share),
+        format!("{what} of a node with {of}; {nearest}"),
+    )
 }
 
 /// What a limit rests on: `same script, same arguments: 4 runs, the longest took 5 min 35 s`.
 fn words(needed: &Needed, most: &str, shown: impl Fn(f64) -> String) -> String {
-    let numbers = if needed.same_numbers { "same arguments" } else { "numbers within those that ran" };
+    let numbers = if needed.same_numbers {
+        "same arguments"
+    } else {
+        "numbers within those that ran"
+    };
     let runs = words::count(needed.runs as u64, "run");
-    let mut words = format!("same script, {numbers}: {runs}, {most} {}", shown(needed.longest));
+    let mut words = format!(
+        "same script, {numbers}: {runs}, {most} {}",
+        shown(needed.longest)
+    );
     if needed.cut_off > 0 {
         words.push_str(&format!(" ({} cut off by the limit)", needed.cut_off));
     }
     if needed.at_least > needed.longest {
-        words.push_str(&format!(", so this one may need {}", shown(needed.at_least)));
+        words.push_str(&format!(
+            ", so this one may need {}",
+            shown(needed.at_least)
+        ));
     }
     words
 }
@@ -230,7 +324,11 @@ fn share_of(node: &NodeType, wanted: &Wanted<'_>, whole: bool) -> Option<Bytes> 
 }
 
 /// The time limit: what such runs took, the reserve, and the job's end, rounded up. `None`: no limit is so long.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked"
+)]
 fn rounded(needed: &Needed) -> Option<Walltime> {
     const TEN_YEARS: f64 = 3650.0 * 86_400.0;
     let seconds = needed.at_least * WALLTIME_RESERVE + LEAD_SECONDS;
@@ -245,7 +343,11 @@ fn rounded(needed: &Needed) -> Option<Walltime> {
 /// The memory for a run: what such runs had, and the reserve, rounded up.
 fn memory_wanted(needed: &Needed) -> Option<Bytes> {
     let bytes = whole_bytes(needed.at_least * MEMORY_RESERVE)?;
-    bytes.0.max(1).checked_next_multiple_of(MEMORY_STEP).map(Bytes)
+    bytes
+        .0
+        .max(1)
+        .checked_next_multiple_of(MEMORY_STEP)
+        .map(Bytes)
 }
 
 #[cfg(test)]

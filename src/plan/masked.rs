@@ -33,11 +33,15 @@ pub(super) fn masked(words: &[&str]) -> Vec<String> {
 pub(super) fn shown_overrides(overrides: &Overrides) -> Vec<String> {
     let set = overrides.set.iter().map(|text| {
         // A variable is known by its bare name.
-        let (table, key) = text.strip_prefix("run.env.").map_or(("", &**text), |key| ("run.env.", key));
+        let (table, key) = text
+            .strip_prefix("run.env.")
+            .map_or(("", &**text), |key| ("run.env.", key));
         let shown = masked(&[key]).concat();
         match text.split_once('=') {
             // A list or a table may name a secret in one place and hold it in another.
-            Some((key, value)) if value.trim_start().starts_with(['[', '{']) && names_secret_in(value) => {
+            Some((key, value))
+                if value.trim_start().starts_with(['[', '{']) && names_secret_in(value) =>
+            {
                 format!("--set {key}={MASK}")
             }
             _ => format!("--set {table}{shown}"),
@@ -55,13 +59,19 @@ pub(super) fn shown_argv(argv: &[String]) -> String {
 }
 
 fn quoted_words(words: &[&str]) -> String {
-    masked(words).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    masked(words)
+        .iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A line of output with secrets masked: the values that the job was given as such (see [`hidden_values`]), and what looks like one.
 #[must_use]
 pub fn masked_line(line: &str, hidden: &[String]) -> String {
-    let line = hidden.iter().fold(line.to_owned(), |line, value| line.replace(value.as_str(), MASK));
+    let line = hidden.iter().fold(line.to_owned(), |line, value| {
+        line.replace(value.as_str(), MASK)
+    });
     mask_word(&line)
 }
 
@@ -70,15 +80,25 @@ pub fn masked_line(line: &str, hidden: &[String]) -> String {
 pub fn hidden_values(command: &[String], variables: &[EnvVar]) -> Vec<String> {
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
     let shown = mask_words(&words);
-    let of_words = words.iter().zip(&shown).filter(|(word, shown)| word != shown).map(|(word, _)| {
-        let value = word.split_once('=').filter(|(name, _)| !name.contains(char::is_whitespace));
-        value.map_or(*word, |(_, value)| value)
-    });
+    let of_words = words
+        .iter()
+        .zip(&shown)
+        .filter(|(word, shown)| word != shown)
+        .map(|(word, _)| {
+            let value = word
+                .split_once('=')
+                .filter(|(name, _)| !name.contains(char::is_whitespace));
+            value.map_or(*word, |(_, value)| value)
+        });
     let of_variables = variables
         .iter()
         .filter(|variable| is_of_secret(&variable.name, &variable.value))
         .map(|it| &*it.value);
-    of_words.chain(of_variables).filter(|value| value.len() >= SHORTEST_SECRET).map(str::to_owned).collect()
+    of_words
+        .chain(of_variables)
+        .filter(|value| value.len() >= SHORTEST_SECRET)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn mask_words(words: &[&str]) -> Vec<String> {
@@ -118,12 +138,20 @@ fn mask_text(text: &str) -> String {
     let pieces: Vec<&str> = text.split_inclusive(char::is_whitespace).collect();
     let words: Vec<&str> = pieces.iter().map(|piece| piece.trim_end()).collect();
     let masked = mask_words(&words);
-    pieces.iter().zip(words).zip(masked).map(|((piece, word), shown)| shown + &piece[word.len()..]).collect()
+    pieces
+        .iter()
+        .zip(words)
+        .zip(masked)
+        .map(|((piece, word), shown)| shown + &piece[word.len()..])
+        .collect()
 }
 
 fn mask_word(word: &str) -> String {
-    let named = word.split_once('=').filter(|(name, _)| !name.contains(char::is_whitespace));
-    if let Some((name, value)) = named.filter(|(name, value)| !value.is_empty() && is_of_secret(name, value))
+    let named = word
+        .split_once('=')
+        .filter(|(name, _)| !name.contains(char::is_whitespace));
+    if let Some((name, value)) =
+        named.filter(|(name, value)| !value.is_empty() && is_of_secret(name, value))
     {
         return format!("{name}={MASK}").replace(value, MASK);
     }
@@ -132,10 +160,18 @@ fn mask_word(word: &str) -> String {
     }
     if holds_secret(word) {
         return named.map_or(MASK.to_owned(), |(name, _)| {
-            if holds_secret(name) { MASK.to_owned() } else { format!("{name}={MASK}") }
+            if holds_secret(name) {
+                MASK.to_owned()
+            } else {
+                format!("{name}={MASK}")
+            }
         });
     }
-    if word.contains("://") { without_password(word) } else { word.to_owned() }
+    if word.contains("://") {
+        without_password(word)
+    } else {
+        word.to_owned()
+    }
 }
 
 /// Whether text such as `{"api_key":"x"}` has the name of a secret with a value behind it.
@@ -158,15 +194,22 @@ fn holds_secret(word: &str) -> bool {
 /// Whether any name in a text is one of a secret.
 fn names_secret_in(text: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    text.split(|c| !is_name(c)).any(|name| !name.is_empty() && is_of_secret(name, "x"))
+    text.split(|c| !is_name(c))
+        .any(|name| !name.is_empty() && is_of_secret(name, "x"))
 }
 
 /// Whether a name, of an option or of a variable, is one of a secret.
 fn is_of_secret(name: &str, value: &str) -> bool {
     let bare = name.trim_matches(|c: char| "-+~'\"({$".contains(c));
     let is_variable = !name.starts_with('-')
-        && bare.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-    let name = if is_variable { format!("${bare}") } else { bare.to_owned() };
+        && bare
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    let name = if is_variable {
+        format!("${bare}")
+    } else {
+        bare.to_owned()
+    };
     about(&name, Some(value)) == About::Secret
 }
 
@@ -184,10 +227,19 @@ mod tests {
     #[test]
     fn secrets_in_words_options_and_shell_text_are_masked() {
         for (words, shown) in [
-            (vec!["python", "train.py", "--lr", "0.1"], vec!["python", "train.py", "--lr", "0.1"]),
-            (vec!["p", "--hf-token", "hf_abc", "-v"], vec!["p", "--hf-token", "***", "-v"]),
+            (
+                vec!["python", "train.py", "--lr", "0.1"],
+                vec!["python", "train.py", "--lr", "0.1"],
+            ),
+            (
+                vec!["p", "--hf-token", "hf_abc", "-v"],
+                vec!["p", "--hf-token", "***", "-v"],
+            ),
             (vec!["p", "--api_key=abc"], vec!["p", "--api_key=***"]),
-            (vec!["env", "WANDB_API_KEY=abc", "p"], vec!["env", "WANDB_API_KEY=***", "p"]),
+            (
+                vec!["env", "WANDB_API_KEY=abc", "p"],
+                vec!["env", "WANDB_API_KEY=***", "p"],
+            ),
             (
                 vec!["bash", "-c", "export HF_TOKEN=abc; p --password x y"],
                 vec!["bash", "-c", "export HF_TOKEN=*** p --password *** y"],
@@ -207,20 +259,33 @@ mod tests {
     #[test]
     fn values_that_were_masked_are_masked_in_output_too() {
         let command = ["p", "--api-key", "SEKRET1", "--lr=0.1"].map(str::to_owned);
-        let variables = [EnvVar { name: "HF_TOKEN".into(), value: "hf_abcdef".into() }];
+        let variables = [EnvVar {
+            name: "HF_TOKEN".into(),
+            value: "hf_abcdef".into(),
+        }];
         let hidden = hidden_values(&command, &variables);
         assert_eq!(hidden, ["SEKRET1", "hf_abcdef"]);
         let line = "t.py: error: unrecognized arguments: SEKRET1 --api-key other, hf_abcdef at https://ada:pw@host/x";
         let shown = masked_line(line, &hidden);
-        assert_eq!(shown, "t.py: error: unrecognized arguments: *** --api-key *** *** at https://host/x");
-        assert_eq!(masked_line("ValueError: token 5 is bad", &hidden), "ValueError: token 5 is bad");
+        assert_eq!(
+            shown,
+            "t.py: error: unrecognized arguments: *** --api-key *** *** at https://host/x"
+        );
+        assert_eq!(
+            masked_line("ValueError: token 5 is bad", &hidden),
+            "ValueError: token 5 is bad"
+        );
     }
 
     #[test]
     fn long_commands_are_cut() {
         let word = "a".repeat(5000);
         let shown = masked(&[word.as_str(); 10]);
-        assert!(shown.len() < 6 && shown.last().is_some_and(|last| last == "..."), "{}", shown.len());
+        assert!(
+            shown.len() < 6 && shown.last().is_some_and(|last| last == "..."),
+            "{}",
+            shown.len()
+        );
         assert!(shown[0].ends_with("...") && shown[0].len() == LONGEST_WORD + 3);
     }
 }

@@ -37,8 +37,8 @@ pub mod words;
 pub use build::Source;
 pub use candidate::Candidate;
 pub use facts::{
-    Here, History, ImageFacts, ModelFacts, Named, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts,
-    TargetFacts,
+    Here, History, ImageFacts, ModelFacts, Named, PythonFacts, SchedulerFacts, ScriptFacts,
+    SiteFacts, TargetFacts,
 };
 pub use identity::{hex, identity_of, texts_of};
 pub use image::{ImageCandidate, NoImage};
@@ -53,8 +53,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::flags::Container;
 use crate::job::{
-    ArraySpec, Begin, Conda, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
-    SchedulerKind, StorageClass, TimingPattern, Workload, gpus_on_node,
+    ArraySpec, Begin, Conda, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail,
+    RunId, SchedulerKind, StorageClass, TimingPattern, Workload, gpus_on_node,
 };
 use crate::record::{Forecast, Identity, RunImage, RunRecord};
 use crate::units::{Bytes, Walltime};
@@ -149,7 +149,11 @@ impl PlannedResources {
     /// GPUs on each node, however they were asked for.
     #[must_use]
     pub fn gpus_on_node(&self) -> Option<String> {
-        gpus_on_node(self.gpus_per_node.as_deref(), self.gpus_per_task.as_deref(), self.tasks_per_node)
+        gpus_on_node(
+            self.gpus_per_node.as_deref(),
+            self.gpus_per_task.as_deref(),
+            self.tasks_per_node,
+        )
     }
 }
 
@@ -346,7 +350,10 @@ impl Plan {
             array: self.resources.array.clone(),
             parts: Vec::new(),
             framework: self.framework.clone(),
-            storage: self.storage.as_ref().map(|storage| (storage.name.clone(), storage.class)),
+            storage: self
+                .storage
+                .as_ref()
+                .map(|storage| (storage.name.clone(), storage.class)),
             image: self.image.as_ref().map(|image| RunImage {
                 source: image.source.clone(),
                 name: image.name.clone(),
@@ -363,14 +370,22 @@ impl Plan {
     /// Where the output goes, relative to the working directory, with `%j` for the job's id and `%a` for an index.
     #[must_use]
     pub fn output_pattern(&self) -> String {
-        let element = if self.resources.array.is_some() { "_%a" } else { "" };
-        self.output.clone().unwrap_or_else(|| format!("{}-%j{element}.out", self.name))
+        let element = if self.resources.array.is_some() {
+            "_%a"
+        } else {
+            ""
+        };
+        self.output
+            .clone()
+            .unwrap_or_else(|| format!("{}-%j{element}.out", self.name))
     }
 
     /// Says whether no other job writes to the job's output file.
     #[must_use]
     pub fn has_own_output(&self) -> bool {
-        self.output.as_ref().is_none_or(|output| output.contains("%j"))
+        self.output
+            .as_ref()
+            .is_none_or(|output| output.contains("%j"))
     }
 
     /// The output file of a job whose id, as file names have it, is `id`; `%a` is left for the index.

@@ -12,7 +12,10 @@ const OWN_OPTIONS: [(&str, &str); 21] = [
     ("-o", "use `run.output`"),
     ("--error", "errors go where the output goes"),
     ("-e", "errors go where the output goes"),
-    ("--open-mode", "the output is appended to, so that a requeue loses nothing"),
+    (
+        "--open-mode",
+        "the output is appended to, so that a requeue loses nothing",
+    ),
     ("--chdir", "use `run.workdir`"),
     ("-D", "use `run.workdir`"),
     ("--wrap", "use `run.command`"),
@@ -34,12 +37,18 @@ pub(super) fn problem(option: &Located<String>) -> Option<Problem> {
     let text = &option.value;
     let name = text.split(['=', ' ']).next().unwrap_or_default();
     if name == "--export" && !text.contains('=') {
-        let problem = Problem::at(option.span.clone(), "`--export` must be one word with its value");
+        let problem = Problem::at(
+            option.span.clone(),
+            "`--export` must be one word with its value",
+        );
         return Some(problem.hinted("write \"--export=NAME,NAME\""));
     }
     let own = named(text, OWN_OPTIONS.iter().map(|(own, _)| *own))?;
     let (_, instead) = OWN_OPTIONS.iter().find(|(known, _)| *known == own)?;
-    let problem = Problem::at(option.span.clone(), format!("`{text}` is dlrun's own to write"));
+    let problem = Problem::at(
+        option.span.clone(),
+        format!("`{text}` is dlrun's own to write"),
+    );
     Some(problem.hinted(*instead))
 }
 
@@ -56,7 +65,10 @@ pub(super) fn of_pbs(option: &Located<String>) -> Option<Problem> {
         'W' => value.contains('='),
         _ => false,
     };
-    let message = format!("`{}` is an option of PBS, and this job would go to Slurm", option.value);
+    let message = format!(
+        "`{}` is an option of PBS, and this job would go to Slurm",
+        option.value
+    );
     let hint = "write `scheduler.kind = \"torque\"`, \"openpbs\" or, if Slurm is meant, \"slurm\"";
     is_of_pbs.then(|| Problem::at(option.span.clone(), message).hinted(hint))
 }
@@ -66,7 +78,9 @@ impl Plan {
     #[must_use]
     pub fn handed_through(&self, names: &[&str]) -> Option<&str> {
         let options = self.directives.iter().chain(&self.arguments);
-        options.map(String::as_str).find(|option| named(option, names.iter().copied()).is_some())
+        options
+            .map(String::as_str)
+            .find(|option| named(option, names.iter().copied()).is_some())
     }
 }
 
@@ -75,19 +89,30 @@ const FLAGS: [char; 6] = ['H', 'k', 'O', 'Q', 's', 'v'];
 
 /// Which of `names` Slurm takes `option` for: it knows a long one by any unique beginning, and a short one with its value
 /// stuck to it.
-pub(super) fn named<'n>(option: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+pub(super) fn named<'n>(
+    option: &str,
+    names: impl Iterator<Item = &'n str> + Clone,
+) -> Option<&'n str> {
     let name = option.split(['=', ' ']).next().unwrap_or_default();
     let exact = names.clone().find(|own| *own == name);
     if name.starts_with("--") {
-        return exact.or_else(|| names.clone().find(|own| name.len() > 3 && own.starts_with(name)));
+        return exact.or_else(|| {
+            names
+                .clone()
+                .find(|own| name.len() > 3 && own.starts_with(name))
+        });
     }
-    let letter = |own: &str| own.strip_prefix('-').filter(|own| own.len() == 1).map(str::to_owned);
+    let letter = |own: &str| {
+        own.strip_prefix('-')
+            .filter(|own| own.len() == 1)
+            .map(str::to_owned)
+    };
     let letters = name.strip_prefix('-')?;
     let behind = letters.trim_start_matches(FLAGS);
     exact.or_else(|| {
-        names
-            .clone()
-            .find(|own| letter(own).is_some_and(|own| letters.starts_with(&own) || behind.starts_with(&own)))
+        names.clone().find(|own| {
+            letter(own).is_some_and(|own| letters.starts_with(&own) || behind.starts_with(&own))
+        })
     })
 }
 
@@ -96,7 +121,11 @@ mod tests {
     use super::*;
 
     fn refused(option: &str) -> Option<String> {
-        problem(&Located { value: option.to_owned(), span: 3..5 }).map(|problem| problem.message)
+        problem(&Located {
+            value: option.to_owned(),
+            span: 3..5,
+        })
+        .map(|problem| problem.message)
     }
 
     #[test]
@@ -114,27 +143,61 @@ mod tests {
             "--ntasks=4",
             "-HN2",
         ] {
-            assert!(refused(option).is_some_and(|why| why.contains("dlrun's own")), "{option}");
+            assert!(
+                refused(option).is_some_and(|why| why.contains("dlrun's own")),
+                "{option}"
+            );
         }
         assert!(refused("--export").is_some_and(|why| why.contains("one word")));
     }
 
     #[test]
     fn options_of_pbs_are_told_from_those_of_slurm() {
-        let is_of_pbs = |option: &str| of_pbs(&Located { value: option.to_owned(), span: 3..5 }).is_some();
-        for option in ["-l cput=1:00", "-r n", "-p 10", "-p-5", "-h", "-W umask=022", "-u me", "-P project"] {
+        let is_of_pbs = |option: &str| {
+            of_pbs(&Located {
+                value: option.to_owned(),
+                span: 3..5,
+            })
+            .is_some()
+        };
+        for option in [
+            "-l cput=1:00",
+            "-r n",
+            "-p 10",
+            "-p-5",
+            "-h",
+            "-W umask=022",
+            "-u me",
+            "-P project",
+        ] {
             assert!(is_of_pbs(option), "{option}");
         }
-        for option in ["-p gpu", "-H", "-W", "-c 4", "--hold", "--partition=1", "-", "x", ""] {
+        for option in [
+            "-p gpu",
+            "-H",
+            "-W",
+            "-c 4",
+            "--hold",
+            "--partition=1",
+            "-",
+            "x",
+            "",
+        ] {
             assert!(!is_of_pbs(option), "{option}");
         }
     }
 
     #[test]
     fn the_rest_is_handed_through() {
-        for option in
-            ["--no-requeue", "--nice=5", "-H", "--hold", "--comment=paper", "--exclusive=user", "--export=A"]
-        {
+        for option in [
+            "--no-requeue",
+            "--nice=5",
+            "-H",
+            "--hold",
+            "--comment=paper",
+            "--exclusive=user",
+            "--export=A",
+        ] {
             assert_eq!(refused(option), None, "{option}");
         }
     }

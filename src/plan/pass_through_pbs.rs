@@ -36,14 +36,21 @@ const OWN_LETTERS: [(char, &str); 23] = [
 /// Letters of one dialect alone: `-n` is Torque's, OpenPBS's `-f` keeps `qsub` until the job ends.
 const OWN_LETTERS_OF: [(SchedulerKind, char, &str); 3] = [
     (SchedulerKind::Torque, 'n', "use `resources.exclusive`"),
-    (SchedulerKind::Torque, 'x', "dlrun's jobs are not interactive"),
+    (
+        SchedulerKind::Torque,
+        'x',
+        "dlrun's jobs are not interactive",
+    ),
     (SchedulerKind::OpenPbs, 'f', NO_WAIT),
 ];
 
 /// Resources that keys of the job file stand for. One that stood twice would count once.
 const OWN_RESOURCES: [(&str, &str); 18] = [
     ("nodes", "use `resources.nodes`"),
-    ("procs", "use `resources.nodes` and `resources.tasks_per_node`"),
+    (
+        "procs",
+        "use `resources.nodes` and `resources.tasks_per_node`",
+    ),
     ("select", "use `resources.nodes`"),
     ("place", "use `resources.exclusive`"),
     ("ncpus", "use `resources.cpus_per_task`"),
@@ -63,7 +70,8 @@ const OWN_RESOURCES: [(&str, &str); 18] = [
 ];
 
 /// Attributes of `-W` that are dlrun's, or that keep `qsub` until the job ends.
-const OWN_ATTRIBUTES: [(&str, &str); 2] = [("depend", "use `resources.depends`"), ("block", NO_WAIT)];
+const OWN_ATTRIBUTES: [(&str, &str); 2] =
+    [("depend", "use `resources.depends`"), ("block", NO_WAIT)];
 
 /// Says what is wrong with handing `option` through; `None` where nothing is.
 pub(super) fn problem(option: &Located<String>, scheduler: SchedulerKind) -> Option<Problem> {
@@ -72,9 +80,15 @@ pub(super) fn problem(option: &Located<String>, scheduler: SchedulerKind) -> Opt
     let mut letters = text.strip_prefix('-')?.chars();
     let letter = letters.next()?;
     let value = letters.as_str().trim_start();
-    let names = || value.split(',').map(|part| part.split(['=', ':']).next().unwrap_or_default().trim());
+    let names = || {
+        value
+            .split(',')
+            .map(|part| part.split(['=', ':']).next().unwrap_or_default().trim())
+    };
     let own = |list: &[(&str, &'static str)]| {
-        names().find_map(|name| list.iter().find(|(known, _)| *known == name)).map(|(_, instead)| *instead)
+        names()
+            .find_map(|name| list.iter().find(|(known, _)| *known == name))
+            .map(|(_, instead)| *instead)
     };
     if matches!(letter, 'l' | 'W') && value.is_empty() {
         let problem = at(format!("`-{letter}` must stand in one text with its value"));
@@ -89,8 +103,13 @@ pub(super) fn problem(option: &Located<String>, scheduler: SchedulerKind) -> Opt
 }
 
 fn of_letter(letter: char, scheduler: SchedulerKind) -> Option<&'static str> {
-    let common = OWN_LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, instead)| *instead);
-    let of_one = OWN_LETTERS_OF.iter().find(|(kind, known, _)| *kind == scheduler && *known == letter);
+    let common = OWN_LETTERS
+        .iter()
+        .find(|(known, _)| *known == letter)
+        .map(|(_, instead)| *instead);
+    let of_one = OWN_LETTERS_OF
+        .iter()
+        .find(|(kind, known, _)| *kind == scheduler && *known == letter);
     common.or_else(|| of_one.map(|(_, _, instead)| *instead))
 }
 
@@ -99,7 +118,14 @@ mod tests {
     use super::*;
 
     fn refused(option: &str, scheduler: SchedulerKind) -> Option<String> {
-        problem(&Located { value: option.to_owned(), span: 3..5 }, scheduler).map(|problem| problem.message)
+        problem(
+            &Located {
+                value: option.to_owned(),
+                span: 3..5,
+            },
+            scheduler,
+        )
+        .map(|problem| problem.message)
     }
 
     #[test]
@@ -119,7 +145,10 @@ mod tests {
             "-I",
         ] {
             let why = refused(option, SchedulerKind::Torque);
-            assert!(why.is_some_and(|why| why.contains("dlrun's own")), "{option}");
+            assert!(
+                why.is_some_and(|why| why.contains("dlrun's own")),
+                "{option}"
+            );
         }
         assert!(refused("-l", SchedulerKind::Torque).is_some_and(|why| why.contains("one text")));
         assert!(refused("-n", SchedulerKind::Torque).is_some());
@@ -128,9 +157,15 @@ mod tests {
 
     #[test]
     fn the_rest_is_handed_through() {
-        for option in
-            ["-h", "-p 10", "-r n", "-l cput=1:00:00", "-l vmem=4gb,software=x", "-W umask=022", "x"]
-        {
+        for option in [
+            "-h",
+            "-p 10",
+            "-r n",
+            "-l cput=1:00:00",
+            "-l vmem=4gb,software=x",
+            "-W umask=022",
+            "x",
+        ] {
             assert_eq!(refused(option, SchedulerKind::Torque), None, "{option}");
         }
         assert_eq!(refused("-n", SchedulerKind::OpenPbs), None);

@@ -88,7 +88,10 @@ impl Prospect {
 
     /// Widens the forecast of the whole run to what repeats of it took, from the shortest to the longest, in seconds.
     pub(super) fn cover(&mut self, repeats: Option<(f64, f64)>) {
-        let forecast = self.candidates.first_mut().and_then(|first| first.forecast.as_mut());
+        let forecast = self
+            .candidates
+            .first_mut()
+            .and_then(|first| first.forecast.as_mut());
         if let Some(((low, high), forecast)) = repeats.zip(forecast) {
             forecast.cover(low, high);
         }
@@ -99,14 +102,29 @@ impl Prospect {
     /// could be chosen.
     pub(super) fn reason(&self, differs: impl Fn(&Candidate) -> bool) -> Option<String> {
         let (forecast, chosen) = (self.forecast()?, self.chosen()?);
-        let mut reason = format!("{}, {}", words::time_with_range(forecast), words::basis_of(forecast));
+        let mut reason = format!(
+            "{}, {}",
+            words::time_with_range(forecast),
+            words::basis_of(forecast)
+        );
         if forecast.explored {
             let best = self.others().next().map(|(best, theirs)| {
-                format!("; best known is {}, {}", apart(best, chosen), words::time(theirs))
+                format!(
+                    "; best known is {}, {}",
+                    apart(best, chosen),
+                    words::time(theirs)
+                )
             });
-            reason = format!("drawn to learn (`framework.explore`): {reason}{}", best.unwrap_or_default());
+            reason = format!(
+                "drawn to learn (`framework.explore`): {reason}{}",
+                best.unwrap_or_default()
+            );
         } else if let Some((other, theirs)) = self.others().find(|(other, _)| differs(other)) {
-            reason.push_str(&format!("; next best {}, {}", apart(other, chosen), words::time(theirs)));
+            reason.push_str(&format!(
+                "; next best {}, {}",
+                apart(other, chosen),
+                words::time(theirs)
+            ));
             reason.push_str(&despite(forecast, theirs));
         }
         Some(reason)
@@ -114,7 +132,11 @@ impl Prospect {
 
     /// The others that could be taken, best first.
     fn others(&self) -> impl Iterator<Item = (&Candidate, &Forecast)> {
-        let others = self.candidates.iter().skip(1).filter(|other| other.rejected.is_none());
+        let others = self
+            .candidates
+            .iter()
+            .skip(1)
+            .filter(|other| other.rejected.is_none());
         others.filter_map(|other| Some((other, other.forecast.as_ref()?)))
     }
 
@@ -138,7 +160,10 @@ impl Prospect {
 fn apart(other: &Candidate, chosen: &Candidate) -> String {
     let nodes = || words::count(other.nodes.into(), "node");
     let is_software = |one: &Candidate| (one.image.clone(), one.compiler.clone());
-    match (is_software(other) == is_software(chosen), other.nodes == chosen.nodes) {
+    match (
+        is_software(other) == is_software(chosen),
+        other.nodes == chosen.nodes,
+    ) {
         (true, _) => nodes(),
         (false, true) => other.software(),
         (false, false) => format!("{} on {}", other.software(), nodes()),
@@ -147,16 +172,25 @@ fn apart(other: &Candidate, chosen: &Candidate) -> String {
 
 /// Whether the job file tells anything of the training.
 pub(super) fn says_what_it_trains(spec: &JobSpec) -> bool {
-    spec.framework.name.is_some() || spec.workload != Workload::default() || spec.left_to_model.compiler
+    spec.framework.name.is_some()
+        || spec.workload != Workload::default()
+        || spec.left_to_model.compiler
 }
 
 /// Where the other one's epoch is as likely shorter: what decided all the same.
 fn despite(chosen: &Forecast, other: &Forecast) -> String {
-    let is_longer = chosen.time().zip(other.time()).is_some_and(|(own, theirs)| own.median > theirs.median);
+    let is_longer = chosen
+        .time()
+        .zip(other.time())
+        .is_some_and(|(own, theirs)| own.median > theirs.median);
     let Some((what, own, theirs)) = expected_of_both(chosen, other).filter(|_| is_longer) else {
         return String::new();
     };
-    format!(", but {} against {} are expected {what}", display_seconds(own), display_seconds(theirs))
+    format!(
+        ", but {} against {} are expected {what}",
+        display_seconds(own),
+        display_seconds(theirs)
+    )
 }
 
 /// What is held against each other: `in all` or `an epoch`, with the seconds that are expected of the one and of the other.
@@ -182,11 +216,18 @@ impl Resolver<'_> {
         let mut fitting = self.fitting(scheduler, queue);
         let device = self.device(scheduler == SchedulerKind::Local, queue);
         let (sizes, most_nodes) = self.sizes(scheduler, queue);
-        let (mut ways, compiler_rule) =
-            self.ways(fitting.as_ref().and_then(|found| found.as_ref().ok()), &device);
+        let (mut ways, compiler_rule) = self.ways(
+            fitting.as_ref().and_then(|found| found.as_ref().ok()),
+            &device,
+        );
         ways.truncate((MAX_CANDIDATES / sizes.len().max(1)).max(1));
-        let of_way = |(at, way)| sizes.iter().map(move |nodes| (at, candidate(way, *nodes, entries)));
-        let mut candidates: Vec<(usize, Candidate)> = ways.iter().enumerate().flat_map(of_way).collect();
+        let of_way = |(at, way)| {
+            sizes
+                .iter()
+                .map(move |nodes| (at, candidate(way, *nodes, entries)))
+        };
+        let mut candidates: Vec<(usize, Candidate)> =
+            ways.iter().enumerate().flat_map(of_way).collect();
         let (mut assumed_hardware, mut silence) = (None, None);
         if let Some(model) = &facts.model {
             let asked = self.question(model, scheduler, queue, resources, identity);
@@ -210,28 +251,53 @@ impl Resolver<'_> {
                 found.choice = reordered(entries, found, &ways, &candidates);
             }
         }
-        let mut candidates: Vec<Candidate> = candidates.into_iter().map(|(_, candidate)| candidate).collect();
+        let mut candidates: Vec<Candidate> = candidates
+            .into_iter()
+            .map(|(_, candidate)| candidate)
+            .collect();
         if let Some(first) = candidates.first_mut() {
             first.chosen = true;
         }
-        let open = candidates.iter().filter(|candidate| candidate.rejected.is_none()).count();
-        if let Some(forecast) = candidates.first_mut().and_then(|first| first.forecast.as_mut()) {
+        let open = candidates
+            .iter()
+            .filter(|candidate| candidate.rejected.is_none())
+            .count();
+        if let Some(forecast) = candidates
+            .first_mut()
+            .and_then(|first| first.forecast.as_mut())
+        {
             forecast.alternatives = u32::try_from(open.saturating_sub(1)).unwrap_or(u32::MAX);
         }
         let model = facts.model.clone();
-        let model = model.filter(|_| candidates.first().is_some_and(|first| first.forecast.is_some()));
+        let model = model.filter(|_| {
+            candidates
+                .first()
+                .is_some_and(|first| first.forecast.is_some())
+        });
         let silence = silence.filter(|_| model.is_none());
-        Prospect { fitting, candidates, model, compiler_rule, most_nodes, assumed_hardware, silence }
+        Prospect {
+            fitting,
+            candidates,
+            model,
+            compiler_rule,
+            most_nodes,
+            assumed_hardware,
+            silence,
+        }
     }
 
     /// Why a forecast is none: nothing is chosen by it then, and rules decide.
     fn silence(&self, forecast: &Forecast) -> Option<String> {
         if !says_what_it_trains(self.spec) && forecast.basis > Basis::Workload {
             return Some(
-                "no run of it was learned from, and its job file does not say what is trained".to_owned(),
+                "no run of it was learned from, and its job file does not say what is trained"
+                    .to_owned(),
             );
         }
-        let Some(Interval { mean, low, high, .. }) = forecast.time() else {
+        let Some(Interval {
+            mean, low, high, ..
+        }) = forecast.time()
+        else {
             return Some("it has learned from no run that tells how long one takes".to_owned());
         };
         if mean.is_finite() && *low > 0.0 && high / low < OPEN {
@@ -256,33 +322,66 @@ impl Resolver<'_> {
             return (vec![asked.map_or(1, |nodes| nodes.bounds().0)], None);
         };
         if scheduler == SchedulerKind::Local {
-            return (vec![min], (max > min).then(|| "a local job has one node".to_owned()));
+            return (
+                vec![min],
+                (max > min).then(|| "a local job has one node".to_owned()),
+            );
         }
-        let limit = self.most_nodes_of(scheduler, queue).filter(|(limit, _)| *limit < max);
+        let limit = self
+            .most_nodes_of(scheduler, queue)
+            .filter(|(limit, _)| *limit < max);
         let most = limit.as_ref().map_or(max, |(limit, _)| (*limit).max(min));
         let sizes = if most - min < MAX_SIZES {
             (min..=most).collect()
         } else {
             let doubled = std::iter::successors(Some(min), |nodes| nodes.checked_mul(2));
-            doubled.take_while(|nodes| *nodes < most).chain([most]).collect()
+            doubled
+                .take_while(|nodes| *nodes < most)
+                .chain([most])
+                .collect()
         };
         (sizes, limit.map(|(_, why)| why))
     }
 
     /// The most nodes that a job of the queue gets, and why.
-    fn most_nodes_of(&self, scheduler: SchedulerKind, queue: Option<&str>) -> Option<(u32, String)> {
+    fn most_nodes_of(
+        &self,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+    ) -> Option<(u32, String)> {
         let name = queue?;
-        let model = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler)?;
+        let model = self
+            .facts
+            .site
+            .as_ref()
+            .filter(|model| model.scheduler == scheduler)?;
         let model = site::overlaid(model, &self.settings.tables().queues);
-        let limit = model.queues.iter().find(|queue| queue.name == name).and_then(|queue| queue.max_nodes);
+        let limit = model
+            .queues
+            .iter()
+            .find(|queue| queue.name == name)
+            .and_then(|queue| queue.max_nodes);
         let counted = |nodes: u32| words::count(nodes.into(), "node");
-        let limit =
-            limit.map(|nodes| (nodes, format!("queue `{name}` takes jobs of up to {}", counted(nodes))));
-        let serves =
-            |node: &&site::NodeType| node.queues.is_empty() || node.queues.iter().any(|queue| queue == name);
-        let count: u32 = model.nodes.iter().filter(serves).map(|node| node.count).sum();
+        let limit = limit.map(|nodes| {
+            (
+                nodes,
+                format!("queue `{name}` takes jobs of up to {}", counted(nodes)),
+            )
+        });
+        let serves = |node: &&site::NodeType| {
+            node.queues.is_empty() || node.queues.iter().any(|queue| queue == name)
+        };
+        let count: u32 = model
+            .nodes
+            .iter()
+            .filter(serves)
+            .map(|node| node.count)
+            .sum();
         let there = (count > 0).then(|| (count, format!("queue `{name}` has {}", counted(count))));
-        limit.into_iter().chain(there).min_by_key(|(nodes, _)| *nodes)
+        limit
+            .into_iter()
+            .chain(there)
+            .min_by_key(|(nodes, _)| *nodes)
     }
 
     /// Software in the order of the rules, and why the first has its compiler.
@@ -292,7 +391,10 @@ impl Resolver<'_> {
         let candidates = fitting.iter().flat_map(|found| &found.choice.candidates);
         let mut rule = None;
         let mut ways = Vec::new();
-        for candidate in candidates.filter(|candidate| candidate.rejected.is_empty()).take(MAX_CANDIDATES) {
+        for candidate in candidates
+            .filter(|candidate| candidate.rejected.is_empty())
+            .take(MAX_CANDIDATES)
+        {
             let entry = &entries[candidate.index];
             let there: Vec<&str> = entry.compilers.iter().map(String::as_str).collect();
             let (compilers, why) = self.compilers(framework, device, &there);
@@ -329,7 +431,9 @@ impl Resolver<'_> {
             entry: None,
             image: image.clone(),
             version: described.map(|entry| entry.version.clone()),
-            provenance: described.and_then(|entry| entry.provenance).or(self.spec.framework.provenance),
+            provenance: described
+                .and_then(|entry| entry.provenance)
+                .or(self.spec.framework.provenance),
             compiler,
         };
         (compilers.into_iter().map(to_way).collect(), why)
@@ -359,25 +463,35 @@ impl Resolver<'_> {
     /// nobody measured does not make a job larger.
     fn judge_sizes(&self, candidates: &mut [(usize, Candidate)], sizes: usize, scaled: bool) {
         let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
-        let Some(NodeCount::Between { efficiency: least, .. }) = asked.filter(|_| sizes > 1) else { return };
+        let Some(NodeCount::Between {
+            efficiency: least, ..
+        }) = asked.filter(|_| sizes > 1)
+        else {
+            return;
+        };
         for of_way in candidates.chunks_mut(sizes) {
             let first = of_way.first().map(|(_, first)| first);
-            let Some(base) = first.and_then(|first| Some((first.nodes, first.forecast.clone()?))) else {
+            let Some(base) = first.and_then(|first| Some((first.nodes, first.forecast.clone()?)))
+            else {
                 continue;
             };
             let work = |nodes: u32, forecast: &Forecast| {
                 forecast.time().map_or(f64::NAN, |time| time.median) * f64::from(nodes)
             };
             for (at, (_, candidate)) in of_way.iter_mut().enumerate() {
-                let Some(forecast) = &candidate.forecast else { continue };
+                let Some(forecast) = &candidate.forecast else {
+                    continue;
+                };
                 let efficiency = work(base.0, &base.1) / work(candidate.nodes, forecast);
                 candidate.efficiency_ratio = Some(efficiency);
                 if at > 0 && (forecast.basis > Basis::Workload || !scaled) {
-                    candidate.rejected = Some("no run of this workload tells how it scales".to_owned());
+                    candidate.rejected =
+                        Some("no run of this workload tells how it scales".to_owned());
                 } else if at > 0 && (efficiency.is_nan() || efficiency < least) {
                     let (found, least) = (words::per_cent(efficiency), words::per_cent(least));
-                    candidate.rejected =
-                        Some(format!("its parallel efficiency is {found}, and {least} is asked"));
+                    candidate.rejected = Some(format!(
+                        "its parallel efficiency is {found}, and {least} is asked"
+                    ));
                 }
             }
         }
@@ -391,21 +505,41 @@ impl Resolver<'_> {
         candidates: &mut Vec<(usize, Candidate)>,
         draw: impl Fn(u64) -> Vec<f64>,
     ) {
-        let forecasts = || candidates.iter().map(|(_, candidate)| candidate.forecast.as_ref());
+        let forecasts = || {
+            candidates
+                .iter()
+                .map(|(_, candidate)| candidate.forecast.as_ref())
+        };
         let by_total =
             forecasts().all(|forecast| forecast.is_some_and(|known| known.total_seconds.is_some()));
         let mut order: Vec<usize> = (0..candidates.len()).collect();
         order.sort_by_key(|at| {
             let candidate = &candidates[*at].1;
-            (candidate.rejected.is_some(), expected(candidate.forecast.as_ref(), by_total))
+            (
+                candidate.rejected.is_some(),
+                expected(candidate.forecast.as_ref(), by_total),
+            )
         });
         let share = self.spec.left_to_model.explore;
-        let seed = explore::seed(share, &facts.model.head().name, &self.spec.workload, facts.runs);
+        let seed = explore::seed(
+            share,
+            &facts.model.head().name,
+            &self.spec.workload,
+            facts.runs,
+        );
         if let Some(seed) = seed.filter(|_| candidates.len() > 1) {
             let draws = draw(seed);
-            let drawn =
-                |at: &usize| draws.get(*at).copied().filter(|draw| !draw.is_nan()).unwrap_or(f64::INFINITY);
-            let may_be = order.iter().copied().filter(|at| candidates[*at].1.rejected.is_none());
+            let drawn = |at: &usize| {
+                draws
+                    .get(*at)
+                    .copied()
+                    .filter(|draw| !draw.is_nan())
+                    .unwrap_or(f64::INFINITY)
+            };
+            let may_be = order
+                .iter()
+                .copied()
+                .filter(|at| candidates[*at].1.rejected.is_none());
             let tried = may_be.min_by(|left, right| drawn(left).total_cmp(&drawn(right)));
             if let Some(tried) = tried.filter(|tried| order.first() != Some(tried)) {
                 order.retain(|at| *at != tried);
@@ -420,27 +554,51 @@ impl Resolver<'_> {
 }
 
 /// The expected time in steps of a millionth, so that rounding errors decide nothing; what is not known comes last.
-#[expect(clippy::cast_possible_truncation, reason = "logarithms of finite numbers are small")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "logarithms of finite numbers are small"
+)]
 fn expected(forecast: Option<&Forecast>, by_total: bool) -> i64 {
-    let Some(forecast) = forecast else { return i64::MAX };
-    let Some(time) = forecast.total_seconds.as_ref().filter(|_| by_total).or(forecast.time()) else {
+    let Some(forecast) = forecast else {
+        return i64::MAX;
+    };
+    let Some(time) = forecast
+        .total_seconds
+        .as_ref()
+        .filter(|_| by_total)
+        .or(forecast.time())
+    else {
         return i64::MAX - 1;
     };
     let steps = (time.mean.ln() * 1e6).round();
-    if steps.is_finite() { steps as i64 } else { i64::MAX - 1 }
+    if steps.is_finite() {
+        steps as i64
+    } else {
+        i64::MAX - 1
+    }
 }
 
 /// The images as the candidates stand.
-fn reordered(entries: &[Entry], found: &Fitting, ways: &[Way], candidates: &[(usize, Candidate)]) -> Choice {
+fn reordered(
+    entries: &[Entry],
+    found: &Fitting,
+    ways: &[Way],
+    candidates: &[(usize, Candidate)],
+) -> Choice {
     let mut places: HashMap<&str, f64> = HashMap::new();
     let mut place = 0.0;
-    for (at, _) in candidates.iter().filter(|(_, candidate)| candidate.forecast.is_some()) {
+    for (at, _) in candidates
+        .iter()
+        .filter(|(_, candidate)| candidate.forecast.is_some())
+    {
         if let Some(entry) = ways[*at].entry {
             places.entry(&entries[entry].name).or_insert(place);
             place -= 1.0;
         }
     }
-    choose(entries, &found.wanted, &|entry| places.get(entry.name.as_str()).copied())
+    choose(entries, &found.wanted, &|entry| {
+        places.get(entry.name.as_str()).copied()
+    })
 }
 
 fn candidate(way: &Way, nodes: u32, entries: &[Entry]) -> Candidate {

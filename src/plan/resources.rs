@@ -6,7 +6,11 @@ use crate::diagnostic::Problem;
 use crate::job::{Asked, DependencyKind, EnvVar, JobState, Located, NodeCount, SchedulerKind};
 
 /// Variables that name the GPUs a program may see.
-pub const GPU_VARIABLES: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"];
+pub const GPU_VARIABLES: [&str; 3] = [
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+];
 
 impl Resolver<'_> {
     pub(super) fn resources(&mut self, nodes: u32, scheduler: SchedulerKind) -> PlannedResources {
@@ -33,7 +37,11 @@ impl Resolver<'_> {
             }
             None => self.or_default("queue", asked.queue.as_deref(), default_queue),
         };
-        let account = self.or_default("account", asked.account.as_deref(), self.settings.default_account());
+        let account = self.or_default(
+            "account",
+            asked.account.as_deref(),
+            self.settings.default_account(),
+        );
         if local {
             self.name_what_local_lacks();
         }
@@ -71,20 +79,30 @@ impl Resolver<'_> {
         for Located { value, span } in &self.spec.resources.depends {
             let fault = match self.facts.targets.get(&value.target) {
                 Some(TargetFacts::Jobs(job_ids)) => {
-                    planned.push(PlannedDependency { kind: value.kind, job_ids: job_ids.clone() });
+                    planned.push(PlannedDependency {
+                        kind: value.kind,
+                        job_ids: job_ids.clone(),
+                    });
                     continue;
                 }
                 Some(TargetFacts::Over(state)) if is_met(value.kind, *state) => {
-                    self.decide("depends", "nothing to wait for", format!("`{value}`: that run is {state}"));
+                    self.decide(
+                        "depends",
+                        "nothing to wait for",
+                        format!("`{value}`: that run is {state}"),
+                    );
                     continue;
                 }
-                Some(TargetFacts::Over(state)) => format!("`{value}` cannot come true: that run is {state}"),
+                Some(TargetFacts::Over(state)) => {
+                    format!("`{value}` cannot come true: that run is {state}")
+                }
                 Some(TargetFacts::Unknown) | None => {
                     format!("`{value}`: there is no run or job `{}`", value.target)
                 }
             };
             let problem = Problem::at(span.clone(), format!("`resources.depends`: {fault}"));
-            self.problems.push(problem.hinted("`dlrun list` shows the runs"));
+            self.problems
+                .push(problem.hinted("`dlrun list` shows the runs"));
         }
         planned
     }
@@ -93,7 +111,9 @@ impl Resolver<'_> {
         let Some(asked) = &self.spec.resources.nodes else {
             match self.spec.resources.tasks {
                 Some(tasks) if !local => {
-                    let why = format!("not asked for; as many as the scheduler spreads {tasks} tasks over");
+                    let why = format!(
+                        "not asked for; as many as the scheduler spreads {tasks} tasks over"
+                    );
                     self.decide("nodes", "left out", why);
                 }
                 _ => self.decide("nodes", "1", "not asked for"),
@@ -109,15 +129,20 @@ impl Resolver<'_> {
         if local && fewest > 1 {
             let message = format!("`resources.nodes = {shown}`, but a local job has one node");
             let problem = Problem::at(asked.span.clone(), message);
-            self.problems.push(problem.hinted("submit to a cluster, or write `nodes = 1`"));
+            self.problems
+                .push(problem.hinted("submit to a cluster, or write `nodes = 1`"));
         }
     }
 
     pub(super) fn left_out(&mut self, what: &str, local: bool) {
         let why = match (what, local) {
-            ("cpus_per_task", true) if self.asks_tasks() => "not asked for; one for each task is counted",
+            ("cpus_per_task", true) if self.asks_tasks() => {
+                "not asked for; one for each task is counted"
+            }
             ("cpus_per_task", true) => "not asked for; the job takes all CPUs of this machine",
-            ("memory", true) if self.asks_cpus() => "not asked for; counted as the same share as of the CPUs",
+            ("memory", true) if self.asks_cpus() => {
+                "not asked for; counted as the same share as of the CPUs"
+            }
             (_, true) => "not asked for; a local job may use all there is",
             (_, false) => "not asked for; the site's default holds",
         };
@@ -125,7 +150,10 @@ impl Resolver<'_> {
     }
 
     fn asks_tasks(&self) -> bool {
-        self.spec.resources.tasks_per_node.is_some_and(|tasks| tasks > 1)
+        self.spec
+            .resources
+            .tasks_per_node
+            .is_some_and(|tasks| tasks > 1)
     }
 
     fn asks_cpus(&self) -> bool {
@@ -159,13 +187,21 @@ impl Resolver<'_> {
         }
     }
 
-    fn or_default(&mut self, what: &str, asked: Option<&str>, default: Option<&str>) -> Option<String> {
+    fn or_default(
+        &mut self,
+        what: &str,
+        asked: Option<&str>,
+        default: Option<&str>,
+    ) -> Option<String> {
         if let Some(asked) = asked {
             self.decide(what, asked, JOB_FILE);
             return Some(asked.to_owned());
         }
         let default = default?;
-        let origin = self.settings.origin(&format!("defaults.{what}")).to_string();
+        let origin = self
+            .settings
+            .origin(&format!("defaults.{what}"))
+            .to_string();
         self.decide(what, default, format!("{origin} says so"));
         Some(default.to_owned())
     }
@@ -175,7 +211,8 @@ impl Resolver<'_> {
         let asked = &self.spec.resources;
         // A container gets the flags of GPUs by it.
         let image = &self.spec.image;
-        let may_contain = image.path.is_some() || image.uri.is_some() || self.spec.framework.name.is_some();
+        let may_contain =
+            image.path.is_some() || image.uri.is_some() || self.spec.framework.name.is_some();
         let lacks_gpus = image.none || !may_contain;
         let lacks = [
             ("queue", asked.queue.is_some()),
@@ -187,15 +224,23 @@ impl Resolver<'_> {
             ("exclude", asked.exclude.is_some()),
             ("gpus_per_task", asked.gpus_per_task.is_some() && lacks_gpus),
         ];
-        let named: Vec<&str> = lacks.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
+        let named: Vec<&str> = lacks
+            .into_iter()
+            .filter(|(_, set)| *set)
+            .map(|(key, _)| key)
+            .collect();
         if !named.is_empty() {
-            self.warnings.push(format!("without effect on a local job: {}", named.join(", ")));
+            self.warnings.push(format!(
+                "without effect on a local job: {}",
+                named.join(", ")
+            ));
         }
         if asked.gpus_per_node.is_some() {
             let text = "a local job sees all GPUs, so it waits until no other job has any; name its own in \
                         `run.env`, as CUDA_VISIBLE_DEVICES, and it shares them";
             let is_named = |variable: &EnvVar| GPU_VARIABLES.contains(&variable.name.as_str());
-            self.warnings.extend((!self.spec.run.env.iter().any(is_named)).then(|| text.to_owned()));
+            self.warnings
+                .extend((!self.spec.run.env.iter().any(is_named)).then(|| text.to_owned()));
         }
     }
 }

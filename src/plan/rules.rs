@@ -35,9 +35,20 @@ impl Resolver<'_> {
         scheduler: SchedulerKind,
     ) -> Option<String> {
         let default = || {
-            let model = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler)?;
+            let model = self
+                .facts
+                .site
+                .as_ref()
+                .filter(|model| model.scheduler == scheduler)?;
             let model = site::overlaid(model, &self.settings.tables().queues);
-            Some(model.queues.iter().find(|queue| queue.is_default)?.name.clone())
+            Some(
+                model
+                    .queues
+                    .iter()
+                    .find(|queue| queue.is_default)?
+                    .name
+                    .clone(),
+            )
         };
         resources.queue.clone().or_else(default)
     }
@@ -51,9 +62,16 @@ impl Resolver<'_> {
     ) -> Attached {
         let settings = self.settings;
         let rules = &settings.tables().rules;
-        let known = Known { resolver: self, scheduler, queue, storage };
-        let verdicts: Vec<(&Rule, Result<String, String>)> =
-            rules.iter().map(|rule| (rule, known.verdict(rule))).collect();
+        let known = Known {
+            resolver: self,
+            scheduler,
+            queue,
+            storage,
+        };
+        let verdicts: Vec<(&Rule, Result<String, String>)> = rules
+            .iter()
+            .map(|rule| (rule, known.verdict(rule)))
+            .collect();
         let mut attached = self.of_the_house(scheduler);
         if !rules.is_empty() {
             let names: Vec<&str> = verdicts
@@ -61,8 +79,16 @@ impl Resolver<'_> {
                 .filter(|(_, verdict)| verdict.is_ok())
                 .map(|(rule, _)| &rule.name[..])
                 .collect();
-            let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            self.decide("rules", shown, format!("{} of {} hold", names.len(), rules.len()));
+            let shown = if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            };
+            self.decide(
+                "rules",
+                shown,
+                format!("{} of {} hold", names.len(), rules.len()),
+            );
             for (rule, verdict) in &verdicts {
                 if let Err(why) = verdict {
                     self.reject(&rule.name, format!("{why} ({})", rule.origin));
@@ -71,7 +97,11 @@ impl Resolver<'_> {
         }
         for (rule, verdict) in verdicts {
             if let Ok(why) = verdict {
-                self.decide(&format!("rule {}", rule.name), effects(rule), format!("{}: {why}", rule.origin));
+                self.decide(
+                    &format!("rule {}", rule.name),
+                    effects(rule),
+                    format!("{}: {why}", rule.origin),
+                );
                 self.attach(&mut attached, rule, scheduler);
             }
         }
@@ -85,7 +115,10 @@ impl Resolver<'_> {
         if scheduler != SchedulerKind::Local && !prologue.is_empty() {
             for (command, origin) in prologue {
                 self.decide("house prologue", shown_argv(command), origin.to_string());
-                attached.prologue.push(Step { command: command.clone(), rule: "house".to_owned() });
+                attached.prologue.push(Step {
+                    command: command.clone(),
+                    rule: "house".to_owned(),
+                });
             }
         }
         attached
@@ -93,11 +126,21 @@ impl Resolver<'_> {
 
     fn attach(&mut self, attached: &mut Attached, rule: &Rule, scheduler: SchedulerKind) {
         for variable in &rule.env {
-            if self.spec.run.env.iter().any(|own| own.name == variable.name) {
+            if self
+                .spec
+                .run
+                .env
+                .iter()
+                .any(|own| own.name == variable.name)
+            {
                 self.reject(&variable.name, "the job file sets it");
                 continue;
             }
-            match attached.env.iter_mut().find(|known| known.name == variable.name) {
+            match attached
+                .env
+                .iter_mut()
+                .find(|known| known.name == variable.name)
+            {
                 Some(known) if known.value == variable.value => {}
                 Some(known) => {
                     let earlier = std::mem::replace(&mut known.value, variable.value.clone());
@@ -112,7 +155,10 @@ impl Resolver<'_> {
         for module in &rule.modules {
             push_new(&mut attached.modules, module);
         }
-        let step = |command: &Vec<String>| Step { command: command.clone(), rule: rule.name.clone() };
+        let step = |command: &Vec<String>| Step {
+            command: command.clone(),
+            rule: rule.name.clone(),
+        };
         attached.prologue.extend(rule.prologue.iter().map(step));
         attached.epilogue.extend(rule.epilogue.iter().map(step));
         self.options(&mut attached.directives, rule, &rule.directives, scheduler);
@@ -130,7 +176,10 @@ impl Resolver<'_> {
         for option in options {
             let own = &self.spec.scheduler;
             let problem_of = |option: &String| {
-                let option = Located { value: option.clone(), span: 0..0 };
+                let option = Located {
+                    value: option.clone(),
+                    span: 0..0,
+                };
                 match scheduler {
                     kind if kind.is_pbs() => pass_through_pbs::problem(&option, kind),
                     _ => pass_through::problem(&option),
@@ -142,7 +191,10 @@ impl Resolver<'_> {
             } else if own.directives.iter().chain(&own.arguments).any(same) {
                 self.reject(option, "the job file hands that option through itself");
             } else if let Some(problem) = problem_of(option) {
-                let message = format!("the rule {} ({}): {}", rule.name, rule.origin, problem.message);
+                let message = format!(
+                    "the rule {} ({}): {}",
+                    rule.name, rule.origin, problem.message
+                );
                 let problem = Problem::of_file(message).hinted(problem.hint.unwrap_or_default());
                 self.problems.push(problem);
             } else {
@@ -156,8 +208,12 @@ impl Resolver<'_> {
         for module in &self.spec.run.modules {
             push_new(&mut attached.modules, module);
         }
-        attached.directives.extend(values(&self.spec.scheduler.directives));
-        attached.arguments.extend(values(&self.spec.scheduler.arguments));
+        attached
+            .directives
+            .extend(values(&self.spec.scheduler.directives));
+        attached
+            .arguments
+            .extend(values(&self.spec.scheduler.arguments));
     }
 }
 
@@ -188,27 +244,47 @@ fn effects(rule: &Rule) -> String {
         ("arguments", rule.arguments.join(" ")),
     ];
     parts.extend(
-        lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(what, list)| format!("{what} {list}")),
+        lists
+            .into_iter()
+            .filter(|(_, list)| !list.is_empty())
+            .map(|(what, list)| format!("{what} {list}")),
     );
     for (what, steps) in [("prologue", &rule.prologue), ("epilogue", &rule.epilogue)] {
-        parts.extend(steps.iter().map(|step| format!("{what} {}", shown_argv(step))));
+        parts.extend(
+            steps
+                .iter()
+                .map(|step| format!("{what} {}", shown_argv(step))),
+        );
     }
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join("; ") }
+    if parts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        parts.join("; ")
+    }
 }
 
 impl Known<'_> {
     /// `Ok` with what held, or the first condition that does not.
     fn verdict(&self, rule: &Rule) -> Result<String, String> {
-        let held: Result<Vec<String>, String> =
-            rule.when.iter().map(|condition| self.holds(condition)).collect();
+        let held: Result<Vec<String>, String> = rule
+            .when
+            .iter()
+            .map(|condition| self.holds(condition))
+            .collect();
         let held = held?;
-        Ok(if held.is_empty() { "it has no conditions".to_owned() } else { held.join(", ") })
+        Ok(if held.is_empty() {
+            "it has no conditions".to_owned()
+        } else {
+            held.join(", ")
+        })
     }
 
     fn holds(&self, condition: &Condition) -> Result<String, String> {
         let key = condition.subject.as_str();
         let values = self.values(condition.subject)?;
-        let found = values.iter().find(|value| condition.any_of.iter().any(|wanted| fits(wanted, value)));
+        let found = values
+            .iter()
+            .find(|value| condition.any_of.iter().any(|wanted| fits(wanted, value)));
         if let Some(value) = found {
             return Ok(format!("{key} is {value}"));
         }
@@ -220,14 +296,21 @@ impl Known<'_> {
                 Wanted::Version(range) => range.to_string(),
             })
             .collect();
-        Err(format!("{key} is {}, not {}", values.join(" and "), wanted.join(" or ")))
+        Err(format!(
+            "{key} is {}, not {}",
+            values.join(" and "),
+            wanted.join(" or ")
+        ))
     }
 
     /// What is known of a subject; an error says why nothing is.
     fn values(&self, subject: Subject) -> Result<Vec<String>, String> {
         let framework = &self.resolver.spec.framework;
-        let one =
-            |value: Option<&str>, why: &str| value.map(|value| vec![value.to_owned()]).ok_or(why.to_owned());
+        let one = |value: Option<&str>, why: &str| {
+            value
+                .map(|value| vec![value.to_owned()])
+                .ok_or(why.to_owned())
+        };
         let in_job = |value: &Option<String>| {
             one(
                 value.as_deref(),
@@ -242,7 +325,12 @@ impl Known<'_> {
         };
         match subject {
             Subject::Site => one(
-                self.resolver.settings.tables().site.as_ref().map(|(name, _)| &name[..]),
+                self.resolver
+                    .settings
+                    .tables()
+                    .site
+                    .as_ref()
+                    .map(|(name, _)| &name[..]),
                 "the configuration has no `[site] name`",
             ),
             Subject::Queue => one(self.queue, "the job names no queue"),
@@ -255,10 +343,13 @@ impl Known<'_> {
                 }
             }
             Subject::Compiler => in_job(&framework.compiler),
-            Subject::Accelerator => Ok(accelerators(self.resolver.spec.resources.gpus_on_node().as_deref())),
-            Subject::Storage => {
-                one(self.storage.map(|storage| storage.class.as_str()), "no storage is chosen")
-            }
+            Subject::Accelerator => Ok(accelerators(
+                self.resolver.spec.resources.gpus_on_node().as_deref(),
+            )),
+            Subject::Storage => one(
+                self.storage.map(|storage| storage.class.as_str()),
+                "no storage is chosen",
+            ),
             Subject::Scheduler => Ok(vec![self.scheduler.as_str().to_owned()]),
         }
     }
@@ -273,8 +364,12 @@ fn fits(wanted: &Wanted, value: &str) -> bool {
 
 /// `none`; or `nvidia`, and the type where the job file names it.
 fn accelerators(gpus: Option<&str>) -> Vec<String> {
-    let Some(gpus) = gpus else { return vec!["none".to_owned()] };
-    let kind = gpus.rsplit_once(':').map(|(kind, _)| kind.to_ascii_lowercase());
+    let Some(gpus) = gpus else {
+        return vec!["none".to_owned()];
+    };
+    let kind = gpus
+        .rsplit_once(':')
+        .map(|(kind, _)| kind.to_ascii_lowercase());
     std::iter::once("nvidia".to_owned()).chain(kind).collect()
 }
 
@@ -291,7 +386,12 @@ mod tests {
     use super::*;
 
     fn facts() -> SiteFacts {
-        let queue = Queue { name: "batch".into(), is_default: true, is_up: true, ..Queue::default() };
+        let queue = Queue {
+            name: "batch".into(),
+            is_default: true,
+            is_up: true,
+            ..Queue::default()
+        };
         let site = SiteModel {
             format: SiteModel::FORMAT,
             scheduler: SchedulerKind::Slurm,
@@ -311,15 +411,26 @@ mod tests {
             environment: Vec::new(),
         };
         let facts = SiteFacts::unknown("/home/u/job.toml".into());
-        SiteFacts { schedulers: vec![slurm], site: Some(site), user: "ann".into(), ..facts }
+        SiteFacts {
+            schedulers: vec![slurm],
+            site: Some(site),
+            user: "ann".into(),
+            ..facts
+        }
     }
 
     fn resolved(configuration: &str, job: &str) -> Result<Plan, Vec<Problem>> {
         let fragment = Fragment::from_toml(Path::new("/etc/dlrun/dlrun.toml"), configuration);
-        assert!(fragment.errors.is_empty() && fragment.unknown.is_empty(), "{fragment:#?}");
-        let defaults = Defaults { state_dir: Some("/s".into()) };
+        assert!(
+            fragment.errors.is_empty() && fragment.unknown.is_empty(),
+            "{fragment:#?}"
+        );
+        let defaults = Defaults {
+            state_dir: Some("/s".into()),
+        };
         let settings = Settings::merge(&defaults, &[fragment]).expect("settings");
-        let spec = crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{job}")).expect("a job file");
+        let spec =
+            crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{job}")).expect("a job file");
         resolve(&spec, &settings, &facts())
     }
 
@@ -329,11 +440,17 @@ mod tests {
 
     #[test]
     fn the_options_of_a_rule_are_those_of_the_jobs_scheduler() {
-        let rule =
-            |option: &str| format!("[[rules]]\nname = \"r\"\nset = {{ directives = [\"{option}\"] }}\n");
+        let rule = |option: &str| {
+            format!("[[rules]]\nname = \"r\"\nset = {{ directives = [\"{option}\"] }}\n")
+        };
         let pbs = "[scheduler]\nkind = \"torque\"\n";
         let refused = resolved(&rule("-l walltime=1:00"), pbs).expect_err("it is dlrun's own");
-        assert!(refused[0].message.contains("`-l walltime=1:00` is dlrun's own to write"), "{refused:?}");
+        assert!(
+            refused[0]
+                .message
+                .contains("`-l walltime=1:00` is dlrun's own to write"),
+            "{refused:?}"
+        );
         // With Slurm it would be `--wait`.
         assert!(resolved(&rule("-W umask=022"), pbs).is_ok());
     }
@@ -343,8 +460,15 @@ mod tests {
 
     /// Whether a rule with these conditions holds for [`JOB`], and why not.
     fn holds(when: &str) -> Result<(), String> {
-        let plan = plan(&format!("{SITE}[[rules]]\nname = \"r\"\nwhen = {{ {when} }}\n"), JOB);
-        let rules = plan.decisions.iter().find(|decision| decision.what == "rules").expect("they are told");
+        let plan = plan(
+            &format!("{SITE}[[rules]]\nname = \"r\"\nwhen = {{ {when} }}\n"),
+            JOB,
+        );
+        let rules = plan
+            .decisions
+            .iter()
+            .find(|decision| decision.what == "rules")
+            .expect("they are told");
         match &rules.rejected[..] {
             [] => Ok(()),
             [rejected] => Err(rejected.why.clone()),
@@ -354,25 +478,57 @@ mod tests {
 
     /// Each condition that holds for [`JOB`], and one that does not with its reason.
     const CONDITIONS: [(&str, &str, &str); 8] = [
-        ("site = \"iris\"", "site = \"lumi\"", "site is iris, not lumi"),
-        ("queue = [\"x\", \"batch\"]", "queue = \"batc\"", "queue is batch, not batc"),
+        (
+            "site = \"iris\"",
+            "site = \"lumi\"",
+            "site is iris, not lumi",
+        ),
+        (
+            "queue = [\"x\", \"batch\"]",
+            "queue = \"batc\"",
+            "queue is batch, not batc",
+        ),
         (
             "framework = \"pytorch\"",
             "framework = [\"keras\", \"torch\"]",
             "framework is pytorch, not keras or torch",
         ),
-        ("version = \">=2, <2.2\"", "version = \"2.10\"", "version is 2.1, not 2.10"),
-        ("compiler = \"Inductor\"", "compiler = \"xla\"", "compiler is inductor, not xla"),
-        ("accelerator = \"V100\"", "accelerator = \"none\"", "accelerator is nvidia and v100, not none"),
-        ("storage = \"ssd\"", "storage = \"high\"", "storage is ssd, not high"),
-        ("scheduler = \"slurm\"", "scheduler = \"torque\"", "scheduler is slurm, not torque"),
+        (
+            "version = \">=2, <2.2\"",
+            "version = \"2.10\"",
+            "version is 2.1, not 2.10",
+        ),
+        (
+            "compiler = \"Inductor\"",
+            "compiler = \"xla\"",
+            "compiler is inductor, not xla",
+        ),
+        (
+            "accelerator = \"V100\"",
+            "accelerator = \"none\"",
+            "accelerator is nvidia and v100, not none",
+        ),
+        (
+            "storage = \"ssd\"",
+            "storage = \"high\"",
+            "storage is ssd, not high",
+        ),
+        (
+            "scheduler = \"slurm\"",
+            "scheduler = \"torque\"",
+            "scheduler is slurm, not torque",
+        ),
     ];
 
     #[test]
     fn each_condition_is_held_against_its_subject() {
         for (good, bad, why) in CONDITIONS {
             assert_eq!(holds(good), Ok(()), "{good}");
-            assert_eq!(holds(bad), Err(format!("{why} (/etc/dlrun/dlrun.toml:6)")), "{bad}");
+            assert_eq!(
+                holds(bad),
+                Err(format!("{why} (/etc/dlrun/dlrun.toml:6)")),
+                "{bad}"
+            );
         }
         assert_eq!(holds("accelerator = \"nvidia\""), Ok(()));
         assert_eq!(holds(""), Ok(()));
@@ -381,8 +537,16 @@ mod tests {
     #[test]
     fn what_is_not_known_meets_no_condition() {
         for (when, job, why) in [
-            ("framework = \"x\"", "", "the job file does not say `framework.name`"),
-            ("version = \"*\"", "", "the job file does not say `framework.version`"),
+            (
+                "framework = \"x\"",
+                "",
+                "the job file does not say `framework.name`",
+            ),
+            (
+                "version = \"*\"",
+                "",
+                "the job file does not say `framework.version`",
+            ),
             (
                 "version = \"*\"",
                 "[framework]\nversion = \"latest\"\n",
@@ -394,11 +558,21 @@ mod tests {
                 "does not say `framework.compiler`",
             ),
             ("storage = \"ssd\"", "", "no storage is chosen"),
-            ("site = \"iris\"", "", "the configuration has no `[site] name`"),
+            (
+                "site = \"iris\"",
+                "",
+                "the configuration has no `[site] name`",
+            ),
         ] {
-            let plan = plan(&format!("[[rules]]\nname = \"r\"\nwhen = {{ {when} }}\n"), job);
-            let rules =
-                plan.decisions.iter().find(|decision| decision.what == "rules").expect("they are told");
+            let plan = plan(
+                &format!("[[rules]]\nname = \"r\"\nwhen = {{ {when} }}\n"),
+                job,
+            );
+            let rules = plan
+                .decisions
+                .iter()
+                .find(|decision| decision.what == "rules")
+                .expect("they are told");
             assert!(rules.rejected[0].why.contains(why), "{when}: {rules:?}");
         }
     }
@@ -413,15 +587,29 @@ mod tests {
             ),
             "",
         );
-        assert_eq!(ruled.storage.map(|storage| storage.name).as_deref(), Some("t"));
+        assert_eq!(
+            ruled.storage.map(|storage| storage.name).as_deref(),
+            Some("t")
+        );
         assert_eq!(ruled.env.len(), 1);
     }
 
     #[test]
     fn options_are_told_apart_by_what_they_set() {
-        let names =
-            ["--comment=a b", "-l naccesspolicy=singlejob", "-l mem=1gb,file=2gb", "-W group_list=g", "-H"];
-        let shown = ["--comment", "-l naccesspolicy", "-l mem", "-W group_list", "-H"];
+        let names = [
+            "--comment=a b",
+            "-l naccesspolicy=singlejob",
+            "-l mem=1gb,file=2gb",
+            "-W group_list=g",
+            "-H",
+        ];
+        let shown = [
+            "--comment",
+            "-l naccesspolicy",
+            "-l mem",
+            "-W group_list",
+            "-H",
+        ];
         assert_eq!(names.map(option_name), shown);
     }
 
@@ -431,7 +619,10 @@ mod tests {
         let job = "[scheduler]\nkind = \"torque\"\n[resources]\ngpus_per_node = \"V100:2\"\n";
         let resources = plan(gpus, job).resources;
         assert_eq!(
-            (resources.gpus_per_node.as_deref(), resources.queue.as_deref()),
+            (
+                resources.gpus_per_node.as_deref(),
+                resources.queue.as_deref()
+            ),
             (Some("2"), Some("gpu"))
         );
     }

@@ -12,25 +12,77 @@ use crate::job::Located;
 type Key = (&'static str, fn(&PlannedResources) -> bool);
 
 const MEMORY: Key = ("memory", |resources| resources.memory.is_some());
-const MEMORY_PER_CPU: Key = ("memory_per_cpu", |resources| resources.memory_per_cpu.is_some());
-const GPUS: Key = ("gpus_per_node", |resources| resources.gpus_per_node.is_some());
-const GPUS_PER_TASK: Key = ("gpus_per_task", |resources| resources.gpus_per_task.is_some());
+const MEMORY_PER_CPU: Key = ("memory_per_cpu", |resources| {
+    resources.memory_per_cpu.is_some()
+});
+const GPUS: Key = ("gpus_per_node", |resources| {
+    resources.gpus_per_node.is_some()
+});
+const GPUS_PER_TASK: Key = ("gpus_per_task", |resources| {
+    resources.gpus_per_task.is_some()
+});
 const MAIL: Key = ("mail", |resources| resources.mail.is_some());
 
 /// Options by long and short name, with the key; an option that two keys speak for has two rows.
 const SAME: [(&str, &str, Key); 27] = [
-    ("--time", "-t", ("walltime", |resources| resources.walltime.is_some())),
-    ("--partition", "-p", ("queue", |resources| resources.queue.is_some())),
-    ("--account", "-A", ("account", |resources| resources.account.is_some())),
+    (
+        "--time",
+        "-t",
+        ("walltime", |resources| resources.walltime.is_some()),
+    ),
+    (
+        "--partition",
+        "-p",
+        ("queue", |resources| resources.queue.is_some()),
+    ),
+    (
+        "--account",
+        "-A",
+        ("account", |resources| resources.account.is_some()),
+    ),
     ("--qos", "-q", ("qos", |resources| resources.qos.is_some())),
-    ("--reservation", "", ("reservation", |resources| resources.reservation.is_some())),
-    ("--constraint", "-C", ("constraint", |resources| resources.constraint.is_some())),
-    ("--nodelist", "-w", ("nodelist", |resources| resources.nodelist.is_some())),
-    ("--nodefile", "-F", ("nodelist", |resources| resources.nodelist.is_some())),
-    ("--exclude", "-x", ("exclude", |resources| resources.exclude.is_some())),
-    ("--exclusive", "", ("exclusive", |resources| resources.exclusive)),
-    ("--oversubscribe", "-s", ("exclusive", |resources| resources.exclusive)),
-    ("--cpus-per-task", "-c", ("cpus_per_task", |resources| resources.cpus_per_task.is_some())),
+    (
+        "--reservation",
+        "",
+        ("reservation", |resources| resources.reservation.is_some()),
+    ),
+    (
+        "--constraint",
+        "-C",
+        ("constraint", |resources| resources.constraint.is_some()),
+    ),
+    (
+        "--nodelist",
+        "-w",
+        ("nodelist", |resources| resources.nodelist.is_some()),
+    ),
+    (
+        "--nodefile",
+        "-F",
+        ("nodelist", |resources| resources.nodelist.is_some()),
+    ),
+    (
+        "--exclude",
+        "-x",
+        ("exclude", |resources| resources.exclude.is_some()),
+    ),
+    (
+        "--exclusive",
+        "",
+        ("exclusive", |resources| resources.exclusive),
+    ),
+    (
+        "--oversubscribe",
+        "-s",
+        ("exclusive", |resources| resources.exclusive),
+    ),
+    (
+        "--cpus-per-task",
+        "-c",
+        ("cpus_per_task", |resources| {
+            resources.cpus_per_task.is_some()
+        }),
+    ),
     ("--mem", "", MEMORY),
     ("--mem", "", MEMORY_PER_CPU),
     ("--mem-per-cpu", "", MEMORY),
@@ -41,32 +93,54 @@ const SAME: [(&str, &str, Key); 27] = [
     ("--gpus-per-task", "", GPUS_PER_TASK),
     ("--gres", "", GPUS),
     ("--gpus", "-G", GPUS),
-    ("--dependency", "-d", ("depends", |resources| !resources.depends.is_empty())),
-    ("--begin", "-b", ("begin", |resources| resources.begin.is_some())),
+    (
+        "--dependency",
+        "-d",
+        ("depends", |resources| !resources.depends.is_empty()),
+    ),
+    (
+        "--begin",
+        "-b",
+        ("begin", |resources| resources.begin.is_some()),
+    ),
     ("--mail-type", "", MAIL),
     ("--mail-user", "", MAIL),
-    ("--licenses", "-L", ("licenses", |resources| !resources.licenses.is_empty())),
+    (
+        "--licenses",
+        "-L",
+        ("licenses", |resources| !resources.licenses.is_empty()),
+    ),
 ];
 
 /// What is wrong with `option` where the job has the key that says the same.
 pub(super) fn problem(option: &Located<String>, resources: &PlannedResources) -> Option<Problem> {
     let key = key(&option.value, resources)?;
-    let message = format!("`{}` and `resources.{key}` say the same thing twice", option.value);
+    let message = format!(
+        "`{}` and `resources.{key}` say the same thing twice",
+        option.value
+    );
     let hint = format!("leave one of them out: `dlrun plan` tells where `{key}` comes from");
     Some(Problem::at(option.span.clone(), message).hinted(hint))
 }
 
 /// The key under `[resources]` that says the same as `option`, where the job has it.
 fn key(option: &str, resources: &PlannedResources) -> Option<&'static str> {
-    let names = SAME.iter().flat_map(|(long, short, _)| [*long, *short]).filter(|name| !name.is_empty());
+    let names = SAME
+        .iter()
+        .flat_map(|(long, short, _)| [*long, *short])
+        .filter(|name| !name.is_empty());
     let own = named(option, names)?;
     let value = option.split_once(['=', ' ']).map(|(_, value)| value.trim());
     let is_gpu = |part: &str| part == "gpu" || part.starts_with("gpu:");
     if own == "--gres" && value.is_some_and(|list| !list.split(',').any(is_gpu)) {
         return None;
     }
-    let rows = SAME.iter().filter(|(long, short, _)| *long == own || *short == own);
-    rows.map(|(_, _, key)| key).find(|(_, has)| has(resources)).map(|(key, _)| *key)
+    let rows = SAME
+        .iter()
+        .filter(|(long, short, _)| *long == own || *short == own);
+    rows.map(|(_, _, key)| key)
+        .find(|(_, has)| has(resources))
+        .map(|(key, _)| *key)
 }
 
 #[cfg(test)]
@@ -107,7 +181,14 @@ mod tests {
             assert_eq!(key(option, &job), Some(expected), "{option}");
             assert_eq!(key(option, &bare()), None, "{option}");
         }
-        for option in ["--time-min=5", "--gres=nvme:1", "--gres-flags=x", "-H", "--comment=time", "--qos=x"] {
+        for option in [
+            "--time-min=5",
+            "--gres=nvme:1",
+            "--gres-flags=x",
+            "-H",
+            "--comment=time",
+            "--qos=x",
+        ] {
             assert_eq!(key(option, &job), None, "{option}");
         }
     }

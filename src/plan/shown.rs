@@ -13,7 +13,12 @@ const NARROWEST: usize = 40;
 /// Every choice with its reason, one paragraph each, then notes and warnings; sentences in lines of up to `columns` characters.
 #[must_use]
 pub fn describe(plan: &Plan, columns: usize) -> String {
-    let width = plan.decisions.iter().map(|decision| decision.what.len()).max().unwrap_or(0);
+    let width = plan
+        .decisions
+        .iter()
+        .map(|decision| decision.what.len())
+        .max()
+        .unwrap_or(0);
     let columns = columns.max(width + NARROWEST);
     let mut shown = format!("plan for {}\n", plan.job_file);
     for text in &plan.overrides {
@@ -25,32 +30,49 @@ pub fn describe(plan: &Plan, columns: usize) -> String {
     for decision in &plan.decisions {
         // The reason stands beside a short value and below a long one.
         if decision.value.len() + decision.why.len() < 80.min(columns - width - 8) {
-            let _ = writeln!(shown, "  {:width$}  {}  ({})", decision.what, decision.value, decision.why);
+            let _ = writeln!(
+                shown,
+                "  {:width$}  {}  ({})",
+                decision.what, decision.value, decision.why
+            );
         } else {
             // A command is copied: it stays in one line.
             let _ = writeln!(shown, "  {:width$}  {}", decision.what, decision.value);
             sentence(&mut shown, &format!("because {}", decision.why));
         }
         for rejected in &decision.rejected {
-            sentence(&mut shown, &format!("not {}: {}", rejected.value, rejected.why));
+            sentence(
+                &mut shown,
+                &format!("not {}: {}", rejected.value, rejected.why),
+            );
         }
     }
     shown.push_str(&table(&plan.ways));
     let _ = writeln!(shown, "  {:width$}  {}", "workdir", plan.workdir);
     let _ = writeln!(shown, "  {:width$}  {}", "output", plan.output_pattern());
     for variable in &plan.env {
-        let value = if is_secret(variable) { HIDDEN.to_owned() } else { format!("{:?}", variable.value) };
+        let value = if is_secret(variable) {
+            HIDDEN.to_owned()
+        } else {
+            format!("{:?}", variable.value)
+        };
         let _ = writeln!(shown, "  {:width$}  {}={value}", "env", variable.name);
     }
     if let Some(env_file) = &plan.env_file {
-        let _ = writeln!(shown, "  {:width$}  {env_file} (read on the node)", "env_file");
+        let _ = writeln!(
+            shown,
+            "  {:width$}  {env_file} (read on the node)",
+            "env_file"
+        );
     }
     if !plan.modules.is_empty() {
         let _ = writeln!(shown, "  {:width$}  {}", "modules", plan.modules.join(" "));
     }
     let _ = writeln!(shown, "  {:width$}  {}", "records", plan.state_dir);
     for (kind, texts) in [("note: ", &plan.notes), ("warning: ", &plan.warnings)] {
-        texts.iter().for_each(|text| wrapped(&mut shown, kind, 0, text, columns));
+        texts
+            .iter()
+            .for_each(|text| wrapped(&mut shown, kind, 0, text, columns));
     }
     shown
 }
@@ -100,10 +122,16 @@ mod tests {
             shown
         };
         assert_eq!(wrap("one two"), "note: one two\n");
-        assert_eq!(wrap("one two three four"), "note: one two three\n        four\n");
+        assert_eq!(
+            wrap("one two three four"),
+            "note: one two three\n        four\n"
+        );
         assert_eq!(wrap("ä é ü ö å ø æ œ"), "note: ä é ü ö å ø æ\n        œ\n");
         let long = "/a/path/that/is/longer/than/a/line";
-        assert_eq!(wrap(&format!("a {long} b")), format!("note: a\n        {long}\n        b\n"));
+        assert_eq!(
+            wrap(&format!("a {long} b")),
+            format!("note: a\n        {long}\n        b\n")
+        );
         assert_eq!(wrap("a  b"), "note: a  b\n", "blanks stay");
         assert_eq!(wrap(""), "note: \n");
     }

@@ -50,14 +50,21 @@ impl Resolver<'_> {
             tasks_per_node: resources.tasks_per_node,
             storage: storage.map(|PlannedStorage { class, .. }| class),
         };
-        Question { situation, kinds, assumed }
+        Question {
+            situation,
+            kinds,
+            assumed,
+        }
     }
 }
 
 /// CPUs that the program keeps busy on a node by `OMP_NUM_THREADS`, which holds for each task. Of a list for nested regions
 /// (`4,2`) the first counts.
 fn threads_asked(env: &[EnvVar], resources: &PlannedResources) -> Option<f64> {
-    let variable = env.iter().rev().find(|variable| variable.name == "OMP_NUM_THREADS")?;
+    let variable = env
+        .iter()
+        .rev()
+        .find(|variable| variable.name == "OMP_NUM_THREADS")?;
     let threads: u32 = variable.value.split(',').next()?.trim().parse().ok()?;
     (threads > 0).then_some(f64::from(threads) * f64::from(resources.tasks_per_node))
 }
@@ -65,23 +72,43 @@ fn threads_asked(env: &[EnvVar], resources: &PlannedResources) -> Option<f64> {
 /// Hardware that is asked about in place of the job's.
 fn meant_hardware(meant: &str, wish: &Wish<'_>) -> Hardware {
     let name = Some(meant.to_owned());
-    let (cpu_model, gpu_model) = if wish.gpus > 0 { (None, name) } else { (name, None) };
+    let (cpu_model, gpu_model) = if wish.gpus > 0 {
+        (None, name)
+    } else {
+        (name, None)
+    };
     let threads = wish.threads.or(wish.cpus);
-    Hardware { cpu_model, threads, gpu_model, gpus: wish.gpus, ..Hardware::default() }
+    Hardware {
+        cpu_model,
+        threads,
+        gpu_model,
+        gpus: wish.gpus,
+        ..Hardware::default()
+    }
 }
 
 /// This machine. GPUs, and what was measured of it, are as runs here had them.
 fn hardware_here(facts: &ModelFacts, wish: &Wish<'_>) -> Hardware {
     let usual = |on_gpus: bool| {
-        let met = facts.model.hardware_met(SchedulerKind::Local, &[None], on_gpus);
+        let met = facts
+            .model
+            .hardware_met(SchedulerKind::Local, &[None], on_gpus);
         met.kinds.into_iter().map(|kind| kind.hardware)
     };
     let asked = wish.gpu_type.map(str::to_ascii_lowercase);
-    let is_asked =
-        |model: &String| asked.as_ref().is_none_or(|asked| model.to_ascii_lowercase().contains(asked));
-    let gpu_model =
-        usual(true).find_map(|usual| usual.gpu_model).filter(|model| wish.gpus > 0 && is_asked(model));
-    let cpu_model = facts.here.cpu_model.clone().or_else(|| usual(false).find_map(|usual| usual.cpu_model));
+    let is_asked = |model: &String| {
+        asked
+            .as_ref()
+            .is_none_or(|asked| model.to_ascii_lowercase().contains(asked))
+    };
+    let gpu_model = usual(true)
+        .find_map(|usual| usual.gpu_model)
+        .filter(|model| wish.gpus > 0 && is_asked(model));
+    let cpu_model = facts
+        .here
+        .cpu_model
+        .clone()
+        .or_else(|| usual(false).find_map(|usual| usual.cpu_model));
     // What was measured of another machine says nothing of this one.
     let same = usual(false).find(|usual| usual.cpu_model == cpu_model);
     Hardware {

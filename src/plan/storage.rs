@@ -17,7 +17,10 @@ impl Resolver<'_> {
         let preferred = self.spec.storage;
         let why = match (preferred, tables.rules.iter().find(goes_by_it)) {
             (Some(class), _) => format!("the job file prefers {}", class.as_str()),
-            (None, Some(rule)) => format!("the job file prefers none, and the rule {} goes by it", rule.name),
+            (None, Some(rule)) => format!(
+                "the job file prefers none, and the rule {} goes by it",
+                rule.name
+            ),
             (None, None) => return None,
         };
         if tables.storage.is_empty() {
@@ -25,7 +28,8 @@ impl Resolver<'_> {
             return None;
         }
         let serves = |table: &&StorageTable| {
-            table.queues.is_empty() || queue.is_some_and(|queue| table.queues.iter().any(|own| own == queue))
+            table.queues.is_empty()
+                || queue.is_some_and(|queue| table.queues.iter().any(|own| own == queue))
         };
         let usable: Vec<&StorageTable> = tables.storage.iter().filter(serves).collect();
         let chosen = choose(&usable, preferred);
@@ -34,9 +38,14 @@ impl Resolver<'_> {
             let fit = fit(table.class, preferred);
             self.decide("storage", value, format!("{why}; {}: {fit}", table.origin));
         } else {
-            self.decide("storage", "none", format!("{why}, and none serves the job's queue"));
-            self.warnings
-                .push("no storage is chosen: none of the configuration serves the job's queue".into());
+            self.decide(
+                "storage",
+                "none",
+                format!("{why}, and none serves the job's queue"),
+            );
+            self.warnings.push(
+                "no storage is chosen: none of the configuration serves the job's queue".into(),
+            );
         }
         for other in tables.storage.iter().filter(|other| chosen != Some(*other)) {
             let why = match serves(&other) {
@@ -49,12 +58,18 @@ impl Resolver<'_> {
             self.reject(&other.name, why);
         }
         let chosen = chosen?;
-        Some(PlannedStorage { name: chosen.name.clone(), path: chosen.path.clone(), class: chosen.class })
+        Some(PlannedStorage {
+            name: chosen.name.clone(),
+            path: chosen.path.clone(),
+            class: chosen.class,
+        })
     }
 
     /// A preference is no need, so the job may run; but it is told.
     fn no_storage_configured(&mut self) {
-        let Some(class) = self.spec.storage else { return };
+        let Some(class) = self.spec.storage else {
+            return;
+        };
         self.decide("storage", "none", "the site's configuration names none");
         self.warnings.push(format!(
             "`storage.prefer = \"{}\"` has no effect: the configuration has no [storage.NAME] with `path` and `class`",
@@ -64,7 +79,10 @@ impl Resolver<'_> {
 }
 
 /// Of those of one class the first.
-fn choose<'a>(usable: &[&'a StorageTable], preferred: Option<StorageClass>) -> Option<&'a StorageTable> {
+fn choose<'a>(
+    usable: &[&'a StorageTable],
+    preferred: Option<StorageClass>,
+) -> Option<&'a StorageTable> {
     let classes = || usable.iter().map(|table| table.class);
     let at_most = |limit| classes().filter(|class| *class <= limit).max();
     let class = preferred.and_then(at_most).or_else(|| classes().min())?;
@@ -74,7 +92,9 @@ fn choose<'a>(usable: &[&'a StorageTable], preferred: Option<StorageClass>) -> O
 fn fit(class: StorageClass, preferred: Option<StorageClass>) -> &'static str {
     match preferred {
         Some(preferred) if class == preferred => "it is of that class",
-        Some(preferred) if class < preferred => "none is of that class, and it is the nearest slower one",
+        Some(preferred) if class < preferred => {
+            "none is of that class, and it is the nearest slower one"
+        }
         Some(_) => "none is of that class or slower, and it is the slowest",
         None => "it is the slowest",
     }
@@ -87,12 +107,22 @@ mod tests {
     use super::*;
     use crate::config::Origin;
 
-    const CLASSES: [StorageClass; 4] =
-        [StorageClass::Common, StorageClass::High, StorageClass::Ssd, StorageClass::UltraHigh];
+    const CLASSES: [StorageClass; 4] = [
+        StorageClass::Common,
+        StorageClass::High,
+        StorageClass::Ssd,
+        StorageClass::UltraHigh,
+    ];
 
     fn table(class: StorageClass) -> StorageTable {
         let (name, path) = (class.as_str().to_owned(), "/x".to_owned());
-        StorageTable { name, origin: Origin::Default, path, class, queues: Vec::new() }
+        StorageTable {
+            name,
+            origin: Origin::Default,
+            path,
+            class,
+            queues: Vec::new(),
+        }
     }
 
     fn class() -> impl Strategy<Value = StorageClass> {
@@ -116,8 +146,13 @@ mod tests {
 
     #[test]
     fn of_one_class_the_first_is_taken() {
-        let (first, second) =
-            (table(StorageClass::Ssd), StorageTable { name: "b".into(), ..table(StorageClass::Ssd) });
+        let (first, second) = (
+            table(StorageClass::Ssd),
+            StorageTable {
+                name: "b".into(),
+                ..table(StorageClass::Ssd)
+            },
+        );
         let chosen = choose(&[&first, &second], Some(StorageClass::UltraHigh)).expect("one");
         assert_eq!(chosen.name, "ssd");
         assert_eq!(choose(&[], Some(StorageClass::Ssd)), None);

@@ -38,15 +38,24 @@ impl Resolver<'_> {
         let framework = self.framework(prospect);
         let on_gpus = resources.gpus_on_node().is_some();
         identity.environment = self.described_environment(image.as_ref(), python_env.as_deref());
-        identity.environment.push_str(&self.added(&framework, going, on_gpus));
+        identity
+            .environment
+            .push_str(&self.added(&framework, going, on_gpus));
         identity.asked = self.asked(going, resources);
         let ladder = Ladder::new(&identity, going.scheduler, &self.facts.history);
         self.limits(resources, &ladder, going.scheduler, going.queue);
         prospect.cover(ladder.repeats());
-        identity.asked.memory_bytes = wanted(resources, None, None).memory_per_node().map(|bytes| bytes.0);
+        identity.asked.memory_bytes = wanted(resources, None, None)
+            .memory_per_node()
+            .map(|bytes| bytes.0);
         identity.asked.walltime_seconds = resources.walltime.map(|walltime| walltime.0);
         self.told(prospect);
-        Surroundings { image, python_env, framework, identity }
+        Surroundings {
+            image,
+            python_env,
+            framework,
+            identity,
+        }
     }
 
     /// Image, Python environment or host, and what is built there, in words.
@@ -64,7 +73,12 @@ impl Resolver<'_> {
             },
         };
         if let Some(build) = &self.spec.build {
-            let build = (&build.source.value, &build.command, build.parallelism, &build.checksum);
+            let build = (
+                &build.source.value,
+                &build.command,
+                build.parallelism,
+                &build.checksum,
+            );
             let build = serde_json::to_vec(&build).expect("texts have a JSON form");
             words.push_str(&format!("; build {}", &hex(&build)[..16]));
         }
@@ -73,9 +87,18 @@ impl Resolver<'_> {
 
     /// What else the program meets there: software, modules, storage, and what the site adds.
     fn added(&self, framework: &Framework, going: &Going<'_>, on_gpus: bool) -> String {
-        let Framework { name, version, compiler, provenance } = framework;
+        let Framework {
+            name,
+            version,
+            compiler,
+            provenance,
+        } = framework;
         let mut parts: Vec<String> = name.iter().chain(version).cloned().collect();
-        parts.extend(compiler.as_ref().map(|compiler| format!("compiler {compiler}")));
+        parts.extend(
+            compiler
+                .as_ref()
+                .map(|compiler| format!("compiler {compiler}")),
+        );
         parts.extend(provenance.map(Provenance::as_str).map(str::to_owned));
         // Rules and storage tell their reasons later; what they come to is needed now.
         let mut ahead = Resolver::new(self.spec, self.settings, self.facts);
@@ -86,40 +109,67 @@ impl Resolver<'_> {
         if !attached.modules.is_empty() {
             parts.push(format!("modules {}", attached.modules.join(" ")));
         }
-        parts.extend(self.facts.env_file.as_deref().map(|path| format!("variables of {}", text(path))));
+        parts.extend(
+            self.facts
+                .env_file
+                .as_deref()
+                .map(|path| format!("variables of {}", text(path))),
+        );
         // The job's own variables are among its arguments.
-        attached.env.retain(|variable| self.spec.run.env.iter().all(|own| own.name != variable.name));
+        attached.env.retain(|variable| {
+            self.spec
+                .run
+                .env
+                .iter()
+                .all(|own| own.name != variable.name)
+        });
         let inherit = &self.spec.run.inherit;
         if !attached.env.is_empty() || !attached.prologue.is_empty() || inherit.is_some() {
             let hidden = serde_json::to_vec(&(&attached.env, &attached.prologue, inherit));
-            parts.push(format!("site {}", &hex(&hidden.expect("texts have a JSON form"))[..16]));
+            parts.push(format!(
+                "site {}",
+                &hex(&hidden.expect("texts have a JSON form"))[..16]
+            ));
         }
         parts.iter().map(|part| format!("; {part}")).collect()
     }
 
     /// Shape and place of the job.
     fn asked(&self, going: &Going<'_>, resources: &PlannedResources) -> Asked {
-        let Going { launcher, scheduler, .. } = *going;
+        let Going {
+            launcher,
+            scheduler,
+            ..
+        } = *going;
         let wanted = wanted(resources, None, self.elsewhere(resources, scheduler).queue);
         let mut else_asked = Vec::new();
         let mut add = |what: &str, value: Option<String>| {
             else_asked.extend(value.map(|value| format!("{what} {value}")));
         };
-        add("launcher", (launcher != Launcher::None).then(|| launcher.as_str().to_owned()));
+        add(
+            "launcher",
+            (launcher != Launcher::None).then(|| launcher.as_str().to_owned()),
+        );
         add("tasks", resources.tasks.map(|tasks| tasks.to_string()));
         add("array", resources.array.as_ref().map(ToString::to_string));
         add("constraint", resources.constraint.clone());
         add("nodelist", resources.nodelist.clone());
         add("exclusive", resources.exclusive.then(|| "nodes".to_owned()));
-        add("memory per CPU", resources.memory_per_cpu.map(|memory| memory.to_string()));
+        add(
+            "memory per CPU",
+            resources.memory_per_cpu.map(|memory| memory.to_string()),
+        );
         let section = &self.spec.scheduler;
         let options = section.directives.iter().chain(&section.arguments);
         // They decide nothing of a local job.
-        let options =
-            options.filter(|option| scheduler != SchedulerKind::Local && !is_of_waiting(&option.value));
+        let options = options
+            .filter(|option| scheduler != SchedulerKind::Local && !is_of_waiting(&option.value));
         options.for_each(|option| add("option", Some(option.value.clone())));
         Asked {
-            queue: wanted.queue.filter(|_| scheduler != SchedulerKind::Local).map(str::to_owned),
+            queue: wanted
+                .queue
+                .filter(|_| scheduler != SchedulerKind::Local)
+                .map(str::to_owned),
             nodes: resources.nodes,
             tasks_per_node: resources.tasks_per_node,
             cpus_per_task: resources.cpus_per_task,

@@ -24,9 +24,16 @@ const OF_KEYS: [(&str, &str); 12] = [
 impl Resolver<'_> {
     /// What holds is a warning: it is no part of the job file. What is overridden is worth a note.
     pub(super) fn variables(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
-        let found = self.facts.schedulers.iter().filter(|found| found.kind == scheduler);
+        let found = self
+            .facts
+            .schedulers
+            .iter()
+            .filter(|found| found.kind == scheduler);
         for (name, value) in found.flat_map(|found| &found.environment) {
-            let key = OF_KEYS.iter().find(|(known, _)| known == name).map(|(_, key)| *key);
+            let key = OF_KEYS
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|(_, key)| *key);
             if let Some(key) = key.filter(|key| is_set(resources, key)) {
                 self.notes.push(format!(
                     "{name}={value} of your environment would beat a line of the script; `{key}` of the job holds, on the command line"
@@ -36,7 +43,9 @@ impl Resolver<'_> {
                     "{name}={value} of your environment holds wherever the job file says nothing (Slurm lets it beat #SBATCH lines)"
                 ));
             } else {
-                self.warnings.push(format!("{name}={value} of your environment holds: qsub obeys it"));
+                self.warnings.push(format!(
+                    "{name}={value} of your environment holds: qsub obeys it"
+                ));
             }
         }
     }

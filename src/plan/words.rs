@@ -25,13 +25,22 @@ pub fn range(interval: &Interval) -> String {
 
 /// A first epoch may be shorter than a steady one.
 fn signed(seconds: f64) -> String {
-    if seconds < 0.0 { format!("-{}", display_seconds(-seconds)) } else { display_seconds(seconds) }
+    if seconds < 0.0 {
+        format!("-{}", display_seconds(-seconds))
+    } else {
+        display_seconds(seconds)
+    }
 }
 
 /// `1.5GiB (1.2GiB to 1.9GiB)`.
 #[must_use]
 pub fn memory(interval: &Interval) -> String {
-    format!("{} ({} to {})", size(interval.median), size(interval.low), size(interval.high))
+    format!(
+        "{} ({} to {})",
+        size(interval.median),
+        size(interval.low),
+        size(interval.high)
+    )
 }
 
 /// Bytes, to the mebibyte.
@@ -48,10 +57,14 @@ pub fn basis(forecast: &Forecast) -> String {
     let counted = count(forecast.runs, "run");
     let rests_on = match forecast.basis {
         Basis::Alike => format!("{counted} like this"),
-        Basis::Workload => format!("{counted} of this workload with other software or on other hardware"),
+        Basis::Workload => {
+            format!("{counted} of this workload with other software or on other hardware")
+        }
         Basis::Software => format!("{counted} of other workloads with this software"),
         Basis::Priors if forecast.runs > 0 => {
-            return format!("published effects and {counted} that share neither workload nor software");
+            return format!(
+                "published effects and {counted} that share neither workload nor software"
+            );
         }
         Basis::Priors => return "published effects alone".to_owned(),
     };
@@ -73,7 +86,11 @@ pub fn basis_in_short(forecast: &Forecast) -> String {
         0 => String::new(),
         doubtful => format!(", {doubtful} in doubt"),
     };
-    format!("{}, {}{doubts}", forecast.basis.as_str(), count(forecast.runs, "run"))
+    format!(
+        "{}, {}{doubts}",
+        forecast.basis.as_str(),
+        count(forecast.runs, "run")
+    )
 }
 
 /// `3.10 s an epoch`.
@@ -84,16 +101,33 @@ pub(super) fn time(forecast: &Forecast) -> String {
 
 /// `3.10 s an epoch (2.80 s to 3.50 s)`.
 pub(super) fn time_with_range(forecast: &Forecast) -> String {
-    format!("{} ({})", time(forecast), forecast.time().map(range).unwrap_or_default())
+    format!(
+        "{} ({})",
+        time(forecast),
+        forecast.time().map(range).unwrap_or_default()
+    )
 }
 
 /// All that a forecast tells, in one line.
 pub(super) fn all_of(forecast: &Forecast) -> String {
     let mut words = vec![time_with_range(forecast)];
-    if let Some(total) = forecast.total_seconds.as_ref().filter(|_| forecast.epoch_seconds.is_some()) {
-        words.push(format!("{} in all ({})", signed(total.median), range(total)));
+    if let Some(total) = forecast
+        .total_seconds
+        .as_ref()
+        .filter(|_| forecast.epoch_seconds.is_some())
+    {
+        words.push(format!(
+            "{} in all ({})",
+            signed(total.median),
+            range(total)
+        ));
     }
-    words.extend(forecast.memory_bytes.as_ref().map(|bytes| format!("memory {}", memory(bytes))));
+    words.extend(
+        forecast
+            .memory_bytes
+            .as_ref()
+            .map(|bytes| format!("memory {}", memory(bytes))),
+    );
     words.join(", ")
 }
 
@@ -108,8 +142,12 @@ pub(super) mod tests {
 
     /// An epoch of so many seconds, ten of them in all, and as many gigabytes, from 12 alike runs.
     pub(in crate::plan) fn forecast(seconds: f64) -> Forecast {
-        let interval =
-            |middle: f64| Interval { mean: middle, median: middle, low: middle * 0.9, high: middle * 1.1 };
+        let interval = |middle: f64| Interval {
+            mean: middle,
+            median: middle,
+            low: middle * 0.9,
+            high: middle * 1.1,
+        };
         Forecast {
             model: "m".into(),
             basis: Basis::Alike,
@@ -137,19 +175,44 @@ pub(super) mod tests {
         );
         assert_eq!(basis_of(&forecast), "from 12 runs like this");
         let doubts = vec!["others kept the node busy".to_owned()];
-        let one = Forecast { runs: 1, doubtful: 1, doubts: doubts.clone(), ..forecast.clone() };
-        assert_eq!(basis(&one), "1 run like this (in doubt: others kept the node busy)");
-        let some = Forecast { doubtful: 2, doubts, ..forecast.clone() };
-        assert_eq!(basis(&some), "12 runs like this (2 of 12 in doubt: others kept the node busy)");
+        let one = Forecast {
+            runs: 1,
+            doubtful: 1,
+            doubts: doubts.clone(),
+            ..forecast.clone()
+        };
+        assert_eq!(
+            basis(&one),
+            "1 run like this (in doubt: others kept the node busy)"
+        );
+        let some = Forecast {
+            doubtful: 2,
+            doubts,
+            ..forecast.clone()
+        };
+        assert_eq!(
+            basis(&some),
+            "12 runs like this (2 of 12 in doubt: others kept the node busy)"
+        );
         assert_eq!(basis_in_short(&some), "alike, 12 runs, 2 in doubt");
-        let alone = Forecast { basis: Basis::Priors, runs: 0, epoch_seconds: None, ..forecast };
+        let alone = Forecast {
+            basis: Basis::Priors,
+            runs: 0,
+            epoch_seconds: None,
+            ..forecast
+        };
         assert_eq!(basis_of(&alone), "from published effects alone");
         assert_eq!(
             all_of(&alone),
             "30.0 s the whole run (27.0 s to 33.0 s), memory 2.8GiB (2.5GiB to 3.1GiB)"
         );
         assert_eq!(
-            seconds(&Interval { mean: 0.0, median: -1.0, low: -2.0, high: 1.0 }),
+            seconds(&Interval {
+                mean: 0.0,
+                median: -1.0,
+                low: -2.0,
+                high: 1.0
+            }),
             "-1.00 s (-2.00 s to 1.00 s)"
         );
         assert_eq!(count(1, "run"), "1 run");

@@ -31,7 +31,8 @@ pub enum FrameError {
 /// [`FrameError::TooLong`].
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; HEADER_BYTES];
-    serde_json::to_writer(&mut bytes, message).map_err(|source| FrameError::Unreadable { source })?;
+    serde_json::to_writer(&mut bytes, message)
+        .map_err(|source| FrameError::Unreadable { source })?;
     let length = bytes.len() - HEADER_BYTES;
     match u32::try_from(length) {
         Ok(short) if length <= MAX_MESSAGE_BYTES => {
@@ -66,25 +67,41 @@ impl Decoder {
     /// # Errors
     /// [`FrameError::TooLong`].
     pub fn wanted(&self) -> Result<usize, FrameError> {
-        let Some(length) = self.length()? else { return Ok(HEADER_BYTES - self.bytes.len()) };
+        let Some(length) = self.length()? else {
+            return Ok(HEADER_BYTES - self.bytes.len());
+        };
         Ok((HEADER_BYTES + length).saturating_sub(self.bytes.len()))
     }
 
     fn length(&self) -> Result<Option<usize>, FrameError> {
-        let Some(header) = self.bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+        let Some(header) = self.bytes.first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
         let length = usize::try_from(u32::from_le_bytes(*header)).unwrap_or(usize::MAX);
-        if length > MAX_MESSAGE_BYTES { Err(FrameError::TooLong { length }) } else { Ok(Some(length)) }
+        if length > MAX_MESSAGE_BYTES {
+            Err(FrameError::TooLong { length })
+        } else {
+            Ok(Some(length))
+        }
     }
 
     /// The next whole message; `None` where more bytes are wanted.
     ///
     /// # Errors
     /// [`FrameError::TooLong`]; [`FrameError::Unreadable`], after which the next message may still be read.
-    #[expect(clippy::should_implement_trait, reason = "what is read depends on who asks")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "what is read depends on who asks"
+    )]
     pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
-        let Some(length) = self.length()? else { return Ok(None) };
-        let Some(message) = self.bytes.get(HEADER_BYTES..HEADER_BYTES + length) else { return Ok(None) };
-        let read = serde_json::from_slice(message).map_err(|source| FrameError::Unreadable { source });
+        let Some(length) = self.length()? else {
+            return Ok(None);
+        };
+        let Some(message) = self.bytes.get(HEADER_BYTES..HEADER_BYTES + length) else {
+            return Ok(None);
+        };
+        let read =
+            serde_json::from_slice(message).map_err(|source| FrameError::Unreadable { source });
         self.bytes.drain(..HEADER_BYTES + length);
         if self.bytes.is_empty() {
             // One long message does not keep a megabyte for ever.
@@ -101,7 +118,11 @@ mod tests {
 
     #[test]
     fn messages_come_back_however_they_are_cut() {
-        let sent = [encode(&"one").expect("short"), encode(&"two").expect("short")].concat();
+        let sent = [
+            encode(&"one").expect("short"),
+            encode(&"two").expect("short"),
+        ]
+        .concat();
         for cut in 0..sent.len() {
             let mut decoder = Decoder::default();
             let mut read: Vec<String> = Vec::new();
@@ -121,8 +142,14 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.push(&u32::MAX.to_le_bytes());
         assert!(matches!(decoder.wanted(), Err(FrameError::TooLong { .. })));
-        assert!(matches!(decoder.next::<String>(), Err(FrameError::TooLong { .. })));
-        assert!(matches!(encode(&"x".repeat(MAX_MESSAGE_BYTES)), Err(FrameError::TooLong { .. })));
+        assert!(matches!(
+            decoder.next::<String>(),
+            Err(FrameError::TooLong { .. })
+        ));
+        assert!(matches!(
+            encode(&"x".repeat(MAX_MESSAGE_BYTES)),
+            Err(FrameError::TooLong { .. })
+        ));
         assert!(encode(&"x".repeat(MAX_MESSAGE_BYTES - 2)).is_ok());
     }
 
@@ -131,7 +158,10 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.push(&[3, 0, 0, 0, b'{', 0xff, b'}']);
         decoder.push(&encode(&7).expect("short"));
-        assert!(matches!(decoder.next::<u32>(), Err(FrameError::Unreadable { .. })));
+        assert!(matches!(
+            decoder.next::<u32>(),
+            Err(FrameError::Unreadable { .. })
+        ));
         assert!(matches!(decoder.next::<u32>(), Ok(Some(7))));
         decoder.push(&[9]);
         assert_eq!(decoder.wanted().expect("short"), 3);

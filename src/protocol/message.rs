@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::job::JobId;
 use crate::record::{
-    Event, Gap, GpuFacts, GpuUsage, MeasureKey, Missing, NodeRecord, Progress, RunRecord, Sample, Usage,
+    Event, Gap, GpuFacts, GpuUsage, MeasureKey, Missing, NodeRecord, Progress, RunRecord, Sample,
+    Usage,
 };
 
 /// The version of this protocol.
@@ -25,7 +26,10 @@ impl Hello {
     /// What this dlrun says.
     #[must_use]
     pub fn ours() -> Self {
-        Self { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned() }
+        Self {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
     }
 
     /// Why two sides cannot talk, and what helps; `None` where they can.
@@ -341,7 +345,10 @@ impl Response {
     /// A refusal.
     #[must_use]
     pub fn refused(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self::Refused(Refusal { kind, message: message.into() })
+        Self::Refused(Refusal {
+            kind,
+            message: message.into(),
+        })
     }
 }
 
@@ -353,9 +360,13 @@ mod base64_text {
         serializer.serialize_str(&STANDARD.encode(bytes))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        STANDARD.decode(text.as_bytes()).map_err(serde::de::Error::custom)
+        STANDARD
+            .decode(text.as_bytes())
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -365,11 +376,19 @@ mod tests {
 
     #[test]
     fn a_mismatch_names_both_sides_and_the_way_out() {
-        let hello = |protocol, version: &str| Hello { protocol, version: version.to_owned() };
-        assert_eq!(Hello::mismatch(&hello(1, "0.1.0"), &hello(1, "0.9.0")), None);
+        let hello = |protocol, version: &str| Hello {
+            protocol,
+            version: version.to_owned(),
+        };
+        assert_eq!(
+            Hello::mismatch(&hello(1, "0.1.0"), &hello(1, "0.9.0")),
+            None
+        );
         let old = Hello::mismatch(&hello(1, "0.1.0"), &hello(2, "0.9.0")).expect("they differ");
         assert!(
-            old.contains("0.1.0") && old.contains("0.9.0") && old.ends_with("upgrade and restart dlrund")
+            old.contains("0.1.0")
+                && old.contains("0.9.0")
+                && old.ends_with("upgrade and restart dlrund")
         );
         let new = Hello::mismatch(&hello(2, "0.9.0"), &hello(1, "0.1.0")).expect("they differ");
         assert!(new.ends_with("use a newer dlrun"));
@@ -377,10 +396,20 @@ mod tests {
 
     #[test]
     fn bytes_travel_as_base64() {
-        let segment = Segment { through: Some(3), bytes: vec![0, 255, 7], more: false };
+        let segment = Segment {
+            through: Some(3),
+            bytes: vec![0, 255, 7],
+            more: false,
+        };
         let text = serde_json::to_string(&Response::Segment(segment.clone())).expect("plain data");
-        assert_eq!(text, r#"{"type":"segment","through":3,"bytes":"AP8H","more":false}"#);
-        assert_eq!(serde_json::from_str::<Response>(&text).expect("text"), Response::Segment(segment));
+        assert_eq!(
+            text,
+            r#"{"type":"segment","through":3,"bytes":"AP8H","more":false}"#
+        );
+        assert_eq!(
+            serde_json::from_str::<Response>(&text).expect("text"),
+            Response::Segment(segment)
+        );
         assert!(serde_json::from_str::<Backfill>(r#"{"bytes":"*"}"#).is_err());
     }
 }

@@ -8,7 +8,7 @@ mod message;
 
 pub use frame::{Decoder, FrameError, HEADER_BYTES, MAX_MESSAGE_BYTES, encode};
 pub use message::{
-    Backfill, Collect, DaemonCost, DaemonStatus, Ending, GapHint, Hello, Measured, PROTOCOL, Process,
-    Refusal, RefusalKind, Registered, Registration, Request, Response, RunView, Runs, RunsQuery, Segment,
-    StoreStatus, Update,
+    Backfill, Collect, DaemonCost, DaemonStatus, Ending, GapHint, Hello, Measured, PROTOCOL,
+    Process, Refusal, RefusalKind, Registered, Registration, Request, Response, RunView, Runs,
+    RunsQuery, Segment, StoreStatus, Update,
 };

@@ -60,7 +60,10 @@ pub fn inspect(
     interpreter: Option<&Path>,
     env_root: &Path,
 ) -> Result<EnvFacts, PyenvError> {
-    let unreadable = |source| PyenvError::Requirements { path: requirements.to_owned(), source };
+    let unreadable = |source| PyenvError::Requirements {
+        path: requirements.to_owned(),
+        source,
+    };
     let requirements = std::path::absolute(requirements).map_err(unreadable)?;
     let parts = requirements::read(&requirements)?;
     let python = interpreter::find(interpreter)?;
@@ -73,9 +76,19 @@ pub fn inspect(
         Some(marker) => marker.version,
         None => interpreter::version(&python.path)?,
     };
-    let requirements_bytes =
-        parts.iter().map(|part| u64::try_from(part.bytes.len()).unwrap_or(u64::MAX)).sum();
-    Ok(EnvFacts { dir, ready, interpreter: python.path, version, hash, requirements, requirements_bytes })
+    let requirements_bytes = parts
+        .iter()
+        .map(|part| u64::try_from(part.bytes.len()).unwrap_or(u64::MAX))
+        .sum();
+    Ok(EnvFacts {
+        dir,
+        ready,
+        interpreter: python.path,
+        version,
+        hash,
+        requirements,
+        requirements_bytes,
+    })
 }
 
 /// The marker of an environment that is whole and made of what `hash` stands for.
@@ -101,15 +114,27 @@ fn hash(parts: &[Part], python: &Interpreter) -> String {
         sum.update(bytes.len().to_le_bytes());
         sum.update(bytes);
     };
-    add(format!("dlrun python environment {FORMAT} {}", std::env::consts::ARCH).as_bytes());
+    add(format!(
+        "dlrun python environment {FORMAT} {}",
+        std::env::consts::ARCH
+    )
+    .as_bytes());
     add(python.path.as_os_str().as_encoded_bytes());
     add(format!("{} {}", python.modified_ns, python.size_bytes).as_bytes());
     for part in parts {
         add(&part.bytes);
     }
     // pip runs where the first file lies, so that is what local names in any of them are relative to.
-    if let Some(first) = parts.first().filter(|_| parts.iter().any(|part| part.is_local)) {
-        add(first.path.parent().unwrap_or(Path::new("/")).as_os_str().as_encoded_bytes());
+    if let Some(first) = parts
+        .first()
+        .filter(|_| parts.iter().any(|part| part.is_local))
+    {
+        add(first
+            .path
+            .parent()
+            .unwrap_or(Path::new("/"))
+            .as_os_str()
+            .as_encoded_bytes());
     }
     sum.finalize().iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -122,11 +147,19 @@ mod tests {
     use super::*;
 
     fn part(path: &str, text: &str, is_local: bool) -> Part {
-        Part { path: path.into(), bytes: text.as_bytes().to_vec(), is_local }
+        Part {
+            path: path.into(),
+            bytes: text.as_bytes().to_vec(),
+            is_local,
+        }
     }
 
     fn python() -> Interpreter {
-        Interpreter { path: "/usr/bin/python3.11".into(), modified_ns: 1, size_bytes: 2 }
+        Interpreter {
+            path: "/usr/bin/python3.11".into(),
+            modified_ns: 1,
+            size_bytes: 2,
+        }
     }
 
     #[test]
@@ -134,10 +167,23 @@ mod tests {
         let of = |parts: &[Part]| hash(parts, &python());
         let one = of(&[part("/a/r.txt", "torch\n", false)]);
         assert_eq!(one.len(), 64);
-        assert_eq!(one, of(&[part("/b/other.txt", "torch\n", false)]), "where it lies does not matter");
+        assert_eq!(
+            one,
+            of(&[part("/b/other.txt", "torch\n", false)]),
+            "where it lies does not matter"
+        );
         assert_ne!(one, of(&[part("/a/r.txt", "torch==2\n", false)]));
-        assert_ne!(one, of(&[part("/a/r.txt", "tor", false), part("/a/s.txt", "ch\n", false)]));
-        let changed = Interpreter { modified_ns: 2, ..python() };
+        assert_ne!(
+            one,
+            of(&[
+                part("/a/r.txt", "tor", false),
+                part("/a/s.txt", "ch\n", false)
+            ])
+        );
+        let changed = Interpreter {
+            modified_ns: 2,
+            ..python()
+        };
         assert_ne!(one, hash(&[part("/a/r.txt", "torch\n", false)], &changed));
     }
 

@@ -29,11 +29,17 @@ pub(super) struct Interpreter {
 /// user's or ours, is a link to the interpreter that the environment was made with, and stands for that.
 pub(super) fn find(asked: Option<&Path>) -> Result<Interpreter, PyenvError> {
     let asked = asked.unwrap_or(Path::new("python3"));
-    let missing = || PyenvError::NoInterpreter { asked: asked.display().to_string() };
+    let missing = || PyenvError::NoInterpreter {
+        asked: asked.display().to_string(),
+    };
     let path = resolved(&command::find(asked, &[]).ok_or_else(missing)?)?;
     let about = fs::metadata(&path).map_err(|_| missing())?;
     let modified_ns = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
-    Ok(Interpreter { path, modified_ns, size_bytes: about.size() })
+    Ok(Interpreter {
+        path,
+        modified_ns,
+        size_bytes: about.size(),
+    })
 }
 
 /// The interpreter with which an environment would be made (default: the first `python3` in `PATH`), without symbolic
@@ -82,26 +88,52 @@ fn look_into(path: &Path) -> io::Result<(PathBuf, bool)> {
 pub(super) fn version(path: &Path) -> Result<String, PyenvError> {
     let said = ask(path, "import sys; print('%d.%d.%d' % sys.version_info[:3])")?;
     let version = said.trim().to_owned();
-    if is_usable(&version) { Ok(version) } else { Err(PyenvError::TooOld { path: path.to_owned(), version }) }
+    if is_usable(&version) {
+        Ok(version)
+    } else {
+        Err(PyenvError::TooOld {
+            path: path.to_owned(),
+            version,
+        })
+    }
 }
 
 /// The oldest Python whose pip knows the options that we give.
 fn is_usable(version: &str) -> bool {
-    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    let mut numbers = version
+        .split('.')
+        .map(|number| number.parse::<u32>().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (3, 6)
 }
 
 fn ask(path: &Path, question: &str) -> Result<String, PyenvError> {
     let tool = without_python_settings(Tool::new(path).args(["-c", question]).timeout(START_LIMIT));
-    let output = tool.run().and_then(|output| output.require_success(&tool.program()));
-    Ok(output.map_err(|source| PyenvError::Interpreter { path: path.to_owned(), source })?.stdout)
+    let output = tool
+        .run()
+        .and_then(|output| output.require_success(&tool.program()));
+    Ok(output
+        .map_err(|source| PyenvError::Interpreter {
+            path: path.to_owned(),
+            source,
+        })?
+        .stdout)
 }
 
 /// Removes what loaded modules and active environments set for another Python, and speaks UTF-8: the C locale would
 /// make Python read files as ASCII.
 pub(super) fn without_python_settings(tool: Tool) -> Tool {
-    let names = ["PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV"];
-    names.iter().fold(tool, Tool::env_remove).env("LC_ALL", "C.UTF-8").env("PYTHONUTF8", "1")
+    let names = [
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONSTARTUP",
+        "PYTHONUSERBASE",
+        "VIRTUAL_ENV",
+    ];
+    names
+        .iter()
+        .fold(tool, Tool::env_remove)
+        .env("LC_ALL", "C.UTF-8")
+        .env("PYTHONUTF8", "1")
 }
 
 #[cfg(test)]
@@ -112,9 +144,13 @@ mod tests {
 
     #[test]
     fn versions_before_three_six_are_refused() {
-        for (version, usable) in
-            [("3.6.0", true), ("3.11.7", true), ("4.0.0", true), ("3.5.9", false), ("2.7.18", false)]
-        {
+        for (version, usable) in [
+            ("3.6.0", true),
+            ("3.11.7", true),
+            ("4.0.0", true),
+            ("3.5.9", false),
+            ("2.7.18", false),
+        ] {
             assert_eq!(is_usable(version), usable, "{version}");
         }
         assert!(!is_usable("") && !is_usable("what"));
@@ -127,7 +163,11 @@ mod tests {
         let (link, shim) = (dir.path().join("link"), dir.path().join("shim"));
         symlink(&real.path, &link).expect("ours");
         assert_eq!(find(Some(&link)).expect("a link"), real);
-        fs::write(&shim, format!("#!/bin/sh\nexec '{}' \"$@\"\n", real.path.display())).expect("ours");
+        fs::write(
+            &shim,
+            format!("#!/bin/sh\nexec '{}' \"$@\"\n", real.path.display()),
+        )
+        .expect("ours");
         fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).expect("ours");
         assert_eq!(find(Some(&shim)).expect("a script"), real);
         fs::write(&shim, "#!/bin/sh\necho 'no version is set' >&2; exit 1\n").expect("ours");
@@ -138,6 +178,9 @@ mod tests {
             "{words}"
         );
         let error = find(Some(Path::new("python9"))).expect_err("none");
-        assert_eq!(error.to_string(), "cannot find the Python interpreter `python9`");
+        assert_eq!(
+            error.to_string(),
+            "cannot find the Python interpreter `python9`"
+        );
     }
 }

@@ -36,7 +36,10 @@ pub enum Progress {
 ///
 /// # Errors
 /// Any [`PyenvError`]; all but `Write` and `Changed` name what the interpreter, venv or pip said as their cause.
-pub fn prepare(facts: &EnvFacts, progress: &mut dyn FnMut(Progress)) -> Result<EnvFacts, PyenvError> {
+pub fn prepare(
+    facts: &EnvFacts,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<EnvFacts, PyenvError> {
     prepare_patiently(facts, Patience::USUAL, progress)
 }
 
@@ -45,15 +48,22 @@ fn prepare_patiently(
     patience: Patience,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<EnvFacts, PyenvError> {
-    let ready = || EnvFacts { ready: true, ..facts.clone() };
+    let ready = || EnvFacts {
+        ready: true,
+        ..facts.clone()
+    };
     if whole(&facts.dir, &facts.hash).is_some() {
         return Ok(ready());
     }
     let root = facts.dir.parent().unwrap_or(Path::new("/"));
-    private_dirs().create(root).map_err(PyenvError::write(root))?;
+    private_dirs()
+        .create(root)
+        .map_err(PyenvError::write(root))?;
     let (path, log) = (beside(&facts.dir, "lock"), beside(&facts.dir, "log"));
-    let lock = lock::acquire(&path, &log, patience, |owner| progress(Progress::Waiting(owner)))
-        .map_err(PyenvError::write(&path))?;
+    let lock = lock::acquire(&path, &log, patience, |owner| {
+        progress(Progress::Waiting(owner))
+    })
+    .map_err(PyenvError::write(&path))?;
     if whole(&facts.dir, &facts.hash).is_some() {
         return Ok(ready());
     }
@@ -69,19 +79,29 @@ fn make(facts: &EnvFacts, progress: &mut dyn FnMut(Progress)) -> Result<(), Pyen
     let token = getrandom::u32().map_err(|error| PyenvError::write(&facts.dir)(error.into()))?;
     let token = format!("{token:08x}");
     let dir = Unfinished(beside(&facts.dir, &token));
-    private_dirs().create(&dir.0).map_err(PyenvError::write(&dir.0))?;
+    private_dirs()
+        .create(&dir.0)
+        .map_err(PyenvError::write(&dir.0))?;
     let log = beside(&facts.dir, "log");
     let mut options = OpenOptions::new();
     // A link that somebody put there is not followed, and a pipe is not waited for.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-    let log_file = options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(&log);
+    let log_file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(&log);
     let mut log_file = log_file.map_err(PyenvError::write(&log))?;
     progress(Progress::Creating);
     create(facts, &dir.0, &mut log_file)?;
     install(facts, &dir.0, &log, &mut log_file, progress)?;
     progress(Progress::Finishing);
     if !is_unchanged(facts)? {
-        return Err(PyenvError::Changed { path: facts.requirements.clone() });
+        return Err(PyenvError::Changed {
+            path: facts.requirements.clone(),
+        });
     }
     mark(facts, &dir.0)?;
     // Without a lock another may have been faster; what jobs already use is not replaced.
@@ -93,13 +113,20 @@ fn make(facts: &EnvFacts, progress: &mut dyn FnMut(Progress)) -> Result<(), Pyen
 }
 
 fn create(facts: &EnvFacts, dir: &Path, log: &mut File) -> Result<(), PyenvError> {
-    let venv = Tool::new(&facts.interpreter).args(["-I", "-m", "venv"]).arg(dir);
-    let Err(source) = run_logged(&without_python_settings(venv), log, &mut |_| {}) else { return Ok(()) };
+    let venv = Tool::new(&facts.interpreter)
+        .args(["-I", "-m", "venv"])
+        .arg(dir);
+    let Err(source) = run_logged(&without_python_settings(venv), log, &mut |_| {}) else {
+        return Ok(());
+    };
     let dir = dir.to_owned();
     Err(match words_of(&source) {
         words if is_full(words) => PyenvError::NoSpace { dir, source },
         words if words.contains("ensurepip") || words.contains("No module named venv") => {
-            PyenvError::NoVenv { interpreter: facts.interpreter.clone(), source }
+            PyenvError::NoVenv {
+                interpreter: facts.interpreter.clone(),
+                source,
+            }
         }
         _ => PyenvError::Create { dir, source },
     })
@@ -114,24 +141,45 @@ fn install(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), PyenvError> {
     let pip = Tool::new(dir.join("bin/python3"))
-        .args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-color"])
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--no-color",
+        ])
         .args(["--progress-bar", "off", "-r"])
         .arg(&facts.requirements)
         .current_dir(facts.requirements.parent().unwrap_or(Path::new("/")));
     // The user's `PIP_*` name the site's mirrors and stay, but for those that install elsewhere.
     let elsewhere = ["PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN"];
-    let pip = elsewhere.iter().fold(pip, Tool::env_remove).env("PIP_USER", "0");
+    let pip = elsewhere
+        .iter()
+        .fold(pip, Tool::env_remove)
+        .env("PIP_USER", "0");
     let told = &mut |line: &str| progress(Progress::Installing(line.to_owned()));
     run_logged(&without_python_settings(pip), log_file, told).map_err(|source| {
         if is_full(words_of(&source)) {
-            return PyenvError::NoSpace { dir: dir.to_owned(), source };
+            return PyenvError::NoSpace {
+                dir: dir.to_owned(),
+                source,
+            };
         }
-        PyenvError::Install { requirements: facts.requirements.clone(), log: log.to_owned(), source }
+        PyenvError::Install {
+            requirements: facts.requirements.clone(),
+            log: log.to_owned(),
+            source,
+        }
     })
 }
 
 /// Runs a tool that must succeed, with its lines in the log and to `on_line`.
-fn run_logged(tool: &Tool, log: &mut File, on_line: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
+fn run_logged(
+    tool: &Tool,
+    log: &mut File,
+    on_line: &mut dyn FnMut(&str),
+) -> Result<(), CommandError> {
     let output = tool.run_lines(|_, line| {
         // That the log cannot be written is seen elsewhere: the tool writes to the same file system.
         let _ = writeln!(log, "{line}");
@@ -142,7 +190,9 @@ fn run_logged(tool: &Tool, log: &mut File, on_line: &mut dyn FnMut(&str)) -> Res
 
 fn words_of(error: &CommandError) -> &str {
     match error {
-        CommandError::Failed { words: Some(words), .. } => &words.0,
+        CommandError::Failed {
+            words: Some(words), ..
+        } => &words.0,
         _ => "",
     }
 }
@@ -154,7 +204,9 @@ fn is_full(words: &str) -> bool {
 
 /// Writes the marker, after all else is on the disk: a crash of the node must not leave it without what it vouches for.
 fn mark(facts: &EnvFacts, dir: &Path) -> Result<(), PyenvError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let marker = Marker {
         format: FORMAT,
         hash: facts.hash.clone(),
@@ -185,10 +237,15 @@ fn publish(dir: &Path, visible: &Path, token: &str) -> Result<(), PyenvError> {
 
 /// Removes what interrupted makings left: directories and links called as the environment with a further ending.
 fn remove_remains(root: &Path, visible: &Path) {
-    let Some(name) = visible.file_name().and_then(|name| name.to_str()) else { return };
+    let Some(name) = visible.file_name().and_then(|name| name.to_str()) else {
+        return;
+    };
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let file_name = entry.file_name();
-        let ours = file_name.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('.')).is_some();
+        let ours = file_name
+            .to_str()
+            .and_then(|file| file.strip_prefix(name)?.strip_prefix('.'))
+            .is_some();
         let removed = match entry.file_type() {
             Ok(kind) if ours && kind.is_dir() => fs::remove_dir_all(entry.path()),
             Ok(kind) if ours && kind.is_symlink() => fs::remove_file(entry.path()),
@@ -245,10 +302,16 @@ mod tests {
         fs::write(at("abc.lock"), "").expect("ours");
         symlink("other", at("abc.3.link")).expect("ours");
         remove_remains(root.path(), &at("abc"));
-        let mut left: Vec<_> =
-            fs::read_dir(root.path()).expect("ours").flatten().map(|e| e.file_name()).collect();
+        let mut left: Vec<_> = fs::read_dir(root.path())
+            .expect("ours")
+            .flatten()
+            .map(|e| e.file_name())
+            .collect();
         left.sort();
-        assert_eq!(left, ["abc", "abc.lock", "abc.log", "abcd.1", "abd.1", "other"]);
+        assert_eq!(
+            left,
+            ["abc", "abc.lock", "abc.log", "abcd.1", "abd.1", "other"]
+        );
     }
 
     #[test]
@@ -256,7 +319,9 @@ mod tests {
         assert!(is_full(
             "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
         ));
-        assert!(is_full("OSError: [Errno 122] Disk quota exceeded: '/home/u/.cache'"));
+        assert!(is_full(
+            "OSError: [Errno 122] Disk quota exceeded: '/home/u/.cache'"
+        ));
         assert!(!is_full("ERROR: No matching distribution found for torch"));
     }
 

@@ -50,28 +50,44 @@ pub(super) fn read(path: &Path) -> Result<Vec<Part>, PyenvError> {
         let lines = logical_lines(&text);
         let dir = path.parent().unwrap_or(Path::new("/"));
         let includes = lines.iter().filter_map(|line| include_of(line));
-        let files: Vec<PathBuf> =
-            includes.filter(|name| !name.contains("://")).map(|n| dir.join(n)).collect();
+        let files: Vec<PathBuf> = includes
+            .filter(|name| !name.contains("://"))
+            .map(|n| dir.join(n))
+            .collect();
         let is_local = lines.iter().any(|line| is_local(line));
         ahead.extend(files.into_iter().rev());
-        parts.push(Part { path, is_local, bytes });
+        parts.push(Part {
+            path,
+            is_local,
+            bytes,
+        });
     }
     Ok(parts)
 }
 
 fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, PyenvError> {
-    let failed = |source| PyenvError::Requirements { path: path.to_owned(), source };
+    let failed = |source| PyenvError::Requirements {
+        path: path.to_owned(),
+        source,
+    };
     // Before opening: opening a named pipe waits for its writer.
     if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(PyenvError::NotAFile { path: path.to_owned() });
+        return Err(PyenvError::NotAFile {
+            path: path.to_owned(),
+        });
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length <= limit) {
         Ok(bytes)
     } else {
-        Err(PyenvError::TooLarge { path: path.to_owned(), limit_bytes: LIMIT_BYTES })
+        Err(PyenvError::TooLarge {
+            path: path.to_owned(),
+            limit_bytes: LIMIT_BYTES,
+        })
     }
 }
 
@@ -89,7 +105,9 @@ fn logical_lines(text: &str) -> Vec<String> {
         }
     }
     lines.push(begun);
-    let bare = lines.iter().map(|line| without_comment(line).trim().to_owned());
+    let bare = lines
+        .iter()
+        .map(|line| without_comment(line).trim().to_owned());
     bare.filter(|line| !line.is_empty()).collect()
 }
 
@@ -107,11 +125,15 @@ fn without_comment(line: &str) -> &str {
 
 /// The file that a line includes, as a requirement or as a constraint.
 fn include_of(line: &str) -> Option<&str> {
-    let long = ["--requirement", "--constraint"].iter().find_map(|name| line.strip_prefix(name));
+    let long = ["--requirement", "--constraint"]
+        .iter()
+        .find_map(|name| line.strip_prefix(name));
     let value = match long {
         Some(rest) if rest.starts_with('=') || rest.starts_with(char::is_whitespace) => &rest[1..],
         Some(_) => return None,
-        None => ["-r", "-c"].iter().find_map(|name| line.strip_prefix(name))?,
+        None => ["-r", "-c"]
+            .iter()
+            .find_map(|name| line.strip_prefix(name))?,
     };
     let value = value.trim();
     let name = match value.strip_prefix(['"', '\'']) {
@@ -141,29 +163,57 @@ mod tests {
 
     #[test]
     fn lines_lose_comments_and_are_joined() {
-        let text = "\u{feff}# all\\\ntorch==2.4 \\\n  --hash=x # why\n\ngit+https://h/a#egg=a\nlast \\";
-        assert_eq!(logical_lines(text), ["torch==2.4   --hash=x", "git+https://h/a#egg=a", "last"]);
+        let text =
+            "\u{feff}# all\\\ntorch==2.4 \\\n  --hash=x # why\n\ngit+https://h/a#egg=a\nlast \\";
+        assert_eq!(
+            logical_lines(text),
+            ["torch==2.4   --hash=x", "git+https://h/a#egg=a", "last"]
+        );
     }
 
     #[test]
     fn includes_are_recognised_in_every_spelling() {
-        for line in
-            ["-r a.txt", "-ra.txt", "-c a.txt", "--requirement a.txt", "--constraint=a.txt", "-r 'a.txt'"]
-        {
+        for line in [
+            "-r a.txt",
+            "-ra.txt",
+            "-c a.txt",
+            "--requirement a.txt",
+            "--constraint=a.txt",
+            "-r 'a.txt'",
+        ] {
             assert_eq!(include_of(line), Some("a.txt"), "{line}");
         }
         assert_eq!(include_of("-r \"my list.txt\""), Some("my list.txt"));
-        for line in ["requests", "--require-hashes", "--requirements a", "-e .", "-r"] {
+        for line in [
+            "requests",
+            "--require-hashes",
+            "--requirements a",
+            "-e .",
+            "-r",
+        ] {
             assert_eq!(include_of(line), None, "{line}");
         }
     }
 
     #[test]
     fn local_lines_are_told_from_names_and_addresses() {
-        for line in ["./pkg", "pkg/sub", "-e .", "--find-links=wheels", "a.whl", "a @ file:x", "/opt/a"] {
+        for line in [
+            "./pkg",
+            "pkg/sub",
+            "-e .",
+            "--find-links=wheels",
+            "a.whl",
+            "a @ file:x",
+            "/opt/a",
+        ] {
             assert!(is_local(line), "{line}");
         }
-        for line in ["torch==2.4.*", "a @ https://h/a.whl", "--index-url https://h/simple", "-r sub/a.txt"] {
+        for line in [
+            "torch==2.4.*",
+            "a @ https://h/a.whl",
+            "--index-url https://h/simple",
+            "-r sub/a.txt",
+        ] {
             assert!(!is_local(line), "{line}");
         }
     }
@@ -176,17 +226,30 @@ mod tests {
             fs::write(dir.path().join(name), text).expect("ours");
             dir.path().join(name)
         };
-        let top = put("top.txt", "-r sub/a.txt\n-c limits.txt\n-r https://h/far.txt\n");
+        let top = put(
+            "top.txt",
+            "-r sub/a.txt\n-c limits.txt\n-r https://h/far.txt\n",
+        );
         put("sub/a.txt", "-r b.txt\n./here\n");
         put("sub/b.txt", "-r a.txt\n");
         put("limits.txt", "x<3\n");
         let parts = read(&top).expect("all is there");
-        let names: Vec<_> =
-            parts.iter().map(|part| part.path.strip_prefix(dir.path()).expect("inside")).collect();
-        assert_eq!(names, ["top.txt", "sub/a.txt", "sub/b.txt", "limits.txt"].map(Path::new));
-        assert_eq!(parts.iter().map(|part| part.is_local).collect::<Vec<_>>(), [false, true, false, false]);
+        let names: Vec<_> = parts
+            .iter()
+            .map(|part| part.path.strip_prefix(dir.path()).expect("inside"))
+            .collect();
+        assert_eq!(
+            names,
+            ["top.txt", "sub/a.txt", "sub/b.txt", "limits.txt"].map(Path::new)
+        );
+        assert_eq!(
+            parts.iter().map(|part| part.is_local).collect::<Vec<_>>(),
+            [false, true, false, false]
+        );
         put("sub/b.txt", &"#".repeat(2 << 20));
-        assert!(matches!(read(&top), Err(PyenvError::TooLarge { path, .. }) if path.ends_with("sub/b.txt")));
+        assert!(
+            matches!(read(&top), Err(PyenvError::TooLarge { path, .. }) if path.ends_with("sub/b.txt"))
+        );
         fs::remove_file(dir.path().join("sub/b.txt")).expect("ours");
         assert!(
             matches!(read(&top), Err(PyenvError::Requirements { path, .. }) if path.ends_with("sub/b.txt"))

@@ -88,24 +88,39 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
     let write = |hash: Option<&str>| {
         let mut values = values.clone();
         let own = hash.map(|hash| format!("{HASH_LABEL} {hash}"));
-        let lines = labels.iter().map(|(name, value)| format!("{name} {value}")).chain(own);
+        let lines = labels
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .chain(own);
         values.insert("labels".to_owned(), lines.collect::<Vec<_>>().join("\n"));
         fill(&choice.recipe.body, &values).map_err(|problems| of_recipe(&choice, problems))
     };
-    let hash: String = Sha256::digest(write(None)?).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash: String = Sha256::digest(write(None)?)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let text = write(Some(&hash))?;
     let mut labels = labels.clone();
     labels.insert(HASH_LABEL.to_owned(), hash.clone());
     let value = |name: &str| values.get(name).filter(|value| !value.is_empty()).cloned();
     let cuda = value("cuda").filter(|_| target.accelerator == Accelerator::Nvidia);
     Ok(Definition {
-        name: name(target, &choice, cuda.as_deref(), microarch.as_deref(), &hash),
+        name: name(
+            target,
+            &choice,
+            cuda.as_deref(),
+            microarch.as_deref(),
+            &hash,
+        ),
         recipe: choice.recipe.name.clone(),
         labels,
         framework: choice.recipe.framework.clone(),
         version: choice.pin.version.clone(),
         provenance: choice.recipe.provenance,
-        compilers: Some(choice.compiler.clone()).filter(|compiler| compiler != "none").into_iter().collect(),
+        compilers: Some(choice.compiler.clone())
+            .filter(|compiler| compiler != "none")
+            .into_iter()
+            .collect(),
         accelerator: target.accelerator,
         arch: target.arch.clone(),
         cuda,
@@ -125,24 +140,36 @@ const HASH_LABEL: &str = "dlrun.definition";
 
 fn of_recipe(choice: &Choice, problems: Vec<Problem>) -> Vec<Problem> {
     let shown = choice.recipe.shown();
-    let named =
-        |problem: Problem| Problem { message: format!("recipe {shown}: {}", problem.message), ..problem };
+    let named = |problem: Problem| Problem {
+        message: format!("recipe {shown}: {}", problem.message),
+        ..problem
+    };
     problems.into_iter().map(named).collect()
 }
 
 /// The image to begin with: a URI, or an absolute path.
-fn base(target: &Target, choice: &Choice, site: &Site, values: &Values) -> Result<String, Vec<Problem>> {
-    let of_recipe = fill(&choice.recipe.base, values).map_err(|problems| of_recipe(choice, problems))?;
+fn base(
+    target: &Target,
+    choice: &Choice,
+    site: &Site,
+    values: &Values,
+) -> Result<String, Vec<Problem>> {
+    let of_recipe =
+        fill(&choice.recipe.base, values).map_err(|problems| of_recipe(choice, problems))?;
     let mut of_recipe = of_recipe.split_whitespace();
     let recipes_name = of_recipe.next().unwrap_or_default();
-    let name = target.base.clone().unwrap_or_else(|| recipes_name.to_owned());
+    let name = target
+        .base
+        .clone()
+        .unwrap_or_else(|| recipes_name.to_owned());
     let base = match (site.bases.get(&name), of_recipe.next()) {
         (Some(base), _) => base.clone(),
         (None, _) if name.starts_with('/') || name.contains(':') => name,
         (None, Some(uri)) if name == recipes_name => uri.to_owned(),
         (None, _) => {
             let message = format!("there is no base image {name:?}");
-            let hint = format!("name one: [recipes.base] \"{name}\" = \"/path/of/image.sif\", or a URI");
+            let hint =
+                format!("name one: [recipes.base] \"{name}\" = \"/path/of/image.sif\", or a URI");
             return Err(vec![Problem::of_file(message).hinted(hint)]);
         }
     };
@@ -151,7 +178,14 @@ fn base(target: &Target, choice: &Choice, site: &Site, values: &Values) -> Resul
 }
 
 /// Agents of Apptainer's definition files whose `From` is the rest of the URI.
-const AGENTS: [&str; 6] = ["docker", "library", "oras", "docker-archive", "oci", "oci-archive"];
+const AGENTS: [&str; 6] = [
+    "docker",
+    "library",
+    "oras",
+    "docker-archive",
+    "oci",
+    "oci-archive",
+];
 
 fn bootstrap(base: &str) -> Result<String, Vec<Problem>> {
     if base.starts_with('/') {
@@ -159,13 +193,15 @@ fn bootstrap(base: &str) -> Result<String, Vec<Problem>> {
     }
     let (scheme, rest) = base.split_once(':').unwrap_or((base, ""));
     let rest = rest.strip_prefix("//").unwrap_or(rest);
-    if AGENTS.contains(&scheme) && rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') {
+    if AGENTS.contains(&scheme) && rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
+    {
         return Ok(format!("Bootstrap: {scheme}\nFrom: {rest}"));
     }
     let message = format!("{base:?} cannot be built on");
-    Err(vec![
-        Problem::of_file(message).hinted(format!("an absolute path, or a URI of {}", AGENTS.join(", "))),
-    ])
+    Err(vec![Problem::of_file(message).hinted(format!(
+        "an absolute path, or a URI of {}",
+        AGENTS.join(", ")
+    ))])
 }
 
 /// Labels for `apptainer inspect`, by which an image is known again.
@@ -177,18 +213,40 @@ fn labels(values: &Values, base: &str, microarch: Option<&str>) -> BTreeMap<Stri
         }
     };
     let value = |name: &str| values.get(name).map_or("", String::as_str);
-    for name in ["recipe", "framework", "version", "provenance", "compiler", "accelerator", "arch", "mpi"] {
+    for name in [
+        "recipe",
+        "framework",
+        "version",
+        "provenance",
+        "compiler",
+        "accelerator",
+        "arch",
+        "mpi",
+    ] {
         add(&format!("dlrun.{name}"), value(name));
     }
     add("dlrun.microarch", microarch.unwrap_or_default());
-    add("dlrun.cuda", if value("nvidia").is_empty() { "" } else { value("cuda") });
+    add(
+        "dlrun.cuda",
+        if value("nvidia").is_empty() {
+            ""
+        } else {
+            value("cuda")
+        },
+    );
     add("org.opencontainers.image.title", value("framework"));
     add("org.opencontainers.image.version", value("version"));
     add("org.opencontainers.image.base.name", base);
     labels
 }
 
-fn name(target: &Target, choice: &Choice, cuda: Option<&str>, microarch: Option<&str>, hash: &str) -> String {
+fn name(
+    target: &Target,
+    choice: &Choice,
+    cuda: Option<&str>,
+    microarch: Option<&str>,
+    hash: &str,
+) -> String {
     let mut parts = vec![
         choice.recipe.framework.clone(),
         choice.pin.version.clone(),
@@ -209,7 +267,10 @@ fn name(target: &Target, choice: &Choice, cuda: Option<&str>, microarch: Option<
 
 fn needs(choice: &Choice, base: &str, site: &Site) -> Needs {
     let base = Some(PathBuf::from(base)).filter(|base| base.is_absolute());
-    Needs { files: base.into_iter().chain(site.certificates.clone()).collect(), disk: choice.recipe.disk }
+    Needs {
+        files: base.into_iter().chain(site.certificates.clone()).collect(),
+        disk: choice.recipe.disk,
+    }
 }
 
 fn notes(
@@ -240,9 +301,25 @@ mod tests {
         let (target, site) = (Target::new("tensorflow", "x86_64"), Site::default());
         let first = definition(&target, &site).expect("it serves");
         assert_eq!(definition(&target, &site).as_ref(), Ok(&first));
-        assert!(first.text.contains(&format!("    dlrun.definition {}\n", first.hash)), "{}", first.text);
-        assert!(first.name.ends_with(&first.hash[..8]) && !first.text.contains("{{"), "{}", first.text);
-        let with_xla = Target { compiler: Some("xla".into()), ..target };
-        assert_ne!(definition(&with_xla, &site).expect("it serves").hash, first.hash);
+        assert!(
+            first
+                .text
+                .contains(&format!("    dlrun.definition {}\n", first.hash)),
+            "{}",
+            first.text
+        );
+        assert!(
+            first.name.ends_with(&first.hash[..8]) && !first.text.contains("{{"),
+            "{}",
+            first.text
+        );
+        let with_xla = Target {
+            compiler: Some("xla".into()),
+            ..target
+        };
+        assert_ne!(
+            definition(&with_xla, &site).expect("it serves").hash,
+            first.hash
+        );
     }
 }

@@ -14,7 +14,9 @@ pub(super) type Values = BTreeMap<String, String>;
 /// Whether this can name a placeholder.
 pub(super) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 40 && name.chars().all(allowed)
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= 40
+        && name.chars().all(allowed)
 }
 
 /// Fills in all lines of `text`. Values are put in as they are, and not looked at again.
@@ -27,12 +29,17 @@ pub(super) fn fill(text: &str, values: &Values) -> Result<String, Vec<Problem>> 
                 out.push('\n');
             }
             Ok(None) => {}
-            Err(why) => {
-                problems.push(Problem::of_file(format!("line {} of the definition: {why}", number + 1)))
-            }
+            Err(why) => problems.push(Problem::of_file(format!(
+                "line {} of the definition: {why}",
+                number + 1
+            ))),
         }
     }
-    if problems.is_empty() { Ok(out) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(out)
+    } else {
+        Err(problems)
+    }
 }
 
 /// The line, or `None` where a condition does not hold.
@@ -40,18 +47,25 @@ fn fill_line(line: &str, values: &Values) -> Result<Option<String>, String> {
     let indent = &line[..line.len() - line.trim_start().len()];
     let mut rest = line.trim_start();
     while let Some((condition, after)) = condition(rest) {
-        let (name, wanted) = condition.strip_prefix('!').map_or((condition, true), |name| (name, false));
+        let (name, wanted) = condition
+            .strip_prefix('!')
+            .map_or((condition, true), |name| (name, false));
         if value(name, values)?.is_empty() == wanted {
             return Ok(None);
         }
         rest = after;
     }
-    let alone =
-        rest.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")).filter(|name| is_name(name));
+    let alone = rest
+        .trim()
+        .strip_prefix("{{")
+        .and_then(|rest| rest.strip_suffix("}}"))
+        .filter(|name| is_name(name));
     if let Some(name) = alone {
         let text = value(name, values)?;
-        let lines: Vec<_> =
-            text.lines().map(|line| format!("{indent}{line}").trim_end().to_owned()).collect();
+        let lines: Vec<_> = text
+            .lines()
+            .map(|line| format!("{indent}{line}").trim_end().to_owned())
+            .collect();
         return Ok((!lines.is_empty()).then(|| lines.join("\n")));
     }
     let mut out = indent.to_owned();
@@ -106,8 +120,14 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_line() {
-        let why = |text| fill(text, &values()).expect_err("a mistake")[0].message.clone();
-        assert!(why("\n{{tow}}").contains("line 2") && why("{{tow}}").contains("did you mean `two`?"));
+        let why = |text| {
+            fill(text, &values()).expect_err("a mistake")[0]
+                .message
+                .clone()
+        };
+        assert!(
+            why("\n{{tow}}").contains("line 2") && why("{{tow}}").contains("did you mean `two`?")
+        );
         assert!(why("a {{x?}}").contains("no placeholder `x?`"));
         assert!(why("a {{two}}").contains("alone on its line"));
         assert!(why("a {{two").contains("no `}}`"));

@@ -12,8 +12,18 @@ use crate::units::Bytes;
 /// What its lines begin with.
 const MARK: &str = "# dlrun:";
 
-const KEYS: [&str; 10] =
-    ["framework", "provenance", "about", "accelerators", "archs", "compilers", "base", "disk", "note", "pin"];
+const KEYS: [&str; 10] = [
+    "framework",
+    "provenance",
+    "about",
+    "accelerators",
+    "archs",
+    "compilers",
+    "base",
+    "disk",
+    "note",
+    "pin",
+];
 
 /// A template of definition files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,12 +92,18 @@ impl Recipe {
         }
         let body = text.get(at..).unwrap_or_default().to_owned();
         if !is_word(name) {
-            reader.problem(0..0, format!("{name:?} is no name of a recipe: letters, digits and `. _ + -`"));
+            reader.problem(
+                0..0,
+                format!("{name:?} is no name of a recipe: letters, digits and `. _ + -`"),
+            );
         }
         if body.trim().is_empty() {
             reader.problem(0..0, "there is no definition below the header".into());
         }
-        if text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
+        if text
+            .chars()
+            .any(|c| c.is_control() && c != '\n' && c != '\t')
+        {
             reader.problem(0..0, "the file holds control characters".into());
         }
         reader.finish(name, path, body)
@@ -120,13 +136,16 @@ impl Reader {
     fn line(&mut self, at: usize, rest: &str) {
         let span = at..at + rest.trim_end().len();
         let Some((key, value)) = rest.split_once('=') else {
-            return self.problem(span, "a line of the header is written `# dlrun: key = value`".into());
+            return self.problem(
+                span,
+                "a line of the header is written `# dlrun: key = value`".into(),
+            );
         };
         let (key, value) = (key.trim(), value.trim());
         let Some(known) = KEYS.into_iter().find(|known| *known == key) else {
             let problem = Problem::at(span, format!("unknown key `{key}`"));
-            let guess =
-                nearest(key, KEYS).map_or_else(|| KEYS.join(", "), |key| format!("did you mean `{key}`?"));
+            let guess = nearest(key, KEYS)
+                .map_or_else(|| KEYS.join(", "), |key| format!("did you mean `{key}`?"));
             return self.problems.push(problem.hinted(guess));
         };
         match known {
@@ -148,7 +167,12 @@ impl Reader {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn finish(mut self, name: &str, path: Option<&Path>, body: String) -> Result<Recipe, Vec<Problem>> {
+    fn finish(
+        mut self,
+        name: &str,
+        path: Option<&Path>,
+        body: String,
+    ) -> Result<Recipe, Vec<Problem>> {
         for key in ["framework", "provenance", "base", "pin"] {
             if !self.texts.contains_key(key) && (key != "pin" || self.pins.is_empty()) {
                 self.problem(0..0, format!("the header needs `# dlrun: {key} = ...`"));
@@ -157,10 +181,15 @@ impl Reader {
         let text = |key: &str| self.texts.get(key).cloned().unwrap_or_default();
         let mut wrong = Vec::new();
         let provenance = text("provenance");
-        let provenance =
-            Provenance::WORDS.iter().find(|(word, _)| *word == provenance).map(|(_, value)| *value);
+        let provenance = Provenance::WORDS
+            .iter()
+            .find(|(word, _)| *word == provenance)
+            .map(|(_, value)| *value);
         if provenance.is_none() {
-            wrong.push(format!("`provenance` must be hub, pip or source, not {:?}", text("provenance")));
+            wrong.push(format!(
+                "`provenance` must be hub, pip or source, not {:?}",
+                text("provenance")
+            ));
         }
         let mut accelerators = Vec::new();
         for word in self.words("accelerators", "none") {
@@ -173,13 +202,24 @@ impl Reader {
         if let Some(Err(why)) = &disk {
             wrong.push(format!("`disk`: {why}"));
         }
-        let (archs, compilers) = (self.words("archs", "x86_64"), self.words("compilers", "none"));
+        let (archs, compilers) = (
+            self.words("archs", "x86_64"),
+            self.words("compilers", "none"),
+        );
         let framework = text("framework");
-        for word in archs.iter().chain(&compilers).chain([&framework]).filter(|word| !is_word(word)) {
-            wrong.push(format!("{word:?} is no word of letters, digits and `. _ + -`"));
+        for word in archs
+            .iter()
+            .chain(&compilers)
+            .chain([&framework])
+            .filter(|word| !is_word(word))
+        {
+            wrong.push(format!(
+                "{word:?} is no word of letters, digits and `. _ + -`"
+            ));
         }
         let (about, base) = (text("about"), text("base"));
-        self.problems.extend(wrong.into_iter().map(|message| Problem::at(0..0, message)));
+        self.problems
+            .extend(wrong.into_iter().map(|message| Problem::at(0..0, message)));
         let (Some(provenance), true) = (provenance, self.problems.is_empty()) else {
             return Err(self.problems);
         };
@@ -216,16 +256,22 @@ fn pin(text: &str) -> Result<Pin, String> {
     if !is_word(version) {
         return Err(format!("{version:?} is no version"));
     }
-    let mut pin = Pin { version: version.to_owned(), ..Pin::default() };
+    let mut pin = Pin {
+        version: version.to_owned(),
+        ..Pin::default()
+    };
     for word in words {
-        let (key, value) =
-            word.split_once('=').ok_or_else(|| format!("{word:?} is not written `key=value`"))?;
+        let (key, value) = word
+            .split_once('=')
+            .ok_or_else(|| format!("{word:?} is not written `key=value`"))?;
         match key {
             "accelerator" => pin.accelerator = Some(accelerator(value)?),
             "arch" => pin.arch = Some(value.to_owned()),
             "compiler" => pin.compilers = value.split(',').map(str::to_owned).collect(),
             "with" => pin.with.push(value.to_owned()),
-            _ if !super::fill::is_name(key) => return Err(format!("{key:?} is no name of a placeholder")),
+            _ if !super::fill::is_name(key) => {
+                return Err(format!("{key:?} is no name of a placeholder"));
+            }
             _ => {
                 pin.values.insert(key.to_owned(), value.to_owned());
             }
@@ -237,5 +283,7 @@ fn pin(text: &str) -> Result<Pin, String> {
 /// A word that is safe in names of files, of labels and in a definition.
 pub(super) fn is_word(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.len() <= 100 && text.chars().all(allowed)
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.len() <= 100
+        && text.chars().all(allowed)
 }

@@ -51,10 +51,19 @@ const NAMES: [(&str, &str, &str); 39] = [
 /// # Errors
 /// With the names that there are.
 pub fn compiler_flag(arch: &str, microarch: &str) -> Result<&'static str, String> {
-    let found = NAMES.iter().find(|(of, name, _)| *of == arch && *name == microarch);
+    let found = NAMES
+        .iter()
+        .find(|(of, name, _)| *of == arch && *name == microarch);
     found.map(|(_, _, flag)| *flag).ok_or_else(|| {
-        let known: Vec<_> = NAMES.iter().filter(|(of, ..)| *of == arch).map(|(_, name, _)| *name).collect();
-        format!("there is no kind {microarch:?} of {arch}; known are {}", known.join(", "))
+        let known: Vec<_> = NAMES
+            .iter()
+            .filter(|(of, ..)| *of == arch)
+            .map(|(_, name, _)| *name)
+            .collect();
+        format!(
+            "there is no kind {microarch:?} of {arch}; known are {}",
+            known.join(", ")
+        )
     })
 }
 
@@ -64,7 +73,10 @@ mod tests {
 
     #[test]
     fn a_processor_has_the_option_of_its_own_architecture() {
-        assert_eq!(compiler_flag("x86_64", "skylake_avx512"), Ok("-march=skylake-avx512"));
+        assert_eq!(
+            compiler_flag("x86_64", "skylake_avx512"),
+            Ok("-march=skylake-avx512")
+        );
         assert_eq!(compiler_flag("aarch64", "a64fx"), Ok("-mcpu=a64fx"));
         let why = compiler_flag("aarch64", "haswell").expect_err("it is another architecture");
         assert!(why.contains("a64fx") && !why.contains("skylake"), "{why}");

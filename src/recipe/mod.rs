@@ -106,13 +106,20 @@ impl Site {
     pub fn new(table: &RecipeTable, recipes: Vec<Recipe>) -> Self {
         let value = |name: &str| table.values.get(name).map(|(value, _)| value.clone());
         let named = |table: &BTreeMap<String, (String, Origin)>| {
-            table.iter().map(|(name, (value, _))| (name.clone(), value.clone())).collect()
+            table
+                .iter()
+                .map(|(name, (value, _))| (name.clone(), value.clone()))
+                .collect()
         };
         Self {
             bases: named(&table.bases),
             pip_index: value("pip_index"),
             pip_extra_index: value("pip_extra_index"),
-            pip_trusted: table.pip_trusted.as_ref().map(|(hosts, _)| hosts.clone()).unwrap_or_default(),
+            pip_trusted: table
+                .pip_trusted
+                .as_ref()
+                .map(|(hosts, _)| hosts.clone())
+                .unwrap_or_default(),
             certificates: value("certificates").map(PathBuf::from),
             apt_mirrors: named(&table.apt_mirrors),
             git_mirror: value("git_mirror"),

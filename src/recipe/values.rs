@@ -29,11 +29,15 @@ const CERTIFICATES: &str = "/opt/dlrun-build/certificates.pem";
 /// With what is wrong about `what`.
 pub(super) fn plain(what: &str, text: &str) -> Result<(), Problem> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-:/@=,~".contains(c);
-    let fits = !text.is_empty() && text.len() <= 1000 && !text.starts_with('-') && text.chars().all(allowed);
+    let fits = !text.is_empty()
+        && text.len() <= 1000
+        && !text.starts_with('-')
+        && text.chars().all(allowed);
     if fits {
         return Ok(());
     }
-    let message = format!("{what} cannot be {text:?}: letters, digits and `. _ + - : / @ = , ~` only");
+    let message =
+        format!("{what} cannot be {text:?}: letters, digits and `. _ + - : / @ = , ~` only");
     Err(Problem::of_file(message))
 }
 
@@ -51,7 +55,13 @@ pub(super) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Val
     };
     let (recipe, pin) = (&choice.recipe, &choice.pin);
     // Pins of other versions say which placeholders there are.
-    for name in recipe.pins.iter().flat_map(|pin| pin.values.keys()).map(String::as_str).chain(PIN_NAMES) {
+    for name in recipe
+        .pins
+        .iter()
+        .flat_map(|pin| pin.values.keys())
+        .map(String::as_str)
+        .chain(PIN_NAMES)
+    {
         let value = pin.values.get(name).map_or("", String::as_str);
         if !value.is_empty() {
             problems.extend(plain(&format!("`{name}` of version {}", pin.version), value).err());
@@ -79,7 +89,10 @@ pub(super) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Val
         set(name, on(target.arch == name));
     }
     if let Some(mpi) = target.mpi.as_deref().filter(|mpi| !MPIS.contains(mpi)) {
-        let message = format!("there is no MPI {mpi:?} to put in; there are {}", MPIS.join(", "));
+        let message = format!(
+            "there is no MPI {mpi:?} to put in; there are {}",
+            MPIS.join(", ")
+        );
         problems.push(Problem::of_file(message));
     }
     set("mpi", target.mpi.as_deref().unwrap_or_default());
@@ -96,11 +109,22 @@ pub(super) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Val
         }
         Err(why) => problems.push(Problem::of_file(why)),
     }
-    if problems.is_empty() { Ok(values) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(values)
+    } else {
+        Err(problems)
+    }
 }
 
 /// What pins may leave out although recipes ask for it.
-const PIN_NAMES: [&str; 6] = ["python", "python_min", "python_max", "cuda", "rocm", "commit"];
+const PIN_NAMES: [&str; 6] = [
+    "python",
+    "python_min",
+    "python_max",
+    "cuda",
+    "rocm",
+    "commit",
+];
 
 /// Those of the version, and those that are asked for.
 fn requirements(target: &Target, pin: &Pin) -> Result<String, Problem> {
@@ -111,7 +135,8 @@ fn requirements(target: &Target, pin: &Pin) -> Result<String, Problem> {
     };
     let all = || pin.with.iter().chain(&target.with);
     if let Some(odd) = all().find(is_odd) {
-        let message = format!("`with`: {odd:?} is no requirement of pip such as `scikit-learn>=1.5`");
+        let message =
+            format!("`with`: {odd:?} is no requirement of pip such as `scikit-learn>=1.5`");
         return Err(Problem::of_file(message));
     }
     Ok(all().map(|text| quoted(text)).collect::<Vec<_>>().join(" "))
@@ -119,15 +144,19 @@ fn requirements(target: &Target, pin: &Pin) -> Result<String, Problem> {
 
 /// An address that may stand in a definition, which anyone who has the image can read.
 fn address(what: &str, text: &str) -> Result<(), Problem> {
-    let web = text.starts_with("https://") || text.starts_with("http://") || text.starts_with("file:///");
-    let host = text.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+    let web =
+        text.starts_with("https://") || text.starts_with("http://") || text.starts_with("file:///");
+    let host = text
+        .split_once("://")
+        .map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
     if !web {
         return Err(Problem::of_file(format!(
             "{what} must begin with https://, http:// or file:///, not {text:?}"
         )));
     }
     if host.contains('@') {
-        let message = format!("{what} holds a user name or a password, which would stay in the image");
+        let message =
+            format!("{what} holds a user name or a password, which would stay in the image");
         return Err(Problem::of_file(message).hinted("name a mirror that asks for none"));
     }
     plain(what, text)
@@ -135,11 +164,15 @@ fn address(what: &str, text: &str) -> Result<(), Problem> {
 
 /// The `%files` section, or nothing.
 pub(super) fn files(site: &Site) -> Result<String, Vec<Problem>> {
-    let Some(path) = &site.certificates else { return Ok(String::new()) };
+    let Some(path) = &site.certificates else {
+        return Ok(String::new());
+    };
     let text = path.to_string_lossy();
     plain("`recipes.certificates`", &text).map_err(|problem| vec![problem])?;
     if !path.is_absolute() {
-        return Err(vec![Problem::of_file(format!("`recipes.certificates` must be absolute, not {text:?}"))]);
+        return Err(vec![Problem::of_file(format!(
+            "`recipes.certificates` must be absolute, not {text:?}"
+        ))]);
     }
     Ok(format!("%files\n    {text} {CERTIFICATES}"))
 }
@@ -151,20 +184,31 @@ pub(super) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
     let mut export = |name: &str, value: &str| {
         let _ = writeln!(out, "export {name}={}", quoted(value));
     };
-    for (name, index) in [("PIP_INDEX_URL", &site.pip_index), ("PIP_EXTRA_INDEX_URL", &site.pip_extra_index)]
-    {
+    for (name, index) in [
+        ("PIP_INDEX_URL", &site.pip_index),
+        ("PIP_EXTRA_INDEX_URL", &site.pip_extra_index),
+    ] {
         if let Some(index) = index {
             problems.extend(address("an index of [recipes]", index).err());
             export(name, index);
         }
     }
     if !site.pip_trusted.is_empty() {
-        problems
-            .extend(site.pip_trusted.iter().filter_map(|host| plain("`recipes.pip_trusted`", host).err()));
+        problems.extend(
+            site.pip_trusted
+                .iter()
+                .filter_map(|host| plain("`recipes.pip_trusted`", host).err()),
+        );
         export("PIP_TRUSTED_HOST", &site.pip_trusted.join(" "));
     }
     if site.certificates.is_some() {
-        for name in ["PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"] {
+        for name in [
+            "PIP_CERT",
+            "REQUESTS_CA_BUNDLE",
+            "SSL_CERT_FILE",
+            "CURL_CA_BUNDLE",
+            "GIT_SSL_CAINFO",
+        ] {
             export(name, CERTIFICATES);
         }
     }
@@ -176,35 +220,52 @@ pub(super) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
         problems.extend(address(&format!("`recipes.apt_mirror.{of}`"), mirror).err());
         export(&format!("apt_mirror_{}", of.replace('-', "_")), mirror);
         if !["debian", "debian-security", "ubuntu"].contains(&of.as_str()) {
-            let message = format!("`recipes.apt_mirror`: {of:?} is none of debian, debian-security, ubuntu");
+            let message =
+                format!("`recipes.apt_mirror`: {of:?} is none of debian, debian-security, ubuntu");
             problems.push(Problem::of_file(message));
         }
     }
-    export("git_host", site.git_mirror.as_deref().map_or(GIT_HOST, |mirror| mirror.trim_end_matches('/')));
+    export(
+        "git_host",
+        site.git_mirror
+            .as_deref()
+            .map_or(GIT_HOST, |mirror| mirror.trim_end_matches('/')),
+    );
     if let Some(mirror) = &site.git_mirror {
         problems.extend(address("`recipes.git_mirror`", mirror).err());
         let key = format!("url.{}/.insteadOf", mirror.trim_end_matches('/'));
-        for (name, value) in [("COUNT", "1"), ("KEY_0", &key), ("VALUE_0", &format!("{GIT_HOST}/"))] {
+        for (name, value) in [
+            ("COUNT", "1"),
+            ("KEY_0", &key),
+            ("VALUE_0", &format!("{GIT_HOST}/")),
+        ] {
             export(&format!("GIT_CONFIG_{name}"), value);
         }
     }
     out.push_str(FUNCTIONS);
-    if problems.is_empty() { Ok(out) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(out)
+    } else {
+        Err(problems)
+    }
 }
 
 /// A variable of the build, whose value stands between single quotes.
 fn variable(name: &str, value: &str) -> Result<(), Problem> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let is_name =
-        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(allowed);
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(allowed);
     if !is_name || value.chars().any(char::is_control) || value.len() > 4000 {
         return Err(Problem::of_file(format!(
             "`recipes.environment`: {name:?} and its value cannot be a variable"
         )));
     }
-    let host = value.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+    let host = value
+        .split_once("://")
+        .map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
     if host.contains('@') {
-        let message = format!("`recipes.environment.{name}` holds a password, which would stay in the image");
+        let message =
+            format!("`recipes.environment.{name}` holds a password, which would stay in the image");
         return Err(Problem::of_file(message));
     }
     Ok(())

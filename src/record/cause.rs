@@ -85,11 +85,15 @@ impl Cause {
             // A scheduler that gives no code may mean its own failure.
             JobState::Failed => (CauseKind::Program, format!("the program {}", ending(exit?))),
             JobState::Timeout => (CauseKind::TimeLimit, "it reached its time limit".to_owned()),
-            JobState::OutOfMemory => {
-                (CauseKind::Memory, "it wanted more memory than it was given".to_owned())
-            }
+            JobState::OutOfMemory => (
+                CauseKind::Memory,
+                "it wanted more memory than it was given".to_owned(),
+            ),
             JobState::NodeFail => (CauseKind::Node, "a node or the job's shell died".to_owned()),
-            JobState::Preempted => (CauseKind::Preemption, "it made room for another job".to_owned()),
+            JobState::Preempted => (
+                CauseKind::Preemption,
+                "it made room for another job".to_owned(),
+            ),
             JobState::Cancelled => (CauseKind::Cancel, "it was cancelled".to_owned()),
             JobState::Pending
             | JobState::Running
@@ -106,7 +110,10 @@ impl Cause {
     /// The container did not start; `words` are those of its runtime, or dlrun's own.
     #[must_use]
     pub fn container(words: &str) -> Self {
-        Self { kind: CauseKind::Container, text: format!("the container did not start: {words}") }
+        Self {
+            kind: CauseKind::Container,
+            text: format!("the container did not start: {words}"),
+        }
     }
 }
 
@@ -114,7 +121,10 @@ impl Cause {
     /// The batch script could not start the command; `words` are its own.
     #[must_use]
     pub fn setup(words: &str) -> Self {
-        Self { kind: CauseKind::Setup, text: format!("dlrun could not start it: {words}") }
+        Self {
+            kind: CauseKind::Setup,
+            text: format!("dlrun could not start it: {words}"),
+        }
     }
 }
 
@@ -133,7 +143,10 @@ pub fn ending(exit: ExitStatus) -> String {
 /// `SIGSEGV`; a number that has no name stays one.
 #[must_use]
 pub fn signal_name(signal: i32) -> String {
-    Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |known| known.as_str().to_owned())
+    Signal::try_from(signal).map_or_else(
+        |_| format!("signal {signal}"),
+        |known| known.as_str().to_owned(),
+    )
 }
 
 #[cfg(test)]
@@ -169,9 +182,18 @@ mod tests {
     #[test]
     fn programs_are_told_by_code_or_signal() {
         let text = |exit| Cause::of(JobState::Failed, exit, None).map(|cause| cause.text);
-        assert_eq!(text(Some(ExitStatus::Code(3))).as_deref(), Some("the program ended with exit code 3"));
-        assert_eq!(text(Some(ExitStatus::Signal(11))).as_deref(), Some("the program was ended by SIGSEGV"));
-        assert_eq!(text(Some(ExitStatus::Signal(63))).as_deref(), Some("the program was ended by signal 63"));
+        assert_eq!(
+            text(Some(ExitStatus::Code(3))).as_deref(),
+            Some("the program ended with exit code 3")
+        );
+        assert_eq!(
+            text(Some(ExitStatus::Signal(11))).as_deref(),
+            Some("the program was ended by SIGSEGV")
+        );
+        assert_eq!(
+            text(Some(ExitStatus::Signal(63))).as_deref(),
+            Some("the program was ended by signal 63")
+        );
         assert_eq!(text(None), None);
     }
 }

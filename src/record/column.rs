@@ -15,14 +15,23 @@ const ZERO_RUNS: u8 = 2;
 pub(super) fn encode_column(values: &[Option<u64>]) -> Vec<u8> {
     let present: Vec<u64> = values.iter().copied().flatten().collect();
     let mut payload = encode_presence(values, present.len());
-    let Some(first) = present.first() else { return payload };
-    let differences: Vec<i64> =
-        present.windows(2).map(|pair| signed(pair[1].wrapping_sub(pair[0]))).collect();
+    let Some(first) = present.first() else {
+        return payload;
+    };
+    let differences: Vec<i64> = present
+        .windows(2)
+        .map(|pair| signed(pair[1].wrapping_sub(pair[0])))
+        .collect();
     let scale = common_divisor(&differences);
-    let steps: Vec<i64> = differences.iter().map(|difference| difference / scale).collect();
+    let steps: Vec<i64> = differences
+        .iter()
+        .map(|difference| difference / scale)
+        .collect();
     let mut previous = 0_i64;
-    let second: Vec<i64> =
-        steps.iter().map(|step| step.wrapping_sub(std::mem::replace(&mut previous, *step))).collect();
+    let second: Vec<i64> = steps
+        .iter()
+        .map(|step| step.wrapping_sub(std::mem::replace(&mut previous, *step)))
+        .collect();
     let candidates = [
         (0, encode_steps(&steps, false)),
         (ZERO_RUNS, encode_steps(&steps, true)),
@@ -47,7 +56,11 @@ fn encode_presence(values: &[Option<u64>], present: usize) -> Vec<u8> {
     }
     let mut bytes = vec![0; 1 + values.len().div_ceil(8)];
     bytes[0] = 2;
-    for (index, _) in values.iter().enumerate().filter(|(_, value)| value.is_some()) {
+    for (index, _) in values
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| value.is_some())
+    {
         bytes[1 + index / 8] |= 1 << (index % 8);
     }
     bytes
@@ -112,14 +125,19 @@ pub(super) fn decode_column(payload: &[u8], count: usize) -> Result<Vec<Option<u
         2 => Some(reader.take(count.div_ceil(8))?),
         _ => return damaged("unknown presence"),
     };
-    let is_present =
-        |index: usize| bitmap.map_or(presence == 0, |bitmap| bitmap[index / 8] >> (index % 8) & 1 == 1);
+    let is_present = |index: usize| {
+        bitmap.map_or(presence == 0, |bitmap| {
+            bitmap[index / 8] >> (index % 8) & 1 == 1
+        })
+    };
     let present = (0..count).filter(|index| is_present(*index)).count();
     let mut values = decode_values(&mut reader, present)?.into_iter();
     if !reader.0.is_empty() {
         return damaged("bytes after a column's last value");
     }
-    Ok((0..count).map(|index| is_present(index).then(|| values.next()).flatten()).collect())
+    Ok((0..count)
+        .map(|index| is_present(index).then(|| values.next()).flatten())
+        .collect())
 }
 
 fn decode_values(reader: &mut Reader<'_>, count: usize) -> Result<Vec<u64>, SeriesError> {
@@ -136,13 +154,21 @@ fn decode_values(reader: &mut Reader<'_>, count: usize) -> Result<Vec<u64>, Seri
     values.push(value);
     let (mut difference, mut zeros) = (0_i64, 0);
     while values.len() < count {
-        let step = if zeros > 0 { 0 } else { unzigzag(reader.varint()?) };
+        let step = if zeros > 0 {
+            0
+        } else {
+            unzigzag(reader.varint()?)
+        };
         if zeros > 0 {
             zeros -= 1;
         } else if step == 0 && coding & ZERO_RUNS != 0 {
             zeros = reader.count(count - values.len() - 1)?;
         }
-        difference = if coding & SECOND_ORDER == 0 { step } else { difference.wrapping_add(step) };
+        difference = if coding & SECOND_ORDER == 0 {
+            step
+        } else {
+            difference.wrapping_add(step)
+        };
         value = value.wrapping_add(unsigned(difference).wrapping_mul(scale));
         values.push(value);
     }
@@ -154,7 +180,9 @@ pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
     pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], SeriesError> {
-        let Some((taken, rest)) = self.0.split_at_checked(length) else { return damaged("it ends early") };
+        let Some((taken, rest)) = self.0.split_at_checked(length) else {
+            return damaged("it ends early");
+        };
         self.0 = rest;
         Ok(taken)
     }
@@ -182,6 +210,10 @@ impl<'a> Reader<'a> {
     /// A number of things, checked against what is allowed before anything is allocated for them.
     pub(super) fn count(&mut self, most: usize) -> Result<usize, SeriesError> {
         let count = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
-        if count > most { damaged("a count is too large") } else { Ok(count) }
+        if count > most {
+            damaged("a count is too large")
+        } else {
+            Ok(count)
+        }
     }
 }

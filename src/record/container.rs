@@ -90,7 +90,15 @@ impl ContainerRecord {
     #[must_use]
     pub fn runtime_text(&self) -> Option<String> {
         let runtime = self.runtime.as_ref()?;
-        let name = runtime.product.clone().unwrap_or_else(|| runtime.path.clone());
-        Some(runtime.version.as_ref().map_or(name.clone(), |version| format!("{name} {version}")))
+        let name = runtime
+            .product
+            .clone()
+            .unwrap_or_else(|| runtime.path.clone());
+        Some(
+            runtime
+                .version
+                .as_ref()
+                .map_or(name.clone(), |version| format!("{name} {version}")),
+        )
     }
 }

@@ -16,14 +16,20 @@ impl Identity {
     #[must_use]
     pub fn python_environment(&self) -> Option<&str> {
         let first = self.environment.split("; ").next()?;
-        first.strip_prefix("python ").or(Some(first).filter(|first| first.starts_with("conda ")))
+        first
+            .strip_prefix("python ")
+            .or(Some(first).filter(|first| first.starts_with("conda ")))
     }
 
     /// The commit with its branch: `4b825dc with changes (main)`.
     #[must_use]
     pub fn commit_text(&self) -> Option<String> {
         let git = self.git.as_ref()?;
-        let branch = git.branch.as_ref().map(|branch| format!(" ({branch})")).unwrap_or_default();
+        let branch = git
+            .branch
+            .as_ref()
+            .map(|branch| format!(" ({branch})"))
+            .unwrap_or_default();
         Some(git.short() + &branch)
     }
 }
@@ -32,18 +38,36 @@ impl Asked {
     /// What was asked for, in one line: `2 nodes, 4 CPUs a task, 2 GPUs, 32 GiB a node, time limit 2h, queue gpu`.
     #[must_use]
     pub fn text(&self) -> String {
-        let count =
-            |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+        let count = |number: u32, what: &str| {
+            format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+        };
         let mut parts = vec![count(self.nodes, "node")];
         if self.tasks_per_node > 1 {
             parts.push(format!("{} tasks on each", self.tasks_per_node));
         }
-        parts.extend(self.cpus_per_task.map(|cpus| format!("{} a task", count(cpus, "CPU"))));
-        parts.extend(self.gpus_per_node.as_ref().map(|gpus| format!("GPUs {gpus} a node")));
-        parts.extend(self.memory_bytes.map(|bytes| format!("{} a node", Bytes(bytes))));
-        parts.extend(self.walltime_seconds.map(|seconds| format!("time limit {}", Walltime(seconds))));
+        parts.extend(
+            self.cpus_per_task
+                .map(|cpus| format!("{} a task", count(cpus, "CPU"))),
+        );
+        parts.extend(
+            self.gpus_per_node
+                .as_ref()
+                .map(|gpus| format!("GPUs {gpus} a node")),
+        );
+        parts.extend(
+            self.memory_bytes
+                .map(|bytes| format!("{} a node", Bytes(bytes))),
+        );
+        parts.extend(
+            self.walltime_seconds
+                .map(|seconds| format!("time limit {}", Walltime(seconds))),
+        );
         parts.extend(self.queue.as_ref().map(|queue| format!("queue {queue}")));
-        parts.extend(self.account.as_ref().map(|account| format!("account {account}")));
+        parts.extend(
+            self.account
+                .as_ref()
+                .map(|account| format!("account {account}")),
+        );
         parts.extend(self.qos.as_ref().map(|qos| format!("QOS {qos}")));
         parts.join(", ")
     }
@@ -53,17 +77,26 @@ impl Conditions {
     /// Queue, account and QOS that the job really had; `None`: none is known.
     #[must_use]
     pub fn place_text(&self) -> Option<String> {
-        let named = [("queue", &self.queue), ("account", &self.account), ("QOS", &self.qos)];
-        let parts: Vec<String> =
-            named.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))).collect();
+        let named = [
+            ("queue", &self.queue),
+            ("account", &self.account),
+            ("QOS", &self.qos),
+        ];
+        let parts: Vec<String> = named
+            .iter()
+            .filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)))
+            .collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     /// `python 3.11, torch 2.5.1`.
     #[must_use]
     pub fn software_text(&self) -> Option<String> {
-        let parts: Vec<String> =
-            self.software.iter().map(|software| format!("{} {}", software.name, software.version)).collect();
+        let parts: Vec<String> = self
+            .software
+            .iter()
+            .map(|software| format!("{} {}", software.name, software.version))
+            .collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 }
@@ -74,21 +107,38 @@ mod tests {
 
     #[test]
     fn a_command_line_can_be_pasted() {
-        let command = ["python", "train.py", "--name", "it's", "", "a b"].map(str::to_owned).to_vec();
-        let identity = Identity { command, ..Identity::default() };
-        assert_eq!(identity.command_line().as_deref(), Some(r"python train.py --name 'it'\''s' '' 'a b'"));
+        let command = ["python", "train.py", "--name", "it's", "", "a b"]
+            .map(str::to_owned)
+            .to_vec();
+        let identity = Identity {
+            command,
+            ..Identity::default()
+        };
+        assert_eq!(
+            identity.command_line().as_deref(),
+            Some(r"python train.py --name 'it'\''s' '' 'a b'")
+        );
         assert_eq!(Identity::default().command_line(), None);
     }
 
     #[test]
     fn the_python_environment_is_what_was_named() {
         let of = |environment: &str| {
-            let identity = Identity { environment: environment.into(), ..Identity::default() };
+            let identity = Identity {
+                environment: environment.into(),
+                ..Identity::default()
+            };
             identity.python_environment().map(str::to_owned)
         };
-        assert_eq!(of("python /home/u/venv; site 12ab").as_deref(), Some("/home/u/venv"));
+        assert_eq!(
+            of("python /home/u/venv; site 12ab").as_deref(),
+            Some("/home/u/venv")
+        );
         assert_eq!(of("conda torch").as_deref(), Some("conda torch"));
-        assert_eq!((of("host"), of("image sha256:1"), of("")), (None, None, None));
+        assert_eq!(
+            (of("host"), of("image sha256:1"), of("")),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -102,7 +152,8 @@ mod tests {
             queue: Some("gpu".into()),
             ..Asked::default()
         };
-        let text = "2 nodes, 4 tasks on each, GPUs v100:2 a node, 32GiB a node, time limit 2h, queue gpu";
+        let text =
+            "2 nodes, 4 tasks on each, GPUs v100:2 a node, 32GiB a node, time limit 2h, queue gpu";
         assert_eq!(asked.text(), text);
     }
 }

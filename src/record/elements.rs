@@ -65,7 +65,9 @@ pub fn cover<'e>(array: &ArraySpec, entries: &'e [QueueEntry]) -> BTreeMap<u32, 
         match &entry.elements {
             Some(some) => {
                 covered.extend(
-                    some.indexes().filter(|index| array.contains(*index)).map(|index| (index, entry)),
+                    some.indexes()
+                        .filter(|index| array.contains(*index))
+                        .map(|index| (index, entry)),
                 );
             }
             None => covered.extend(array.indexes().map(|index| (index, entry))),
@@ -80,39 +82,68 @@ pub fn cover<'e>(array: &ArraySpec, entries: &'e [QueueEntry]) -> BTreeMap<u32, 
 /// `wait`'s exit codes. It started with its first element and is over with its last.
 #[must_use]
 pub fn merge_elements(elements: &[Element]) -> Status {
-    let mut counts = ElementCounts { total: elements.len() as u64, states: BTreeMap::new() };
+    let mut counts = ElementCounts {
+        total: elements.len() as u64,
+        states: BTreeMap::new(),
+    };
     for element in elements {
         *counts.states.entry(element.status.state).or_default() += 1;
     }
     let going_on = [JobState::Running, JobState::Suspended, JobState::Pending];
     let going_on = going_on.into_iter().find(|state| counts.of(*state) > 0);
     // States stand in the order of the exit codes.
-    let state = going_on.or_else(|| counts.states.keys().next_back().copied()).unwrap_or(JobState::Unknown);
-    let deciding = || elements.iter().filter(|element| element.status.state == state);
+    let state = going_on
+        .or_else(|| counts.states.keys().next_back().copied())
+        .unwrap_or(JobState::Unknown);
+    let deciding = || {
+        elements
+            .iter()
+            .filter(|element| element.status.state == state)
+    };
     let worst = deciding().max_by_key(|element| {
         let code = element.status.exit.map_or(-1, ExitStatus::shell_code);
         (code, std::cmp::Reverse(element.element))
     });
     let waiting = |element: &&Element| element.status.state == JobState::Pending;
     let reason = |element: &Element| element.status.reason.clone();
-    let times =
-        |of: fn(&Status) -> Option<u64>| elements.iter().filter_map(move |element| of(&element.status));
-    let exit = worst.filter(|_| going_on.is_none()).and_then(|element| element.status.exit);
+    let times = |of: fn(&Status) -> Option<u64>| {
+        elements
+            .iter()
+            .filter_map(move |element| of(&element.status))
+    };
+    let exit = worst
+        .filter(|_| going_on.is_none())
+        .and_then(|element| element.status.exit);
     let cause = worst.and_then(|element| {
         let cause = Cause::of(state, exit, None)?;
         let others = counts.of(state) - 1;
-        let more = if others > 0 { format!(" and {others} more") } else { String::new() };
-        Some(Cause { text: format!("element {}{more}: {}", element.element, cause.text), ..cause })
+        let more = if others > 0 {
+            format!(" and {others} more")
+        } else {
+            String::new()
+        };
+        Some(Cause {
+            text: format!("element {}{more}: {}", element.element, cause.text),
+            ..cause
+        })
     });
     Status {
         expected_start_ms: None,
         state,
         raw_state: deciding().find_map(|element| element.status.raw_state.clone()),
         // Why the rest waits is news even while some run.
-        reason: elements.iter().filter(waiting).find_map(reason).or_else(|| worst.and_then(reason)),
+        reason: elements
+            .iter()
+            .filter(waiting)
+            .find_map(reason)
+            .or_else(|| worst.and_then(reason)),
         exit,
         started_at_ms: times(|status| status.started_at_ms).min(),
-        ended_at_ms: if going_on.is_some() { None } else { times(|status| status.ended_at_ms).max() },
+        ended_at_ms: if going_on.is_some() {
+            None
+        } else {
+            times(|status| status.ended_at_ms).max()
+        },
         stuck: elements.iter().any(|element| element.status.stuck),
         cause,
         elements: Some(counts),
@@ -146,9 +177,21 @@ mod tests {
 
     fn element(element: u32, state: JobState, exit: Option<i32>) -> Element {
         let exit = exit.map(ExitStatus::from_shell_code);
-        let times = (Some(1_000 + u64::from(element)), state.is_final().then_some(9_000));
-        let status = Status { exit, started_at_ms: times.0, ended_at_ms: times.1, ..Status::of(state) };
-        Element { element, attempt: Some(0), status }
+        let times = (
+            Some(1_000 + u64::from(element)),
+            state.is_final().then_some(9_000),
+        );
+        let status = Status {
+            exit,
+            started_at_ms: times.0,
+            ended_at_ms: times.1,
+            ..Status::of(state)
+        };
+        Element {
+            element,
+            attempt: Some(0),
+            status,
+        }
     }
 
     #[test]
@@ -170,18 +213,51 @@ mod tests {
         use JobState::{Cancelled, Completed, Failed, Pending, Running, Timeout};
         let of = |elements: &[Element]| merge_elements(elements);
         let good = element(0, Completed, Some(0));
-        assert_eq!(of(&[good.clone(), element(1, Pending, None)]).state, Pending);
-        let running = of(&[good.clone(), element(1, Running, None), element(2, Pending, None)]);
-        assert_eq!((running.state, running.started_at_ms, running.ended_at_ms), (Running, Some(1_000), None));
-        assert_eq!(running.elements.as_ref().map(|counts| (counts.over(), counts.total)), Some((1, 3)));
-        let failed = [good.clone(), element(1, Failed, Some(3)), element(2, Failed, Some(139))];
+        assert_eq!(
+            of(&[good.clone(), element(1, Pending, None)]).state,
+            Pending
+        );
+        let running = of(&[
+            good.clone(),
+            element(1, Running, None),
+            element(2, Pending, None),
+        ]);
+        assert_eq!(
+            (running.state, running.started_at_ms, running.ended_at_ms),
+            (Running, Some(1_000), None)
+        );
+        assert_eq!(
+            running
+                .elements
+                .as_ref()
+                .map(|counts| (counts.over(), counts.total)),
+            Some((1, 3))
+        );
+        let failed = [
+            good.clone(),
+            element(1, Failed, Some(3)),
+            element(2, Failed, Some(139)),
+        ];
         let status = of(&failed);
-        assert_eq!((status.state, status.exit), (Failed, Some(ExitStatus::Signal(11))));
+        assert_eq!(
+            (status.state, status.exit),
+            (Failed, Some(ExitStatus::Signal(11)))
+        );
         let cause = status.cause.expect("a cause");
-        assert_eq!(cause.text, "element 2 and 1 more: the program was ended by SIGSEGV");
-        let mixed = [good.clone(), element(1, Timeout, Some(143)), element(2, Cancelled, None)];
+        assert_eq!(
+            cause.text,
+            "element 2 and 1 more: the program was ended by SIGSEGV"
+        );
+        let mixed = [
+            good.clone(),
+            element(1, Timeout, Some(143)),
+            element(2, Cancelled, None),
+        ];
         assert_eq!(of(&mixed).state, Cancelled);
-        assert_eq!((of(&[good]).state, of(&[]).state), (Completed, JobState::Unknown));
+        assert_eq!(
+            (of(&[good]).state, of(&[]).state),
+            (Completed, JobState::Unknown)
+        );
     }
 
     fn any_state() -> impl Strategy<Value = JobState> {
@@ -202,10 +278,15 @@ mod tests {
 
     fn any_entry() -> impl Strategy<Value = QueueEntry> {
         let some = prop::option::of((0_u32..8, 0_u32..8));
-        (any_state(), some, prop::option::of(0_u64..9_000)).prop_map(|(state, some, started_at_ms)| {
-            let some = some.map(|(from, more)| format!("{from}-{}", from + more));
-            QueueEntry { started_at_ms, ..entry(state, some.as_deref()) }
-        })
+        (any_state(), some, prop::option::of(0_u64..9_000)).prop_map(
+            |(state, some, started_at_ms)| {
+                let some = some.map(|(from, more)| format!("{from}-{}", from + more));
+                QueueEntry {
+                    started_at_ms,
+                    ..entry(state, some.as_deref())
+                }
+            },
+        )
     }
 
     fn any_outcome() -> impl Strategy<Value = Outcome> {
@@ -221,7 +302,11 @@ mod tests {
         let start = prop::option::of(0_u64..5_000).prop_map(move |at| at.map(|at| mark(at, None)));
         let end = prop::option::of((5_000_u64..9_000, prop::sample::select(vec![0, 3, 143])));
         let end = end.prop_map(move |end| end.map(|(at, code)| mark(at, Some(code))));
-        (start, end).prop_map(|(start, end)| Outcome { start, end, ..Outcome::default() })
+        (start, end).prop_map(|(start, end)| Outcome {
+            start,
+            end,
+            ..Outcome::default()
+        })
     }
 
     fn resolved(array: &ArraySpec, entries: &[QueueEntry], outcomes: &[Outcome]) -> Status {

@@ -77,6 +77,9 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_value(kind).expect("text"), kind.as_str());
         }
-        assert_eq!(serde_json::from_str::<EventKind>("\"of_later\"").expect("text"), EventKind::Note);
+        assert_eq!(
+            serde_json::from_str::<EventKind>("\"of_later\"").expect("text"),
+            EventKind::Note
+        );
     }
 }

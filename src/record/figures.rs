@@ -21,10 +21,16 @@ impl NodeFigures {
     /// Whether all figures are positive numbers: nobody knows who wrote a file.
     #[must_use]
     pub fn are_sound(&self) -> bool {
-        let Self { core_gflops, node_gflops, memory_gb_per_second, disk_mb_per_second, measured_at_ms: _ } =
-            *self;
-        let mut figures =
-            [core_gflops, node_gflops, memory_gb_per_second].into_iter().chain(disk_mb_per_second);
+        let Self {
+            core_gflops,
+            node_gflops,
+            memory_gb_per_second,
+            disk_mb_per_second,
+            measured_at_ms: _,
+        } = *self;
+        let mut figures = [core_gflops, node_gflops, memory_gb_per_second]
+            .into_iter()
+            .chain(disk_mb_per_second);
         figures.all(|figure| figure.is_finite() && figure > 0.0)
     }
 }
@@ -43,10 +49,30 @@ mod tests {
             measured_at_ms: 1,
         };
         assert!(good.are_sound());
-        assert!(NodeFigures { disk_mb_per_second: Some(900.0), ..good }.are_sound());
+        assert!(
+            NodeFigures {
+                disk_mb_per_second: Some(900.0),
+                ..good
+            }
+            .are_sound()
+        );
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(!NodeFigures { core_gflops: bad, ..good }.are_sound(), "{bad}");
-            assert!(!NodeFigures { disk_mb_per_second: Some(bad), ..good }.are_sound(), "{bad}");
+            assert!(
+                !NodeFigures {
+                    core_gflops: bad,
+                    ..good
+                }
+                .are_sound(),
+                "{bad}"
+            );
+            assert!(
+                !NodeFigures {
+                    disk_mb_per_second: Some(bad),
+                    ..good
+                }
+                .are_sound(),
+                "{bad}"
+            );
         }
     }
 }

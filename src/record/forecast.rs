@@ -97,7 +97,12 @@ impl Forecast {
     /// nothing does.
     #[must_use]
     pub fn doubt_words(&self) -> Option<String> {
-        let Self { runs, doubtful, doubts, .. } = self;
+        let Self {
+            runs,
+            doubtful,
+            doubts,
+            ..
+        } = self;
         let why = doubts.join(", ");
         match (*runs, *doubtful) {
             (_, 0) => None,
@@ -111,7 +116,12 @@ impl Forecast {
     /// would lie outside, its middle is theirs.
     pub fn cover(&mut self, low: f64, high: f64) {
         let middle = f64::midpoint(low, high);
-        let told = self.total_seconds.get_or_insert(Interval { mean: middle, median: middle, low, high });
+        let told = self.total_seconds.get_or_insert(Interval {
+            mean: middle,
+            median: middle,
+            low,
+            high,
+        });
         if !(low..=high).contains(&told.median) {
             (told.mean, told.median) = (middle, middle);
         }
@@ -121,16 +131,26 @@ impl Forecast {
     /// What [`Forecast::time`] is the time of.
     #[must_use]
     pub fn time_of(&self) -> &'static str {
-        if self.epoch_seconds.is_some() { "an epoch" } else { "the whole run" }
+        if self.epoch_seconds.is_some() {
+            "an epoch"
+        } else {
+            "the whole run"
+        }
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde calls"
+)]
 fn none(value: &u64) -> bool {
     *value == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde calls"
+)]
 fn is_zero(value: &u32) -> bool {
     *value == 0
 }
@@ -140,7 +160,12 @@ mod tests {
     use super::*;
 
     fn covered(told: Option<(f64, f64, f64)>, low: f64, high: f64) -> (f64, f64, f64) {
-        let total_seconds = told.map(|(low, median, high)| Interval { mean: median, median, low, high });
+        let total_seconds = told.map(|(low, median, high)| Interval {
+            mean: median,
+            median,
+            low,
+            high,
+        });
         let mut forecast = Forecast {
             model: "m".into(),
             basis: Basis::Alike,
@@ -164,9 +189,19 @@ mod tests {
 
     #[test]
     fn a_forecast_holds_what_repeats_took() {
-        assert_eq!(covered(Some((4.4, 5.0, 5.6)), 334.0, 336.0), (4.4, 335.0, 336.0), "it was far off");
-        assert_eq!(covered(Some((90.0, 100.0, 110.0)), 80.0, 105.0), (80.0, 100.0, 110.0));
-        assert_eq!(covered(Some((90.0, 100.0, 110.0)), 95.0, 105.0), (90.0, 100.0, 110.0));
+        assert_eq!(
+            covered(Some((4.4, 5.0, 5.6)), 334.0, 336.0),
+            (4.4, 335.0, 336.0),
+            "it was far off"
+        );
+        assert_eq!(
+            covered(Some((90.0, 100.0, 110.0)), 80.0, 105.0),
+            (80.0, 100.0, 110.0)
+        );
+        assert_eq!(
+            covered(Some((90.0, 100.0, 110.0)), 95.0, 105.0),
+            (90.0, 100.0, 110.0)
+        );
         assert_eq!(covered(None, 10.0, 20.0), (10.0, 15.0, 20.0));
     }
 }

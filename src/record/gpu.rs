@@ -87,17 +87,30 @@ impl GpuUsage {
     /// Nothing used yet.
     #[must_use]
     pub fn of(gpu: GpuFacts) -> Self {
-        Self { gpu, ..Self::default() }
+        Self {
+            gpu,
+            ..Self::default()
+        }
     }
 
     /// Takes a further reading in, of the time `at_ms`.
     pub fn add(&mut self, reading: &GpuReading, at_ms: u64) {
         let sums = &mut self.sums;
-        let apart = sums.last_at_ms.replace(at_ms).and_then(|last| at_ms.checked_sub(last));
-        let apart_seconds = apart.filter(|ms| *ms <= HOLE_MS).map_or(0.0, |ms| real(ms) / 1e3);
+        let apart = sums
+            .last_at_ms
+            .replace(at_ms)
+            .and_then(|last| at_ms.checked_sub(last));
+        let apart_seconds = apart
+            .filter(|ms| *ms <= HOLE_MS)
+            .map_or(0.0, |ms| real(ms) / 1e3);
         self.readings = self.readings.saturating_add(1);
-        let utilisation = reading.utilisation_percent.map(|percent| percent.saturating_mul(100));
-        count(&mut sums.utilisation, utilisation.or(reading.gpm_sm_basis_points));
+        let utilisation = reading
+            .utilisation_percent
+            .map(|percent| percent.saturating_mul(100));
+        count(
+            &mut sums.utilisation,
+            utilisation.or(reading.gpm_sm_basis_points),
+        );
         count(&mut sums.power, reading.power_milliwatts);
         count(&mut sums.sm_clock, reading.sm_clock_mhz);
         if let Some(now) = reading.energy_millijoules {
@@ -107,13 +120,22 @@ impl GpuUsage {
             sums.energy_millijoules = sums.energy_millijoules.saturating_add(drawn);
             self.energy_joules = Some(real(sums.energy_millijoules) / 1e3);
         }
-        self.utilisation_mean_percent = mean(sums.utilisation).map(|basis_points| basis_points / 100.0);
+        self.utilisation_mean_percent =
+            mean(sums.utilisation).map(|basis_points| basis_points / 100.0);
         self.power_mean_watts = mean(sums.power).map(|milliwatts| milliwatts / 1e3);
         self.sm_clock_mean_mhz = mean(sums.sm_clock);
-        self.mem_peak_bytes = self.mem_peak_bytes.max(reading.mem_used_bytes).max(reading.run_mem_bytes);
-        self.temperature_peak_celsius = self.temperature_peak_celsius.max(reading.temperature_celsius);
+        self.mem_peak_bytes = self
+            .mem_peak_bytes
+            .max(reading.mem_used_bytes)
+            .max(reading.run_mem_bytes);
+        self.temperature_peak_celsius = self
+            .temperature_peak_celsius
+            .max(reading.temperature_celsius);
         self.xid_errors = self.xid_errors.max(reading.xid_errors.unwrap_or(0));
-        if reading.throttle_reasons.is_some_and(|reasons| reasons & HELD_DOWN != 0) {
+        if reading
+            .throttle_reasons
+            .is_some_and(|reasons| reasons & HELD_DOWN != 0)
+        {
             self.throttled_seconds += apart_seconds;
         }
         if reading.run_processes == Some(0) {
@@ -129,9 +151,14 @@ pub fn add_gpu_readings(
     facts: impl Fn(&str) -> Option<GpuFacts>,
 ) {
     for reading in &sample.gpus {
-        let known = usages.iter().position(|usage| *usage.gpu.uuid == *reading.uuid);
+        let known = usages
+            .iter()
+            .position(|usage| *usage.gpu.uuid == *reading.uuid);
         let place = known.unwrap_or_else(|| {
-            let unknown = || GpuFacts { uuid: reading.uuid.to_string(), ..GpuFacts::default() };
+            let unknown = || GpuFacts {
+                uuid: reading.uuid.to_string(),
+                ..GpuFacts::default()
+            };
             usages.push(GpuUsage::of(facts(&reading.uuid).unwrap_or_else(unknown)));
             usages.len() - 1
         });
@@ -172,7 +199,10 @@ mod tests {
         usage.add(&reading(6_000, 50, 1), 2000);
         usage.add(&reading(400, 100, 0), 3000);
         usage.add(&reading(900, 50, 1), 500_000);
-        assert_eq!((usage.energy_joules, usage.utilisation_mean_percent), (Some(1.9), Some(50.0)));
+        assert_eq!(
+            (usage.energy_joules, usage.utilisation_mean_percent),
+            (Some(1.9), Some(50.0))
+        );
         assert_eq!((usage.idle_seconds, usage.throttled_seconds), (1.0, 2.0));
         assert_eq!((usage.power_mean_watts, usage.readings), (None, 4));
     }
@@ -180,7 +210,13 @@ mod tests {
     #[test]
     fn what_mig_does_not_say_comes_from_gpm() {
         let mut usage = GpuUsage::default();
-        usage.add(&GpuReading { gpm_sm_basis_points: Some(250), ..GpuReading::of("MIG-1".into()) }, 0);
+        usage.add(
+            &GpuReading {
+                gpm_sm_basis_points: Some(250),
+                ..GpuReading::of("MIG-1".into())
+            },
+            0,
+        );
         assert_eq!(usage.utilisation_mean_percent, Some(2.5));
     }
 }

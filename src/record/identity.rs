@@ -147,7 +147,11 @@ impl Revision {
     #[must_use]
     pub fn short(&self) -> String {
         let commit = self.commit.get(..7).unwrap_or(&self.commit);
-        if self.dirty { format!("{commit} with changes") } else { commit.to_owned() }
+        if self.dirty {
+            format!("{commit} with changes")
+        } else {
+            commit.to_owned()
+        }
     }
 }
 
@@ -197,7 +201,12 @@ const SAMPLES: [&str; 8] = [
     "dataset_size",
 ];
 /// Arguments that say how many samples a step has, over all workers.
-const BATCH: [&str; 4] = ["batch_size", "batch", "global_batch_size", "train_batch_size"];
+const BATCH: [&str; 4] = [
+    "batch_size",
+    "batch",
+    "global_batch_size",
+    "train_batch_size",
+];
 
 /// What a number counts, where a longer run has more of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,20 +282,35 @@ impl Identity {
         let first = &self.inputs.first()?.path;
         let name = first.rsplit('/').next().unwrap_or(first);
         let mut hash = Sha256::new();
-        for Input { path, digest, bytes } in &self.inputs {
+        for Input {
+            path,
+            digest,
+            bytes,
+        } in &self.inputs
+        {
             // A file is its content, wherever it lies.
             hash.update(digest.as_ref().unwrap_or(path).as_bytes());
             hash.update(bytes.unwrap_or(0).to_le_bytes());
         }
         let digest = hash.finalize();
-        Some(format!("{name} {:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3]))
+        Some(format!(
+            "{name} {:02x}{:02x}{:02x}{:02x}",
+            digest[0], digest[1], digest[2], digest[3]
+        ))
     }
 
     /// The whole number that goes by one of these names, where there is one only.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked"
+    )]
     fn only_one(&self, names: &[&str]) -> Option<u64> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
-        let mut found = self.numbers.iter().filter(|(name, _)| names.contains(&last_part(name).as_str()));
+        let mut found = self
+            .numbers
+            .iter()
+            .filter(|(name, _)| names.contains(&last_part(name).as_str()));
         let (_, number) = found.next()?;
         let is_whole = number.fract() == 0.0 && (1.0..EXACT).contains(number);
         (found.next().is_none() && is_whole).then_some(*number as u64)
@@ -298,22 +322,49 @@ mod tests {
     use super::*;
 
     fn with(numbers: &[(&str, f64)]) -> Identity {
-        let numbers = numbers.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
-        Identity { key: "train.py-01".into(), program: "python".into(), numbers, ..Identity::default() }
+        let numbers = numbers
+            .iter()
+            .map(|(name, number)| ((*name).to_owned(), *number))
+            .collect();
+        Identity {
+            key: "train.py-01".into(),
+            program: "python".into(),
+            numbers,
+            ..Identity::default()
+        }
     }
 
     #[test]
     fn numbers_of_the_arguments_fill_what_the_job_file_leaves_out() {
-        let identity = with(&[("trainer.max_epochs", 5.0), ("batch_size", 32.0), ("$NUM_SAMPLES", 100.0)]);
+        let identity = with(&[
+            ("trainer.max_epochs", 5.0),
+            ("batch_size", 32.0),
+            ("$NUM_SAMPLES", 100.0),
+        ]);
         let filled = identity.completed(&Workload::default());
-        assert_eq!((filled.epochs, filled.batch_size, filled.samples), (Some(5), Some(32), Some(100)));
+        assert_eq!(
+            (filled.epochs, filled.batch_size, filled.samples),
+            (Some(5), Some(32), Some(100))
+        );
         assert_eq!(filled.model.as_deref(), Some("train.py-01"));
-        let said = Workload { epochs: Some(9), model: Some("net".into()), ..Workload::default() };
+        let said = Workload {
+            epochs: Some(9),
+            model: Some("net".into()),
+            ..Workload::default()
+        };
         let kept = identity.completed(&said);
         assert_eq!((kept.epochs, kept.model.as_deref()), (Some(9), Some("net")));
-        let unclear = with(&[("epochs", 5.0), ("pretrain.epochs", 7.0), ("batch", 0.5), ("samples", -1.0)]);
+        let unclear = with(&[
+            ("epochs", 5.0),
+            ("pretrain.epochs", 7.0),
+            ("batch", 0.5),
+            ("samples", -1.0),
+        ]);
         let filled = unclear.completed(&Workload::default());
-        assert_eq!((filled.epochs, filled.batch_size, filled.samples), (None, None, None));
+        assert_eq!(
+            (filled.epochs, filled.batch_size, filled.samples),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -326,13 +377,23 @@ mod tests {
 
     #[test]
     fn limits_are_no_part_of_the_size() {
-        let asked = Asked { nodes: 2, walltime_seconds: Some(60), ..Asked::default() };
+        let asked = Asked {
+            nodes: 2,
+            walltime_seconds: Some(60),
+            ..Asked::default()
+        };
         assert!(asked.is_same_size(&Asked {
             walltime_seconds: None,
             memory_bytes: Some(1),
             ..asked.clone()
         }));
-        assert!(!asked.is_same_size(&Asked { cpus_per_task: Some(2), ..asked.clone() }));
-        assert!(!asked.is_same_size(&Asked { queue: Some("gpu".into()), ..asked.clone() }));
+        assert!(!asked.is_same_size(&Asked {
+            cpus_per_task: Some(2),
+            ..asked.clone()
+        }));
+        assert!(!asked.is_same_size(&Asked {
+            queue: Some("gpu".into()),
+            ..asked.clone()
+        }));
     }
 }

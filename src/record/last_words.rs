@@ -8,8 +8,12 @@ pub const LAST_WORDS_BYTES: usize = 16 << 10;
 const MOST_LINES: usize = 12;
 const LONGEST_LINE: usize = 500;
 /// Exceptions of programs that only started another one: its own is above.
-const OF_LAUNCHERS: [&str; 4] =
-    ["ChildFailedError", "CalledProcessError", "ProcessExitedException", "SystemExit"];
+const OF_LAUNCHERS: [&str; 4] = [
+    "ChildFailedError",
+    "CalledProcessError",
+    "ProcessExitedException",
+    "SystemExit",
+];
 /// How lines begin that say why a program ended.
 const BEGINNINGS: [&str; 6] = [
     "Segmentation fault",
@@ -33,8 +37,13 @@ const WITHIN: [(&str, i32); 5] = [
 #[must_use]
 pub fn last_words(tail: &[u8], exit: ExitStatus) -> Vec<String> {
     let text = String::from_utf8_lossy(tail);
-    let lines: Vec<&str> = text.lines().map(|line| line.rsplit('\r').next().unwrap_or(line)).collect();
-    let found = traceback(&lines).or_else(|| error_line(&lines, exit)).unwrap_or_default();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|line| line.rsplit('\r').next().unwrap_or(line))
+        .collect();
+    let found = traceback(&lines)
+        .or_else(|| error_line(&lines, exit))
+        .unwrap_or_default();
     let skipped = found.len().saturating_sub(MOST_LINES);
     found[skipped..].iter().map(|line| shown(line)).collect()
 }
@@ -42,22 +51,31 @@ pub fn last_words(tail: &[u8], exit: ExitStatus) -> Vec<String> {
 /// The lines of the last traceback that is not a launcher's.
 fn traceback<'a>(lines: &[&'a str]) -> Option<Vec<&'a str>> {
     const HEAD: &str = "Traceback (most recent call last):";
-    let heads = lines.iter().enumerate().rev().filter_map(|(at, line)| Some((at, line.find(HEAD)?)));
+    let heads = lines
+        .iter()
+        .enumerate()
+        .rev()
+        .filter_map(|(at, line)| Some((at, line.find(HEAD)?)));
     let mut any = None;
     for (at, prefix) in heads {
         let prefix = &lines[at][..prefix];
         // Of several ranks each line has the prefix of its own.
-        let own = lines[at..].iter().filter_map(|line| line.strip_prefix(prefix));
+        let own = lines[at..]
+            .iter()
+            .filter_map(|line| line.strip_prefix(prefix));
         let mut body = Vec::new();
         for line in own {
-            let is_inside = body.is_empty() || line.starts_with(char::is_whitespace) || line.is_empty();
+            let is_inside =
+                body.is_empty() || line.starts_with(char::is_whitespace) || line.is_empty();
             body.push(line.trim_end());
             if !is_inside {
                 break;
             }
         }
         // An output that ends within a traceback has no exception.
-        let exception = body.last().filter(|line| body.len() > 1 && is_exception(line));
+        let exception = body
+            .last()
+            .filter(|line| body.len() > 1 && is_exception(line));
         let Some(exception) = exception else { continue };
         if !OF_LAUNCHERS.iter().any(|name| exception.contains(name)) {
             return Some(body);
@@ -71,16 +89,24 @@ fn traceback<'a>(lines: &[&'a str]) -> Option<Vec<&'a str>> {
 fn is_exception(line: &str) -> bool {
     let name = line.split([':', ' ']).next().unwrap_or_default();
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._".contains(c))
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._".contains(c))
 }
 
 fn error_line<'a>(lines: &[&'a str], exit: ExitStatus) -> Option<Vec<&'a str>> {
     let says_why = |line: &&&str| {
         let line = line.trim();
-        let goes_with = |(word, code): &(&str, i32)| *code == exit.shell_code() && line.contains(word);
+        let goes_with =
+            |(word, code): &(&str, i32)| *code == exit.shell_code() && line.contains(word);
         BEGINNINGS.iter().any(|word| line.starts_with(word)) || WITHIN.iter().any(goes_with)
     };
-    lines.iter().rev().take(30).find(says_why).map(|line| vec![line.trim()])
+    lines
+        .iter()
+        .rev()
+        .take(30)
+        .find(says_why)
+        .map(|line| vec![line.trim()])
 }
 
 fn shown(line: &str) -> String {
@@ -104,7 +130,10 @@ mod tests {
         let text = "epoch 1\nTraceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    import x\n\
              ModuleNotFoundError: No module named 'x'\nsrun: error: n1: task 0: Exited with exit code 1\n";
         let found = of(text);
-        assert_eq!((found.len(), found[3].as_str()), (4, "ModuleNotFoundError: No module named 'x'"));
+        assert_eq!(
+            (found.len(), found[3].as_str()),
+            (4, "ModuleNotFoundError: No module named 'x'")
+        );
     }
 
     #[test]
@@ -114,7 +143,11 @@ mod tests {
              torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n====\n";
         assert_eq!(of(text).last().map(String::as_str), Some("ValueError: bad"));
         let alone = &text[text.find("\nTraceback").expect("the second") + 1..];
-        assert!(of(alone).last().is_some_and(|line| line.contains("ChildFailedError")));
+        assert!(
+            of(alone)
+                .last()
+                .is_some_and(|line| line.contains("ChildFailedError"))
+        );
     }
 
     #[test]
@@ -126,9 +159,21 @@ mod tests {
             (format!("{shell}\n"), 127, Some(shell)),
             // The program went on after it.
             (format!("{shell}\ntraining\n"), 3, None),
-            ("ls: cannot access '/x': No such file or directory\ntraining\n".to_owned(), 3, None),
-            ("Segmentation fault (core dumped)\n".to_owned(), 139, Some("Segmentation fault (core dumped)")),
-            ("epoch 1 loss 0.5\nerror rate 0.3\ndone\n".to_owned(), 1, None),
+            (
+                "ls: cannot access '/x': No such file or directory\ntraining\n".to_owned(),
+                3,
+                None,
+            ),
+            (
+                "Segmentation fault (core dumped)\n".to_owned(),
+                139,
+                Some("Segmentation fault (core dumped)"),
+            ),
+            (
+                "epoch 1 loss 0.5\nerror rate 0.3\ndone\n".to_owned(),
+                1,
+                None,
+            ),
             ("Traceback (most recent call last):\n".to_owned(), 1, None),
             (String::new(), 1, None),
         ] {

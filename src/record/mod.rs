@@ -41,7 +41,8 @@ pub use forecast::{Basis, Forecast, Interval};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
 pub use incoming::{
-    Incoming, IncomingRun, IncomingUsage, LineFault, MAX_LINE_BYTES, MAX_NAME_BYTES, Row, RowVersion,
+    Incoming, IncomingRun, IncomingUsage, LineFault, MAX_LINE_BYTES, MAX_NAME_BYTES, Row,
+    RowVersion,
 };
 pub use last_words::{LAST_WORDS_BYTES, last_words};
 pub use middle::median;
@@ -51,18 +52,19 @@ pub use point::{MAX_POINTS, MetricPoint, PointKind};
 pub use row::{RowCoder, RowLayout};
 pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{
-    COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, ONE_MOMENT_MS, PROCESS_COLUMNS, ProcessReading,
-    Sample,
+    COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, ONE_MOMENT_MS, PROCESS_COLUMNS,
+    ProcessReading, Sample,
 };
 pub use series::{
-    Columns, MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_columns, decode_segment, decode_segment_within,
-    encode_segments, segment_cells,
+    Columns, MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_columns, decode_segment,
+    decode_segment_within, encode_segments, segment_cells,
 };
 pub use status::{Outcome, QueueEntry, Status, resolve};
 pub use table::{Cell, Field, FieldType, Role, Table};
 pub use target::{DiskBench, NodeBench, PastCache, Spread, TargetRecord};
 pub use timing::{
-    Epoch, EpochNumbering, MAX_EPOCHS_KEPT, Progress, Scope, StepMark, StepTimes, Throughput, TimeSource,
+    Epoch, EpochNumbering, MAX_EPOCHS_KEPT, Progress, Scope, StepMark, StepTimes, Throughput,
+    TimeSource,
 };
 pub use usage::{EpochSummary, Usage, summarise_epochs};
 
@@ -91,7 +93,11 @@ impl ExitStatus {
     /// Reads the shell's form back. `128 + n` is taken for signal `n`; a program may also have returned that number.
     #[must_use]
     pub fn from_shell_code(code: i32) -> Self {
-        if (129..=192).contains(&code) { Self::Signal(code - 128) } else { Self::Code(code) }
+        if (129..=192).contains(&code) {
+            Self::Signal(code - 128)
+        } else {
+            Self::Code(code)
+        }
     }
 
     /// True for exit code 0.

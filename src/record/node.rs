@@ -78,8 +78,10 @@ impl HostFacts {
     pub fn fingerprint(&self) -> Option<String> {
         let model = self.cpu_model.as_deref()?;
         let cpus = self.cpus?;
-        let memory =
-            self.mem_total_bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.div_ceil(1 << 30).to_string());
+        let memory = self.mem_total_bytes.map_or_else(
+            || "?".to_owned(),
+            |bytes| bytes.div_ceil(1 << 30).to_string(),
+        );
         Some(format!("{model}; {cpus} CPUs; {memory} GiB"))
     }
 }
@@ -165,7 +167,9 @@ impl NodeRecord {
     /// begun, when it was over, and once between at most. A record that was imported does not say how often.
     #[must_use]
     pub fn sure_memory_peak(&self) -> Option<u64> {
-        self.usage.mem_peak_bytes.filter(|_| !(1..=3).contains(&self.watcher.samples))
+        self.usage
+            .mem_peak_bytes
+            .filter(|_| !(1..=3).contains(&self.watcher.samples))
     }
 
     /// The record of a command that has just begun and of which nothing was measured yet.
@@ -214,7 +218,10 @@ mod tests {
         let one = host(Some(540_000_000_000)).fingerprint();
         assert_eq!(one, host(Some(540_001_000_000)).fingerprint());
         assert_eq!(one.as_deref(), Some("EPYC 7742; 128 CPUs; 503 GiB"));
-        assert_eq!(host(None).fingerprint().as_deref(), Some("EPYC 7742; 128 CPUs; ? GiB"));
+        assert_eq!(
+            host(None).fingerprint().as_deref(),
+            Some("EPYC 7742; 128 CPUs; ? GiB")
+        );
         assert_eq!(HostFacts::default().fingerprint(), None);
     }
 }

@@ -30,7 +30,8 @@ pub fn find_notice(tail: &[u8], jobs: &[&str]) -> Option<Notice> {
 
 /// All notices in a text, whosever they are.
 pub fn notices(text: &str) -> impl Iterator<Item = Notice> {
-    text.lines().filter_map(|line| slurm(line).or_else(|| pbs(line)))
+    text.lines()
+        .filter_map(|line| slurm(line).or_else(|| pbs(line)))
 }
 
 impl Notice {
@@ -58,10 +59,19 @@ fn slurm(line: &str) -> Option<Notice> {
     let notice = |kind, job: &str| {
         // `12`, `12.batch`, `12.0`
         let job = job.split('.').next().unwrap_or(job).to_owned();
-        Some(Notice { kind, line: line.trim().to_owned(), job: Some(job) })
+        Some(Notice {
+            kind,
+            line: line.trim().to_owned(),
+            job: Some(job),
+        })
     };
-    if said.starts_with("Detected ") && (said.contains("oom_kill event") || said.contains("oom-kill event")) {
-        let step = said.split_once("StepId=").or_else(|| said.split_once("step "))?.1;
+    if said.starts_with("Detected ")
+        && (said.contains("oom_kill event") || said.contains("oom-kill event"))
+    {
+        let step = said
+            .split_once("StepId=")
+            .or_else(|| said.split_once("step "))?
+            .1;
         let step = step.split([' ', ',']).next()?;
         return notice(CauseKind::Memory, step.trim_end_matches('.'));
     }
@@ -92,7 +102,11 @@ fn pbs(line: &str) -> Option<Notice> {
         "node" => CauseKind::Node,
         _ => return None,
     };
-    Some(Notice { kind, line: line.trim().to_owned(), job: None })
+    Some(Notice {
+        kind,
+        line: line.trim().to_owned(),
+        job: None,
+    })
 }
 
 #[cfg(test)]
@@ -128,7 +142,10 @@ mod tests {
                 "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
                 CauseKind::Node,
             ),
-            ("slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 ***", CauseKind::Cancel),
+            (
+                "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 ***",
+                CauseKind::Cancel,
+            ),
             (
                 "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 DUE to SIGNAL Terminated ***",
                 CauseKind::Cancel,
@@ -149,12 +166,25 @@ mod tests {
                 "slurmstepd: *** JOB 12 CANCELLED AT 2018-08-06T17:21:44 DUE TO TIME LIMIT on n447 ***",
                 CauseKind::TimeLimit,
             ),
-            ("=>> PBS: job killed: walltime 7 exceeded limit 3", CauseKind::TimeLimit),
-            ("=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb", CauseKind::Memory),
-            ("=>> PBS: job killed: vmem 3145728kb exceeded limit 1048576kb", CauseKind::Memory),
+            (
+                "=>> PBS: job killed: walltime 7 exceeded limit 3",
+                CauseKind::TimeLimit,
+            ),
+            (
+                "=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb",
+                CauseKind::Memory,
+            ),
+            (
+                "=>> PBS: job killed: vmem 3145728kb exceeded limit 1048576kb",
+                CauseKind::Memory,
+            ),
         ] {
             assert_eq!(kind(line), Some(expected), "{line}");
-            assert_eq!(kind(&format!("epoch 1\r\n{line}\r\n")), Some(expected), "{line}");
+            assert_eq!(
+                kind(&format!("epoch 1\r\n{line}\r\n")),
+                Some(expected),
+                "{line}"
+            );
         }
     }
 
@@ -175,14 +205,21 @@ mod tests {
 
     #[test]
     fn of_several_lines_the_one_that_explains_counts() {
-        let limit =
-            "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 DUE TO TIME LIMIT ***";
-        let memory =
-            "slurmstepd: error: Detected 1 oom_kill event in StepId=12.batch. Some of the step tasks";
+        let limit = "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 DUE TO TIME LIMIT ***";
+        let memory = "slurmstepd: error: Detected 1 oom_kill event in StepId=12.batch. Some of the step tasks";
         let cancel = "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:09 ***";
-        assert_eq!(kind(&format!("{limit}\n{memory}\n")), Some(CauseKind::TimeLimit));
-        assert_eq!(kind(&format!("{memory}\n{limit}\n")), Some(CauseKind::TimeLimit));
-        assert_eq!(kind(&format!("{memory}\n{cancel}\n")), Some(CauseKind::Memory));
+        assert_eq!(
+            kind(&format!("{limit}\n{memory}\n")),
+            Some(CauseKind::TimeLimit)
+        );
+        assert_eq!(
+            kind(&format!("{memory}\n{limit}\n")),
+            Some(CauseKind::TimeLimit)
+        );
+        assert_eq!(
+            kind(&format!("{memory}\n{cancel}\n")),
+            Some(CauseKind::Memory)
+        );
         assert_eq!(kind(&format!("{cancel}\n")), Some(CauseKind::Cancel));
     }
 

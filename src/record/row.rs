@@ -69,14 +69,28 @@ impl RowCoder {
             return damaged("a layout with too many columns");
         }
         let of_gpus = layout.gpus.len().saturating_mul(layout.gpu_columns);
-        let of_processes = layout.processes.len().saturating_mul(layout.process_columns);
-        let cells = layout.columns.saturating_add(of_gpus).saturating_add(of_processes);
+        let of_processes = layout
+            .processes
+            .len()
+            .saturating_mul(layout.process_columns);
+        let cells = layout
+            .columns
+            .saturating_add(of_gpus)
+            .saturating_add(of_processes);
         if cells > MAX_CELLS {
             return damaged("a layout with too many cells");
         }
         Ok(Self {
-            gpus: layout.gpus.iter().map(|uuid| uuid.as_str().into()).collect(),
-            names: layout.processes.iter().map(|(.., name)| name.as_str().into()).collect(),
+            gpus: layout
+                .gpus
+                .iter()
+                .map(|uuid| uuid.as_str().into())
+                .collect(),
+            names: layout
+                .processes
+                .iter()
+                .map(|(.., name)| name.as_str().into())
+                .collect(),
             layout,
             at_ms: 0,
             last: vec![0; cells],
@@ -94,7 +108,10 @@ impl RowCoder {
     pub fn encode(&mut self, sample: &Sample) -> Option<Vec<u8>> {
         self.lay_out(sample)?;
         let mut bytes = Vec::with_capacity(16 + 2 * self.cells.len());
-        put_varint(&mut bytes, zigzag(signed(sample.at_ms.wrapping_sub(self.at_ms))));
+        put_varint(
+            &mut bytes,
+            zigzag(signed(sample.at_ms.wrapping_sub(self.at_ms))),
+        );
         self.at_ms = sample.at_ms;
         let mut at = 0;
         while let Some(absent) = self.cells[at..].iter().position(Option::is_some) {
@@ -131,8 +148,9 @@ impl RowCoder {
         }
         for (expected, process) in sample.commands.iter().enumerate() {
             let key = (process.pid, process.start_time_ticks, &*process.name);
-            let place =
-                place_of(&layout.processes, expected, |(pid, start, name)| (*pid, *start, &**name) == key)?;
+            let place = place_of(&layout.processes, expected, |(pid, start, name)| {
+                (*pid, *start, &**name) == key
+            })?;
             processes[place * PROCESS_COLUMNS.len()..][..PROCESS_COLUMNS.len()]
                 .copy_from_slice(&process.values());
         }
@@ -145,7 +163,9 @@ impl RowCoder {
     /// When the bytes are no row of this layout.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<Sample, SeriesError> {
         let mut reader = Reader(bytes);
-        let at_ms = self.at_ms.wrapping_add(unsigned(unzigzag(reader.varint()?)));
+        let at_ms = self
+            .at_ms
+            .wrapping_add(unsigned(unzigzag(reader.varint()?)));
         self.cells.fill(None);
         let mut at = 0;
         while !reader.0.is_empty() {
@@ -176,8 +196,14 @@ impl RowCoder {
         for (place, (pid, start_time_ticks, _)) in layout.processes.iter().enumerate() {
             let cells = &processes[place * layout.process_columns..][..layout.process_columns];
             if cells.iter().any(Option::is_some) {
-                let (pid, start_time_ticks, name) = (*pid, *start_time_ticks, self.names[place].clone());
-                let mut process = ProcessReading { pid, start_time_ticks, name, ..ProcessReading::default() };
+                let (pid, start_time_ticks, name) =
+                    (*pid, *start_time_ticks, self.names[place].clone());
+                let mut process = ProcessReading {
+                    pid,
+                    start_time_ticks,
+                    name,
+                    ..ProcessReading::default()
+                };
                 process.set_values(known(cells));
                 sample.commands.push(process);
             }
@@ -188,7 +214,11 @@ impl RowCoder {
 
 /// Things mostly stand where they are expected.
 fn place_of<T>(things: &[T], expected: usize, is: impl Fn(&T) -> bool) -> Option<usize> {
-    if things.get(expected).is_some_and(&is) { Some(expected) } else { things.iter().position(is) }
+    if things.get(expected).is_some_and(&is) {
+        Some(expected)
+    } else {
+        things.iter().position(is)
+    }
 }
 
 /// The columns that this dlrun knows of those that were written: new ones are appended.
@@ -203,21 +233,36 @@ mod tests {
 
     fn process(pid: u32, cpu_us: u64) -> ProcessReading {
         let name = "python3".into();
-        ProcessReading { pid, start_time_ticks: 9, name, cpu_us: Some(cpu_us), ..ProcessReading::default() }
+        ProcessReading {
+            pid,
+            start_time_ticks: 9,
+            name,
+            cpu_us: Some(cpu_us),
+            ..ProcessReading::default()
+        }
     }
 
     #[test]
     fn rows_come_back_whatever_order_things_have() {
-        let gpu = |uuid: &str, used| GpuReading { mem_used_bytes: Some(used), ..GpuReading::of(uuid.into()) };
+        let gpu = |uuid: &str, used| GpuReading {
+            mem_used_bytes: Some(used),
+            ..GpuReading::of(uuid.into())
+        };
         let mut first = Sample::from_values(1_000, std::array::from_fn(|_| Some(u64::MAX)));
         first.gpus = vec![gpu("GPU-1", 1), gpu("GPU-2", 2)];
         first.commands = vec![process(1, 5), process(2, 6)];
-        let mut second = Sample { at_ms: 900, threads: Some(0), ..Sample::default() };
+        let mut second = Sample {
+            at_ms: 900,
+            threads: Some(0),
+            ..Sample::default()
+        };
         second.gpus = vec![gpu("GPU-2", 0)];
         second.commands = vec![process(2, 7)];
         let layout = RowLayout::of(&first);
-        let (mut writer, mut reader) =
-            (RowCoder::new(layout.clone()).expect("sound"), RowCoder::new(layout).expect("sound"));
+        let (mut writer, mut reader) = (
+            RowCoder::new(layout.clone()).expect("sound"),
+            RowCoder::new(layout).expect("sound"),
+        );
         for sample in [&first, &second, &first, &second] {
             let bytes = writer.encode(sample).expect("it fits");
             assert_eq!(reader.decode(&bytes).as_ref(), Ok(sample));
@@ -232,22 +277,38 @@ mod tests {
         let sample = Sample::from_values(1_760_000_000_000, std::array::from_fn(|_| Some(1 << 40)));
         let mut coder = RowCoder::new(RowLayout::of(&sample)).expect("sound");
         coder.encode(&sample).expect("it fits");
-        assert_eq!(coder.encode(&sample).expect("it fits").len(), 3 + COLUMNS.len());
+        assert_eq!(
+            coder.encode(&sample).expect("it fits").len(),
+            3 + COLUMNS.len()
+        );
     }
 
     #[test]
     fn rows_of_another_dlrun_are_read_as_far_as_known_and_not_gone_on_with() {
-        let of_now = RowLayout::of(&Sample { commands: vec![process(1, 0)], ..Sample::default() });
+        let of_now = RowLayout::of(&Sample {
+            commands: vec![process(1, 0)],
+            ..Sample::default()
+        });
         for columns in [1, COLUMNS.len() + 9] {
-            let layout = RowLayout { columns, process_columns: 1, ..of_now.clone() };
+            let layout = RowLayout {
+                columns,
+                process_columns: 1,
+                ..of_now.clone()
+            };
             let mut coder = RowCoder::new(layout).expect("sound");
             assert_eq!(coder.encode(&Sample::default()), None);
             let all = u8::try_from(columns + 1).expect("few");
             let row = [&[20, 0, all][..], &vec![4; columns + 1]].concat();
             let read = coder.decode(&row).expect("a row");
-            assert_eq!((read.at_ms, read.cpu_user_us, read.commands[0].cpu_us), (10, Some(2), Some(2)));
+            assert_eq!(
+                (read.at_ms, read.cpu_user_us, read.commands[0].cpu_us),
+                (10, Some(2), Some(2))
+            );
         }
-        let vast = RowLayout { columns: usize::MAX, ..of_now };
+        let vast = RowLayout {
+            columns: usize::MAX,
+            ..of_now
+        };
         assert!(RowCoder::new(vast).is_err());
     }
 

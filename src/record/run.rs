@@ -109,7 +109,9 @@ impl Sentinel {
     pub fn ended_at_ms(&self, start: Option<&Self>) -> u64 {
         let passed = |start: &Self| self.uptime_ms?.checked_sub(start.uptime_ms?);
         let start = start.filter(|start| start.node == self.node);
-        start.and_then(|start| Some(start.at_ms.saturating_add(passed(start)?))).unwrap_or(self.at_ms)
+        start
+            .and_then(|start| Some(start.at_ms.saturating_add(passed(start)?)))
+            .unwrap_or(self.at_ms)
     }
 
     /// How the run ended, where this is an end mark.

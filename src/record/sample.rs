@@ -232,7 +232,10 @@ impl Sample {
     /// Builds a sample from a time and values in the order of [`COLUMNS`].
     #[must_use]
     pub fn from_values(at_ms: u64, values: [Option<u64>; COLUMNS.len()]) -> Self {
-        let mut sample = Self { at_ms, ..Self::default() };
+        let mut sample = Self {
+            at_ms,
+            ..Self::default()
+        };
         sample.set_values(values);
         sample
     }
@@ -241,7 +244,11 @@ impl Sample {
     /// cannot drop.
     #[must_use]
     pub fn mem_used_bytes(&self) -> Option<u64> {
-        Self::mem_used_of(self.mem_rss_bytes, self.mem_anon_bytes, self.mem_shmem_bytes)
+        Self::mem_used_of(
+            self.mem_rss_bytes,
+            self.mem_anon_bytes,
+            self.mem_shmem_bytes,
+        )
     }
 
     /// [`Sample::mem_used_bytes`] of the columns that it is made of.
@@ -255,7 +262,10 @@ impl GpuReading {
     /// A reading of the GPU `uuid` that says nothing yet.
     #[must_use]
     pub fn of(uuid: Arc<str>) -> Self {
-        Self { uuid, ..Self::default() }
+        Self {
+            uuid,
+            ..Self::default()
+        }
     }
 
     /// How busy it is, in percent; by GPM where NVML gives no utilisation (MIG).
@@ -267,9 +277,14 @@ impl GpuReading {
     /// [`GpuReading::busy_percent`] of the columns that it is made of.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "percent")]
-    pub fn busy_of(utilisation_percent: Option<u64>, gpm_sm_basis_points: Option<u64>) -> Option<f64> {
+    pub fn busy_of(
+        utilisation_percent: Option<u64>,
+        gpm_sm_basis_points: Option<u64>,
+    ) -> Option<f64> {
         let by_gpm = || gpm_sm_basis_points.map(|points| points as f64 / 100.0);
-        utilisation_percent.map(|percent| percent as f64).or_else(by_gpm)
+        utilisation_percent
+            .map(|percent| percent as f64)
+            .or_else(by_gpm)
     }
 }
 
@@ -285,22 +300,42 @@ mod tests {
         assert_eq!((sample.threads, COLUMNS[7].name), (Some(8), "threads"));
         let mut gpu = GpuReading::of("GPU-1".into());
         gpu.set_values(std::array::from_fn(|i| Some(i as u64)));
-        assert_eq!((gpu.energy_millijoules, GPU_COLUMNS[4].name), (Some(4), "energy_millijoules"));
+        assert_eq!(
+            (gpu.energy_millijoules, GPU_COLUMNS[4].name),
+            (Some(4), "energy_millijoules")
+        );
     }
 
     #[test]
     fn a_slice_of_a_gpu_is_as_busy_as_gpm_says() {
-        let slice = GpuReading { gpm_sm_basis_points: Some(1250), ..GpuReading::default() };
+        let slice = GpuReading {
+            gpm_sm_basis_points: Some(1250),
+            ..GpuReading::default()
+        };
         assert_eq!(slice.busy_percent(), Some(12.5));
-        assert_eq!(GpuReading { utilisation_percent: Some(7), ..slice }.busy_percent(), Some(7.0));
+        assert_eq!(
+            GpuReading {
+                utilisation_percent: Some(7),
+                ..slice
+            }
+            .busy_percent(),
+            Some(7.0)
+        );
         assert_eq!(GpuReading::default().busy_percent(), None);
     }
 
     #[test]
     fn memory_in_use_is_the_larger_view() {
-        let seen = Sample { mem_rss_bytes: Some(7), ..Sample::default() };
+        let seen = Sample {
+            mem_rss_bytes: Some(7),
+            ..Sample::default()
+        };
         assert_eq!(seen.mem_used_bytes(), Some(7));
-        let both = Sample { mem_anon_bytes: Some(6), mem_shmem_bytes: Some(5), ..seen };
+        let both = Sample {
+            mem_anon_bytes: Some(6),
+            mem_shmem_bytes: Some(5),
+            ..seen
+        };
         assert_eq!(both.mem_used_bytes(), Some(11));
         assert_eq!(Sample::default().mem_used_bytes(), None);
     }

@@ -78,11 +78,17 @@ pub fn encode_segments(samples: &[Sample]) -> Vec<Vec<u8>> {
 /// as all. It is what a segment takes in memory, 16 bytes a cell; processes that come and go make it large.
 #[must_use]
 pub fn segment_cells(samples: &[Sample]) -> usize {
-    let gpus: HashSet<_> = samples.iter().flat_map(|sample| &sample.gpus).map(|gpu| &gpu.uuid).collect();
+    let gpus: HashSet<_> = samples
+        .iter()
+        .flat_map(|sample| &sample.gpus)
+        .map(|gpu| &gpu.uuid)
+        .collect();
     let processes = samples.iter().flat_map(|sample| &sample.commands);
-    let processes: HashSet<_> =
-        processes.map(|process| (process.pid, process.start_time_ticks, &process.name)).collect();
-    let width = COLUMNS.len() + gpus.len() * GPU_COLUMNS.len() + processes.len() * PROCESS_COLUMNS.len();
+    let processes: HashSet<_> = processes
+        .map(|process| (process.pid, process.start_time_ticks, &process.name))
+        .collect();
+    let width =
+        COLUMNS.len() + gpus.len() * GPU_COLUMNS.len() + processes.len() * PROCESS_COLUMNS.len();
     samples.len() * width
 }
 
@@ -132,7 +138,10 @@ fn payloads(samples: &[Sample]) -> Vec<(String, Vec<u8>)> {
     }
     let (mut gpus, mut processes) = (Table::new(samples.len()), Table::new(samples.len()));
     for (row, sample) in samples.iter().enumerate() {
-        sample.gpus.iter().for_each(|gpu| gpus.put_row(gpu.uuid.clone(), row, gpu.values()));
+        sample
+            .gpus
+            .iter()
+            .for_each(|gpu| gpus.put_row(gpu.uuid.clone(), row, gpu.values()));
         for process in &sample.commands {
             let key = (process.pid, process.start_time_ticks, process.name.clone());
             processes.put_row(key, row, process.values());
@@ -147,7 +156,10 @@ fn payloads(samples: &[Sample]) -> Vec<(String, Vec<u8>)> {
     for ((pid, start, name), rows) in &processes.things {
         for (index, column) in PROCESS_COLUMNS.iter().enumerate() {
             let values: Vec<_> = rows.iter().map(|row| row[index]).collect();
-            add(&|| format!("process/{pid}/{start}/{}/{name}", column.name), &values);
+            add(
+                &|| format!("process/{pid}/{start}/{}/{name}", column.name),
+                &values,
+            );
         }
     }
     payloads
@@ -166,10 +178,18 @@ pub fn decode_segment(bytes: &[u8]) -> Result<Vec<Sample>, SeriesError> {
 ///
 /// # Errors
 /// As [`decode_segment`], and beyond either limit.
-pub fn decode_segment_within(bytes: &[u8], samples: usize, cells: usize) -> Result<Vec<Sample>, SeriesError> {
+pub fn decode_segment_within(
+    bytes: &[u8],
+    samples: usize,
+    cells: usize,
+) -> Result<Vec<Sample>, SeriesError> {
     with_body(bytes, |body| {
         let (count, columns) = raw_columns(body)?;
-        if count > samples { damaged("too many samples") } else { assemble(count, &columns, cells) }
+        if count > samples {
+            damaged("too many samples")
+        } else {
+            assemble(count, &columns, cells)
+        }
     })
 }
 
@@ -189,25 +209,39 @@ pub struct Columns {
 pub fn decode_columns(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Columns, SeriesError> {
     with_body(bytes, |body| {
         let (count, raw) = raw_columns(body)?;
-        let mut found = Columns { at_ms: times(count, &raw)?, columns: Vec::new() };
+        let mut found = Columns {
+            at_ms: times(count, &raw)?,
+            columns: Vec::new(),
+        };
         for (name, payload) in raw {
-            let Some(name) = std::str::from_utf8(name).ok().filter(|name| wanted(name)) else { continue };
+            let Some(name) = std::str::from_utf8(name).ok().filter(|name| wanted(name)) else {
+                continue;
+            };
             if (found.columns.len() + 1) * count > MAX_CELLS_READ {
                 return damaged("too many values");
             }
-            found.columns.push((name.to_owned(), decode_column(payload, count)?));
+            found
+                .columns
+                .push((name.to_owned(), decode_column(payload, count)?));
         }
         Ok(found)
     })
 }
 
 /// Hands out the body, once it is known to be whole.
-fn with_body<T>(bytes: &[u8], read: impl Fn(&[u8]) -> Result<T, SeriesError>) -> Result<T, SeriesError> {
+fn with_body<T>(
+    bytes: &[u8],
+    read: impl Fn(&[u8]) -> Result<T, SeriesError>,
+) -> Result<T, SeriesError> {
     if bytes.len() > MAX_SEGMENT_BYTES {
         return damaged("too long");
     }
-    let Some((sealed, crc)) = bytes.split_last_chunk::<4>() else { return damaged("too short") };
-    let Some(rest) = sealed.strip_prefix(MAGIC) else { return damaged("other magic") };
+    let Some((sealed, crc)) = bytes.split_last_chunk::<4>() else {
+        return damaged("too short");
+    };
+    let Some(rest) = sealed.strip_prefix(MAGIC) else {
+        return damaged("other magic");
+    };
     if crc32fast::hash(sealed) != u32::from_le_bytes(*crc) {
         return damaged("checksum differs");
     }
@@ -221,7 +255,9 @@ fn with_body<T>(bytes: &[u8], read: impl Fn(&[u8]) -> Result<T, SeriesError>) ->
                 _ => damaged("it cannot be decompressed"),
             }
         }
-        later => Err(SeriesError(format!("series segment of version {later}; this dlrun reads {VERSION}"))),
+        later => Err(SeriesError(format!(
+            "series segment of version {later}; this dlrun reads {VERSION}"
+        ))),
     }
 }
 
@@ -246,7 +282,11 @@ fn raw_columns(body: &[u8]) -> Result<(usize, Vec<RawColumn<'_>>), SeriesError> 
         }
         columns.push((name, reader.take(length)?));
     }
-    if reader.0.is_empty() { Ok((samples, columns)) } else { damaged("bytes after the last column") }
+    if reader.0.is_empty() {
+        Ok((samples, columns))
+    } else {
+        damaged("bytes after the last column")
+    }
 }
 
 fn times(count: usize, columns: &[RawColumn<'_>]) -> Result<Vec<u64>, SeriesError> {
@@ -257,12 +297,18 @@ fn times(count: usize, columns: &[RawColumn<'_>]) -> Result<Vec<u64>, SeriesErro
     times.map_or_else(|| damaged("a sample has no time"), Ok)
 }
 
-fn assemble(count: usize, columns: &[RawColumn<'_>], most: usize) -> Result<Vec<Sample>, SeriesError> {
+fn assemble(
+    count: usize,
+    columns: &[RawColumn<'_>],
+    most: usize,
+) -> Result<Vec<Sample>, SeriesError> {
     let mut run = Table::<(), { COLUMNS.len() }>::new(count);
     let mut gpus = Table::<Arc<str>, { GPU_COLUMNS.len() }>::new(count);
     let mut processes = Table::<(u32, u64, Arc<str>), { PROCESS_COLUMNS.len() }>::new(count);
     for (name, payload) in columns {
-        let Some(place) = std::str::from_utf8(name).ok().and_then(Place::of) else { continue };
+        let Some(place) = std::str::from_utf8(name).ok().and_then(Place::of) else {
+            continue;
+        };
         let cells = run.cells() + gpus.cells() + processes.cells();
         if cells > most {
             return damaged("too many values");
@@ -276,8 +322,12 @@ fn assemble(count: usize, columns: &[RawColumn<'_>], most: usize) -> Result<Vec<
     }
     let mut samples = Vec::with_capacity(count);
     for (row, at_ms) in times(count, columns)?.into_iter().enumerate() {
-        let mut sample = Sample { at_ms, ..Sample::default() };
-        run.of_row(row).for_each(|((), values)| sample.set_values(values));
+        let mut sample = Sample {
+            at_ms,
+            ..Sample::default()
+        };
+        run.of_row(row)
+            .for_each(|((), values)| sample.set_values(values));
         for (uuid, values) in gpus.of_row(row) {
             let mut gpu = GpuReading::of(uuid.clone());
             gpu.set_values(values);
@@ -285,7 +335,12 @@ fn assemble(count: usize, columns: &[RawColumn<'_>], most: usize) -> Result<Vec<
         }
         for ((pid, start_time_ticks, name), values) in processes.of_row(row) {
             let (pid, start_time_ticks, name) = (*pid, *start_time_ticks, name.clone());
-            let mut process = ProcessReading { pid, start_time_ticks, name, ..ProcessReading::default() };
+            let mut process = ProcessReading {
+                pid,
+                start_time_ticks,
+                name,
+                ..ProcessReading::default()
+            };
             process.set_values(values);
             sample.commands.push(process);
         }
@@ -304,7 +359,8 @@ enum Place {
 impl Place {
     /// `None` for a column that is not known here.
     fn of(name: &str) -> Option<Self> {
-        let index = |columns: &[Column], name: &str| columns.iter().position(|column| column.name == name);
+        let index =
+            |columns: &[Column], name: &str| columns.iter().position(|column| column.name == name);
         if let Some(rest) = name.strip_prefix("gpu/") {
             let (uuid, column) = rest.rsplit_once('/')?;
             return Some(Self::Gpu(uuid.into(), index(&GPU_COLUMNS, column)?));
@@ -328,7 +384,11 @@ struct Table<K, const N: usize> {
 
 impl<K: std::hash::Hash + Eq + Clone, const N: usize> Table<K, N> {
     fn new(count: usize) -> Self {
-        Self { count, places: HashMap::new(), things: Vec::new() }
+        Self {
+            count,
+            places: HashMap::new(),
+            things: Vec::new(),
+        }
     }
 
     fn cells(&self) -> usize {
@@ -348,7 +408,10 @@ impl<K: std::hash::Hash + Eq + Clone, const N: usize> Table<K, N> {
     }
 
     fn put(&mut self, key: K, column: usize, values: Vec<Option<u64>>) {
-        self.rows_of(key).iter_mut().zip(values).for_each(|(row, value)| row[column] = value);
+        self.rows_of(key)
+            .iter_mut()
+            .zip(values)
+            .for_each(|(row, value)| row[column] = value);
     }
 
     /// What has any value in this row.
@@ -368,7 +431,10 @@ mod tests {
 
     impl Noise {
         fn below(&mut self, limit: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 33) % limit
         }
     }
@@ -398,11 +464,28 @@ mod tests {
             sample.mem_rss_bytes = Some(6_200_123_392 + 4096 * noise.below(6000));
             sample.mem_shmem_bytes = Some(805_306_368 + 4096 * noise.below(4000));
             grow(&mut sample.io_read_bytes, 4096 * noise.below(3000));
-            grow(&mut sample.io_write_bytes, if tick % 60 == 0 { 98_304_000 } else { 4096 * noise.below(4) });
-            sample.threads = Some(212 + if noise.below(20) == 0 { noise.below(3) } else { 0 });
+            grow(
+                &mut sample.io_write_bytes,
+                if tick % 60 == 0 {
+                    98_304_000
+                } else {
+                    4096 * noise.below(4)
+                },
+            );
+            sample.threads = Some(
+                212 + if noise.below(20) == 0 {
+                    noise.below(3)
+                } else {
+                    0
+                },
+            );
             let mut taken = sample.clone();
             if tick % 5 != 0 {
-                (taken.mem_shmem_bytes, taken.io_read_bytes, taken.io_write_bytes) = (None, None, None);
+                (
+                    taken.mem_shmem_bytes,
+                    taken.io_read_bytes,
+                    taken.io_write_bytes,
+                ) = (None, None, None);
             }
             samples.push(taken);
         }
@@ -411,7 +494,10 @@ mod tests {
 
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     fn bytes_per_value(samples: &[Sample]) -> f64 {
-        let values: usize = samples.iter().map(|sample| sample.values().iter().flatten().count()).sum();
+        let values: usize = samples
+            .iter()
+            .map(|sample| sample.values().iter().flatten().count())
+            .sum();
         whole(samples).len() as f64 / values as f64
     }
 
@@ -422,8 +508,13 @@ mod tests {
     /// What `tests/fixtures/series/v1.bin` holds.
     fn fixture() -> Vec<Sample> {
         let mut samples = training(23);
-        samples[3] = Sample { at_ms: samples[3].at_ms, ..Sample::default() };
-        samples.iter_mut().for_each(|sample| sample.io_write_bytes = None);
+        samples[3] = Sample {
+            at_ms: samples[3].at_ms,
+            ..Sample::default()
+        };
+        samples
+            .iter_mut()
+            .for_each(|sample| sample.io_write_bytes = None);
         samples
     }
 
@@ -441,7 +532,10 @@ mod tests {
     fn empty_single_and_extreme_series_survive() {
         let extreme = [0, u64::MAX, 1, 1 << 63, 0, 5]
             .map(|value| Sample::from_values(value, [Some(value); COLUMNS.len()]));
-        let none = Sample { at_ms: 4, ..Sample::default() };
+        let none = Sample {
+            at_ms: 4,
+            ..Sample::default()
+        };
         let two = [none.clone(), none];
         for samples in [&[][..], &two[..1], &two, &extreme] {
             assert_eq!(decode_segment(&whole(samples)).as_deref(), Ok(samples));
@@ -459,17 +553,27 @@ mod tests {
                 ..ProcessReading::default()
             };
             let commands = vec![process];
-            Sample { at_ms: u64::from(second) * 1000, commands, ..Sample::default() }
+            Sample {
+                at_ms: u64::from(second) * 1000,
+                commands,
+                ..Sample::default()
+            }
         };
         let samples: Vec<_> = (0..2400).map(of_one).collect();
         assert!(segment_cells(&samples) > MAX_CELLS_READ);
         let segments = encode_segments(&samples);
-        let read = segments.iter().flat_map(|bytes| decode_segment(bytes).expect("our own bytes"));
+        let read = segments
+            .iter()
+            .flat_map(|bytes| decode_segment(bytes).expect("our own bytes"));
         assert_eq!(read.collect::<Vec<_>>(), samples);
         assert!((2..=8).contains(&segments.len()), "{}", segments.len());
         // Small to send, and large in memory.
         let (first, cells) = (&segments[0], segment_cells(&samples[..600]));
-        assert!(first.len() < 64 << 10 && cells > 1 << 19, "{} {cells}", first.len());
+        assert!(
+            first.len() < 64 << 10 && cells > 1 << 19,
+            "{} {cells}",
+            first.len()
+        );
         assert!(
             decode_segment_within(first, 2400, 1 << 19).is_err()
                 && decode_segment_within(first, 9, cells).is_err()
@@ -484,7 +588,12 @@ mod tests {
             .map(|_| Sample::from_values(wild(), std::array::from_fn(|_| Some(wild()))))
             .collect();
         let segments = encode_segments(&samples);
-        assert!(segments.len() > 1 && segments.iter().all(|bytes| bytes.len() <= MAX_SEGMENT_BYTES));
+        assert!(
+            segments.len() > 1
+                && segments
+                    .iter()
+                    .all(|bytes| bytes.len() <= MAX_SEGMENT_BYTES)
+        );
         let read: Result<Vec<_>, _> = segments.iter().map(|bytes| decode_segment(bytes)).collect();
         assert_eq!(read.map(|read| read.concat()), Ok(samples));
         assert_eq!(encode_segments(&[]), [[0; 0]; 0]);
@@ -493,10 +602,19 @@ mod tests {
     #[test]
     fn gpus_and_processes_come_and_go() {
         let mut samples = training(5);
-        let gpu = |uuid: &str, used| GpuReading { mem_used_bytes: Some(used), ..GpuReading::of(uuid.into()) };
+        let gpu = |uuid: &str, used| GpuReading {
+            mem_used_bytes: Some(used),
+            ..GpuReading::of(uuid.into())
+        };
         let process = |pid, name: &str| {
             let name = name.into();
-            ProcessReading { pid, start_time_ticks: 9, name, cpu_us: Some(7), ..ProcessReading::default() }
+            ProcessReading {
+                pid,
+                start_time_ticks: 9,
+                name,
+                cpu_us: Some(7),
+                ..ProcessReading::default()
+            }
         };
         samples[0].gpus = vec![gpu("GPU-a/b", 1), gpu("GPU-2", 2)];
         samples[3].gpus = vec![gpu("GPU-2", 3)];
@@ -508,9 +626,16 @@ mod tests {
     /// What `tests/fixtures/series/v2.bin` holds.
     fn fixture_2() -> Vec<Sample> {
         let mut samples = fixture();
-        samples[0].gpus = vec![GpuReading { xid_errors: Some(1), ..GpuReading::of("GPU-1".into()) }];
-        let process =
-            ProcessReading { pid: 1, name: "python3".into(), cpu_us: Some(7), ..ProcessReading::default() };
+        samples[0].gpus = vec![GpuReading {
+            xid_errors: Some(1),
+            ..GpuReading::of("GPU-1".into())
+        }];
+        let process = ProcessReading {
+            pid: 1,
+            name: "python3".into(),
+            cpu_us: Some(7),
+            ..ProcessReading::default()
+        };
         samples[2].commands = vec![process];
         samples
     }
@@ -522,12 +647,29 @@ mod tests {
         let found = decode_columns(&bytes, wanted).expect("a segment");
         let times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
         let threads: Vec<_> = samples.iter().map(|sample| sample.threads).collect();
-        let errors: Vec<_> =
-            samples.iter().map(|sample| sample.gpus.first().and_then(|gpu| gpu.xid_errors)).collect();
-        let columns = vec![("threads".to_owned(), threads), ("gpu/GPU-1/xid_errors".to_owned(), errors)];
-        assert_eq!(found, Columns { at_ms: times.clone(), columns });
+        let errors: Vec<_> = samples
+            .iter()
+            .map(|sample| sample.gpus.first().and_then(|gpu| gpu.xid_errors))
+            .collect();
+        let columns = vec![
+            ("threads".to_owned(), threads),
+            ("gpu/GPU-1/xid_errors".to_owned(), errors),
+        ];
+        assert_eq!(
+            found,
+            Columns {
+                at_ms: times.clone(),
+                columns
+            }
+        );
         let none = decode_columns(&bytes, |_| false);
-        assert_eq!(none, Ok(Columns { at_ms: times, columns: Vec::new() }));
+        assert_eq!(
+            none,
+            Ok(Columns {
+                at_ms: times,
+                columns: Vec::new()
+            })
+        );
         assert!(decode_columns(&bytes[1..], |_| true).is_err());
     }
 
@@ -565,7 +707,9 @@ mod tests {
             bytes.extend_from_slice(name.as_bytes());
             put_varint(&mut bytes, payload.len() as u64);
         }
-        columns.iter().for_each(|(_, payload)| bytes.extend_from_slice(payload));
+        columns
+            .iter()
+            .for_each(|(_, payload)| bytes.extend_from_slice(payload));
         sealed(bytes)
     }
 
@@ -586,8 +730,15 @@ mod tests {
             (TIME, times),
         ];
         let expected = vec![
-            Sample { at_ms: 10, ..Sample::default() },
-            Sample { at_ms: 20, threads: Some(3), ..Sample::default() },
+            Sample {
+                at_ms: 10,
+                ..Sample::default()
+            },
+            Sample {
+                at_ms: 20,
+                threads: Some(3),
+                ..Sample::default()
+            },
         ];
         assert_eq!(decode_segment(&segment(2, &columns)), Ok(expected));
     }

@@ -67,7 +67,10 @@ impl QueueEntry {
     /// Says whether the scheduler still has the job: nothing else can end it then.
     #[must_use]
     pub fn goes_on(&self) -> bool {
-        matches!(self.state, JobState::Pending | JobState::Running | JobState::Suspended)
+        matches!(
+            self.state,
+            JobState::Pending | JobState::Running | JobState::Suspended
+        )
     }
 }
 
@@ -136,31 +139,54 @@ const CLOCK_SKEW_MS: u64 = 2_000;
 /// * A job that left the queue without an end mark is not known to have ended well: [`JobState::Unknown`].
 #[must_use]
 pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
-    let verdict = outcome.verdict.as_ref().filter(|verdict| !is_past(verdict, outcome.start.as_ref()));
+    let verdict = outcome
+        .verdict
+        .as_ref()
+        .filter(|verdict| !is_past(verdict, outcome.start.as_ref()));
     let explaining = queue.or(verdict.filter(|verdict| verdict.explains_the_end()));
     let queue = queue.or(verdict);
-    let interrupted = outcome.nodes.iter().any(|node| node.state == NodeState::Interrupted);
-    let anew = |end: &&Sentinel| queue.is_some_and(|entry| runs_anew(entry, outcome.start.as_ref(), end));
+    let interrupted = outcome
+        .nodes
+        .iter()
+        .any(|node| node.state == NodeState::Interrupted);
+    let anew =
+        |end: &&Sentinel| queue.is_some_and(|entry| runs_anew(entry, outcome.start.as_ref(), end));
     let end = outcome.end.as_ref().filter(|end| !anew(end));
     let started = outcome.start.as_ref().map(|mark| mark.at_ms);
-    let exit = end.and_then(Sentinel::exit).map(|exit| as_a_node_saw(outcome, exit));
+    let exit = end
+        .and_then(Sentinel::exit)
+        .map(|exit| as_a_node_saw(outcome, exit));
     let mut status = Status {
         state: JobState::Unknown,
         raw_state: queue.map(|entry| entry.raw_state.clone()),
         reason: queue.and_then(|entry| entry.reason.clone()),
         exit: exit.or_else(|| queue.and_then(|entry| entry.exit)),
         started_at_ms: started.or_else(|| queue.and_then(|entry| entry.started_at_ms)),
-        ended_at_ms: end.map(|mark| mark.ended_at_ms(outcome.start.as_ref())).or_else(|| queue?.ended_at_ms),
+        ended_at_ms: end
+            .map(|mark| mark.ended_at_ms(outcome.start.as_ref()))
+            .or_else(|| queue?.ended_at_ms),
         ..Status::of(JobState::Unknown)
     };
     let explained = explained(outcome, explaining, exit);
     (status.state, status.reason) = match (exit, queue.map(|entry| entry.state)) {
-        (_, Some(state)) if queue.is_some_and(QueueEntry::explains_the_end) => (state, status.reason.take()),
-        (_, _) if explained.is_some() => (explained.map_or(JobState::Unknown, CauseKind::state), None),
-        (Some(_), Some(state @ (JobState::Running | JobState::Suspended))) => (state, status.reason.take()),
-        (Some(exit), _) => (state_of_exit(exit), status.reason.take().filter(|_| !exit.is_success())),
+        (_, Some(state)) if queue.is_some_and(QueueEntry::explains_the_end) => {
+            (state, status.reason.take())
+        }
+        (_, _) if explained.is_some() => {
+            (explained.map_or(JobState::Unknown, CauseKind::state), None)
+        }
+        (Some(_), Some(state @ (JobState::Running | JobState::Suspended))) => {
+            (state, status.reason.take())
+        }
+        (Some(exit), _) => (
+            state_of_exit(exit),
+            status.reason.take().filter(|_| !exit.is_success()),
+        ),
         (None, Some(state)) => (state, status.reason.take()),
-        (None, None) => (JobState::Unknown, Some(unknown_reason(outcome, interrupted))),
+        (None, None) => (
+            JobState::Unknown,
+            Some(unknown_reason(outcome, interrupted)),
+        ),
     };
     if status.state == JobState::Cancelled && outcome.start.is_none() {
         // It never ran: the start that a scheduler tells is that of its end.
@@ -169,8 +195,13 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     status.stuck = status.state == JobState::Pending && queue.is_some_and(|entry| entry.stuck);
     let waits = queue.filter(|_| status.state == JobState::Pending);
     status.expected_start_ms = waits.and_then(|entry| entry.expected_start_ms);
-    let notice = outcome.notice.as_ref().filter(|notice| Some(notice.kind) == explained);
-    let stated = notice.map(|notice| &*notice.line).or_else(|| exception(outcome, &status));
+    let notice = outcome
+        .notice
+        .as_ref()
+        .filter(|notice| Some(notice.kind) == explained);
+    let stated = notice
+        .map(|notice| &*notice.line)
+        .or_else(|| exception(outcome, &status));
     status.cause = container_failure(outcome, &status)
         .or_else(|| setup_failure(end, &status))
         .or_else(|| lost_dependency(outcome, &status))
@@ -181,46 +212,79 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
 /// A failure of the batch script before it started the command.
 fn setup_failure(end: Option<&Sentinel>, status: &Status) -> Option<Cause> {
     let words = end.and_then(|end| end.refused.as_deref());
-    words.filter(|_| status.state == JobState::Failed).map(Cause::setup)
+    words
+        .filter(|_| status.state == JobState::Failed)
+        .map(Cause::setup)
 }
 
 /// What schedulers say of a job that they ended since what it waited for can no longer happen: Slurm, OpenPBS (dlrun's
 /// words for it), Torque.
-const LOST_DEPENDENCY: [&str; 3] =
-    ["DependencyNeverSatisfied", "dependency cannot come true", "as result of dependency"];
+const LOST_DEPENDENCY: [&str; 3] = [
+    "DependencyNeverSatisfied",
+    "dependency cannot come true",
+    "as result of dependency",
+];
 
 /// A run that never started, and that nobody cancelled.
 fn lost_dependency(outcome: &Outcome, status: &Status) -> Option<Cause> {
     let is_ended = status.state == JobState::Cancelled && outcome.start.is_none();
-    let reason = status.reason.as_deref().filter(|_| is_ended && !was_cancelled(outcome, status.exit))?;
+    let reason = status
+        .reason
+        .as_deref()
+        .filter(|_| is_ended && !was_cancelled(outcome, status.exit))?;
     let is_known = LOST_DEPENDENCY.iter().any(|words| reason.contains(words));
     let text = format!("what it depends on did not end as it had to: {reason}");
-    is_known.then_some(Cause { kind: CauseKind::Dependency, text })
+    is_known.then_some(Cause {
+        kind: CauseKind::Dependency,
+        text,
+    })
 }
 
 /// What the program itself said of its failure.
 fn exception<'a>(outcome: &'a Outcome, status: &Status) -> Option<&'a str> {
     let failed = (status.state == JobState::Failed).then_some(status.exit?)?;
-    let same = |node: &&NodeRecord| node.exit.is_some_and(|exit| exit.shell_code() == failed.shell_code());
-    outcome.nodes.iter().filter(same).find_map(|node| node.last_words.last()).map(String::as_str)
+    let same = |node: &&NodeRecord| {
+        node.exit
+            .is_some_and(|exit| exit.shell_code() == failed.shell_code())
+    };
+    outcome
+        .nodes
+        .iter()
+        .filter(same)
+        .find_map(|node| node.last_words.last())
+        .map(String::as_str)
 }
 
 /// A failure that was the container's, by what its node noted of the exit code that the run has.
 fn container_failure(outcome: &Outcome, status: &Status) -> Option<Cause> {
     let failed = (status.state == JobState::Failed).then_some(status.exit?)?;
-    let same = |node: &&NodeRecord| node.exit.is_some_and(|exit| exit.shell_code() == failed.shell_code());
+    let same = |node: &&NodeRecord| {
+        node.exit
+            .is_some_and(|exit| exit.shell_code() == failed.shell_code())
+    };
     let words = |node: &NodeRecord| node.container.as_ref()?.failure.clone();
-    outcome.nodes.iter().filter(same).find_map(words).map(|words| Cause::container(&words))
+    outcome
+        .nodes
+        .iter()
+        .filter(same)
+        .find_map(words)
+        .map(|words| Cause::container(&words))
 }
 
 /// A shell tells code 130 and signal 2 in the same way; who waited for the command knows which it was.
 fn as_a_node_saw(outcome: &Outcome, exit: ExitStatus) -> ExitStatus {
     let seen = outcome.nodes.iter().filter_map(|node| node.exit);
-    seen.into_iter().find(|seen| seen.shell_code() == exit.shell_code()).unwrap_or(exit)
+    seen.into_iter()
+        .find(|seen| seen.shell_code() == exit.shell_code())
+        .unwrap_or(exit)
 }
 
 /// What the files say of the end where the scheduler does not: it forgot the job, or calls it failed.
-fn explained(outcome: &Outcome, queue: Option<&QueueEntry>, exit: Option<ExitStatus>) -> Option<CauseKind> {
+fn explained(
+    outcome: &Outcome,
+    queue: Option<&QueueEntry>,
+    exit: Option<ExitStatus>,
+) -> Option<CauseKind> {
     if queue.is_some_and(|entry| entry.goes_on() || entry.state == JobState::Completed) {
         return None;
     }
@@ -236,7 +300,10 @@ fn explained(outcome: &Outcome, queue: Option<&QueueEntry>, exit: Option<ExitSta
     if queue.is_none() && was_cancelled(outcome, exit) {
         return Some(CauseKind::Cancel);
     }
-    let killed = outcome.nodes.iter().any(|node| node.usage.mem_oom_kills.is_some_and(|kills| kills > 0));
+    let killed = outcome
+        .nodes
+        .iter()
+        .any(|node| node.usage.mem_oom_kills.is_some_and(|kills| kills > 0));
     let memory = (killed && exit.is_some()) || notice.is_some();
     (memory && !got_through).then_some(CauseKind::Memory)
 }
@@ -248,14 +315,18 @@ fn runs_anew(entry: &QueueEntry, start: Option<&Sentinel>, end: &Sentinel) -> bo
     let marked_ms = start.unwrap_or(end).at_ms;
     match entry.state {
         JobState::Pending | JobState::Suspended => true,
-        JobState::Running => entry.started_at_ms.is_some_and(|started| started > marked_ms + CLOCK_SKEW_MS),
+        JobState::Running => entry
+            .started_at_ms
+            .is_some_and(|started| started > marked_ms + CLOCK_SKEW_MS),
         _ => false,
     }
 }
 
 /// Says whether a verdict is on an earlier start than the newest. A scheduler's times are whole seconds.
 fn is_past(verdict: &QueueEntry, start: Option<&Sentinel>) -> bool {
-    start.zip(verdict.ended_at_ms).is_some_and(|(start, ended)| start.at_ms / 1000 > ended / 1000)
+    start
+        .zip(verdict.ended_at_ms)
+        .is_some_and(|(start, ended)| start.at_ms / 1000 > ended / 1000)
 }
 
 /// Somebody asked for the end through dlrun, and no other end is known: a job that got through all the same completed.
@@ -267,7 +338,11 @@ fn was_cancelled(outcome: &Outcome, exit: Option<ExitStatus>) -> bool {
 }
 
 fn state_of_exit(exit: ExitStatus) -> JobState {
-    if exit.is_success() { JobState::Completed } else { JobState::Failed }
+    if exit.is_success() {
+        JobState::Completed
+    } else {
+        JobState::Failed
+    }
 }
 
 fn unknown_reason(outcome: &Outcome, interrupted: bool) -> String {
@@ -316,7 +391,11 @@ mod tests {
 
     fn state(exit: Option<i32>, queue: Option<JobState>) -> JobState {
         let end = exit.and_then(|code| mark(Some(code)));
-        let outcome = Outcome { start: mark(None), end, ..Outcome::default() };
+        let outcome = Outcome {
+            start: mark(None),
+            end,
+            ..Outcome::default()
+        };
         resolve(&outcome, queue.map(entry).as_ref()).state
     }
 
@@ -331,52 +410,106 @@ mod tests {
     #[test]
     fn a_job_that_its_scheduler_still_has_is_not_over() {
         for code in [0, 3] {
-            assert_eq!(state(Some(code), Some(JobState::Running)), JobState::Running);
-            assert_eq!(state(Some(code), Some(JobState::Cancelled)), JobState::Cancelled);
+            assert_eq!(
+                state(Some(code), Some(JobState::Running)),
+                JobState::Running
+            );
+            assert_eq!(
+                state(Some(code), Some(JobState::Cancelled)),
+                JobState::Cancelled
+            );
         }
     }
 
     #[test]
     fn the_scheduler_explains_what_marks_cannot_know() {
         assert_eq!(state(Some(143), Some(JobState::Timeout)), JobState::Timeout);
-        assert_eq!(state(Some(143), Some(JobState::Cancelled)), JobState::Cancelled);
-        assert_eq!(state(Some(137), Some(JobState::OutOfMemory)), JobState::OutOfMemory);
+        assert_eq!(
+            state(Some(143), Some(JobState::Cancelled)),
+            JobState::Cancelled
+        );
+        assert_eq!(
+            state(Some(137), Some(JobState::OutOfMemory)),
+            JobState::OutOfMemory
+        );
         assert_eq!(state(None, Some(JobState::Pending)), JobState::Pending);
     }
 
     #[test]
     fn run_that_never_began_says_what_kept_it() {
         let kind = |outcome: &Outcome, entry: Option<&QueueEntry>| {
-            resolve(outcome, entry).cause.map(|cause| (cause.kind, cause.text))
+            resolve(outcome, entry)
+                .cause
+                .map(|cause| (cause.kind, cause.text))
         };
-        let end = Sentinel { refused: Some("no module".to_owned()), ..mark(Some(66)).expect("a mark") };
-        let refused = Outcome { start: mark(None), end: Some(end), ..Outcome::default() };
-        let setup = (CauseKind::Setup, "dlrun could not start it: no module".to_owned());
+        let end = Sentinel {
+            refused: Some("no module".to_owned()),
+            ..mark(Some(66)).expect("a mark")
+        };
+        let refused = Outcome {
+            start: mark(None),
+            end: Some(end),
+            ..Outcome::default()
+        };
+        let setup = (
+            CauseKind::Setup,
+            "dlrun could not start it: no module".to_owned(),
+        );
         assert_eq!(kind(&refused, None), Some(setup));
-        let lost =
-            QueueEntry { reason: Some("DependencyNeverSatisfied".into()), ..entry(JobState::Cancelled) };
-        let of = |outcome: &Outcome, entry: &QueueEntry| kind(outcome, Some(entry)).map(|(kind, _)| kind);
+        let lost = QueueEntry {
+            reason: Some("DependencyNeverSatisfied".into()),
+            ..entry(JobState::Cancelled)
+        };
+        let of = |outcome: &Outcome, entry: &QueueEntry| {
+            kind(outcome, Some(entry)).map(|(kind, _)| kind)
+        };
         assert_eq!(of(&Outcome::default(), &lost), Some(CauseKind::Dependency));
-        let asked = Outcome { cancel_asked_at_ms: Some(1), ..Outcome::default() };
+        let asked = Outcome {
+            cancel_asked_at_ms: Some(1),
+            ..Outcome::default()
+        };
         assert_eq!(of(&asked, &lost), Some(CauseKind::Cancel));
-        assert_eq!(of(&Outcome::default(), &entry(JobState::Cancelled)), Some(CauseKind::Cancel));
+        assert_eq!(
+            of(&Outcome::default(), &entry(JobState::Cancelled)),
+            Some(CauseKind::Cancel)
+        );
     }
 
     #[test]
     fn the_mark_of_an_earlier_start_does_not_end_a_requeued_job() {
         assert_eq!(state(Some(143), Some(JobState::Pending)), JobState::Pending);
-        let outcome = Outcome { start: mark(None), end: mark(Some(143)), ..Outcome::default() };
-        let running = QueueEntry { started_at_ms: Some(60_000), ..entry(JobState::Running) };
+        let outcome = Outcome {
+            start: mark(None),
+            end: mark(Some(143)),
+            ..Outcome::default()
+        };
+        let running = QueueEntry {
+            started_at_ms: Some(60_000),
+            ..entry(JobState::Running)
+        };
         let status = resolve(&outcome, Some(&running));
-        assert_eq!((status.state, status.exit, status.ended_at_ms), (JobState::Running, None, None));
+        assert_eq!(
+            (status.state, status.exit, status.ended_at_ms),
+            (JobState::Running, None, None)
+        );
     }
 
     #[test]
     fn a_job_that_completes_for_a_requeue_has_not_failed() {
-        let end = Sentinel { at_ms: 9_900, ..mark(Some(143)).expect("a mark") };
-        let outcome = Outcome { start: mark(None), end: Some(end), ..Outcome::default() };
+        let end = Sentinel {
+            at_ms: 9_900,
+            ..mark(Some(143)).expect("a mark")
+        };
+        let outcome = Outcome {
+            start: mark(None),
+            end: Some(end),
+            ..Outcome::default()
+        };
         let exit_where_started_at = |started| {
-            let completing = QueueEntry { started_at_ms: Some(started), ..entry(JobState::Running) };
+            let completing = QueueEntry {
+                started_at_ms: Some(started),
+                ..entry(JobState::Running)
+            };
             resolve(&outcome, Some(&completing)).exit
         };
         assert_eq!(exit_where_started_at(10_000), None);
@@ -385,34 +518,86 @@ mod tests {
 
     #[test]
     fn run_lasts_as_long_as_passed_whatever_the_clock_was_set_to() {
-        let marked = |at_ms, uptime_ms| Sentinel { at_ms, uptime_ms, ..mark(None).expect("a mark") };
-        let ended = |start, end| {
-            let end = Sentinel { exit_code: Some(0), ..end };
-            resolve(&Outcome { start: Some(start), end: Some(end), ..Outcome::default() }, None).ended_at_ms
+        let marked = |at_ms, uptime_ms| Sentinel {
+            at_ms,
+            uptime_ms,
+            ..mark(None).expect("a mark")
         };
-        assert_eq!(ended(marked(1_000, Some(70)), marked(3_600_000, Some(6_070))), Some(7_000));
-        assert_eq!(ended(marked(9_000, Some(70)), marked(1_000, Some(6_070))), Some(15_000));
-        assert_eq!(ended(marked(1_000, None), marked(7_000, Some(6_070))), Some(7_000));
-        assert_eq!(ended(marked(1_000, Some(70)), marked(7_000, Some(60))), Some(7_000), "another boot");
+        let ended = |start, end| {
+            let end = Sentinel {
+                exit_code: Some(0),
+                ..end
+            };
+            resolve(
+                &Outcome {
+                    start: Some(start),
+                    end: Some(end),
+                    ..Outcome::default()
+                },
+                None,
+            )
+            .ended_at_ms
+        };
+        assert_eq!(
+            ended(marked(1_000, Some(70)), marked(3_600_000, Some(6_070))),
+            Some(7_000)
+        );
+        assert_eq!(
+            ended(marked(9_000, Some(70)), marked(1_000, Some(6_070))),
+            Some(15_000)
+        );
+        assert_eq!(
+            ended(marked(1_000, None), marked(7_000, Some(6_070))),
+            Some(7_000)
+        );
+        assert_eq!(
+            ended(marked(1_000, Some(70)), marked(7_000, Some(60))),
+            Some(7_000),
+            "another boot"
+        );
     }
 
     #[test]
     fn an_empty_answer_proves_nothing() {
-        let status = resolve(&Outcome { start: mark(None), ..Outcome::default() }, None);
+        let status = resolve(
+            &Outcome {
+                start: mark(None),
+                ..Outcome::default()
+            },
+            None,
+        );
         assert_eq!(status.state, JobState::Unknown);
         assert!(status.reason.expect("a reason").contains("no end mark"));
     }
 
     #[test]
     fn a_verdict_outlives_the_schedulers_memory() {
-        let verdict = |ended| Some(QueueEntry { ended_at_ms: Some(ended), ..entry(JobState::Timeout) });
+        let verdict = |ended| {
+            Some(QueueEntry {
+                ended_at_ms: Some(ended),
+                ..entry(JobState::Timeout)
+            })
+        };
         let of = |verdict, queue: Option<QueueEntry>| {
-            let outcome = Outcome { start: mark(None), end: mark(Some(143)), verdict, ..Outcome::default() };
+            let outcome = Outcome {
+                start: mark(None),
+                end: mark(Some(143)),
+                verdict,
+                ..Outcome::default()
+            };
             resolve(&outcome, queue.as_ref()).state
         };
         assert_eq!(of(verdict(2_000), None), JobState::Timeout);
-        assert_eq!(of(verdict(900), None), JobState::Failed, "on an earlier start");
-        assert_eq!(of(verdict(2_000), Some(entry(JobState::Pending))), JobState::Pending, "requeued by hand");
+        assert_eq!(
+            of(verdict(900), None),
+            JobState::Failed,
+            "on an earlier start"
+        );
+        assert_eq!(
+            of(verdict(2_000), Some(entry(JobState::Pending))),
+            JobState::Pending,
+            "requeued by hand"
+        );
     }
 
     #[test]
@@ -421,21 +606,46 @@ mod tests {
             let outcome = Outcome {
                 start: mark(None),
                 end: mark(exit).filter(|mark| mark.exit_code.is_some()),
-                verdict: Some(QueueEntry { ended_at_ms: Some(2_000), ..entry(state) }),
+                verdict: Some(QueueEntry {
+                    ended_at_ms: Some(2_000),
+                    ..entry(state)
+                }),
                 cancel_asked_at_ms: asked,
                 ..Outcome::default()
             };
             resolve(&outcome, None).state
         };
         assert_eq!(of(JobState::Failed, None, None), JobState::Failed);
-        let begun = Sentinel { at_ms: 2_700, ..mark(None).expect("a mark") };
-        let ended = QueueEntry { ended_at_ms: Some(2_000), ..entry(JobState::Failed) };
-        let quick = Outcome { start: Some(begun), verdict: Some(ended), ..Outcome::default() };
-        assert_eq!(resolve(&quick, None).state, JobState::Failed, "within one second");
+        let begun = Sentinel {
+            at_ms: 2_700,
+            ..mark(None).expect("a mark")
+        };
+        let ended = QueueEntry {
+            ended_at_ms: Some(2_000),
+            ..entry(JobState::Failed)
+        };
+        let quick = Outcome {
+            start: Some(begun),
+            verdict: Some(ended),
+            ..Outcome::default()
+        };
+        assert_eq!(
+            resolve(&quick, None).state,
+            JobState::Failed,
+            "within one second"
+        );
         assert_eq!(of(JobState::Completed, None, None), JobState::Completed);
-        assert_eq!(of(JobState::Failed, Some(0), None), JobState::Completed, "the mark has the exit code");
+        assert_eq!(
+            of(JobState::Failed, Some(0), None),
+            JobState::Completed,
+            "the mark has the exit code"
+        );
         assert_eq!(of(JobState::Completed, Some(3), None), JobState::Failed);
-        assert_eq!(of(JobState::Failed, Some(143), Some(900)), JobState::Cancelled, "dlrun cancelled it");
+        assert_eq!(
+            of(JobState::Failed, Some(143), Some(900)),
+            JobState::Cancelled,
+            "dlrun cancelled it"
+        );
     }
 
     #[test]
@@ -458,7 +668,11 @@ mod tests {
     #[test]
     fn notices_cancels_and_kills_for_want_of_memory_explain_in_this_order() {
         let notice = |kind, job: Option<&str>| {
-            Some(Notice { kind, line: "a line".into(), job: job.map(str::to_owned) })
+            Some(Notice {
+                kind,
+                line: "a line".into(),
+                job: job.map(str::to_owned),
+            })
         };
         let of = |exit, notice, asked, queue: Option<JobState>| {
             let outcome = Outcome {
@@ -471,24 +685,51 @@ mod tests {
             resolve(&outcome, queue.map(entry).as_ref())
         };
         let limit = || notice(CauseKind::TimeLimit, Some("7"));
-        assert_eq!(of(Some(143), limit(), Some(900), None).state, JobState::Timeout);
-        assert_eq!(of(Some(143), limit(), None, Some(JobState::Failed)).state, JobState::Timeout);
+        assert_eq!(
+            of(Some(143), limit(), Some(900), None).state,
+            JobState::Timeout
+        );
+        assert_eq!(
+            of(Some(143), limit(), None, Some(JobState::Failed)).state,
+            JobState::Timeout
+        );
         assert_eq!(of(Some(0), limit(), None, None).state, JobState::Timeout);
-        assert_eq!(of(Some(0), limit(), None, Some(JobState::Completed)).state, JobState::Completed);
-        assert_eq!(of(Some(143), limit(), None, Some(JobState::Pending)).state, JobState::Pending);
+        assert_eq!(
+            of(Some(0), limit(), None, Some(JobState::Completed)).state,
+            JobState::Completed
+        );
+        assert_eq!(
+            of(Some(143), limit(), None, Some(JobState::Pending)).state,
+            JobState::Pending
+        );
         let unnamed = notice(CauseKind::TimeLimit, None);
         assert_eq!(of(Some(0), unnamed, None, None).state, JobState::Completed);
         let memory = || notice(CauseKind::Memory, Some("7"));
-        assert_eq!(of(Some(137), memory(), None, None).state, JobState::OutOfMemory);
-        assert_eq!(of(Some(143), memory(), Some(900), None).state, JobState::Cancelled);
+        assert_eq!(
+            of(Some(137), memory(), None, None).state,
+            JobState::OutOfMemory
+        );
+        assert_eq!(
+            of(Some(143), memory(), Some(900), None).state,
+            JobState::Cancelled
+        );
         assert_eq!(of(Some(0), memory(), None, None).state, JobState::Completed);
         let told = of(None, limit(), None, None);
-        assert_eq!(told.cause.map(|cause| cause.text).as_deref(), Some("it reached its time limit: a line"));
+        assert_eq!(
+            told.cause.map(|cause| cause.text).as_deref(),
+            Some("it reached its time limit: a line")
+        );
     }
 
     #[test]
     fn signals_are_told_from_codes() {
-        assert_eq!(mark(Some(143)).and_then(|m| m.exit()), Some(ExitStatus::Signal(15)));
-        assert_eq!(mark(Some(3)).and_then(|m| m.exit()), Some(ExitStatus::Code(3)));
+        assert_eq!(
+            mark(Some(143)).and_then(|m| m.exit()),
+            Some(ExitStatus::Signal(15))
+        );
+        assert_eq!(
+            mark(Some(3)).and_then(|m| m.exit()),
+            Some(ExitStatus::Code(3))
+        );
     }
 }

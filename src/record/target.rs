@@ -102,8 +102,11 @@ impl Spread {
     /// Of what was measured; what is no positive number is left out. `None`: nothing is left.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
-        let mut values: Vec<f64> =
-            values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
+        let mut values: Vec<f64> = values
+            .iter()
+            .copied()
+            .filter(|value| value.is_finite() && *value > 0.0)
+            .collect();
         values.sort_by(f64::total_cmp);
         let (lowest, best) = (*values.first()?, *values.last()?);
         let half = values.len() / 2;
@@ -112,7 +115,12 @@ impl Spread {
             _ => values[half],
         };
         let repeats = u32::try_from(values.len()).unwrap_or(u32::MAX);
-        Some(Self { best, median, spread_ratio: (best - lowest) / median, repeats })
+        Some(Self {
+            best,
+            median,
+            spread_ratio: (best - lowest) / median,
+            repeats,
+        })
     }
 }
 
@@ -122,9 +130,21 @@ mod tests {
 
     #[test]
     fn the_spread_is_that_of_the_numbers_among_the_values() {
-        let spread = Spread::of(&[3.0, f64::NAN, 1.0, 0.0, 2.0, f64::INFINITY]).expect("three numbers");
-        assert_eq!(spread, Spread { best: 3.0, median: 2.0, spread_ratio: 1.0, repeats: 3 });
-        assert_eq!(Spread::of(&[1.0, 2.0]).map(|spread| spread.median), Some(1.5));
+        let spread =
+            Spread::of(&[3.0, f64::NAN, 1.0, 0.0, 2.0, f64::INFINITY]).expect("three numbers");
+        assert_eq!(
+            spread,
+            Spread {
+                best: 3.0,
+                median: 2.0,
+                spread_ratio: 1.0,
+                repeats: 3
+            }
+        );
+        assert_eq!(
+            Spread::of(&[1.0, 2.0]).map(|spread| spread.median),
+            Some(1.5)
+        );
         assert_eq!(Spread::of(&[-1.0, f64::NAN]), None);
     }
 }

@@ -85,7 +85,10 @@ impl Scope {
         }
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the form that serde calls"
+    )]
     fn is_unknown(&self) -> bool {
         *self == Self::Unknown
     }
@@ -105,7 +108,11 @@ pub struct Epoch {
     pub ended_at_ms: Option<u64>,
     /// Losses and metrics of its last line, under the names in the output. NaN, where a training diverged, is `null` in
     /// JSON.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_nan")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_as_nan"
+    )]
     pub metrics: BTreeMap<String, f64>,
     /// True where the program told it through `DLRUN_EVENTS`.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -148,11 +155,21 @@ impl Epoch {
     /// ended.
     #[must_use]
     pub fn touches(&self, times_ms: &[u64]) -> bool {
-        let Some(ended_at_ms) = self.ended_at_ms else { return false };
-        let seconds = self.clock_seconds.or(self.printed_seconds).unwrap_or(0.0).max(0.0);
-        let took = Duration::try_from_secs_f64(seconds).unwrap_or_default() + Duration::from_secs(1);
-        let began_at_ms = ended_at_ms.saturating_sub(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-        times_ms.iter().any(|time| (began_at_ms..=ended_at_ms.saturating_add(1000)).contains(time))
+        let Some(ended_at_ms) = self.ended_at_ms else {
+            return false;
+        };
+        let seconds = self
+            .clock_seconds
+            .or(self.printed_seconds)
+            .unwrap_or(0.0)
+            .max(0.0);
+        let took =
+            Duration::try_from_secs_f64(seconds).unwrap_or_default() + Duration::from_secs(1);
+        let began_at_ms =
+            ended_at_ms.saturating_sub(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        times_ms
+            .iter()
+            .any(|time| (began_at_ms..=ended_at_ms.saturating_add(1000)).contains(time))
     }
 
     /// As [`Epoch::seconds`], with where the figure comes from; `None` where the clock was set meanwhile. A printed 0 is a clock
@@ -162,9 +179,18 @@ impl Epoch {
         if self.clock_set {
             return None;
         }
-        let stated = if self.event { TimeSource::Event } else { TimeSource::Stated };
-        match (self.printed_seconds.filter(|seconds| *seconds > 0.0), self.clock_seconds) {
-            (Some(printed), Some(clock)) if !self.event && printed.fract() == 0.0 && printed < 100.0 => {
+        let stated = if self.event {
+            TimeSource::Event
+        } else {
+            TimeSource::Stated
+        };
+        match (
+            self.printed_seconds.filter(|seconds| *seconds > 0.0),
+            self.clock_seconds,
+        ) {
+            (Some(printed), Some(clock))
+                if !self.event && printed.fract() == 0.0 && printed < 100.0 =>
+            {
                 Some((clock, TimeSource::Clock))
             }
             (Some(printed), _) => Some((printed, stated)),
@@ -173,7 +199,10 @@ impl Epoch {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde calls"
+)]
 fn is_false(value: &bool) -> bool {
     !value
 }
@@ -255,14 +284,21 @@ pub struct Progress {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restarts: u32,
     /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_nan")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_as_nan"
+    )]
     pub last_metrics: BTreeMap<String, f64>,
     /// Losses and metrics of steps and evaluations; those of epochs are in [`Progress::epochs`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<MetricPoint>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde calls"
+)]
 fn is_zero(value: &u32) -> bool {
     *value == 0
 }
@@ -272,22 +308,38 @@ impl Progress {
     #[must_use]
     pub fn last_step_text(&self) -> Option<String> {
         let mark = self.last_step?;
-        let (step, of) = (mark.step?, mark.of.map(|of| format!("/{of}")).unwrap_or_default());
-        Some(if self.counts_samples { format!("{step}{of} samples") } else { format!("step {step}{of}") })
+        let (step, of) = (
+            mark.step?,
+            mark.of.map(|of| format!("/{of}")).unwrap_or_default(),
+        );
+        Some(if self.counts_samples {
+            format!("{step}{of} samples")
+        } else {
+            format!("step {step}{of}")
+        })
     }
 
     /// The ended epochs as people read them: `12 of 50`. Where the count began again, since the program was resumed or trained something
     /// else, those before belong to another count: `9 of 50 (59 in all, restarted once)`.
     #[must_use]
     pub fn epochs_text(&self, planned: Option<u64>) -> String {
-        let of = planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
+        let of = planned
+            .map(|planned| format!(" of {planned}"))
+            .unwrap_or_default();
         let all = self.epochs_completed;
         if self.restarts == 0 {
             return format!("{all}{of}");
         }
         let is_from_0 = self.epoch_numbering == Some(EpochNumbering::ZeroBased);
-        let last = self.epochs.last().map_or(0, |last| last.epoch.saturating_add(u64::from(is_from_0)));
-        let times = if self.restarts == 1 { "once".to_owned() } else { format!("{} times", self.restarts) };
+        let last = self
+            .epochs
+            .last()
+            .map_or(0, |last| last.epoch.saturating_add(u64::from(is_from_0)));
+        let times = if self.restarts == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", self.restarts)
+        };
         format!("{last}{of} ({all} in all, restarted {times})")
     }
 
@@ -302,9 +354,14 @@ impl Progress {
 }
 
 /// Reads metrics of which some are not numbers: JSON has no NaN, and `null` is written for it.
-pub(super) fn null_as_nan<'de, D: Deserializer<'de>>(source: D) -> Result<BTreeMap<String, f64>, D::Error> {
+pub(super) fn null_as_nan<'de, D: Deserializer<'de>>(
+    source: D,
+) -> Result<BTreeMap<String, f64>, D::Error> {
     let metrics = BTreeMap::<String, Option<f64>>::deserialize(source)?;
-    Ok(metrics.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect())
+    Ok(metrics
+        .into_iter()
+        .map(|(name, value)| (name, value.unwrap_or(f64::NAN)))
+        .collect())
 }
 
 #[cfg(test)]
@@ -313,44 +370,83 @@ mod tests {
 
     #[test]
     fn epochs_of_several_counts_are_told_apart() {
-        let mut progress =
-            Progress { epoch_numbering: Some(EpochNumbering::ZeroBased), ..Progress::default() };
-        (0..12).for_each(|epoch| progress.push_epoch(Epoch { epoch, ..Epoch::default() }));
+        let mut progress = Progress {
+            epoch_numbering: Some(EpochNumbering::ZeroBased),
+            ..Progress::default()
+        };
+        (0..12).for_each(|epoch| {
+            progress.push_epoch(Epoch {
+                epoch,
+                ..Epoch::default()
+            })
+        });
         assert_eq!(progress.epochs_text(Some(50)), "12 of 50");
-        (0..9).for_each(|epoch| progress.push_epoch(Epoch { epoch, ..Epoch::default() }));
+        (0..9).for_each(|epoch| {
+            progress.push_epoch(Epoch {
+                epoch,
+                ..Epoch::default()
+            })
+        });
         progress.restarts = 1;
-        assert_eq!(progress.epochs_text(Some(50)), "9 of 50 (21 in all, restarted once)");
+        assert_eq!(
+            progress.epochs_text(Some(50)),
+            "9 of 50 (21 in all, restarted once)"
+        );
     }
 
     #[test]
     fn many_epochs_keep_the_first_and_the_newest() {
         let mut progress = Progress::default();
         for epoch in 0..5000 {
-            progress.push_epoch(Epoch { epoch, ..Epoch::default() });
+            progress.push_epoch(Epoch {
+                epoch,
+                ..Epoch::default()
+            });
         }
         assert_eq!(progress.epochs_completed, 5000);
         assert_eq!(progress.epochs.len(), MAX_EPOCHS_KEPT);
-        assert_eq!((progress.epochs[0].epoch, progress.epochs[999].epoch), (0, 4999));
+        assert_eq!(
+            (progress.epochs[0].epoch, progress.epochs[999].epoch),
+            (0, 4999)
+        );
     }
 
     #[test]
     fn epoch_in_which_the_clock_was_set_has_no_time() {
-        let epoch = Epoch { clock_seconds: Some(10.0), ended_at_ms: Some(20_000), ..Epoch::default() };
+        let epoch = Epoch {
+            clock_seconds: Some(10.0),
+            ended_at_ms: Some(20_000),
+            ..Epoch::default()
+        };
         assert!(epoch.touches(&[1, 15_000]) && epoch.touches(&[20_500]));
         assert!(!epoch.touches(&[]) && !epoch.touches(&[8_000, 22_000]));
-        assert_eq!(Epoch { clock_set: true, printed_seconds: Some(3610.2), ..epoch }.time(), None);
+        assert_eq!(
+            Epoch {
+                clock_set: true,
+                printed_seconds: Some(3610.2),
+                ..epoch
+            }
+            .time(),
+            None
+        );
     }
 
     #[test]
     fn whole_printed_seconds_give_way_to_the_clock() {
-        let epoch =
-            |printed, clock| Epoch { printed_seconds: printed, clock_seconds: clock, ..Epoch::default() };
+        let epoch = |printed, clock| Epoch {
+            printed_seconds: printed,
+            clock_seconds: clock,
+            ..Epoch::default()
+        };
         assert_eq!(epoch(Some(2.0), Some(1.84)).seconds(), Some(1.84));
         assert_eq!(epoch(Some(1.79), Some(1.84)).seconds(), Some(1.79));
         assert_eq!(epoch(Some(147.0), Some(147.3)).seconds(), Some(147.0));
         assert_eq!(epoch(None, None).seconds(), None);
         assert_eq!(
-            (epoch(Some(0.0), None).seconds(), epoch(Some(0.0), Some(0.3)).seconds()),
+            (
+                epoch(Some(0.0), None).seconds(),
+                epoch(Some(0.0), Some(0.3)).seconds()
+            ),
             (None, Some(0.3))
         );
     }

@@ -29,7 +29,10 @@ pub struct Usage {
     pub mem_oom_kills: Option<u64>,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "CPU times stay far below 2^53 microseconds")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "CPU times stay far below 2^53 microseconds"
+)]
 fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
@@ -47,7 +50,12 @@ impl Usage {
     pub fn add_sample(&mut self, sample: &Sample, started_at_ms: u64) {
         let had_processes = self.processes_peak.is_some() || sample.processes != Some(0);
         let newer = |old: Option<u64>, new: Option<u64>| old.max(new.filter(|_| had_processes));
-        self.wall_seconds = Some(seconds(sample.at_ms.saturating_sub(started_at_ms).saturating_mul(1000)));
+        self.wall_seconds = Some(seconds(
+            sample
+                .at_ms
+                .saturating_sub(started_at_ms)
+                .saturating_mul(1000),
+        ));
         // Another source (the daemon's cgroup, the watcher's processes) may have counted a little less.
         let time = |old: Option<f64>, new: Option<u64>| larger(old, new.map(seconds));
         self.cpu_user_seconds = time(self.cpu_user_seconds, sample.cpu_user_us);
@@ -65,7 +73,8 @@ impl Usage {
         self.wall_seconds = larger(self.wall_seconds, other.wall_seconds);
         self.cpu_user_seconds = larger(self.cpu_user_seconds, other.cpu_user_seconds);
         self.cpu_system_seconds = larger(self.cpu_system_seconds, other.cpu_system_seconds);
-        self.cpu_throttled_seconds = larger(self.cpu_throttled_seconds, other.cpu_throttled_seconds);
+        self.cpu_throttled_seconds =
+            larger(self.cpu_throttled_seconds, other.cpu_throttled_seconds);
         self.mem_oom_kills = self.mem_oom_kills.max(other.mem_oom_kills);
         self.mem_peak_bytes = self.mem_peak_bytes.max(other.mem_peak_bytes);
         self.io_read_bytes = self.io_read_bytes.max(other.io_read_bytes);
@@ -136,11 +145,20 @@ pub struct EpochSummary {
 /// epoch of known duration.
 #[must_use]
 pub fn summarise_epochs(progress: &Progress, samples: Option<u64>) -> Option<EpochSummary> {
-    let known: Vec<f64> = progress.epochs.iter().filter_map(super::Epoch::seconds).collect();
+    let known: Vec<f64> = progress
+        .epochs
+        .iter()
+        .filter_map(super::Epoch::seconds)
+        .collect();
     let (first, later) = known.split_first()?;
     let steady = super::median(later.to_vec()).unwrap_or(*first);
-    #[expect(clippy::cast_precision_loss, reason = "sample counts stay far below 2^53")]
-    let samples_per_second = samples.filter(|_| steady > 0.0).map(|samples| samples as f64 / steady);
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "sample counts stay far below 2^53"
+    )]
+    let samples_per_second = samples
+        .filter(|_| steady > 0.0)
+        .map(|samples| samples as f64 / steady);
     Some(EpochSummary {
         epochs: known.len(),
         first_seconds: *first,
@@ -159,7 +177,11 @@ mod tests {
         let mut progress = Progress::default();
         for (number, seconds) in seconds.iter().enumerate() {
             let printed_seconds = Some(*seconds);
-            progress.push_epoch(Epoch { epoch: number as u64, printed_seconds, ..Epoch::default() });
+            progress.push_epoch(Epoch {
+                epoch: number as u64,
+                printed_seconds,
+                ..Epoch::default()
+            });
         }
         progress
     }
@@ -177,19 +199,41 @@ mod tests {
         };
         let mut usage = Usage::default();
         usage.add_sample(&empty, 0);
-        let expected = Usage { wall_seconds: Some(0.0), cpu_user_seconds: Some(0.002), ..Usage::default() };
+        let expected = Usage {
+            wall_seconds: Some(0.0),
+            cpu_user_seconds: Some(0.002),
+            ..Usage::default()
+        };
         assert_eq!(usage, expected);
-        usage.add_sample(&Sample { mem_rss_bytes: Some(7), processes: Some(1), ..empty.clone() }, 0);
-        usage.add_sample(&Sample { io_read_bytes: Some(5), ..empty }, 0);
+        usage.add_sample(
+            &Sample {
+                mem_rss_bytes: Some(7),
+                processes: Some(1),
+                ..empty.clone()
+            },
+            0,
+        );
+        usage.add_sample(
+            &Sample {
+                io_read_bytes: Some(5),
+                ..empty
+            },
+            0,
+        );
         assert_eq!(
-            (usage.mem_peak_bytes, usage.processes_peak, usage.io_read_bytes),
+            (
+                usage.mem_peak_bytes,
+                usage.processes_peak,
+                usage.io_read_bytes
+            ),
             (Some(7), Some(1), Some(5))
         );
     }
 
     #[test]
     fn first_epoch_stands_apart() {
-        let summary = summarise_epochs(&progress(&[15.5, 3.25, 3.0, 3.5]), Some(6500)).expect("epochs");
+        let summary =
+            summarise_epochs(&progress(&[15.5, 3.25, 3.0, 3.5]), Some(6500)).expect("epochs");
         assert_eq!(summary.steady_seconds, 3.25);
         assert_eq!(summary.first_overhead_seconds, Some(12.25));
         assert_eq!(summary.samples_per_second, Some(2000.0));
@@ -198,17 +242,40 @@ mod tests {
     #[test]
     fn one_epoch_has_no_overhead_and_none_no_summary() {
         let summary = summarise_epochs(&progress(&[2.5]), None).expect("an epoch");
-        assert_eq!((summary.steady_seconds, summary.first_overhead_seconds), (2.5, None));
+        assert_eq!(
+            (summary.steady_seconds, summary.first_overhead_seconds),
+            (2.5, None)
+        );
         assert_eq!(summarise_epochs(&progress(&[]), Some(1)), None);
     }
 
     #[test]
     fn absent_values_stay_absent() {
         let mut usage = Usage::default();
-        usage.add_sample(&Sample { at_ms: 3000, mem_rss_bytes: Some(5), ..Sample::default() }, 1000);
-        usage.add_sample(&Sample { at_ms: 4000, mem_rss_bytes: Some(3), ..Sample::default() }, 1000);
-        assert_eq!((usage.wall_seconds, usage.mem_peak_bytes), (Some(3.0), Some(5)));
-        assert_eq!((usage.cpu_seconds(), usage.io_read_bytes, usage.cpus_busy()), (None, None, None));
+        usage.add_sample(
+            &Sample {
+                at_ms: 3000,
+                mem_rss_bytes: Some(5),
+                ..Sample::default()
+            },
+            1000,
+        );
+        usage.add_sample(
+            &Sample {
+                at_ms: 4000,
+                mem_rss_bytes: Some(3),
+                ..Sample::default()
+            },
+            1000,
+        );
+        assert_eq!(
+            (usage.wall_seconds, usage.mem_peak_bytes),
+            (Some(3.0), Some(5))
+        );
+        assert_eq!(
+            (usage.cpu_seconds(), usage.io_read_bytes, usage.cpus_busy()),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -221,7 +288,10 @@ mod tests {
             ..Usage::default()
         };
         let mut both = node;
-        both.add_node(&Usage { mem_peak_bytes: Some(20), ..node });
+        both.add_node(&Usage {
+            mem_peak_bytes: Some(20),
+            ..node
+        });
         assert_eq!(
             (both.wall_seconds, both.cpu_seconds(), both.mem_peak_bytes),
             (Some(2.0), Some(8.0), Some(20))

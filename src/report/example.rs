@@ -36,7 +36,13 @@ pub(super) fn untimed() -> Run {
         forecast: None,
         dlrun_version: "0.1.0".to_owned(),
     };
-    let key = MeasureKey { run_id, element: 0, attempt: 0, node: "n1".to_owned(), step: 0 };
+    let key = MeasureKey {
+        run_id,
+        element: 0,
+        attempt: 0,
+        node: "n1".to_owned(),
+        step: 0,
+    };
     let mut node = NodeRecord::begun(key, None, BEGIN_MS, HostFacts::default());
     node.state = NodeState::Ended;
     node.ended_at_ms = Some(BEGIN_MS + 100_000);
@@ -45,10 +51,27 @@ pub(super) fn untimed() -> Run {
         ended_at_ms: Some(BEGIN_MS + 100_000),
         ..Status::of(JobState::Completed)
     };
-    let insight = derive(&RunView { run: &record, status: &status, request: None, nodes: Vec::new() });
-    let nodes = vec![Node { record: node, timeline: None }];
+    let insight = derive(&RunView {
+        run: &record,
+        status: &status,
+        request: None,
+        nodes: Vec::new(),
+    });
+    let nodes = vec![Node {
+        record: node,
+        timeline: None,
+    }];
     let prefix = record.run_id.as_str()[..4].to_owned();
-    derived(Run { prefix, element: None, record, status, request: None, insight, nodes, notes: Vec::new() })
+    derived(Run {
+        prefix,
+        element: None,
+        record,
+        status,
+        request: None,
+        insight,
+        nodes,
+        notes: Vec::new(),
+    })
 }
 
 /// A run whose epochs took so long, in seconds.
@@ -59,18 +82,39 @@ pub(super) fn timed(seconds: &[f64]) -> Run {
     let mut end_ms = BEGIN_MS as f64;
     for (epoch, seconds) in (1..).zip(seconds) {
         end_ms += seconds * 1e3;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times of today")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "times of today"
+        )]
         let ended_at_ms = Some(end_ms as u64);
         let clock_seconds = Some(*seconds);
-        progress.push_epoch(Epoch { epoch, clock_seconds, ended_at_ms, ..Epoch::default() });
+        progress.push_epoch(Epoch {
+            epoch,
+            clock_seconds,
+            ended_at_ms,
+            ..Epoch::default()
+        });
     }
     derived(run)
 }
 
 /// The run, with what its records mean now.
 pub(super) fn derived(mut run: Run) -> Run {
-    let nodes = run.nodes.iter().map(|node| NodeView { record: &node.record, sampled: None }).collect();
-    let view = RunView { run: &run.record, status: &run.status, request: run.request.as_ref(), nodes };
+    let nodes = run
+        .nodes
+        .iter()
+        .map(|node| NodeView {
+            record: &node.record,
+            sampled: None,
+        })
+        .collect();
+    let view = RunView {
+        run: &run.record,
+        status: &run.status,
+        request: run.request.as_ref(),
+        nodes,
+    };
     run.insight = derive(&view);
     run
 }
@@ -80,11 +124,22 @@ pub(super) fn derived(mut run: Run) -> Run {
 pub(super) fn assert_sound(page: &str) {
     let body = page.split_once("<body>").expect("a body").1;
     let (mut open, mut ids) = (Vec::new(), std::collections::HashSet::new());
-    for tag in body.split('<').skip(1).map(|rest| rest.split('>').next().expect("a tag")) {
-        if let Some(id) = tag.split(" id=\"").nth(1).and_then(|rest| rest.split('"').next()) {
+    for tag in body
+        .split('<')
+        .skip(1)
+        .map(|rest| rest.split('>').next().expect("a tag"))
+    {
+        if let Some(id) = tag
+            .split(" id=\"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+        {
             assert!(ids.insert(id.to_owned()), "id {id} is there twice");
         }
-        let name = tag.split([' ', '/']).find(|part| !part.is_empty()).expect("a name");
+        let name = tag
+            .split([' ', '/'])
+            .find(|part| !part.is_empty())
+            .expect("a name");
         if let Some(closed) = tag.strip_prefix('/') {
             // The page itself is closed outside of what is looked at.
             if let Some(opened) = open.pop() {

@@ -11,35 +11,78 @@ const NODES_NAMED: usize = 16;
 pub(super) fn of_run(run: &Run) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let record = &run.record;
-    let mut fact = |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    let mut fact =
+        |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     fact("run", Some(record.run_id.to_string()));
     fact("state", Some(state(run)));
-    fact("cause", run.status.cause.as_ref().map(|cause| cause.text.clone()));
-    let words = run.nodes.iter().map(|node| &node.record.last_words).find(|words| words.len() > 1);
+    fact(
+        "cause",
+        run.status.cause.as_ref().map(|cause| cause.text.clone()),
+    );
+    let words = run
+        .nodes
+        .iter()
+        .map(|node| &node.record.last_words)
+        .find(|words| words.len() > 1);
     fact("said last", words.map(|words| words.join("\n")));
     let identity = record.identity.as_ref();
     fact("command", identity.and_then(Identity::command_line));
     fact("directory", Some(record.workdir.clone()));
     fact("job file", record.job_file.clone());
-    fact("python", identity.and_then(Identity::python_environment).map(str::to_owned));
+    fact(
+        "python",
+        identity
+            .and_then(Identity::python_environment)
+            .map(str::to_owned),
+    );
     fact("commit", identity.and_then(Identity::commit_text));
     fact("asked for", identity.map(|identity| identity.asked.text()));
-    let conditions =
-        |of: fn(&Conditions) -> Option<String>| run.nodes.iter().find_map(|node| of(&node.record.conditions));
+    let conditions = |of: fn(&Conditions) -> Option<String>| {
+        run.nodes
+            .iter()
+            .find_map(|node| of(&node.record.conditions))
+    };
     fact("ran in", conditions(Conditions::place_text));
-    fact("submitted", Some(format!("{} UTC by {}", instant(record.submitted_at_ms), record.user)));
-    fact("started", run.status.started_at_ms.map(|at| format!("{} UTC", instant(at))));
-    fact("ended", run.status.ended_at_ms.map(|at| format!("{} UTC", instant(at))));
+    fact(
+        "submitted",
+        Some(format!(
+            "{} UTC by {}",
+            instant(record.submitted_at_ms),
+            record.user
+        )),
+    );
+    fact(
+        "started",
+        run.status
+            .started_at_ms
+            .map(|at| format!("{} UTC", instant(at))),
+    );
+    fact(
+        "ended",
+        run.status
+            .ended_at_ms
+            .map(|at| format!("{} UTC", instant(at))),
+    );
     fact("attempt", attempt(run));
-    let job = record.job_id.as_ref().map_or_else(String::new, |job| format!(", job {job}"));
-    fact("scheduler", Some(format!("{}{job}", record.scheduler.as_str())));
+    let job = record
+        .job_id
+        .as_ref()
+        .map_or_else(String::new, |job| format!(", job {job}"));
+    fact(
+        "scheduler",
+        Some(format!("{}{job}", record.scheduler.as_str())),
+    );
     fact("nodes", Some(node_names(run)));
     facts
 }
 
 fn attempt(run: &Run) -> Option<String> {
-    let attempt =
-        run.nodes.iter().map(|node| node.record.key.attempt).max().filter(|attempt| *attempt > 0)?;
+    let attempt = run
+        .nodes
+        .iter()
+        .map(|node| node.record.key.attempt)
+        .max()
+        .filter(|attempt| *attempt > 0)?;
     Some(format!("{} (it was requeued)", attempt + 1))
 }
 
@@ -48,7 +91,9 @@ pub(super) fn state(run: &Run) -> String {
     let state = run.status.state.as_str();
     if run.is_going_on() {
         let measured = run.nodes.iter().map(|node| node.record.updated_at_ms).max();
-        let until = measured.map_or_else(String::new, |at| format!(", measured until {} UTC", instant(at)));
+        let until = measured.map_or_else(String::new, |at| {
+            format!(", measured until {} UTC", instant(at))
+        });
         return format!("{state}: all figures are of the time so far{until}");
     }
     match run.status.exit.filter(|exit| !exit.is_success()) {
@@ -58,7 +103,11 @@ pub(super) fn state(run: &Run) -> String {
 }
 
 fn node_names(run: &Run) -> String {
-    let names: Vec<&str> = run.nodes.iter().map(|node| node.record.key.node.as_str()).collect();
+    let names: Vec<&str> = run
+        .nodes
+        .iter()
+        .map(|node| node.record.key.node.as_str())
+        .collect();
     let shown = names[..names.len().min(NODES_NAMED)].join(", ");
     match names.len() {
         0 => format!("{} asked for, no record of any", run.record.nodes),
@@ -71,24 +120,57 @@ fn node_names(run: &Run) -> String {
 pub(super) fn environment(run: &Run) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let nodes: Vec<&NodeRecord> = run.nodes.iter().map(|node| &node.record).collect();
-    let mut fact = |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    let mut fact =
+        |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     fact("image", image(run, &nodes));
     fact("image digest", digest(run, &nodes));
-    fact("container runtime", each(&nodes, |node| node.container.as_ref()?.runtime_text()));
+    fact(
+        "container runtime",
+        each(&nodes, |node| node.container.as_ref()?.runtime_text()),
+    );
     fact("framework", run.insight.setting.framework.clone());
-    fact("software", each(&nodes, |node| node.conditions.software_text()));
+    fact(
+        "software",
+        each(&nodes, |node| node.conditions.software_text()),
+    );
     fact("compiler", run.insight.setting.compiler.clone());
     fact("training", training(run));
     fact("CPU", each(&nodes, |node| node.host.cpu_model.clone()));
-    fact("CPUs of a node", each(&nodes, |node| node.host.cpus.map(count)));
+    fact(
+        "CPUs of a node",
+        each(&nodes, |node| node.host.cpus.map(count)),
+    );
     fact("CPUs usable", each(&nodes, usable));
-    fact("memory of a node", each(&nodes, |node| node.host.mem_total_bytes.map(|total| bytes(real(total)))));
+    fact(
+        "memory of a node",
+        each(&nodes, |node| {
+            node.host.mem_total_bytes.map(|total| bytes(real(total)))
+        }),
+    );
     fact("GPUs", gpus(&nodes));
-    fact("GPU driver", each(&nodes, |node| node.gpus.first()?.gpu.driver.clone()));
-    fact("GPU clock", run.insight.setting.gpu_clock_mhz.map(|mhz| format!("{mhz:.0} MHz on average")));
+    fact(
+        "GPU driver",
+        each(&nodes, |node| node.gpus.first()?.gpu.driver.clone()),
+    );
+    fact(
+        "GPU clock",
+        run.insight
+            .setting
+            .gpu_clock_mhz
+            .map(|mhz| format!("{mhz:.0} MHz on average")),
+    );
     fact("storage", storage(run, &nodes));
-    fact("other load", run.insight.setting.others_cpus_busy.map(|cpus| format!("{} CPUs busy", short(cpus))));
-    fact("OMP_NUM_THREADS", each(&nodes, |node| node.host.omp_num_threads.clone()));
+    fact(
+        "other load",
+        run.insight
+            .setting
+            .others_cpus_busy
+            .map(|cpus| format!("{} CPUs busy", short(cpus))),
+    );
+    fact(
+        "OMP_NUM_THREADS",
+        each(&nodes, |node| node.host.omp_num_threads.clone()),
+    );
     fact("kernel", each(&nodes, |node| node.host.kernel.clone()));
     fact("cgroup", each(&nodes, |node| node.cgroup.clone()));
     fact("dlrun", Some(run.record.dlrun_version.clone()));
@@ -112,18 +194,28 @@ fn image(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
         Some(name) => format!("{name} ({})", image.source),
         None => image.source.clone(),
     };
-    each(nodes, |node| node.container.as_ref().map(|container| name(&container.image)))
-        .or_else(|| run.record.image.as_ref().map(name))
-        .or_else(|| (!nodes.is_empty()).then(|| "none".to_owned()))
+    each(nodes, |node| {
+        node.container
+            .as_ref()
+            .map(|container| name(&container.image))
+    })
+    .or_else(|| run.record.image.as_ref().map(name))
+    .or_else(|| (!nodes.is_empty()).then(|| "none".to_owned()))
 }
 
 fn digest(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
     let of = |container: &ContainerRecord| {
-        let uuid = || Some(format!("UUID {}", container.identity.as_ref()?.uuid.as_ref()?));
+        let uuid = || {
+            Some(format!(
+                "UUID {}",
+                container.identity.as_ref()?.uuid.as_ref()?
+            ))
+        };
         container.image.digest.clone().or_else(uuid)
     };
     let known = each(nodes, |node| of(node.container.as_ref()?));
-    let is_contained = run.record.image.is_some() || nodes.iter().any(|node| node.container.is_some());
+    let is_contained =
+        run.record.image.is_some() || nodes.iter().any(|node| node.container.is_some());
     known
         .or_else(|| run.record.image.as_ref()?.digest.clone())
         .or_else(|| is_contained.then(|| "not known".to_owned()))
@@ -133,10 +225,16 @@ fn training(run: &Run) -> Option<String> {
     let workload = &run.record.workload;
     let words: Vec<String> = [
         workload.model.clone(),
-        workload.parameters.map(|parameters| format!("{} parameters", count(parameters))),
+        workload
+            .parameters
+            .map(|parameters| format!("{} parameters", count(parameters))),
         workload.dataset.clone(),
-        workload.samples.map(|samples| format!("{} samples an epoch", count(samples))),
-        workload.batch_size.map(|batch| format!("batch {}", count(batch))),
+        workload
+            .samples
+            .map(|samples| format!("{} samples an epoch", count(samples))),
+        workload
+            .batch_size
+            .map(|batch| format!("batch {}", count(batch))),
         workload.precision.clone(),
     ]
     .into_iter()
@@ -146,15 +244,27 @@ fn training(run: &Run) -> Option<String> {
 }
 
 fn usable(node: &NodeRecord) -> Option<String> {
-    let cpus = node.conditions.cpus_effective.map(short).or_else(|| node.host.cpus_allowed.map(count))?;
-    Some(node.conditions.affinity.as_ref().map_or(cpus.clone(), |list| format!("{cpus} ({list})")))
+    let cpus = node
+        .conditions
+        .cpus_effective
+        .map(short)
+        .or_else(|| node.host.cpus_allowed.map(count))?;
+    Some(
+        node.conditions
+            .affinity
+            .as_ref()
+            .map_or(cpus.clone(), |list| format!("{cpus} ({list})")),
+    )
 }
 
 fn gpus(nodes: &[&NodeRecord]) -> Option<String> {
     each(nodes, |node| {
         let mut models: Vec<(&GpuUsage, usize)> = Vec::new();
         for usage in &node.gpus {
-            match models.iter_mut().find(|(known, _)| known.gpu.name == usage.gpu.name) {
+            match models
+                .iter_mut()
+                .find(|(known, _)| known.gpu.name == usage.gpu.name)
+            {
                 Some((_, count)) => *count += 1,
                 None => models.push((usage, 1)),
             }
@@ -172,30 +282,62 @@ fn gpus(nodes: &[&NodeRecord]) -> Option<String> {
 
 fn storage(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
     let seen = each(nodes, |node| {
-        let of = node.conditions.storage.iter().map(|storage| format!("{} on {}", storage.of, storage.class));
+        let of = node
+            .conditions
+            .storage
+            .iter()
+            .map(|storage| format!("{} on {}", storage.of, storage.class));
         let of: Vec<String> = of.collect();
         (!of.is_empty()).then(|| of.join(", "))
     });
-    let chosen = run.record.storage.as_ref().map(|(name, class)| format!("{name} ({})", class.as_str()));
+    let chosen = run
+        .record
+        .storage
+        .as_ref()
+        .map(|(name, class)| format!("{name} ({})", class.as_str()));
     let words: Vec<String> = chosen.into_iter().chain(seen).collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
 fn watching(nodes: &[&NodeRecord]) -> Option<String> {
-    let samples: u64 = nodes.iter().map(|node| node.watcher.samples).fold(0, u64::saturating_add);
-    let cpu_us: u64 = nodes.iter().map(|node| node.watcher.cpu_us).fold(0, u64::saturating_add);
-    let late: u64 = nodes.iter().map(|node| node.watcher.late_ticks).fold(0, u64::saturating_add);
+    let samples: u64 = nodes
+        .iter()
+        .map(|node| node.watcher.samples)
+        .fold(0, u64::saturating_add);
+    let cpu_us: u64 = nodes
+        .iter()
+        .map(|node| node.watcher.cpu_us)
+        .fold(0, u64::saturating_add);
+    let late: u64 = nodes
+        .iter()
+        .map(|node| node.watcher.late_ticks)
+        .fold(0, u64::saturating_add);
     (samples > 0).then(|| {
-        let late = if late > 0 { format!(", {} of them late", count(late)) } else { String::new() };
-        format!("{} of CPU time for {} samples{late}", duration(real(cpu_us) / 1e6), count(samples))
+        let late = if late > 0 {
+            format!(", {} of them late", count(late))
+        } else {
+            String::new()
+        };
+        format!(
+            "{} of CPU time for {} samples{late}",
+            duration(real(cpu_us) / 1e6),
+            count(samples)
+        )
     })
 }
 
 /// From start to end, or to the last that is known of it, in seconds.
 pub(super) fn wall_seconds(run: &Run) -> Option<f64> {
-    let measured = run.nodes.iter().filter_map(|node| node.record.usage.wall_seconds).reduce(f64::max);
-    let marked =
-        run.status.started_at_ms.zip(run.status.ended_at_ms).map(|(from, to)| seconds_between(from, to));
+    let measured = run
+        .nodes
+        .iter()
+        .filter_map(|node| node.record.usage.wall_seconds)
+        .reduce(f64::max);
+    let marked = run
+        .status
+        .started_at_ms
+        .zip(run.status.ended_at_ms)
+        .map(|(from, to)| seconds_between(from, to));
     marked.or(measured)
 }
 
@@ -207,26 +349,44 @@ mod tests {
     use crate::report::example::{BEGIN_MS, timed};
 
     fn value(facts: &[(&'static str, String)], name: &str) -> Option<String> {
-        facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+        facts
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.clone())
     }
 
     #[test]
     fn what_is_known_is_told_and_what_is_not_is_left_out() {
         let mut run = timed(&[3.5, 2.5]);
         let node = &mut run.nodes[0].record;
-        let gpu =
-            GpuFacts { name: "NVIDIA H200".into(), mem_total_bytes: Some(141 << 30), ..GpuFacts::default() };
+        let gpu = GpuFacts {
+            name: "NVIDIA H200".into(),
+            mem_total_bytes: Some(141 << 30),
+            ..GpuFacts::default()
+        };
         node.gpus = vec![GpuUsage::of(gpu.clone()), GpuUsage::of(gpu)];
-        node.conditions.storage = vec![StorageClass { of: "workdir".into(), class: "nfs4".into() }];
+        node.conditions.storage = vec![StorageClass {
+            of: "workdir".into(),
+            class: "nfs4".into(),
+        }];
         node.conditions.affinity = Some("0-7".into());
         node.conditions.cpus_effective = Some(7.5);
         let facts = environment(&run);
-        assert_eq!(value(&facts, "GPUs").as_deref(), Some("2 × NVIDIA H200, 141 GiB"));
+        assert_eq!(
+            value(&facts, "GPUs").as_deref(),
+            Some("2 × NVIDIA H200, 141 GiB")
+        );
         assert_eq!(value(&facts, "CPUs usable").as_deref(), Some("7.5 (0-7)"));
         assert_eq!(value(&facts, "storage").as_deref(), Some("workdir on nfs4"));
-        assert_eq!((value(&facts, "kernel"), value(&facts, "image digest")), (None, None));
-        run.record.image =
-            Some(crate::record::RunImage { source: "/i.sif".into(), name: None, digest: None });
+        assert_eq!(
+            (value(&facts, "kernel"), value(&facts, "image digest")),
+            (None, None)
+        );
+        run.record.image = Some(crate::record::RunImage {
+            source: "/i.sif".into(),
+            name: None,
+            digest: None,
+        });
         let facts = environment(&run);
         assert_eq!(value(&facts, "image digest").as_deref(), Some("not known"));
     }
@@ -237,12 +397,16 @@ mod tests {
         assert_eq!(state(&run), "completed");
         run.status.state = JobState::Running;
         run.nodes[0].record.updated_at_ms = BEGIN_MS + 5_000;
-        let text = "running: all figures are of the time so far, measured until 2025-11-20 14:46:45 UTC";
+        let text =
+            "running: all figures are of the time so far, measured until 2025-11-20 14:46:45 UTC";
         assert_eq!(state(&run), text);
         run.status.state = JobState::Failed;
         run.status.exit = Some(crate::record::ExitStatus::Signal(9));
         assert_eq!(state(&run), "failed, exit code 137");
         run.nodes.clear();
-        assert_eq!(value(&of_run(&run), "nodes").as_deref(), Some("1 asked for, no record of any"));
+        assert_eq!(
+            value(&of_run(&run), "nodes").as_deref(),
+            Some("1 asked for, no record of any")
+        );
     }
 }

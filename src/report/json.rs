@@ -21,8 +21,11 @@ pub(super) fn value(findings: &Findings<'_>) -> Value {
 }
 
 fn run(run: &Run) -> Value {
-    let notes: Vec<Value> =
-        run.notes.iter().map(|note| json!({ "what": note.what, "why": note.why })).collect();
+    let notes: Vec<Value> = run
+        .notes
+        .iter()
+        .map(|note| json!({ "what": note.what, "why": note.why }))
+        .collect();
     let nodes: Vec<Value> = run
         .nodes
         .iter()
@@ -53,8 +56,11 @@ fn series(timeline: &Timeline) -> Value {
         };
         Value::Object(curves.iter().map(each).collect::<Map<_, _>>())
     };
-    let gpus: Map<String, Value> =
-        timeline.gpus.iter().map(|(uuid, curves)| (uuid.clone(), of(curves))).collect();
+    let gpus: Map<String, Value> = timeline
+        .gpus
+        .iter()
+        .map(|(uuid, curves)| (uuid.clone(), of(curves)))
+        .collect();
     json!({
         "begin_ms": timeline.begin_ms,
         "interval_ms": timeline.interval_ms,
@@ -76,7 +82,12 @@ fn rounded(values: &[Option<f64>]) -> Vec<Value> {
 }
 
 fn comparison(findings: &Findings<'_>) -> Value {
-    let Some(first) = findings.report.runs.first().filter(|_| findings.report.runs.len() > 1) else {
+    let Some(first) = findings
+        .report
+        .runs
+        .first()
+        .filter(|_| findings.report.runs.len() > 1)
+    else {
         return Value::Null;
     };
     let rows = findings.report.runs.iter().zip(&findings.rows);

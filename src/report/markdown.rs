@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::compare::Row;
 use super::html::{
-    basis, compared, compared_cells, from, joules, kind, label, not_measured, rests_on, uneven_text, verdict,
+    basis, compared, compared_cells, from, joules, kind, label, not_measured, rests_on,
+    uneven_text, verdict,
 };
 use super::number::{UNKNOWN, bytes, count, duration, instant, percent, probability, short};
 use super::timeline::{Curve, Timeline};
@@ -22,8 +23,11 @@ pub(super) fn page(findings: &Findings<'_>) -> String {
     let report = findings.report;
     let mut text = format!("# {}\n\n", inline(&report.title()));
     let written = instant(report.written_at_ms);
-    let _ =
-        writeln!(text, "Training report, written {written} UTC by dlrun {}.\n", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(
+        text,
+        "Training report, written {written} UTC by dlrun {}.\n",
+        env!("CARGO_PKG_VERSION")
+    );
     for remark in &report.remarks {
         let _ = writeln!(text, "> {}\n", inline(remark));
     }
@@ -31,7 +35,11 @@ pub(super) fn page(findings: &Findings<'_>) -> String {
         text.push_str(&comparison(findings));
     }
     for (place, run) in report.runs.iter().enumerate() {
-        let title = if report.runs.len() > 1 { label(place, run) } else { "The run".to_owned() };
+        let title = if report.runs.len() > 1 {
+            label(place, run)
+        } else {
+            "The run".to_owned()
+        };
         let _ = writeln!(text, "## {}\n", inline(&title));
         text.push_str(&self::run(run));
     }
@@ -49,9 +57,15 @@ fn comparison(findings: &Findings<'_>) -> String {
         .map(|(place, (run, row))| (label(place, run), run, row))
         .collect();
     if findings.unlike.is_empty() {
-        text.push_str("The runs are alike in arguments, code and every condition that was recorded.\n\n");
+        text.push_str(
+            "The runs are alike in arguments, code and every condition that was recorded.\n\n",
+        );
     } else {
-        let names: Vec<String> = findings.unlike.iter().map(|unlike| words(&unlike.what)).collect();
+        let names: Vec<String> = findings
+            .unlike
+            .iter()
+            .map(|unlike| words(&unlike.what))
+            .collect();
         let _ = writeln!(
             text,
             "**These runs differ in {}**: a difference in time may come from there.\n",
@@ -77,7 +91,10 @@ fn comparison(findings: &Findings<'_>) -> String {
                 |(low, high)| format!("{} – {}", duration(low), duration(high)),
             ),
             rate.map_or_else(|| UNKNOWN.to_owned(), |rate| short(rate.value)),
-            times.map_or_else(|| UNKNOWN.to_owned(), |times| times.source.as_str().to_owned()),
+            times.map_or_else(
+                || UNKNOWN.to_owned(),
+                |times| times.source.as_str().to_owned(),
+            ),
         ]
     });
     let heads = ["Run", "n", "Mean", "95 % interval", "Samples/s", "Source"];
@@ -88,14 +105,25 @@ fn comparison(findings: &Findings<'_>) -> String {
         vec![
             name.clone(),
             time.map_or_else(|| UNKNOWN.to_owned(), |ratio| format!("{:.3}", ratio.ratio)),
-            bounds.map_or_else(|| UNKNOWN.to_owned(), |(low, high)| format!("{low:.3} – {high:.3}")),
-            row.rate_ratio.map_or_else(|| UNKNOWN.to_owned(), |ratio| format!("{:.3}", ratio.ratio)),
+            bounds.map_or_else(
+                || UNKNOWN.to_owned(),
+                |(low, high)| format!("{low:.3} – {high:.3}"),
+            ),
+            row.rate_ratio
+                .map_or_else(|| UNKNOWN.to_owned(), |ratio| format!("{:.3}", ratio.ratio)),
             row.p.map_or_else(|| UNKNOWN.to_owned(), probability),
             verdict(row),
         ]
     });
     let _ = writeln!(text, "Against {}:\n", inline(&runs[0].0));
-    let heads = ["Run", "Time ratio", "95 % interval", "Rate ratio", "p", "In words"];
+    let heads = [
+        "Run",
+        "Time ratio",
+        "95 % interval",
+        "Rate ratio",
+        "p",
+        "In words",
+    ];
     text.push_str(&table(&heads, &[1, 2, 3, 4], &ratios.collect::<Vec<_>>()));
     text + &scaling(findings)
 }
@@ -108,28 +136,50 @@ fn unlike(findings: &Findings<'_>) -> String {
         })
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    if rows.is_empty() { String::new() } else { table(&["Differs", "Value", "Runs"], &[], &rows) }
+    if rows.is_empty() {
+        String::new()
+    } else {
+        table(&["Differs", "Value", "Runs"], &[], &rows)
+    }
 }
 
 fn metrics(findings: &Findings<'_>) -> String {
-    let rows = metrics::compare(&findings.report.runs).into_iter().flat_map(|metric| {
-        let name = metric.name;
-        metric.runs.into_iter().map(move |of| {
-            let (least, most) = of.bounds();
-            vec![name.clone(), (of.run + 1).to_string(), short(of.last), short(least), short(most)]
-        })
-    });
+    let rows = metrics::compare(&findings.report.runs)
+        .into_iter()
+        .flat_map(|metric| {
+            let name = metric.name;
+            metric.runs.into_iter().map(move |of| {
+                let (least, most) = of.bounds();
+                vec![
+                    name.clone(),
+                    (of.run + 1).to_string(),
+                    short(of.last),
+                    short(least),
+                    short(most),
+                ]
+            })
+        });
     let rows: Vec<Vec<String>> = rows.collect();
     if rows.is_empty() {
         String::new()
     } else {
-        table(&["Metric", "Run", "Last", "Least", "Most"], &[1, 2, 3, 4], &rows)
+        table(
+            &["Metric", "Run", "Last", "Least", "Most"],
+            &[1, 2, 3, 4],
+            &rows,
+        )
     }
 }
 
 fn scaling(findings: &Findings<'_>) -> String {
-    let Some(scaling) = &findings.scaling else { return String::new() };
-    let mut text = format!("## Scaling\n\n{} {}\n\n", inline(&basis(findings, scaling)), kind(scaling.kind));
+    let Some(scaling) = &findings.scaling else {
+        return String::new();
+    };
+    let mut text = format!(
+        "## Scaling\n\n{} {}\n\n",
+        inline(&basis(findings, scaling)),
+        kind(scaling.kind)
+    );
     let rows = scaling.points.iter().map(|point| {
         vec![
             label(point.run, &findings.report.runs[point.run]),
@@ -137,10 +187,19 @@ fn scaling(findings: &Findings<'_>) -> String {
             duration(point.seconds),
             format!("{:.2}", point.speed_up.ratio),
             percent(point.efficiency),
-            point.serial_fraction.map_or_else(|| UNKNOWN.to_owned(), |serial| format!("{serial:.3}")),
+            point
+                .serial_fraction
+                .map_or_else(|| UNKNOWN.to_owned(), |serial| format!("{serial:.3}")),
         ]
     });
-    let heads = ["Run", scaling.workers.as_str(), "Epoch", "Speed-up", "Efficiency", "Serial fraction"];
+    let heads = [
+        "Run",
+        scaling.workers.as_str(),
+        "Epoch",
+        "Speed-up",
+        "Efficiency",
+        "Serial fraction",
+    ];
     text.push_str(&table(&heads, &[1, 2, 3, 4, 5], &rows.collect::<Vec<_>>()));
     text
 }
@@ -148,7 +207,10 @@ fn scaling(findings: &Findings<'_>) -> String {
 fn run(run: &Run) -> String {
     let mut rows = facts::of_run(run);
     rows.extend(figures(run));
-    let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value])
+        .collect();
     let mut text = table(&["", ""], &[], &rows);
     text.push_str(&curves(run));
     text.push_str(&list("What limited it", limits(run)));
@@ -156,44 +218,69 @@ fn run(run: &Run) -> String {
     let compared: Vec<Vec<String>> = compared(run).map(compared_cells).collect();
     if !compared.is_empty() {
         let _ = writeln!(text, "### Asked for and used\n");
-        text.push_str(&table(&["What", "Asked for", "Used", "Used of it"], &[1, 2, 3], &compared));
+        text.push_str(&table(
+            &["What", "Asked for", "Used", "Used of it"],
+            &[1, 2, 3],
+            &compared,
+        ));
     }
-    let environment = facts::environment(run).into_iter().map(|(name, value)| vec![name.to_owned(), value]);
+    let environment = facts::environment(run)
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value]);
     let _ = writeln!(text, "### Environment\n");
     text.push_str(&table(&["", ""], &[], &environment.collect::<Vec<_>>()));
-    let missing =
-        not_measured(run).into_iter().map(|row| format!("{}: {}", inline(&row[0]), inline(&row[1])));
+    let missing = not_measured(run)
+        .into_iter()
+        .map(|row| format!("{}: {}", inline(&row[0]), inline(&row[1])));
     text + &list("What could not be measured", missing.collect())
 }
 
 /// The figures that say most.
 fn figures(run: &Run) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
-    let mut row = |name: &'static str, value: Option<String>| rows.extend(value.map(|value| (name, value)));
+    let mut row =
+        |name: &'static str, value: Option<String>| rows.extend(value.map(|value| (name, value)));
     row("ran for", facts::wall_seconds(run).map(duration));
     if let Some(timing) = run.timing() {
-        let planned = timing.epochs_planned.map_or_else(String::new, |planned| format!(" of {planned}"));
-        row("epochs", Some(format!("{}{planned}", count(timing.epochs_completed))));
+        let planned = timing
+            .epochs_planned
+            .map_or_else(String::new, |planned| format!(" of {planned}"));
+        row(
+            "epochs",
+            Some(format!("{}{planned}", count(timing.epochs_completed))),
+        );
         row(
             "steady epoch",
             timing.epochs.as_ref().map(|times| {
                 let first = times
                     .first_seconds
                     .map_or_else(String::new, |first| format!("; first {}", duration(first)));
-                let p95 =
-                    times.p95_seconds.map_or_else(String::new, |p95| format!(", p95 {}", duration(p95)));
+                let p95 = times
+                    .p95_seconds
+                    .map_or_else(String::new, |p95| format!(", p95 {}", duration(p95)));
                 let median = duration(times.median_seconds);
-                format!("{median} (median of {}, {}{p95}{first})", times.count, times.source.as_str())
+                format!(
+                    "{median} (median of {}, {}{p95}{first})",
+                    times.count,
+                    times.source.as_str()
+                )
             }),
         );
         row(
             "step",
             timing.steps.map(|steps| {
-                format!("{} (median), p95 {}", duration(steps.median_seconds), duration(steps.p95_seconds))
+                format!(
+                    "{} (median), p95 {}",
+                    duration(steps.median_seconds),
+                    duration(steps.p95_seconds)
+                )
             }),
         );
         let rate = timing.samples_per_second.as_ref();
-        row("samples a second", rate.map(|rate| format!("{} ({})", short(rate.value), from(rate.from))));
+        row(
+            "samples a second",
+            rate.map(|rate| format!("{} ({})", short(rate.value), from(rate.from))),
+        );
     }
     let used = &run.insight.used;
     row("CPU efficiency", used.cpu_efficiency_ratio.map(percent));
@@ -207,7 +294,8 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     );
     row(
         "GPUs busy",
-        used.gpu_busy_mean_percent.map(|busy| format!("{} % of {} GPUs", short(busy), used.gpus_allocated)),
+        used.gpu_busy_mean_percent
+            .map(|busy| format!("{} % of {} GPUs", short(busy), used.gpus_allocated)),
     );
     row("GPU energy", used.gpu_energy_joules.map(joules));
     row("energy of a sample", used.gpu_joules_per_sample.map(joules));
@@ -259,19 +347,36 @@ fn list(title: &str, items: Vec<String>) -> String {
 fn curves(run: &Run) -> String {
     let mut lines = Vec::new();
     for node in run.nodes.iter().take(super::NODES_DRAWN) {
-        let Some(timeline) = &node.timeline else { continue };
-        let name = if run.nodes.len() > 1 { format!("{} ", node.record.key.node) } else { String::new() };
+        let Some(timeline) = &node.timeline else {
+            continue;
+        };
+        let name = if run.nodes.len() > 1 {
+            format!("{} ", node.record.key.node)
+        } else {
+            String::new()
+        };
         let mut line = |title: &str, curve: &Curve, shown: fn(f64) -> String| {
-            lines.push(format!("{name}{title:<8} {} peak {}", blocks(timeline, curve), shown(curve.peak())));
+            lines.push(format!(
+                "{name}{title:<8} {} peak {}",
+                blocks(timeline, curve),
+                shown(curve.peak())
+            ));
         };
         for (title, column) in [("CPUs", "cpu_busy"), ("memory", "mem_used_bytes")] {
             let shown: fn(f64) -> String = if title == "CPUs" { short } else { bytes };
-            timeline.curve(column).into_iter().for_each(|curve| line(title, curve, shown));
+            timeline
+                .curve(column)
+                .into_iter()
+                .for_each(|curve| line(title, curve, shown));
         }
-        for (title, column) in
-            [("read/s", "io_read_bytes_per_second"), ("write/s", "io_write_bytes_per_second")]
-        {
-            timeline.curve(column).into_iter().for_each(|curve| line(title, curve, bytes));
+        for (title, column) in [
+            ("read/s", "io_read_bytes_per_second"),
+            ("write/s", "io_write_bytes_per_second"),
+        ] {
+            timeline
+                .curve(column)
+                .into_iter()
+                .for_each(|curve| line(title, curve, bytes));
         }
         let of_gpus = timeline.of_gpus("utilisation_percent");
         let of_all: Vec<&Curve> = of_gpus.iter().map(|(_, curve)| *curve).collect();
@@ -286,7 +391,13 @@ fn curves(run: &Run) -> String {
     let text = lines.join("\n").replace('`', "'");
     format!(
         "```text\n{}\n```\n\n",
-        text.chars().map(|c| if c != '\n' && is_deceptive(c) { '\u{fffd}' } else { c }).collect::<String>()
+        text.chars()
+            .map(|c| if c != '\n' && is_deceptive(c) {
+                '\u{fffd}'
+            } else {
+                c
+            })
+            .collect::<String>()
     )
 }
 
@@ -297,7 +408,11 @@ fn blocks(timeline: &Timeline, curve: &Curve) -> String {
     let top = curve.value.iter().flatten().copied().fold(0.0, f64::max);
     let block = |part: &[Option<f64>]| match part.iter().flatten().copied().reduce(f64::max) {
         Some(value) if top > 0.0 => {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 7")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "between 0 and 7"
+            )]
             let level = ((value / top * 7.0).round().clamp(0.0, 7.0)) as usize;
             LEVELS[level]
         }
@@ -309,12 +424,24 @@ fn blocks(timeline: &Timeline, curve: &Curve) -> String {
 
 /// A table whose columns are as wide as their cells, so that it is one in a terminal too; those named are of numbers.
 pub(super) fn table(heads: &[&str], numbers: &[usize], rows: &[Vec<String>]) -> String {
-    let cells: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| inline(cell).replace('|', "\\|")).collect()).collect();
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            row.iter()
+                .map(|cell| inline(cell).replace('|', "\\|"))
+                .collect()
+        })
+        .collect();
     let width = |column: usize| {
-        let of = cells.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        let of = cells
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count());
         // One long cell must not widen all others.
-        of.chain([heads[column].chars().count(), 3]).max().unwrap_or(3).min(60)
+        of.chain([heads[column].chars().count(), 3])
+            .max()
+            .unwrap_or(3)
+            .min(60)
     };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let mut text = String::new();
@@ -331,7 +458,11 @@ pub(super) fn table(heads: &[&str], numbers: &[usize], rows: &[Vec<String>]) -> 
     };
     line(&mut heads.iter().map(ToString::to_string));
     let rule = |(column, width): (usize, &usize)| {
-        if numbers.contains(&column) { format!("{}:", "-".repeat(width - 1)) } else { "-".repeat(*width) }
+        if numbers.contains(&column) {
+            format!("{}:", "-".repeat(width - 1))
+        } else {
+            "-".repeat(*width)
+        }
     };
     line(&mut widths.iter().enumerate().map(rule));
     cells.iter().for_each(|row| line(&mut row.iter().cloned()));
@@ -378,7 +509,11 @@ fn is_plain(text: &str) -> bool {
 fn code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
-    let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    let space = if text.starts_with('`') || text.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
     format!("{fence}{space}{text}{space}{fence}")
 }
 
@@ -390,7 +525,12 @@ mod tests {
 
     #[test]
     fn plain_text_stays_and_all_else_is_code() {
-        for plain in ["resnet50-imagenet", "mem_used_bytes 12.3 GiB", "1 run (k7f2)", "95 % interval"] {
+        for plain in [
+            "resnet50-imagenet",
+            "mem_used_bytes 12.3 GiB",
+            "1 run (k7f2)",
+            "95 % interval",
+        ] {
             assert_eq!(inline(plain), plain);
         }
         for (evil, shown) in [
@@ -418,8 +558,10 @@ mod tests {
         };
         let text = report.to_markdown();
         for block in text.split("\n\n").filter(|block| block.starts_with('|')) {
-            let columns: Vec<usize> =
-                block.lines().map(|line| line.replace("\\|", "").matches('|').count()).collect();
+            let columns: Vec<usize> = block
+                .lines()
+                .map(|line| line.replace("\\|", "").matches('|').count())
+                .collect();
             assert!(columns.windows(2).all(|pair| pair[0] == pair[1]), "{block}");
         }
         assert!(text.contains("cannot be compared"), "{text}");

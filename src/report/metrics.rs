@@ -31,8 +31,16 @@ pub(super) struct Metric {
 impl Of {
     /// The least and the most of its values.
     pub(super) fn bounds(&self) -> (f64, f64) {
-        let values = || self.curve.iter().map(|(_, value)| *value).chain([self.last]);
-        (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max))
+        let values = || {
+            self.curve
+                .iter()
+                .map(|(_, value)| *value)
+                .chain([self.last])
+        };
+        (
+            values().fold(f64::INFINITY, f64::min),
+            values().fold(f64::NEG_INFINITY, f64::max),
+        )
     }
 }
 
@@ -53,9 +61,17 @@ pub(super) fn ranked(mut names: Vec<&str>) -> Vec<&str> {
 /// The metrics of all runs.
 pub(super) fn compare(runs: &[Run]) -> Vec<Metric> {
     let of_run: Vec<Option<&Progress>> = runs.iter().map(Run::progress).collect();
-    let names = of_run.iter().flatten().flat_map(|progress| progress.last_metrics.keys()).map(String::as_str);
+    let names = of_run
+        .iter()
+        .flatten()
+        .flat_map(|progress| progress.last_metrics.keys())
+        .map(String::as_str);
     let names = ranked(names.collect());
-    names.into_iter().take(MOST).filter_map(|name| metric(name, &of_run)).collect()
+    names
+        .into_iter()
+        .take(MOST)
+        .filter_map(|name| metric(name, &of_run))
+        .collect()
 }
 
 /// The values of a metric along something.
@@ -66,40 +82,77 @@ fn metric(name: &str, runs: &[Option<&Progress>]) -> Option<Metric> {
     let having = || {
         runs.iter().enumerate().filter_map(|(run, progress)| {
             let progress = (*progress)?;
-            let last = progress.last_metrics.get(name).filter(|value| value.is_finite())?;
+            let last = progress
+                .last_metrics
+                .get(name)
+                .filter(|value| value.is_finite())?;
             Some((run, progress, *last))
         })
     };
-    let ways: [(&'static str, Way); 3] =
-        [("epochs", over_epochs), ("steps", over_steps), ("evaluations", in_order)];
+    let ways: [(&'static str, Way); 3] = [
+        ("epochs", over_epochs),
+        ("steps", over_steps),
+        ("evaluations", in_order),
+    ];
     let (along, way) = *ways
         .iter()
         .find(|(_, way)| having().all(|(_, progress, _)| way(progress, name).len() > 1))
         .unwrap_or(&ways[2]);
-    let runs: Vec<Of> =
-        having().map(|(run, progress, last)| Of { run, curve: way(progress, name), last }).collect();
-    (!runs.is_empty()).then(|| Metric { name: name.to_owned(), along, runs })
+    let runs: Vec<Of> = having()
+        .map(|(run, progress, last)| Of {
+            run,
+            curve: way(progress, name),
+            last,
+        })
+        .collect();
+    (!runs.is_empty()).then(|| Metric {
+        name: name.to_owned(),
+        along,
+        runs,
+    })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a training are far smaller")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of a training are far smaller"
+)]
 fn over_epochs(progress: &Progress, name: &str) -> Vec<(f64, f64)> {
-    let values =
-        progress.epochs.iter().filter_map(|epoch| Some((epoch.epoch as f64, *epoch.metrics.get(name)?)));
+    let values = progress
+        .epochs
+        .iter()
+        .filter_map(|epoch| Some((epoch.epoch as f64, *epoch.metrics.get(name)?)));
     values.filter(|(_, value)| value.is_finite()).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a training are far smaller")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of a training are far smaller"
+)]
 fn over_steps(progress: &Progress, name: &str) -> Vec<(f64, f64)> {
     // Steps that count anew in each epoch are no axis.
     let is_axis = progress.points.iter().all(|point| point.epoch.is_none());
     let of_point = |point: &MetricPoint| Some((point.step? as f64, *point.metrics.get(name)?));
-    let points = progress.points.iter().filter_map(of_point).filter(|(_, value)| value.is_finite());
-    if is_axis { points.collect() } else { Vec::new() }
+    let points = progress
+        .points
+        .iter()
+        .filter_map(of_point)
+        .filter(|(_, value)| value.is_finite());
+    if is_axis {
+        points.collect()
+    } else {
+        Vec::new()
+    }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a training are far smaller")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of a training are far smaller"
+)]
 fn in_order(progress: &Progress, name: &str) -> Vec<(f64, f64)> {
-    let points = progress.points.iter().filter(|point| point.kind == PointKind::Evaluation);
+    let points = progress
+        .points
+        .iter()
+        .filter(|point| point.kind == PointKind::Evaluation);
     let values = points.filter_map(|point| Some((point.place as f64, *point.metrics.get(name)?)));
     values.filter(|(_, value)| value.is_finite()).collect()
 }
@@ -117,14 +170,22 @@ mod tests {
             for (epoch, loss) in progress.epochs.iter_mut().zip(losses) {
                 epoch.metrics.insert("val_loss".to_owned(), *loss);
             }
-            progress.last_metrics.insert("val_loss".to_owned(), *losses.last().expect("some"));
+            progress
+                .last_metrics
+                .insert("val_loss".to_owned(), *losses.last().expect("some"));
             derived(run)
         };
         let runs = [with(&[0.9, 0.4, 0.5]), with(&[0.8, f64::NAN, 0.7])];
         let found = compare(&runs);
-        let val_loss = found.iter().find(|metric| metric.name == "val_loss").expect("it is there");
+        let val_loss = found
+            .iter()
+            .find(|metric| metric.name == "val_loss")
+            .expect("it is there");
         assert_eq!((val_loss.along, val_loss.runs.len()), ("epochs", 2));
-        assert_eq!((val_loss.runs[0].last, val_loss.runs[0].bounds()), (0.5, (0.4, 0.9)));
+        assert_eq!(
+            (val_loss.runs[0].last, val_loss.runs[0].bounds()),
+            (0.5, (0.4, 0.9))
+        );
         assert_eq!(val_loss.runs[1].curve.len(), 2);
     }
 }

@@ -22,8 +22,8 @@ mod timeline;
 mod unlike;
 
 pub use bench::{
-    Asked, AxisFigures, Bench, CellFigures, Comparison, Effect, Environment, Failure, Figures, Kind, Result,
-    Rows,
+    Asked, AxisFigures, Bench, CellFigures, Comparison, Effect, Environment, Failure, Figures,
+    Kind, Result, Rows,
 };
 pub use timeline::{Curve, Timeline, Unit};
 
@@ -85,13 +85,18 @@ pub struct Run {
 impl Run {
     /// Its name, with the element of the array.
     fn name(&self) -> String {
-        self.element
-            .map_or_else(|| self.record.name.clone(), |element| format!("{}[{element}]", self.record.name))
+        self.element.map_or_else(
+            || self.record.name.clone(),
+            |element| format!("{}[{element}]", self.record.name),
+        )
     }
 
     /// The shortest word that names it on a command line.
     fn id(&self) -> String {
-        self.element.map_or_else(|| self.prefix.clone(), |element| format!("{}[{element}]", self.prefix))
+        self.element.map_or_else(
+            || self.prefix.clone(),
+            |element| format!("{}[{element}]", self.prefix),
+        )
     }
 
     fn timing(&self) -> Option<&Timing> {
@@ -107,7 +112,9 @@ impl Run {
     fn progress(&self) -> Option<&Progress> {
         let node = &self.timing()?.node;
         let mut nodes = self.nodes.iter().map(|node| &node.record);
-        nodes.find(|record| record.key.node == *node).map(|record| &record.progress)
+        nodes
+            .find(|record| record.key.node == *node)
+            .map(|record| &record.progress)
     }
 
     fn nodes_used(&self) -> u64 {
@@ -115,7 +122,10 @@ impl Run {
     }
 
     fn gpus_used(&self) -> u64 {
-        self.nodes.iter().map(|node| node.record.gpus.len() as u64).sum()
+        self.nodes
+            .iter()
+            .map(|node| node.record.gpus.len() as u64)
+            .sum()
     }
 
     fn is_going_on(&self) -> bool {
@@ -146,7 +156,12 @@ impl Report {
     fn findings(&self) -> Findings<'_> {
         let rows = compare::compare(&self.runs);
         let scaling = scaling::scaling(&self.runs, &rows);
-        Findings { report: self, rows, scaling, unlike: unlike::unlike(&self.runs) }
+        Findings {
+            report: self,
+            rows,
+            scaling,
+            unlike: unlike::unlike(&self.runs),
+        }
     }
 
     /// What it is called: the name of its run, or how many it compares.

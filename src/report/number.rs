@@ -31,13 +31,23 @@ pub(super) fn short(value: f64) -> String {
         return format!("{value:.2e}");
     }
     let text = format!("{value:.*}", decimals(value));
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    if text == "-0" { "0".to_owned() } else { grouped(text) }
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
+    };
+    if text == "-0" {
+        "0".to_owned()
+    } else {
+        grouped(text)
+    }
 }
 
 /// Thin spaces between the thousands of what is long.
 fn grouped(text: &str) -> String {
-    let (whole, rest) = text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
+    let (whole, rest) = text
+        .split_once('.')
+        .map_or((text, None), |(whole, rest)| (whole, Some(rest)));
     let digits = whole.trim_start_matches('-');
     if digits.len() < 5 {
         return text.to_owned();
@@ -87,11 +97,19 @@ pub(super) fn duration(seconds: f64) -> String {
         return format!("{} s", short(seconds));
     }
     let whole = seconds.round();
-    let (hours, minutes, rest) = ((whole / 3600.0).floor(), (whole / 60.0).floor() % 60.0, whole % 60.0);
+    let (hours, minutes, rest) = (
+        (whole / 3600.0).floor(),
+        (whole / 60.0).floor() % 60.0,
+        whole % 60.0,
+    );
     if whole >= HUGE {
         return format!("{} h", short(seconds / 3600.0));
     }
-    if hours >= 1.0 { format!("{hours} h {minutes:02} min") } else { format!("{minutes} min {rest:02} s") }
+    if hours >= 1.0 {
+        format!("{hours} h {minutes:02} min")
+    } else {
+        format!("{minutes} min {rest:02} s")
+    }
 }
 
 /// Seconds with the decimals of a column.
@@ -110,14 +128,23 @@ pub(super) fn percent(share: f64) -> String {
 
 /// A probability, as far as it means something.
 pub(super) fn probability(p: f64) -> String {
-    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+    if p < 0.001 {
+        "< 0.001".to_owned()
+    } else {
+        format!("{p:.3}")
+    }
 }
 
 /// A time of day, in UTC: `2026-11-20 14:05:31`.
 pub(super) fn instant(at_ms: u64) -> String {
-    let timestamp = i64::try_from(at_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    let timestamp = i64::try_from(at_ms)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let zoned = timestamp.map(|timestamp| timestamp.to_zoned(jiff::tz::TimeZone::UTC));
-    zoned.map_or_else(|| UNKNOWN.to_owned(), |zoned| zoned.strftime("%Y-%m-%d %H:%M:%S").to_string())
+    zoned.map_or_else(
+        || UNKNOWN.to_owned(),
+        |zoned| zoned.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+    )
 }
 
 /// Seconds between two times; 0 where the second is earlier.
@@ -155,8 +182,24 @@ mod tests {
             ["0 B", "512 B", "1.5 KiB", "59.6 GiB"]
         );
         let durations = [0.012_3, 9.1, 119.0, 245.0, 3600.0, 90_061.0, -1.0].map(duration);
-        assert_eq!(durations, ["12.3 ms", "9.1 s", "119 s", "4 min 05 s", "1 h 00 min", "25 h 01 min", "–"]);
-        for text in [duration(f64::MAX), fixed(f64::MAX, 2), bytes(f64::MAX), percent(f64::MAX / 1e9)] {
+        assert_eq!(
+            durations,
+            [
+                "12.3 ms",
+                "9.1 s",
+                "119 s",
+                "4 min 05 s",
+                "1 h 00 min",
+                "25 h 01 min",
+                "–"
+            ]
+        );
+        for text in [
+            duration(f64::MAX),
+            fixed(f64::MAX, 2),
+            bytes(f64::MAX),
+            percent(f64::MAX / 1e9),
+        ] {
             assert!(text.len() < 16, "{text}");
         }
         assert_eq!(probability(0.0004), "< 0.001");

@@ -68,7 +68,9 @@ pub(super) fn scaling(runs: &[Run], rows: &[Row]) -> Option<Scaling> {
     let mut places: Vec<usize> = (0..runs.len()).filter(timed).collect();
     let differs = |count: fn(&Run) -> u64| {
         places.iter().all(|place| count(&runs[*place]) > 0)
-            && places.iter().any(|place| count(&runs[*place]) != count(&runs[places[0]]))
+            && places
+                .iter()
+                .any(|place| count(&runs[*place]) != count(&runs[places[0]]))
     };
     // Nodes with more GPUs are not one worker each.
     let (workers, count): (Workers, fn(&Run) -> u64) = match () {
@@ -78,11 +80,19 @@ pub(super) fn scaling(runs: &[Run], rows: &[Row]) -> Option<Scaling> {
     };
     places.sort_by_key(|place| count(&runs[*place]));
     let baseline = *places.first()?;
-    let is_by_epochs = places.iter().any(|place| samples_of_mean_epoch(&runs[*place]).is_none());
+    let is_by_epochs = places
+        .iter()
+        .any(|place| samples_of_mean_epoch(&runs[*place]).is_none());
     let kind = kind(&places, runs, count);
     let point = |place: &usize| point(*place, baseline, (runs, rows), count, (kind, is_by_epochs));
     let points = places.iter().filter_map(point).collect();
-    Some(Scaling { workers, kind, baseline, is_by_epochs, points })
+    Some(Scaling {
+        workers,
+        kind,
+        baseline,
+        is_by_epochs,
+        points,
+    })
 }
 
 fn point(
@@ -116,11 +126,20 @@ fn point(
 fn kind(places: &[usize], runs: &[Run], count: fn(&Run) -> u64) -> Kind {
     let batches: Option<Vec<(u64, u64)>> = places
         .iter()
-        .map(|place| Some((runs[*place].record.workload.batch_size?, count(&runs[*place]))))
+        .map(|place| {
+            Some((
+                runs[*place].record.workload.batch_size?,
+                count(&runs[*place]),
+            ))
+        })
         .collect();
     match batches {
         Some(batches) if batches.iter().all(|(batch, _)| *batch == batches[0].0) => Kind::Strong,
-        Some(batches) if batches.iter().all(|(batch, of)| batch * batches[0].1 == batches[0].0 * of) => {
+        Some(batches)
+            if batches
+                .iter()
+                .all(|(batch, of)| batch * batches[0].1 == batches[0].0 * of) =>
+        {
             Kind::Weak
         }
         _ => Kind::Unknown,
@@ -151,9 +170,17 @@ mod tests {
     #[test]
     fn strong_scaling_as_published() {
         let scaling = of(&[(2, 128, 92.5), (1, 128, 147.5)]).expect("different nodes");
-        assert_eq!((scaling.kind, scaling.baseline, scaling.is_by_epochs), (Kind::Strong, 1, true));
-        let [one, two] = &scaling.points[..] else { panic!("two runs: {scaling:?}") };
-        assert_eq!((one.speed_up.ratio, one.efficiency, one.serial_fraction), (1.0, 1.0, None));
+        assert_eq!(
+            (scaling.kind, scaling.baseline, scaling.is_by_epochs),
+            (Kind::Strong, 1, true)
+        );
+        let [one, two] = &scaling.points[..] else {
+            panic!("two runs: {scaling:?}")
+        };
+        assert_eq!(
+            (one.speed_up.ratio, one.efficiency, one.serial_fraction),
+            (1.0, 1.0, None)
+        );
         let close = |a: f64, b: f64| assert!((a - b).abs() < 5e-3, "{a} is not {b}");
         close(two.speed_up.ratio, 1.595);
         close(two.efficiency, 0.797);
@@ -163,8 +190,16 @@ mod tests {
     #[test]
     fn weak_scaling_has_no_serial_fraction_and_alike_runs_no_scaling() {
         let scaling = of(&[(1, 64, 100.5), (4, 256, 30.5)]).expect("different nodes");
-        assert_eq!((scaling.kind, scaling.points[1].serial_fraction), (Kind::Weak, None));
-        assert_eq!(of(&[(1, 64, 100.5), (4, 100, 30.5)]).expect("different nodes").kind, Kind::Unknown);
+        assert_eq!(
+            (scaling.kind, scaling.points[1].serial_fraction),
+            (Kind::Weak, None)
+        );
+        assert_eq!(
+            of(&[(1, 64, 100.5), (4, 100, 30.5)])
+                .expect("different nodes")
+                .kind,
+            Kind::Unknown
+        );
         assert_eq!(of(&[(2, 64, 100.5), (2, 64, 30.5)]), None);
         assert_eq!(of(&[]), None);
     }

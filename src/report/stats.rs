@@ -25,7 +25,11 @@ impl Spread {
         }
         let mean = values.iter().sum::<f64>() / n as f64;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        Some(Self { n, mean, deviation: (n > 1).then(|| (squares / (n as f64 - 1.0)).sqrt()) })
+        Some(Self {
+            n,
+            mean,
+            deviation: (n > 1).then(|| (squares / (n as f64 - 1.0)).sqrt()),
+        })
     }
 
     /// Variance of the mean; `None` of a single time.
@@ -59,16 +63,25 @@ impl Ratio {
             return None;
         }
         let ratio = times.mean / baseline.mean;
-        let relative = |of: &Spread| Some((of.variance_of_mean()? / of.mean.powi(2), of.n as f64 - 1.0));
+        let relative =
+            |of: &Spread| Some((of.variance_of_mean()? / of.mean.powi(2), of.n as f64 - 1.0));
         let (bounds, p) = match relative(times).zip(relative(baseline)) {
-            Some(((a, _), (b, _))) if a + b == 0.0 => {
-                (Some((ratio, ratio)), Some(if times.mean == baseline.mean { 1.0 } else { 0.0 }))
-            }
+            Some(((a, _), (b, _))) if a + b == 0.0 => (
+                Some((ratio, ratio)),
+                Some(if times.mean == baseline.mean {
+                    1.0
+                } else {
+                    0.0
+                }),
+            ),
             Some(((a, a_free), (b, b_free))) => {
                 let error = (a + b).sqrt();
                 let free = (a + b).powi(2) / (a.powi(2) / a_free + b.powi(2) / b_free);
                 let reach = (quantile(free) * error).exp();
-                (Some((ratio / reach, ratio * reach)), Some(two_sided(ratio.ln() / error, free)))
+                (
+                    Some((ratio / reach, ratio * reach)),
+                    Some(two_sided(ratio.ln() / error, free)),
+                )
             }
             None => (None, None),
         };
@@ -79,47 +92,83 @@ impl Ratio {
     /// ratios, with Welch's degrees of freedom (Welch 1947; Satterthwaite 1946). `None` where there is no pair.
     pub(super) fn of_logarithms(pairs: &[(Spread, Spread)]) -> Option<Self> {
         let count = pairs.len() as f64;
-        let difference = pairs.iter().map(|(of, baseline)| of.mean - baseline.mean).sum::<f64>() / count;
+        let difference = pairs
+            .iter()
+            .map(|(of, baseline)| of.mean - baseline.mean)
+            .sum::<f64>()
+            / count;
         let ratio = difference.exp();
         if pairs.is_empty() || !ratio.is_finite() {
             return None;
         }
         let both = || pairs.iter().flat_map(|(of, baseline)| [of, baseline]);
-        let variances: Option<Vec<(f64, f64)>> =
-            both().map(|spread| Some((spread.variance_of_mean()?, spread.n as f64 - 1.0))).collect();
-        let Some(variances) = variances else { return Some(Self { ratio, bounds: None, p: None }) };
+        let variances: Option<Vec<(f64, f64)>> = both()
+            .map(|spread| Some((spread.variance_of_mean()?, spread.n as f64 - 1.0)))
+            .collect();
+        let Some(variances) = variances else {
+            return Some(Self {
+                ratio,
+                bounds: None,
+                p: None,
+            });
+        };
         let sum: f64 = variances.iter().map(|(variance, _)| variance).sum();
         if sum == 0.0 {
             let p = if difference == 0.0 { 1.0 } else { 0.0 };
-            return Some(Self { ratio, bounds: Some((ratio, ratio)), p: Some(p) });
+            return Some(Self {
+                ratio,
+                bounds: Some((ratio, ratio)),
+                p: Some(p),
+            });
         }
-        let free =
-            sum.powi(2) / variances.iter().map(|(variance, free)| variance.powi(2) / free).sum::<f64>();
+        let free = sum.powi(2)
+            / variances
+                .iter()
+                .map(|(variance, free)| variance.powi(2) / free)
+                .sum::<f64>();
         let error = sum.sqrt() / count;
         let reach = (quantile(free) * error).exp();
         let p = two_sided(difference / error, free);
-        Some(Self { ratio, bounds: Some((ratio / reach, ratio * reach)), p: Some(p) })
+        Some(Self {
+            ratio,
+            bounds: Some((ratio / reach, ratio * reach)),
+            p: Some(p),
+        })
     }
 
     /// Where the bounds are of the inverse.
     pub(super) fn inverse(&self) -> Self {
         let bounds = self.bounds.map(|(low, high)| (1.0 / high, 1.0 / low));
-        Self { ratio: 1.0 / self.ratio, bounds, p: self.p }
+        Self {
+            ratio: 1.0 / self.ratio,
+            bounds,
+            p: self.p,
+        }
     }
 
     /// Times a number that is known without error.
     pub(super) fn times(&self, factor: f64) -> Self {
         let bounds = self.bounds.map(|(low, high)| (low * factor, high * factor));
-        Self { ratio: self.ratio * factor, bounds, p: None }
+        Self {
+            ratio: self.ratio * factor,
+            bounds,
+            p: None,
+        }
     }
 }
 
 /// Probabilities of several comparisons, each raised so that all of them together mislead in no more cases than one does
 /// (Holm 1979).
 pub(super) fn adjusted(probabilities: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut order: Vec<usize> = (0..probabilities.len()).filter(|at| probabilities[*at].is_some()).collect();
-    order
-        .sort_by(|a, b| f64::total_cmp(&probabilities[*a].unwrap_or(1.0), &probabilities[*b].unwrap_or(1.0)));
+    let mut order: Vec<usize> = (0..probabilities.len())
+        .filter(|at| probabilities[*at].is_some())
+        .collect();
+    order.sort_by(|a, b| {
+        f64::total_cmp(
+            &probabilities[*a].unwrap_or(1.0),
+            &probabilities[*b].unwrap_or(1.0),
+        )
+    });
     let mut adjusted = vec![None; probabilities.len()];
     let mut least = 0.0_f64;
     for (rank, at) in order.iter().enumerate() {
@@ -135,7 +184,11 @@ fn quantile(free: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 1e3_f64);
     for _ in 0..80 {
         let middle = f64::midpoint(low, high);
-        if two_sided(middle, free) > 1.0 - CONFIDENCE { low = middle } else { high = middle }
+        if two_sided(middle, free) > 1.0 - CONFIDENCE {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     low
 }
@@ -153,7 +206,8 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(b, a, 1.0 - x);
     }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp() / a;
+    let front =
+        (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp() / a;
     let away_from_zero = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
     let (mut c, mut d) = (1.0, 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0)));
     let mut fraction = d;
@@ -212,7 +266,13 @@ mod tests {
     /// The values of every printed table of Student's t.
     #[test]
     fn the_quantiles_are_those_of_the_tables() {
-        for (free, t) in [(1.0, 12.7062), (2.0, 4.30265), (4.0, 2.77645), (10.0, 2.22814), (30.0, 2.04227)] {
+        for (free, t) in [
+            (1.0, 12.7062),
+            (2.0, 4.30265),
+            (4.0, 2.77645),
+            (10.0, 2.22814),
+            (30.0, 2.04227),
+        ] {
             near(quantile(free), t);
         }
         near(quantile(1e6), 1.95997);
@@ -223,7 +283,11 @@ mod tests {
     }
 
     fn spread(n: usize, mean: f64, deviation: f64) -> Spread {
-        Spread { n, mean, deviation: (n > 1).then_some(deviation) }
+        Spread {
+            n,
+            mean,
+            deviation: (n > 1).then_some(deviation),
+        }
     }
 
     #[test]
@@ -240,11 +304,17 @@ mod tests {
         let (a, b) = (spread(4, 10.025, 0.170_783), spread(4, 10.05, 0.129_099));
         let ratio = Ratio::of(&a, &b).expect("above 0");
         let (low, high) = ratio.bounds.expect("four each");
-        assert!(low < 1.0 && 1.0 < high && ratio.p.expect("four each") > 0.5, "{ratio:?}");
+        assert!(
+            low < 1.0 && 1.0 < high && ratio.p.expect("four each") > 0.5,
+            "{ratio:?}"
+        );
         let ratio = Ratio::of(&spread(4, 20.05, 0.341_565), &a).expect("above 0");
         near(ratio.ratio, 2.0);
         let (low, high) = ratio.bounds.expect("four each");
-        assert!(1.9 < low && high < 2.1 && ratio.p.expect("four each") < 1e-6, "{ratio:?}");
+        assert!(
+            1.9 < low && high < 2.1 && ratio.p.expect("four each") < 1e-6,
+            "{ratio:?}"
+        );
         near(ratio.inverse().bounds.expect("as before").1, 1.0 / low);
     }
 
@@ -265,8 +335,9 @@ mod tests {
     /// logarithms with its `confidence_interval(0.95)`.
     #[test]
     fn means_and_ratios_of_runs_are_those_of_scipy() {
-        let (low, high) =
-            Spread::of(&[0.512, 0.498, 0.505, 0.530, 0.501]).and_then(|all| all.bounds()).expect("five");
+        let (low, high) = Spread::of(&[0.512, 0.498, 0.505, 0.530, 0.501])
+            .and_then(|all| all.bounds())
+            .expect("five");
         near(low, 0.493_362_090);
         near(high, 0.525_037_910);
         let slow = logarithms(&[2.1, 1.9, 2.0, 2.05, 1.95]);
@@ -275,7 +346,10 @@ mod tests {
         near(ratio.ratio, 1.991_594_034);
         near(ratio.bounds.expect("five each").0, 1.889_227_545);
         near(ratio.bounds.expect("five each").1, 2.099_507_180);
-        assert!((ratio.p.expect("five each") / 3.006_492_857e-9 - 1.0).abs() < 1e-6, "{ratio:?}");
+        assert!(
+            (ratio.p.expect("five each") / 3.006_492_857e-9 - 1.0).abs() < 1e-6,
+            "{ratio:?}"
+        );
         let pair = (logarithms(&[3.0, 3.3, 2.9]), logarithms(&[1.5, 1.4, 1.6]));
         let ratio = Ratio::of_logarithms(&[pair]).expect("a pair");
         near(ratio.bounds.expect("three each").0, 1.756_763_286);
@@ -285,19 +359,32 @@ mod tests {
         near(both.ratio, 2.017_821_418);
         near(both.bounds.expect("enough").0, 1.873_353_568);
         near(both.bounds.expect("enough").1, 2.173_430_229);
-        assert!((both.p.expect("enough") / 1.101_488_955e-6 - 1.0).abs() < 1e-4, "{both:?}");
+        assert!(
+            (both.p.expect("enough") / 1.101_488_955e-6 - 1.0).abs() < 1e-4,
+            "{both:?}"
+        );
     }
 
     #[test]
     fn ratios_of_single_or_equal_runs_do_no_harm() {
-        let (one, same, other) = (logarithms(&[2.0]), logarithms(&[1.0, 1.0]), logarithms(&[2.0, 2.0]));
+        let (one, same, other) = (
+            logarithms(&[2.0]),
+            logarithms(&[1.0, 1.0]),
+            logarithms(&[2.0, 2.0]),
+        );
         let ratio = Ratio::of_logarithms(&[(one, same)]).expect("a pair");
         assert!(
             (ratio.ratio - 2.0).abs() < 1e-12 && ratio.bounds.is_none() && ratio.p.is_none(),
             "{ratio:?}"
         );
-        assert_eq!(Ratio::of_logarithms(&[(same, same)]).and_then(|ratio| ratio.p), Some(1.0));
-        assert_eq!(Ratio::of_logarithms(&[(other, same)]).and_then(|ratio| ratio.p), Some(0.0));
+        assert_eq!(
+            Ratio::of_logarithms(&[(same, same)]).and_then(|ratio| ratio.p),
+            Some(1.0)
+        );
+        assert_eq!(
+            Ratio::of_logarithms(&[(other, same)]).and_then(|ratio| ratio.p),
+            Some(0.0)
+        );
         assert_eq!((Ratio::of_logarithms(&[]), Spread::of(&[])), (None, None));
     }
 

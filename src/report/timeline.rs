@@ -44,20 +44,33 @@ impl Curve {
 
     /// The place of the highest reading.
     pub(super) fn peak_place(&self) -> Option<usize> {
-        let known = self.high.iter().enumerate().filter_map(|(place, value)| Some((place, (*value)?)));
-        known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place)
+        let known = self
+            .high
+            .iter()
+            .enumerate()
+            .filter_map(|(place, value)| Some((place, (*value)?)));
+        known
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(place, _)| place)
     }
 
     /// The least reading.
     pub(super) fn least(&self) -> f64 {
-        self.low.iter().flatten().copied().fold(f64::INFINITY, f64::min).min(self.peak())
+        self.low
+            .iter()
+            .flatten()
+            .copied()
+            .fold(f64::INFINITY, f64::min)
+            .min(self.peak())
     }
 
     /// Several curves of one figure as one: the least, the mean and the most of all.
     pub(super) fn envelope(curves: &[&Self]) -> Option<Self> {
         let first = curves.first()?;
         let at = |values: fn(&Self) -> &Vec<Option<f64>>, place: usize| {
-            curves.iter().filter_map(move |curve| values(curve).get(place).copied().flatten())
+            curves
+                .iter()
+                .filter_map(move |curve| values(curve).get(place).copied().flatten())
         };
         let places = 0..first.value.len();
         let mean = |place| {
@@ -68,10 +81,17 @@ impl Curve {
         Some(Self {
             name: first.name,
             unit: first.unit,
-            low: places.clone().map(|place| at(|curve| &curve.low, place).reduce(f64::min)).collect(),
-            high: places.clone().map(|place| at(|curve| &curve.high, place).reduce(f64::max)).collect(),
+            low: places
+                .clone()
+                .map(|place| at(|curve| &curve.low, place).reduce(f64::min))
+                .collect(),
+            high: places
+                .clone()
+                .map(|place| at(|curve| &curve.high, place).reduce(f64::max))
+                .collect(),
             value: places.map(mean).collect(),
-            mean: (means.len() == curves.len()).then(|| means.iter().sum::<f64>() / means.len() as f64),
+            mean: (means.len() == curves.len())
+                .then(|| means.iter().sum::<f64>() / means.len() as f64),
         })
     }
 }
@@ -96,7 +116,8 @@ pub struct Timeline {
 impl Timeline {
     /// When a point begins, in milliseconds; the next after the last is the end.
     pub(super) fn edge_ms(&self, place: usize) -> u64 {
-        self.begin_ms.saturating_add(self.interval_ms.saturating_mul(place as u64))
+        self.begin_ms
+            .saturating_add(self.interval_ms.saturating_mul(place as u64))
     }
 
     /// A figure of the run.
@@ -107,7 +128,10 @@ impl Timeline {
     /// A figure of each GPU that has it, with the GPU's UUID.
     pub(super) fn of_gpus<'a>(&'a self, name: &str) -> Vec<(&'a str, &'a Curve)> {
         let of = |(uuid, curves): &'a (String, Vec<Curve>)| {
-            Some((uuid.as_str(), curves.iter().find(|curve| curve.name == name)?))
+            Some((
+                uuid.as_str(),
+                curves.iter().find(|curve| curve.name == name)?,
+            ))
         };
         self.gpus.iter().filter_map(of).collect()
     }

@@ -16,13 +16,20 @@ pub(super) struct Unlike {
 
 /// Conditions in which a run differs from the first.
 pub(super) fn unlike(runs: &[Run]) -> Vec<Unlike> {
-    let Some((first, others)) = runs.split_first() else { return Vec::new() };
-    let found: Vec<Vec<Difference>> =
-        others.iter().map(|other| differences(&first.insight.setting, &other.insight.setting)).collect();
+    let Some((first, others)) = runs.split_first() else {
+        return Vec::new();
+    };
+    let found: Vec<Vec<Difference>> = others
+        .iter()
+        .map(|other| differences(&first.insight.setting, &other.insight.setting))
+        .collect();
     let mut named: BTreeMap<&str, String> = BTreeMap::new();
     let mut order = Vec::new();
     for difference in found.iter().flatten() {
-        if named.insert(&difference.what, difference.first.clone()).is_none() {
+        if named
+            .insert(&difference.what, difference.first.clone())
+            .is_none()
+        {
             order.push(difference.what.as_str());
         }
     }
@@ -30,14 +37,19 @@ pub(super) fn unlike(runs: &[Run]) -> Vec<Unlike> {
         let of_first = named[what].clone();
         let mut values = vec![(of_first.clone(), vec![0])];
         for (place, differences) in (1..).zip(&found) {
-            let own = differences.iter().find(|difference| difference.what == what);
+            let own = differences
+                .iter()
+                .find(|difference| difference.what == what);
             let value = own.map_or(&of_first, |difference| &difference.second);
             match values.iter_mut().find(|(known, _)| known == value) {
                 Some((_, runs)) => runs.push(place),
                 None => values.push((value.clone(), vec![place])),
             }
         }
-        Unlike { what: what.to_owned(), values }
+        Unlike {
+            what: what.to_owned(),
+            values,
+        }
     };
     order.into_iter().map(each).collect()
 }
@@ -84,14 +96,31 @@ mod tests {
             run.record.workload.batch_size = batch_size;
             derived(run)
         };
-        let runs = [with(Some("8"), Some(64)), with(Some("8"), Some(96)), with(None, Some(64))];
+        let runs = [
+            with(Some("8"), Some(64)),
+            with(Some("8"), Some(96)),
+            with(None, Some(64)),
+        ];
         let found = unlike(&runs);
         let texts = |unlike: &Unlike| {
-            let values = unlike.values.iter().map(|(value, runs)| format!("{value}: {runs:?}"));
-            format!("{}: {}", words(&unlike.what), values.collect::<Vec<_>>().join(", "))
+            let values = unlike
+                .values
+                .iter()
+                .map(|(value, runs)| format!("{value}: {runs:?}"));
+            format!(
+                "{}: {}",
+                words(&unlike.what),
+                values.collect::<Vec<_>>().join(", ")
+            )
         };
         let texts: Vec<String> = found.iter().map(texts).collect();
-        assert_eq!(texts, ["batch size: 64: [0, 2], 96: [1]", "OMP_NUM_THREADS: 8: [0, 1], unknown: [2]"]);
+        assert_eq!(
+            texts,
+            [
+                "batch size: 64: [0, 2], 96: [1]",
+                "OMP_NUM_THREADS: 8: [0, 1], unknown: [2]"
+            ]
+        );
         assert_eq!(unlike(&runs[..1]), []);
         assert_eq!(unlike(&[]), []);
     }

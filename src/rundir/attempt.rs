@@ -31,7 +31,10 @@ impl Attempt {
     #[must_use]
     pub fn from_dir_name(name: &str) -> Option<Self> {
         let (element, attempt) = name.split_once('.')?;
-        Some(Self { element: plain_number(element)?, attempt: plain_number(attempt)? })
+        Some(Self {
+            element: plain_number(element)?,
+            attempt: plain_number(attempt)?,
+        })
     }
 }
 
@@ -55,7 +58,11 @@ pub struct Reading {
 impl Reading {
     pub(super) fn unreadable(attempt: Attempt, error: &dyn Error) -> Self {
         let notes = vec![note(&attempt.dir_name(), error)];
-        Self { attempt: Some(attempt), outcome: Outcome::default(), notes }
+        Self {
+            attempt: Some(attempt),
+            outcome: Outcome::default(),
+            notes,
+        }
     }
 
     /// The marks alone.
@@ -63,19 +70,35 @@ impl Reading {
         let mut notes = Vec::new();
         let start = sentinel(dir, "start.json", &mut notes);
         let end = sentinel(dir, "end.json", &mut notes);
-        Self { attempt: Some(attempt), outcome: Outcome { start, end, ..Outcome::default() }, notes }
+        Self {
+            attempt: Some(attempt),
+            outcome: Outcome {
+                start,
+                end,
+                ..Outcome::default()
+            },
+            notes,
+        }
     }
 
     pub(super) fn of(dir: &PrivateDir, run_id: &RunId, attempt: Attempt) -> Self {
         let mut reading = Self::marks(dir, attempt);
         for (node, step) in node_dirs(dir, &mut reading.notes) {
             let Attempt { element, attempt } = attempt;
-            let key = MeasureKey { run_id: run_id.clone(), element, attempt, node, step };
+            let key = MeasureKey {
+                run_id: run_id.clone(),
+                element,
+                attempt,
+                node,
+                step,
+            };
             match NodeDir::open(dir, &key).and_then(|dir| dir.read_record()) {
                 Ok(record) => reading.outcome.nodes.push(record),
                 // Its supervisor has not written yet.
                 Err(error) if error.is_missing() => {}
-                Err(error) => reading.notes.push(note(&format!("{}.{}", key.node, key.step), &error)),
+                Err(error) => reading
+                    .notes
+                    .push(note(&format!("{}.{}", key.node, key.step), &error)),
             }
         }
         reading
@@ -87,17 +110,23 @@ fn node_dirs(dir: &PrivateDir, notes: &mut Vec<Missing>) -> Vec<(String, u32)> {
         notes.push(note("nodes", &error));
         Vec::new()
     });
-    let mut found: Vec<_> = names.iter().filter_map(|name| parse_node_dir(name)).collect();
+    let mut found: Vec<_> = names
+        .iter()
+        .filter_map(|name| parse_node_dir(name))
+        .collect();
     found.sort_unstable();
     found
 }
 
 /// Reads a mark. The batch shell writes it with `printf` and no care: it may be half there, empty, or nonsense.
 fn sentinel(dir: &PrivateDir, name: &str, notes: &mut Vec<Missing>) -> Option<Sentinel> {
-    let read = dir.read(name, MAX_SENTINEL).map_err(RunDirError::from).and_then(|bytes| {
-        let path = dir.path().join(name);
-        serde_json::from_slice(&bytes).map_err(|source| RunDirError::Damaged { path, source })
-    });
+    let read = dir
+        .read(name, MAX_SENTINEL)
+        .map_err(RunDirError::from)
+        .and_then(|bytes| {
+            let path = dir.path().join(name);
+            serde_json::from_slice(&bytes).map_err(|source| RunDirError::Damaged { path, source })
+        });
     match read {
         Ok(mark) => Some(mark),
         Err(error) if error.is_missing() => None,
@@ -109,7 +138,10 @@ fn sentinel(dir: &PrivateDir, name: &str, notes: &mut Vec<Missing>) -> Option<Se
 }
 
 fn note(what: &str, error: &dyn Error) -> Missing {
-    Missing { what: what.to_owned(), why: crate::diagnostic::chain(error).join(": ") }
+    Missing {
+        what: what.to_owned(),
+        why: crate::diagnostic::chain(error).join(": "),
+    }
 }
 
 #[cfg(test)]
@@ -118,9 +150,24 @@ mod tests {
 
     #[test]
     fn directory_names_are_read_back_and_only_they() {
-        let attempt = Attempt { element: 17, attempt: 2 };
+        let attempt = Attempt {
+            element: 17,
+            attempt: 2,
+        };
         assert_eq!(Attempt::from_dir_name(&attempt.dir_name()), Some(attempt));
-        for name in ["", "0", "0.", ".0", "0.0.0", "00.0", "0.01", "+1.0", "-1.0", "0.x", "4294967296.0"] {
+        for name in [
+            "",
+            "0",
+            "0.",
+            ".0",
+            "0.0.0",
+            "00.0",
+            "0.01",
+            "+1.0",
+            "-1.0",
+            "0.x",
+            "4294967296.0",
+        ] {
             assert_eq!(Attempt::from_dir_name(name), None, "{name}");
         }
     }

@@ -35,8 +35,10 @@ impl ImportId {
 
     fn of_file(name: &str) -> Option<Self> {
         let digits = name.strip_suffix(ENDING)?;
-        let is_digest =
-            digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_digest = digits.len() == 64
+            && digits
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         is_digest.then(|| Self(digits.to_owned()))
     }
 
@@ -71,7 +73,10 @@ impl StateDir {
             Err(error) if error.is_missing() => return Ok(Vec::new()),
             other => other?.names()?,
         };
-        let mut found: Vec<ImportId> = names.iter().filter_map(|name| ImportId::of_file(name)).collect();
+        let mut found: Vec<ImportId> = names
+            .iter()
+            .filter_map(|name| ImportId::of_file(name))
+            .collect();
         found.sort();
         Ok(found)
     }
@@ -95,12 +100,24 @@ impl StateDir {
     pub fn begin_import(&self) -> Result<ImportCopy, RunDirError> {
         let dir = self.ensure(IMPORTS)?;
         self.clear_left_behind(&dir)?;
-        let failed = |source| PrivateError::Write { path: dir.path().to_owned(), source };
+        let failed = |source| PrivateError::Write {
+            path: dir.path().to_owned(),
+            source,
+        };
         let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
         let name = format!("{UNFINISHED}{random:016x}");
-        let lines = dir.create_file(&name).and_then(|file| Encoder::new(file, 0)).map_err(failed)?;
+        let lines = dir
+            .create_file(&name)
+            .and_then(|file| Encoder::new(file, 0))
+            .map_err(failed)?;
         let path = dir.path().join(&name);
-        Ok(ImportCopy { dir, name, path, digest: Sha256::new(), lines: Some(lines) })
+        Ok(ImportCopy {
+            dir,
+            name,
+            path,
+            digest: Sha256::new(),
+            lines: Some(lines),
+        })
     }
 
     /// Removes what was kept; what is not there is none the less gone.
@@ -113,14 +130,23 @@ impl StateDir {
 
     fn clear_left_behind(&self, dir: &PrivateDir) -> Result<(), RunDirError> {
         let names = dir.names()?;
-        let mut unfinished = names.iter().filter(|name| name.starts_with(UNFINISHED)).peekable();
+        let mut unfinished = names
+            .iter()
+            .filter(|name| name.starts_with(UNFINISHED))
+            .peekable();
         if unfinished.peek().is_none() {
             return Ok(());
         }
         let now = file_time(self.path())?;
         for name in unfinished {
-            let written = dir.open_file(name).ok().and_then(|file| file.metadata().ok()?.modified().ok());
-            if written.and_then(|at| now.duration_since(at).ok()).is_some_and(|age| age > LEFT_BEHIND) {
+            let written = dir
+                .open_file(name)
+                .ok()
+                .and_then(|file| file.metadata().ok()?.modified().ok());
+            if written
+                .and_then(|at| now.duration_since(at).ok())
+                .is_some_and(|age| age > LEFT_BEHIND)
+            {
                 dir.remove(name)?;
             }
         }
@@ -134,10 +160,23 @@ impl ImportCopy {
     /// # Errors
     /// `Write`.
     pub fn add(&mut self, line: &[u8]) -> Result<(), RunDirError> {
-        let Self { lines: Some(lines), digest, path, .. } = self else { return Ok(()) };
+        let Self {
+            lines: Some(lines),
+            digest,
+            path,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
         for part in [line, b"\n"] {
             digest.update(part);
-            lines.write_all(part).map_err(|source| PrivateError::Write { path: path.clone(), source })?;
+            lines
+                .write_all(part)
+                .map_err(|source| PrivateError::Write {
+                    path: path.clone(),
+                    source,
+                })?;
         }
         Ok(())
     }
@@ -160,7 +199,10 @@ impl ImportCopy {
         }
         if let Some(lines) = self.lines.take() {
             let closed = lines.finish().and_then(|file| file.sync_all());
-            closed.map_err(|source| PrivateError::Write { path: self.path.clone(), source })?;
+            closed.map_err(|source| PrivateError::Write {
+                path: self.path.clone(),
+                source,
+            })?;
         }
         self.dir.rename(&self.name, &name)?;
         self.dir.sync()?;
@@ -170,7 +212,9 @@ impl ImportCopy {
 
 impl fmt::Debug for ImportCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ImportCopy").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("ImportCopy")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -196,7 +240,15 @@ mod tests {
 
     fn files(state: &StateDir) -> Vec<String> {
         let entries = fs::read_dir(state.path().join(IMPORTS)).expect("a directory");
-        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect()
+        entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("text")
+            })
+            .collect()
     }
 
     #[test]
@@ -205,13 +257,20 @@ mod tests {
         assert_eq!(state.imports().expect("none yet"), []);
         for is_new in [true, false] {
             let mut incoming = state.begin_import().expect("begun");
-            ["{\"a\":1}", "{}"].iter().try_for_each(|line| incoming.add(line.as_bytes())).expect("added");
+            ["{\"a\":1}", "{}"]
+                .iter()
+                .try_for_each(|line| incoming.add(line.as_bytes()))
+                .expect("added");
             assert_eq!(incoming.keep().expect("kept"), is_new);
         }
         let found = state.imports().expect("listed");
         assert_eq!((found.len(), files(&state).len()), (1, 1));
-        let lines: Vec<String> =
-            state.open_import(&found[0]).expect("opened").lines().map(|line| line.expect("text")).collect();
+        let lines: Vec<String> = state
+            .open_import(&found[0])
+            .expect("opened")
+            .lines()
+            .map(|line| line.expect("text"))
+            .collect();
         assert_eq!(lines, ["{\"a\":1}", "{}"]);
         for _ in 0..2 {
             state.forget_import(&found[0]).expect("gone");
@@ -224,13 +283,17 @@ mod tests {
         let (_tmp, state) = state();
         let mut incoming = state.begin_import().expect("begun");
         incoming.add(b"{}").expect("added");
-        assert_eq!((state.imports().expect("listed"), files(&state).len()), (vec![], 1));
+        assert_eq!(
+            (state.imports().expect("listed"), files(&state).len()),
+            (vec![], 1)
+        );
         drop(incoming);
         assert_eq!(files(&state), Vec::<String>::new());
         let dir = state.path().join(IMPORTS);
         for (name, age) in [("old", 2 * LEFT_BEHIND), ("new", Duration::ZERO)] {
             let file = File::create(dir.join(format!("{UNFINISHED}{name}"))).expect("ours");
-            file.set_times(FileTimes::new().set_modified(SystemTime::now() - age)).expect("set");
+            file.set_times(FileTimes::new().set_modified(SystemTime::now() - age))
+                .expect("set");
         }
         drop(state.begin_import().expect("begun"));
         assert_eq!(files(&state), [format!("{UNFINISHED}new")]);
@@ -239,9 +302,15 @@ mod tests {
     #[test]
     fn names_that_are_no_digests_are_passed_over() {
         let digest = "0f".repeat(32);
-        assert_eq!(ImportId::of_file(&format!("{digest}.jsonl.zst")), Some(ImportId(digest.clone())));
-        for name in [digest.clone(), format!("{}.jsonl.zst", digest.to_uppercase()), "..jsonl.zst".to_owned()]
-        {
+        assert_eq!(
+            ImportId::of_file(&format!("{digest}.jsonl.zst")),
+            Some(ImportId(digest.clone()))
+        );
+        for name in [
+            digest.clone(),
+            format!("{}.jsonl.zst", digest.to_uppercase()),
+            "..jsonl.zst".to_owned(),
+        ] {
             assert_eq!(ImportId::of_file(&name), None, "{name}");
         }
     }

@@ -31,8 +31,14 @@ struct Late {
 /// Returns whether that worked.
 #[must_use]
 pub fn keep_late(state_dir: &str, placed: bool, record: &NodeRecord) -> bool {
-    let late = Late { state_dir: state_dir.to_owned(), placed, record: record.clone() };
-    SHARED.iter().any(|shared| keep_in(Path::new(shared), &late))
+    let late = Late {
+        state_dir: state_dir.to_owned(),
+        placed,
+        record: record.clone(),
+    };
+    SHARED
+        .iter()
+        .any(|shared| keep_in(Path::new(shared), &late))
 }
 
 /// Writes the records that are kept for `state` on this machine, and removes them where they are written, or their run is gone.
@@ -44,9 +50,20 @@ pub fn deliver_late(state: &StateDir) {
 
 fn keep_in(shared: &Path, late: &Late) -> bool {
     let key = &late.record.key;
-    let MeasureKey { run_id, element, attempt, node, step } = key;
-    let name = format!("{run_id}.{element}.{attempt}.{node}.{step}.{}", late.record.started_at_ms);
-    let Ok(bytes) = serde_json::to_vec(late) else { return false };
+    let MeasureKey {
+        run_id,
+        element,
+        attempt,
+        node,
+        step,
+    } = key;
+    let name = format!(
+        "{run_id}.{element}.{attempt}.{node}.{step}.{}",
+        late.record.started_at_ms
+    );
+    let Ok(bytes) = serde_json::to_vec(late) else {
+        return false;
+    };
     let dir = PrivateDir::of_user(shared).and_then(|user| user.ensure_dir(UNDER));
     dir.is_ok_and(|dir| {
         dir.names().is_ok_and(|names| names.len() < KEPT) && dir.replace(&name, &bytes).is_ok()
@@ -55,11 +72,17 @@ fn keep_in(shared: &Path, late: &Late) -> bool {
 
 fn deliver_from(shared: &Path, state: &StateDir) {
     let user = PrivateDir::find_of_user(shared);
-    let Some(dir) = user.and_then(|user| user.open_dir(UNDER).ok()) else { return };
+    let Some(dir) = user.and_then(|user| user.open_dir(UNDER).ok()) else {
+        return;
+    };
     for name in dir.names().unwrap_or_default().iter().take(KEPT) {
-        let Ok(bytes) = dir.read(name, 2 * MAX_RECORD) else { continue };
+        let Ok(bytes) = dir.read(name, 2 * MAX_RECORD) else {
+            continue;
+        };
         let late = serde_json::from_slice::<Late>(&bytes).ok();
-        let Some(late) = late.filter(|late| Path::new(&late.state_dir) == state.path()) else { continue };
+        let Some(late) = late.filter(|late| Path::new(&late.state_dir) == state.path()) else {
+            continue;
+        };
         let done = match state.run(&late.record.key.run_id) {
             Ok(run) => deliver(&run, late).is_ok(),
             Err(error) => error.is_missing(),
@@ -72,15 +95,24 @@ fn deliver_from(shared: &Path, state: &StateDir) {
 
 /// Writes a record into its directory, or into a new one where it has none; what was written after all is not replaced.
 fn deliver(run: &RunDir, late: Late) -> Result<(), RunDirError> {
-    let Late { placed, mut record, .. } = late;
+    let Late {
+        placed, mut record, ..
+    } = late;
     let own = match placed.then(|| run.node_dir(&record.key)) {
         Some(Err(error)) if !error.is_missing() => return Err(error),
         own => own.and_then(Result::ok),
     };
     let is_new = own.is_none();
-    let attempt = Attempt { element: record.key.element, attempt: record.key.attempt };
+    let attempt = Attempt {
+        element: record.key.element,
+        attempt: record.key.attempt,
+    };
     let node = match own {
-        Some(node) if node.read_record().is_ok_and(|known| known.state != NodeState::Running) => {
+        Some(node)
+            if node
+                .read_record()
+                .is_ok_and(|known| known.state != NodeState::Running) =>
+        {
             return Ok(());
         }
         Some(node) => node,
@@ -109,11 +141,23 @@ mod tests {
         let run_id = RunId::from_random([7; 10]);
         let _ = state.ensure_run(&run_id).expect("created");
         let shared = tempfile::tempdir().expect("a directory");
-        let key =
-            MeasureKey { run_id: run_id.clone(), element: 0, attempt: 0, node: "n1".to_owned(), step: 0 };
+        let key = MeasureKey {
+            run_id: run_id.clone(),
+            element: 0,
+            attempt: 0,
+            node: "n1".to_owned(),
+            step: 0,
+        };
         let begun = NodeRecord::begun(key, None, 5, HostFacts::default());
-        let record = NodeRecord { state: NodeState::Ended, ..begun };
-        let late = |placed, record| Late { state_dir: state.path().display().to_string(), placed, record };
+        let record = NodeRecord {
+            state: NodeState::Ended,
+            ..begun
+        };
+        let late = |placed, record| Late {
+            state_dir: state.path().display().to_string(),
+            placed,
+            record,
+        };
         let gone = RunId::from_random([9; 10]);
         let mut of_gone = record.clone();
         of_gone.key.run_id = gone;
@@ -122,14 +166,29 @@ mod tests {
         }
         deliver_from(shared.path(), &state);
         let run = state.run(&run_id).expect("there");
-        let read =
-            |step| run.node_dir(&MeasureKey { step, ..record.key.clone() }).and_then(|dir| dir.read_record());
+        let read = |step| {
+            run.node_dir(&MeasureKey {
+                step,
+                ..record.key.clone()
+            })
+            .and_then(|dir| dir.read_record())
+        };
         assert_eq!(read(0).expect("written").state, NodeState::Ended);
         // Another command of the node, whose directory could not be made either.
-        assert!(keep_in(shared.path(), &late(false, NodeRecord { started_at_ms: 7, ..record.clone() })));
+        assert!(keep_in(
+            shared.path(),
+            &late(
+                false,
+                NodeRecord {
+                    started_at_ms: 7,
+                    ..record.clone()
+                }
+            )
+        ));
         deliver_from(shared.path(), &state);
         assert_eq!(read(1).expect("written").started_at_ms, 7);
-        let left = PrivateDir::find_of_user(shared.path()).and_then(|user| user.open_dir(UNDER).ok());
+        let left =
+            PrivateDir::find_of_user(shared.path()).and_then(|user| user.open_dir(UNDER).ok());
         assert_eq!(left.expect("there").names().expect("read"), [""; 0]);
     }
 }

@@ -25,7 +25,10 @@ pub fn node_name_problem(node: &str) -> Option<String> {
         return Some("is empty".to_owned());
     }
     if node.len() > MAX_NODE_NAME {
-        return Some(format!("is {} bytes long; {MAX_NODE_NAME} is the limit", node.len()));
+        return Some(format!(
+            "is {} bytes long; {MAX_NODE_NAME} is the limit",
+            node.len()
+        ));
     }
     if node == "." || node == ".." {
         return Some("is a directory's own name".to_owned());
@@ -38,7 +41,9 @@ pub fn node_name_problem(node: &str) -> Option<String> {
 pub(super) fn parse_node_dir(name: &str) -> Option<(String, u32)> {
     let (node, step) = name.rsplit_once('.')?;
     let step = plain_number(step)?;
-    node_name_problem(node).is_none().then(|| (node.to_owned(), step))
+    node_name_problem(node)
+        .is_none()
+        .then(|| (node.to_owned(), step))
 }
 
 /// The open directory of one measurement.
@@ -52,7 +57,10 @@ impl NodeDir {
     pub(super) fn open(attempt_dir: &PrivateDir, key: &MeasureKey) -> Result<Self, RunDirError> {
         check_name(&key.node)?;
         let dir = attempt_dir.open_dir(&format!("{}.{}", key.node, key.step))?;
-        Ok(Self { key: key.clone(), dir })
+        Ok(Self {
+            key: key.clone(),
+            dir,
+        })
     }
 
     pub(super) fn win(
@@ -66,8 +74,13 @@ impl NodeDir {
         let mut step = 0;
         loop {
             if let Some(dir) = attempt_dir.win_dir(&format!("{node}.{step}"))? {
-                let key =
-                    MeasureKey { run_id: run_id.clone(), element, attempt, node: node.to_owned(), step };
+                let key = MeasureKey {
+                    run_id: run_id.clone(),
+                    element,
+                    attempt,
+                    node: node.to_owned(),
+                    step,
+                };
                 return Ok(Self { key, dir });
             }
             step += 1;
@@ -95,12 +108,18 @@ impl NodeDir {
     /// `Write`; the former content is kept. `TooLarge` when nothing can be left out.
     pub fn write_record(&self, record: &NodeRecord) -> Result<(), RunDirError> {
         let Some(bytes) = fit::encode(record, MAX_RECORD) else {
-            return Err(
-                PrivateError::TooLarge { path: self.path().join(RECORD_FILE), limit: MAX_RECORD }.into()
-            );
+            return Err(PrivateError::TooLarge {
+                path: self.path().join(RECORD_FILE),
+                limit: MAX_RECORD,
+            }
+            .into());
         };
         self.dir.replace(RECORD_FILE, &bytes)?;
-        if record.state == NodeState::Running { Ok(()) } else { Ok(self.dir.sync()?) }
+        if record.state == NodeState::Running {
+            Ok(())
+        } else {
+            Ok(self.dir.sync()?)
+        }
     }
 
     /// Reads `record.json`.
@@ -115,7 +134,13 @@ impl NodeDir {
         if record.key == self.key {
             return Ok(record);
         }
-        let MeasureKey { run_id, element, attempt, node, step } = &record.key;
+        let MeasureKey {
+            run_id,
+            element,
+            attempt,
+            node,
+            step,
+        } = &record.key;
         let belongs_to = format!("`{run_id}/{element}.{attempt}/{node}.{step}`");
         Err(RunDirError::Misplaced { path, belongs_to })
     }
@@ -127,7 +152,11 @@ impl NodeDir {
     pub fn write_segment(&self, seq: u32, bytes: &[u8]) -> Result<(), RunDirError> {
         let name = segment_name(seq);
         if bytes.len() > MAX_SEGMENT {
-            return Err(PrivateError::TooLarge { path: self.path().join(name), limit: MAX_SEGMENT }.into());
+            return Err(PrivateError::TooLarge {
+                path: self.path().join(name),
+                limit: MAX_SEGMENT,
+            }
+            .into());
         }
         Ok(self.dir.replace(&name, bytes)?)
     }
@@ -145,7 +174,12 @@ impl NodeDir {
     /// # Errors
     /// `List`.
     pub fn segments(&self) -> Result<Vec<u32>, RunDirError> {
-        let mut found: Vec<u32> = self.dir.names()?.iter().filter_map(|name| segment_number(name)).collect();
+        let mut found: Vec<u32> = self
+            .dir
+            .names()?
+            .iter()
+            .filter_map(|name| segment_number(name))
+            .collect();
         found.sort_unstable();
         Ok(found)
     }
@@ -153,7 +187,10 @@ impl NodeDir {
 
 fn check_name(node: &str) -> Result<(), RunDirError> {
     match node_name_problem(node) {
-        Some(why) => Err(RunDirError::NodeName { node: node.chars().take(MAX_NODE_NAME).collect(), why }),
+        Some(why) => Err(RunDirError::NodeName {
+            node: node.chars().take(MAX_NODE_NAME).collect(),
+            why,
+        }),
         None => Ok(()),
     }
 }
@@ -163,7 +200,11 @@ fn segment_name(seq: u32) -> String {
 }
 
 fn segment_number(name: &str) -> Option<u32> {
-    let seq = name.strip_prefix("series-")?.strip_suffix(".seg")?.parse().ok()?;
+    let seq = name
+        .strip_prefix("series-")?
+        .strip_suffix(".seg")?
+        .parse()
+        .ok()?;
     (segment_name(seq) == name).then_some(seq)
 }
 
@@ -175,9 +216,22 @@ mod tests {
 
     #[test]
     fn names_of_nodes_may_contain_dots_but_lead_nowhere_else() {
-        assert_eq!(parse_node_dir("n1.cluster.example.12"), Some(("n1.cluster.example".to_owned(), 12)));
+        assert_eq!(
+            parse_node_dir("n1.cluster.example.12"),
+            Some(("n1.cluster.example".to_owned(), 12))
+        );
         assert_eq!(parse_node_dir("start.json"), None);
-        for node in ["", ".", "..", "a/b", "/", "a\nb", "a\0b", "\u{9b}31m", &"x".repeat(245)] {
+        for node in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "/",
+            "a\nb",
+            "a\0b",
+            "\u{9b}31m",
+            &"x".repeat(245),
+        ] {
             assert!(node_name_problem(node).is_some(), "{node:?}");
         }
         for node in ["n1", "gpu-017.cluster", "...", "-x", "knoten ä", "10.0.0.1"] {
@@ -190,9 +244,13 @@ mod tests {
         for seq in [0, 7, 9_999, 10_000, u32::MAX] {
             assert_eq!(segment_number(&segment_name(seq)), Some(seq));
         }
-        for name in
-            ["series-.seg", "series-1.seg", "series-00001.seg", ".series-0001.seg.ab", "series-+001.seg"]
-        {
+        for name in [
+            "series-.seg",
+            "series-1.seg",
+            "series-00001.seg",
+            ".series-0001.seg.ab",
+            "series-+001.seg",
+        ] {
             assert_eq!(segment_number(name), None, "{name}");
         }
     }

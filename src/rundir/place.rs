@@ -12,7 +12,10 @@ use crate::private::{PrivateDir, PrivateError};
 /// The path of the index of `state`; `shared_tmp` is a local directory that everybody may write to.
 pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBuf, RunDirError> {
     let found = FileSystem::of(state.fd());
-    let found = found.map_err(|source| PrivateError::Open { path: state.path().to_owned(), source })?;
+    let found = found.map_err(|source| PrivateError::Open {
+        path: state.path().to_owned(),
+        source,
+    })?;
     // What is not known is taken for a network's.
     if found.kind == Kind::Local {
         return Ok(state.path().join("dlrun.db"));
@@ -24,7 +27,10 @@ pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBu
 fn local_index_path(state: &Path, shared_tmp: &Path) -> Result<PathBuf, RunDirError> {
     let private = PrivateDir::of_user(shared_tmp)?;
     let digest = Sha256::digest(state.as_os_str().as_bytes());
-    let name: String = digest[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+    let name: String = digest[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     Ok(private.path().join(format!("dlrun-{name}.db")))
 }
 
@@ -44,7 +50,10 @@ mod tests {
         assert_eq!(path("/nfs/a"), path("/nfs/a"));
         let private = tmp.path().join(format!("dlrun-{}", geteuid()));
         let mode = private.metadata().expect("is there").permissions().mode();
-        assert_eq!((mode & 0o777, path("/nfs/a").parent()), (0o700, Some(private.as_path())));
+        assert_eq!(
+            (mode & 0o777, path("/nfs/a").parent()),
+            (0o700, Some(private.as_path()))
+        );
     }
 
     #[test]
@@ -60,11 +69,18 @@ mod tests {
         let first = local_index_path(Path::new("/nfs/a"), tmp.path()).expect("a path");
         let dir = first.parent().expect("a directory");
         assert!(
-            dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with("dlrun-0-")),
+            dir.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("dlrun-0-")),
             "{dir:?}"
         );
-        assert_eq!(dir.metadata().expect("is there").permissions().mode() & 0o777, 0o700);
-        assert_eq!(local_index_path(Path::new("/nfs/a"), tmp.path()).expect("a path"), first);
+        assert_eq!(
+            dir.metadata().expect("is there").permissions().mode() & 0o777,
+            0o700
+        );
+        assert_eq!(
+            local_index_path(Path::new("/nfs/a"), tmp.path()).expect("a path"),
+            first
+        );
     }
 
     #[test]
@@ -75,13 +91,25 @@ mod tests {
         std::fs::create_dir(&elsewhere).expect("a directory");
         symlink(&elsewhere, &private).expect("a link");
         let refused = local_index_path(Path::new("/s"), tmp.path());
-        assert!(matches!(refused, Err(RunDirError::Private(PrivateError::Open { .. }))), "{refused:?}");
+        assert!(
+            matches!(
+                refused,
+                Err(RunDirError::Private(PrivateError::Open { .. }))
+            ),
+            "{refused:?}"
+        );
         std::fs::remove_file(&private).expect("removed");
         std::fs::create_dir(&private).expect("a directory");
         std::fs::set_permissions(&private, PermissionsExt::from_mode(0o777)).expect("mode");
         let refused = local_index_path(Path::new("/s"), tmp.path());
         assert!(
-            matches!(refused, Err(RunDirError::Private(PrivateError::Exposed { mode: 0o777, .. }))),
+            matches!(
+                refused,
+                Err(RunDirError::Private(PrivateError::Exposed {
+                    mode: 0o777,
+                    ..
+                }))
+            ),
             "{refused:?}"
         );
     }

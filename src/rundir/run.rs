@@ -65,7 +65,10 @@ impl RunDir {
         if record.run_id == self.run_id {
             Ok(record)
         } else {
-            Err(RunDirError::Misplaced { path, belongs_to: format!("run `{}`", record.run_id) })
+            Err(RunDirError::Misplaced {
+                path,
+                belongs_to: format!("run `{}`", record.run_id),
+            })
         }
     }
 
@@ -82,8 +85,12 @@ impl RunDir {
     /// # Errors
     /// `List`.
     pub fn attempts(&self) -> Result<Vec<Attempt>, RunDirError> {
-        let mut attempts: Vec<Attempt> =
-            self.dir.names()?.iter().filter_map(|name| Attempt::from_dir_name(name)).collect();
+        let mut attempts: Vec<Attempt> = self
+            .dir
+            .names()?
+            .iter()
+            .filter_map(|name| Attempt::from_dir_name(name))
+            .collect();
         attempts.sort_unstable();
         Ok(attempts)
     }
@@ -118,7 +125,11 @@ impl RunDir {
     ///
     /// # Errors
     /// `Write`.
-    pub fn write_verdicts(&self, array: Option<&ArraySpec>, said: &[QueueEntry]) -> Result<(), RunDirError> {
+    pub fn write_verdicts(
+        &self,
+        array: Option<&ArraySpec>,
+        said: &[QueueEntry],
+    ) -> Result<(), RunDirError> {
         words::write_verdicts(&self.dir, array, said)
     }
 
@@ -126,7 +137,11 @@ impl RunDir {
     ///
     /// # Errors
     /// `Write`.
-    pub fn write_cancel(&self, asked_at_ms: u64, elements: Option<&ArraySpec>) -> Result<(), RunDirError> {
+    pub fn write_cancel(
+        &self,
+        asked_at_ms: u64,
+        elements: Option<&ArraySpec>,
+    ) -> Result<(), RunDirError> {
         words::write_cancel(&self.dir, asked_at_ms, elements)
     }
 
@@ -135,7 +150,9 @@ impl RunDir {
     /// # Errors
     /// `List`.
     pub fn newest_marks(&self, element: u32) -> Result<Reading, RunDirError> {
-        Ok(self.newest_attempt(element)?.map_or_else(Reading::default, |attempt| self.marks(attempt)))
+        Ok(self
+            .newest_attempt(element)?
+            .map_or_else(Reading::default, |attempt| self.marks(attempt)))
     }
 
     /// The marks of an attempt.
@@ -153,11 +170,18 @@ impl RunDir {
     /// `List`.
     pub fn newest_attempts(&self) -> Result<BTreeMap<u32, u32>, RunDirError> {
         // They come in rising order.
-        Ok(self.attempts()?.into_iter().map(|attempt| (attempt.element, attempt.attempt)).collect())
+        Ok(self
+            .attempts()?
+            .into_iter()
+            .map(|attempt| (attempt.element, attempt.attempt))
+            .collect())
     }
 
     fn newest_attempt(&self, element: u32) -> Result<Option<Attempt>, RunDirError> {
-        Ok(self.attempts()?.into_iter().rfind(|attempt| attempt.element == element))
+        Ok(self
+            .attempts()?
+            .into_iter()
+            .rfind(|attempt| attempt.element == element))
     }
 
     /// Opens the directory of a measurement of this run.
@@ -165,7 +189,10 @@ impl RunDir {
     /// # Errors
     /// [`RunDirError::NodeName`], `Open`.
     pub fn node_dir(&self, key: &MeasureKey) -> Result<NodeDir, RunDirError> {
-        let attempt = Attempt { element: key.element, attempt: key.attempt };
+        let attempt = Attempt {
+            element: key.element,
+            attempt: key.attempt,
+        };
         NodeDir::open(&self.dir.open_dir(&attempt.dir_name())?, key)
     }
 
@@ -175,7 +202,12 @@ impl RunDir {
     /// # Errors
     /// [`RunDirError::NodeName`], `Create`, `Open`.
     pub fn open_node_step(&self, attempt: Attempt, node: &str) -> Result<NodeDir, RunDirError> {
-        NodeDir::win(&self.dir.ensure_dir(&attempt.dir_name())?, &self.run_id, attempt, node)
+        NodeDir::win(
+            &self.dir.ensure_dir(&attempt.dir_name())?,
+            &self.run_id,
+            attempt,
+            node,
+        )
     }
 }
 
@@ -191,9 +223,16 @@ pub(super) fn read_versioned<T: serde::de::DeserializeOwned>(
     }
     match serde_json::from_slice::<Version>(bytes) {
         Ok(Version { format }) if format > known => {
-            return Err(RunDirError::NewerFormat { path: path.to_owned(), format, known });
+            return Err(RunDirError::NewerFormat {
+                path: path.to_owned(),
+                format,
+                known,
+            });
         }
         _ => {}
     }
-    serde_json::from_slice(bytes).map_err(|source| RunDirError::Damaged { path: path.to_owned(), source })
+    serde_json::from_slice(bytes).map_err(|source| RunDirError::Damaged {
+        path: path.to_owned(),
+        source,
+    })
 }

@@ -16,7 +16,9 @@ const MAX_SITE: usize = 4 << 20;
 /// # Errors
 /// [`RunDirError::is_missing`] where nothing is, and the reasons for which a state directory is refused.
 pub fn read_site(state: &Path, scheduler: SchedulerKind) -> Result<Vec<u8>, RunDirError> {
-    Ok(PrivateDir::open(state)?.open_dir(SITE)?.read(&name(scheduler), MAX_SITE)?)
+    Ok(PrivateDir::open(state)?
+        .open_dir(SITE)?
+        .read(&name(scheduler), MAX_SITE)?)
 }
 
 /// Keeps `bytes` in the state directory at `state`, which must be there.
@@ -24,7 +26,9 @@ pub fn read_site(state: &Path, scheduler: SchedulerKind) -> Result<Vec<u8>, RunD
 /// # Errors
 /// [`RunDirError::is_missing`] where there is no state directory, `Create`, `Write`.
 pub fn write_site(state: &Path, scheduler: SchedulerKind, bytes: &[u8]) -> Result<(), RunDirError> {
-    Ok(PrivateDir::open(state)?.ensure_dir(SITE)?.replace(&name(scheduler), bytes)?)
+    Ok(PrivateDir::open(state)?
+        .ensure_dir(SITE)?
+        .replace(&name(scheduler), bytes)?)
 }
 
 fn name(scheduler: SchedulerKind) -> String {
@@ -43,8 +47,17 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         let state = tmp.path().join("dlrun");
         let slurm = SchedulerKind::Slurm;
-        assert!(write_site(&state, slurm, b"{}").expect_err("no directory").is_missing());
-        assert!(read_site(&state, slurm).expect_err("no directory").is_missing() && !state.exists());
+        assert!(
+            write_site(&state, slurm, b"{}")
+                .expect_err("no directory")
+                .is_missing()
+        );
+        assert!(
+            read_site(&state, slurm)
+                .expect_err("no directory")
+                .is_missing()
+                && !state.exists()
+        );
         fs::create_dir(&state).expect("ours");
         fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("ours");
         for bytes in [&b"{}"[..], b"{ }"] {
@@ -52,7 +65,14 @@ mod tests {
             assert_eq!(read_site(&state, slurm).expect("read"), bytes);
         }
         let file = state.join("site/slurm.json");
-        assert_eq!(file.metadata().expect("there").permissions().mode() & 0o777, 0o600);
-        assert!(read_site(&state, SchedulerKind::Torque).expect_err("another one").is_missing());
+        assert_eq!(
+            file.metadata().expect("there").permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(
+            read_site(&state, SchedulerKind::Torque)
+                .expect_err("another one")
+                .is_missing()
+        );
     }
 }

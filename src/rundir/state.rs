@@ -71,7 +71,11 @@ impl StateDir {
     /// # Errors
     /// `List`.
     pub fn runs(&self) -> Result<impl Iterator<Item = RunId> + use<>, RunDirError> {
-        Ok(self.runs.names()?.into_iter().filter_map(|name| name.parse().ok()))
+        Ok(self
+            .runs
+            .names()?
+            .into_iter()
+            .filter_map(|name| name.parse().ok()))
     }
 
     /// Opens the directory of a run.
@@ -79,7 +83,10 @@ impl StateDir {
     /// # Errors
     /// `Open`, with [`RunDirError::is_missing`] where there is no such run.
     pub fn run(&self, run_id: &RunId) -> Result<RunDir, RunDirError> {
-        Ok(RunDir::new(run_id.clone(), self.runs.open_dir(run_id.as_str())?))
+        Ok(RunDir::new(
+            run_id.clone(),
+            self.runs.open_dir(run_id.as_str())?,
+        ))
     }
 
     /// Opens the directory of a run, creating an empty one where it is missing: a job's first sign of life may come from
@@ -88,7 +95,10 @@ impl StateDir {
     /// # Errors
     /// `Open` and `Create`.
     pub fn ensure_run(&self, run_id: &RunId) -> Result<RunDir, RunDirError> {
-        Ok(RunDir::new(run_id.clone(), self.runs.ensure_dir(run_id.as_str())?))
+        Ok(RunDir::new(
+            run_id.clone(),
+            self.runs.ensure_dir(run_id.as_str())?,
+        ))
     }
 
     /// Creates the directory of a new run with its script, its plan and, last, its `run.json`.
@@ -106,9 +116,11 @@ impl StateDir {
     ) -> Result<RunDir, RunDirError> {
         let Some(dir) = self.runs.win_dir(record.run_id.as_str())? else {
             let path = self.runs.path().join(record.run_id.as_str());
-            return Err(
-                PrivateError::Create { path, source: std::io::ErrorKind::AlreadyExists.into() }.into()
-            );
+            return Err(PrivateError::Create {
+                path,
+                source: std::io::ErrorKind::AlreadyExists.into(),
+            }
+            .into());
         };
         dir.write_new("job.sh", script.as_bytes())?;
         dir.write_new("plan.json", plan_json.as_bytes())?;

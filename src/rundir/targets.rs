@@ -64,16 +64,26 @@ impl StateDir {
 fn read(dir: &PrivateDir, name: &str) -> Result<TargetRecord, RunDirError> {
     let path = || dir.path().join(name);
     let bytes = dir.read(name, MAX_TARGET)?;
-    let damaged = |source| RunDirError::Damaged { path: path(), source };
+    let damaged = |source| RunDirError::Damaged {
+        path: path(),
+        source,
+    };
     let Head { format } = serde_json::from_slice(&bytes).map_err(damaged)?;
     if format > TargetRecord::FORMAT {
-        return Err(RunDirError::NewerFormat { path: path(), format, known: TargetRecord::FORMAT });
+        return Err(RunDirError::NewerFormat {
+            path: path(),
+            format,
+            known: TargetRecord::FORMAT,
+        });
     }
     let target: TargetRecord = serde_json::from_slice(&bytes).map_err(damaged)?;
     // A file that was copied by hand under another name would count twice.
     let is_named = target.host.fingerprint().as_ref() == Some(&target.fingerprint);
     if !is_named || file_name(&target.fingerprint) != name {
-        return Err(RunDirError::Misplaced { path: path(), belongs_to: target.fingerprint });
+        return Err(RunDirError::Misplaced {
+            path: path(),
+            belongs_to: target.fingerprint,
+        });
     }
     if !target.figures.are_sound() {
         let why = serde::de::Error::custom("a figure is no number above zero");
@@ -94,8 +104,11 @@ fn file_name(fingerprint: &str) -> String {
         }
     }
     name.truncate(NAME_LENGTH);
-    let digest: String =
-        Sha256::digest(fingerprint.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = Sha256::digest(fingerprint.as_bytes())
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("{}-{digest}{ENDING}", name.trim_end_matches('-'))
 }
 
@@ -114,7 +127,12 @@ mod tests {
             mem_total_bytes: Some(8 << 30),
             ..HostFacts::default()
         };
-        let spread = Spread { best: 2.0, median: 1.5, spread_ratio: 0.5, repeats: 5 };
+        let spread = Spread {
+            best: 2.0,
+            median: 1.5,
+            spread_ratio: 0.5,
+            repeats: 5,
+        };
         TargetRecord {
             format: TargetRecord::FORMAT,
             fingerprint: host.fingerprint().expect("a CPU"),
@@ -155,11 +173,18 @@ mod tests {
     fn what_is_written_is_read_and_the_newest_replaces() {
         let (_tmp, state) = state();
         assert!(state.targets().expect("none yet").0.is_empty());
-        for target in [target("EPYC", 90.0), target("Xeon", 50.0), target("EPYC", 95.0)] {
+        for target in [
+            target("EPYC", 90.0),
+            target("Xeon", 50.0),
+            target("EPYC", 95.0),
+        ] {
             state.write_target(&target).expect("written");
         }
         let (found, wrong) = state.targets().expect("read");
-        assert_eq!((found, wrong.len()), (vec![target("EPYC", 95.0), target("Xeon", 50.0)], 0));
+        assert_eq!(
+            (found, wrong.len()),
+            (vec![target("EPYC", 95.0), target("Xeon", 50.0)], 0)
+        );
     }
 
     #[test]
@@ -175,28 +200,53 @@ mod tests {
         put("long.json", &" ".repeat(MAX_TARGET + 1));
         put("notes.txt", "mine");
         let none = target("Zero", 0.0);
-        put(&file_name(&none.fingerprint), &serde_json::to_string(&none).expect("JSON"));
+        put(
+            &file_name(&none.fingerprint),
+            &serde_json::to_string(&none).expect("JSON"),
+        );
         std::os::unix::fs::symlink(&path, dir.join("link.json")).expect("ours");
         let (found, wrong) = state.targets().expect("read");
         assert_eq!(found, [target("EPYC", 90.0)]);
-        let wrong: Vec<String> =
-            wrong.iter().map(|error| crate::diagnostic::chain(error).join(": ")).collect();
+        let wrong: Vec<String> = wrong
+            .iter()
+            .map(|error| crate::diagnostic::chain(error).join(": "))
+            .collect();
         assert_eq!(wrong.len(), 6, "{wrong:?}");
-        for part in ["wrong directory", "`{d}/cut.json` is damaged", "format 2", "above zero"] {
+        for part in [
+            "wrong directory",
+            "`{d}/cut.json` is damaged",
+            "format 2",
+            "above zero",
+        ] {
             let part = part.replace("{d}", &dir.to_string_lossy());
-            assert!(wrong.iter().any(|why| why.contains(&part)), "{part}: {wrong:?}");
+            assert!(
+                wrong.iter().any(|why| why.contains(&part)),
+                "{part}: {wrong:?}"
+            );
         }
     }
 
     #[test]
     fn names_of_files_are_harmless_and_differ() {
         let name = file_name("Intel(R) Xeon(R) CPU E5-2690 v3 @ 2.60GHz; 24 CPUs; 63 GiB");
-        assert!(name.starts_with("intel-r-xeon-r-cpu-e5-2690-v3-2-60ghz-24-cpus-63-gib-"), "{name}");
-        for hostile in ["../../x", "a\nb", "$(id)", "", "é".repeat(300).as_str(), "x/".repeat(300).as_str()]
-        {
+        assert!(
+            name.starts_with("intel-r-xeon-r-cpu-e5-2690-v3-2-60ghz-24-cpus-63-gib-"),
+            "{name}"
+        );
+        for hostile in [
+            "../../x",
+            "a\nb",
+            "$(id)",
+            "",
+            "é".repeat(300).as_str(),
+            "x/".repeat(300).as_str(),
+        ] {
             let name = file_name(hostile);
             let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-            assert!(name.chars().all(is_plain) && name.len() < 128 && !name.contains(".."), "{name}");
+            assert!(
+                name.chars().all(is_plain) && name.len() < 128 && !name.contains(".."),
+                "{name}"
+            );
         }
         assert_ne!(file_name("EPYC (1)"), file_name("EPYC [1]"));
     }

@@ -14,10 +14,15 @@ use crate::private::{PrivateDir, PrivateError};
 /// [`RunDirError::is_missing`] where there is no state directory, `Write` where no file can be made in it.
 pub fn file_time(state: &Path) -> Result<SystemTime, RunDirError> {
     let dir = PrivateDir::open(state)?;
-    let failed = |source| PrivateError::Write { path: state.to_owned(), source };
+    let failed = |source| PrivateError::Write {
+        path: state.to_owned(),
+        source,
+    };
     let random = getrandom::u64().map_err(|error| failed(std::io::Error::other(error)))?;
     let name = format!(".clock.{random:016x}");
-    let made = dir.create_file(&name).and_then(|file| file.metadata()?.modified());
+    let made = dir
+        .create_file(&name)
+        .and_then(|file| file.metadata()?.modified());
     let _ = unlinkat(dir.fd(), name.as_str(), UnlinkatFlags::NoRemoveDir);
     Ok(made.map_err(failed)?)
 }
@@ -38,6 +43,10 @@ mod tests {
         let time = file_time(tmp.path()).expect("a time");
         assert!(time >= before && time <= SystemTime::now() + Duration::from_secs(1));
         assert_eq!(fs::read_dir(tmp.path()).expect("ours").count(), 0);
-        assert!(file_time(&tmp.path().join("none")).expect_err("there is none").is_missing());
+        assert!(
+            file_time(&tmp.path().join("none"))
+                .expect_err("there is none")
+                .is_missing()
+        );
     }
 }

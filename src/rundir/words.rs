@@ -54,9 +54,14 @@ impl Words {
     /// Adds to an element's outcome what was said of it. `verdicts` are [`Words::verdicts`] by element.
     pub fn tell_element(&self, element: u32, verdict: Option<&QueueEntry>, outcome: &mut Outcome) {
         outcome.verdict = verdict.cloned();
-        let own = self.cancels.iter().filter(|cancel| cancel.elements.contains(element));
-        outcome.cancel_asked_at_ms =
-            own.map(|cancel| cancel.asked_at_ms).chain(self.cancel_asked_at_ms).max();
+        let own = self
+            .cancels
+            .iter()
+            .filter(|cancel| cancel.elements.contains(element));
+        outcome.cancel_asked_at_ms = own
+            .map(|cancel| cancel.asked_at_ms)
+            .chain(self.cancel_asked_at_ms)
+            .max();
     }
 
     /// The scheduler's last words on elements.
@@ -74,22 +79,31 @@ pub(super) fn write_verdicts(
     said: &[QueueEntry],
 ) -> Result<(), RunDirError> {
     let Some(array) = array else {
-        let Some(verdict) =
-            said.first().filter(|said| read::<QueueEntry>(dir, VERDICT_FILE).as_ref() != Some(*said))
+        let Some(verdict) = said
+            .first()
+            .filter(|said| read::<QueueEntry>(dir, VERDICT_FILE).as_ref() != Some(*said))
         else {
             return Ok(());
         };
         return Ok(dir.replace(VERDICT_FILE, &json(verdict))?);
     };
     let before: Vec<QueueEntry> = read(dir, VERDICTS_FILE).unwrap_or_default();
-    let mut all: Vec<QueueEntry> = said.iter().filter(|said| !before.contains(said)).cloned().collect();
+    let mut all: Vec<QueueEntry> = said
+        .iter()
+        .filter(|said| !before.contains(said))
+        .cloned()
+        .collect();
     if all.is_empty() {
         return Ok(());
     }
     // Of an element that was requeued the new word counts.
     let new: Vec<u32> = cover(array, &all).into_keys().collect();
     all.extend(before.into_iter().filter(|before| {
-        let still = |elements: &ArraySpec| elements.indexes().any(|index| new.binary_search(&index).is_err());
+        let still = |elements: &ArraySpec| {
+            elements
+                .indexes()
+                .any(|index| new.binary_search(&index).is_err())
+        };
         before.elements.as_ref().is_none_or(still)
     }));
     Ok(dir.replace(VERDICTS_FILE, &json(&all))?)
@@ -106,7 +120,10 @@ pub(super) fn write_cancel(
     };
     let mut cancels: Vec<Cancel> = read(dir, CANCELS_FILE).unwrap_or_default();
     cancels.retain(|before| before.elements != *elements);
-    cancels.push(Cancel { asked_at_ms, elements: elements.clone() });
+    cancels.push(Cancel {
+        asked_at_ms,
+        elements: elements.clone(),
+    });
     Ok(dir.replace(CANCELS_FILE, &json(&cancels))?)
 }
 
@@ -128,7 +145,9 @@ mod tests {
     fn run() -> (tempfile::TempDir, RunDir) {
         let tmp = tempfile::tempdir().expect("a directory");
         let state = StateDir::create(&tmp.path().join("state")).expect("created");
-        let run = state.ensure_run(&RunId::from_random([7; 10])).expect("created");
+        let run = state
+            .ensure_run(&RunId::from_random([7; 10]))
+            .expect("created");
         (tmp, run)
     }
 
@@ -156,7 +175,9 @@ mod tests {
     fn states(run: &RunDir, of: &ArraySpec) -> Vec<Option<JobState>> {
         let words = run.words();
         let covered = cover(of, words.verdicts());
-        of.indexes().map(|index| covered.get(&index).map(|entry| entry.state)).collect()
+        of.indexes()
+            .map(|index| covered.get(&index).map(|entry| entry.state))
+            .collect()
     }
 
     #[test]
@@ -164,7 +185,10 @@ mod tests {
         let (_tmp, run) = run();
         let of = array("0-3");
         let write = |said: &[QueueEntry]| run.write_verdicts(Some(&of), said).expect("written");
-        write(&[verdict(JobState::Timeout, Some("0")), verdict(JobState::Cancelled, Some("2-3"))]);
+        write(&[
+            verdict(JobState::Timeout, Some("0")),
+            verdict(JobState::Cancelled, Some("2-3")),
+        ]);
         write(&[verdict(JobState::Preempted, Some("0"))]);
         let (preempted, cancelled) = (Some(JobState::Preempted), Some(JobState::Cancelled));
         assert_eq!(states(&run, &of), [preempted, None, cancelled, cancelled]);
@@ -174,14 +198,18 @@ mod tests {
     #[test]
     fn a_cancel_of_elements_is_not_one_of_the_run() {
         let (_tmp, run) = run();
-        run.write_cancel(1_000, Some(&array("1,3"))).expect("written");
+        run.write_cancel(1_000, Some(&array("1,3")))
+            .expect("written");
         run.write_cancel(2_000, Some(&array("3"))).expect("written");
         let asked = |element| {
             let mut outcome = Outcome::default();
             run.words().tell_element(element, None, &mut outcome);
             outcome.cancel_asked_at_ms
         };
-        assert_eq!([asked(0), asked(1), asked(3)], [None, Some(1_000), Some(2_000)]);
+        assert_eq!(
+            [asked(0), asked(1), asked(3)],
+            [None, Some(1_000), Some(2_000)]
+        );
         let mut whole = Outcome::default();
         run.words().tell(&mut whole);
         assert_eq!(whole.cancel_asked_at_ms, None);

@@ -52,7 +52,8 @@ impl Dialect {
             }
             let (word, version) = line.split_once(':')?;
             let version = Some(version.trim()).filter(|version| !version.is_empty())?;
-            word.eq_ignore_ascii_case("version").then(|| Self::Torque(version.to_owned()))
+            word.eq_ignore_ascii_case("version")
+                .then(|| Self::Torque(version.to_owned()))
         })
     }
 }
@@ -105,8 +106,17 @@ impl Qsubs {
     /// A PBS's commands are looked for in its own directory, where one is named, then in `PATH`. An answer may take
     /// `timeout`.
     #[must_use]
-    pub fn new(torque_dir: Option<PathBuf>, openpbs_dir: Option<PathBuf>, timeout: Duration) -> Self {
-        Self { torque_dir, openpbs_dir, timeout, asked: RefCell::default() }
+    pub fn new(
+        torque_dir: Option<PathBuf>,
+        openpbs_dir: Option<PathBuf>,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            torque_dir,
+            openpbs_dir,
+            timeout,
+            asked: RefCell::default(),
+        }
     }
 
     /// The files called `qsub` in which `kind` is looked for, the first one first; with `auto`, any PBS. None is asked.
@@ -117,7 +127,10 @@ impl Qsubs {
             SchedulerKind::OpenPbs => vec![&self.openpbs_dir],
             _ => vec![&self.torque_dir, &self.openpbs_dir],
         };
-        let mut places = find_all("qsub", &dirs.into_iter().flatten().cloned().collect::<Vec<_>>());
+        let mut places = find_all(
+            "qsub",
+            &dirs.into_iter().flatten().cloned().collect::<Vec<_>>(),
+        );
         // `/bin` is `/usr/bin` on many machines.
         let mut seen = BTreeSet::new();
         places.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
@@ -129,7 +142,10 @@ impl Qsubs {
     pub fn look(&self, kind: SchedulerKind) -> (Option<Qsub>, Vec<Qsub>) {
         let mut passed_over = Vec::new();
         for path in self.places(kind) {
-            let qsub = Qsub { dialect: self.ask(&path), path };
+            let qsub = Qsub {
+                dialect: self.ask(&path),
+                path,
+            };
             match qsub.dialect.kind() {
                 Some(found) if kind == SchedulerKind::Auto || kind == found => {
                     return (Some(qsub), passed_over);
@@ -164,7 +180,9 @@ impl Qsubs {
             return known.clone();
         }
         let dialect = ask(path, self.timeout);
-        self.asked.borrow_mut().insert(path.to_owned(), dialect.clone());
+        self.asked
+            .borrow_mut()
+            .insert(path.to_owned(), dialect.clone());
         dialect
     }
 }
@@ -174,14 +192,17 @@ fn ask(path: &Path, timeout: Duration) -> Dialect {
         return Dialect::SlurmWrapper;
     }
     match Tool::new(path).arg("--version").timeout(timeout).run() {
-        Ok(output) => {
-            Dialect::read(&output.stdout).or_else(|| Dialect::read(&output.stderr)).unwrap_or_else(|| {
-                let said =
-                    output.stdout.lines().chain(output.stderr.lines()).find(|line| !line.trim().is_empty());
+        Ok(output) => Dialect::read(&output.stdout)
+            .or_else(|| Dialect::read(&output.stderr))
+            .unwrap_or_else(|| {
+                let said = output
+                    .stdout
+                    .lines()
+                    .chain(output.stderr.lines())
+                    .find(|line| !line.trim().is_empty());
                 let said: String = said.unwrap_or("nothing").trim().chars().take(100).collect();
                 Dialect::Other(format!("`--version` says {said:?}"))
-            })
-        }
+            }),
         Err(error) => Dialect::Other(chain(&error).join(": ")),
     }
 }
@@ -192,7 +213,11 @@ fn is_slurms(path: &Path) -> bool {
     let read = File::open(path).and_then(|mut file| {
         let mut head = [0; 2];
         file.read_exact(&mut head)?;
-        if &head == b"#!" { file.take(SCRIPT_BYTES).read_to_end(&mut text) } else { Ok(0) }
+        if &head == b"#!" {
+            file.take(SCRIPT_BYTES).read_to_end(&mut text)
+        } else {
+            Ok(0)
+        }
     });
     let text = String::from_utf8_lossy(&text).to_lowercase();
     let first = text.lines().next().unwrap_or_default();
@@ -222,7 +247,10 @@ mod tests {
     fn answers_are_told_apart() {
         let torque = dialect_of("#!/bin/sh\nprintf 'Version: 6.1.3.h5\\nCommit: \\n'\n");
         assert_eq!(torque, Dialect::Torque("6.1.3.h5".into()));
-        assert_eq!(dialect_of("#!/bin/sh\necho 'version: 2.5.13' >&2\n").kind(), Some(SchedulerKind::Torque));
+        assert_eq!(
+            dialect_of("#!/bin/sh\necho 'version: 2.5.13' >&2\n").kind(),
+            Some(SchedulerKind::Torque)
+        );
         for version in ["23.06.06", "19.1.3", "PBSPro_12.2.1"] {
             let said = format!("#!/bin/sh\necho 'pbs_version = {version}'\n");
             assert_eq!(dialect_of(&said), Dialect::OpenPbs(version.into()));
@@ -237,8 +265,7 @@ mod tests {
 
     #[test]
     fn slurms_wrapper_is_never_run() {
-        let script =
-            "#! /usr/bin/perl -w\n# qsub - submit a batch job in familiar PBS format.\nuse Slurm ':all';\n";
+        let script = "#! /usr/bin/perl -w\n# qsub - submit a batch job in familiar PBS format.\nuse Slurm ':all';\n";
         assert_eq!(dialect_of(script), Dialect::SlurmWrapper);
     }
 
@@ -246,7 +273,10 @@ mod tests {
     fn a_named_directory_beats_the_path_and_each_is_asked_once() {
         let dir = tempfile::tempdir().expect("temp");
         let count = dir.path().join("count");
-        let script = format!("#!/bin/sh\necho x >> {}\necho 'pbs_version = 20.0.1'\n", count.display());
+        let script = format!(
+            "#!/bin/sh\necho x >> {}\necho 'pbs_version = 20.0.1'\n",
+            count.display()
+        );
         let path = put(dir.path(), &script);
         let qsubs = Qsubs::new(None, Some(dir.path().to_owned()), Duration::from_secs(20));
         assert_eq!(qsubs.places(SchedulerKind::OpenPbs).first(), Some(&path));
@@ -254,7 +284,10 @@ mod tests {
             let (found, _) = qsubs.look(SchedulerKind::OpenPbs);
             assert_eq!(found.map(|qsub| qsub.path), Some(path.clone()));
         }
-        assert_eq!(qsubs.commands(SchedulerKind::OpenPbs), Ok(Some(dir.path().to_owned())));
+        assert_eq!(
+            qsubs.commands(SchedulerKind::OpenPbs),
+            Ok(Some(dir.path().to_owned()))
+        );
         assert_eq!(fs::read_to_string(&count).expect("it was run"), "x\n");
         let lists_it = |kind| qsubs.places(kind).contains(&path);
         assert!(lists_it(SchedulerKind::Auto) && !lists_it(SchedulerKind::Torque));
@@ -267,7 +300,10 @@ mod tests {
         let qsubs = Qsubs::new(Some(dir.path().to_owned()), None, Duration::from_secs(20));
         let (found, passed_over) = qsubs.look(SchedulerKind::Torque);
         assert!(found.is_none_or(|qsub| qsub.path.parent() != Some(dir.path())));
-        let error = WrongQsub { asked: SchedulerKind::Torque, found: vec![passed_over[0].clone()] };
+        let error = WrongQsub {
+            asked: SchedulerKind::Torque,
+            found: vec![passed_over[0].clone()],
+        };
         let text = error.to_string();
         assert!(
             text.starts_with("torque is asked for, but `") && text.ends_with("is OpenPBS 20.0.1"),

@@ -81,15 +81,23 @@ impl JobRef {
     /// not lend it its state, and not that of a later run of the same id; `others_ms` are when such were submitted. A requeue
     /// may count as a submission.
     fn is_own(&self, at_ms: Option<u64>, others_ms: &[u64]) -> bool {
-        let (Some(at), Some(own)) = (at_ms, self.submitted_at_ms) else { return true };
+        let (Some(at), Some(own)) = (at_ms, self.submitted_at_ms) else {
+            return true;
+        };
         let latest = at.saturating_add(CLOCK_SKEW_MS);
-        own <= latest && !others_ms.iter().any(|other| (own + 1..=latest).contains(other))
+        own <= latest
+            && !others_ms
+                .iter()
+                .any(|other| (own + 1..=latest).contains(other))
     }
 
     /// All its jobs, each with what is added to its indexes. The first stands among the parts too where that is not 0.
     fn offsets(&self) -> Vec<(&JobId, u32)> {
-        let mut jobs: Vec<(&JobId, u32)> =
-            self.parts.iter().map(|part| (&part.job_id, part.offset)).collect();
+        let mut jobs: Vec<(&JobId, u32)> = self
+            .parts
+            .iter()
+            .map(|part| (&part.job_id, part.offset))
+            .collect();
         if !jobs.iter().any(|(job_id, _)| *job_id == &self.job_id) {
             jobs.push((&self.job_id, 0));
         }
@@ -101,9 +109,15 @@ impl JobRef {
     #[must_use]
     pub fn jobs_of(&self, elements: Option<&ArraySpec>) -> Vec<(JobId, Option<ArraySpec>)> {
         let jobs = self.offsets();
-        let ends: Vec<u32> = jobs[1..].iter().map(|(_, offset)| *offset).chain([u32::MAX]).collect();
+        let ends: Vec<u32> = jobs[1..]
+            .iter()
+            .map(|(_, offset)| *offset)
+            .chain([u32::MAX])
+            .collect();
         let of = |((job_id, offset), end): ((&JobId, u32), u32)| {
-            let Some(elements) = elements else { return Some((job_id.clone(), None)) };
+            let Some(elements) = elements else {
+                return Some((job_id.clone(), None));
+            };
             let own: Vec<u32> = elements
                 .indexes()
                 .filter(|index| (offset..end).contains(index))
@@ -223,7 +237,11 @@ impl SchedulerError {
             CommandError::NotFound { .. }
             | CommandError::NotExecutable { .. }
             | CommandError::TimedOut { .. } => Self::Unreachable { scheduler, source },
-            source => Self::Failed { scheduler, what, source },
+            source => Self::Failed {
+                scheduler,
+                what,
+                source,
+            },
         }
     }
 
@@ -290,13 +308,21 @@ pub trait Scheduler {
 /// A job's output file, as its script makes it; of an array, `%a` stands for the index. PBS's ids go without the server.
 #[must_use]
 pub fn output_file(plan: &Plan, job_id: &JobId) -> PathBuf {
-    plan.output_of(if plan.scheduler.is_pbs() { pbs::ids::number(&job_id.0) } else { &job_id.0 })
+    plan.output_of(if plan.scheduler.is_pbs() {
+        pbs::ids::number(&job_id.0)
+    } else {
+        &job_id.0
+    })
 }
 
 /// What the reason for which a job waits means, for people; `None`: it says so itself, or is not known.
 #[must_use]
 pub fn reason_meaning(scheduler: SchedulerKind, reason: &str) -> Option<&'static str> {
-    if scheduler == SchedulerKind::Slurm { slurm::meaning(reason) } else { None }
+    if scheduler == SchedulerKind::Slurm {
+        slurm::meaning(reason)
+    } else {
+        None
+    }
 }
 
 /// Whether a job that waits for this reason can never start as it is, by the scheduler's own word.
@@ -317,7 +343,10 @@ mod tests {
 
     #[test]
     fn elements_are_those_of_the_part_that_has_them() {
-        let part = |job: &str, offset| ArrayPart { job_id: JobId(job.into()), offset };
+        let part = |job: &str, offset| ArrayPart {
+            job_id: JobId(job.into()),
+            offset,
+        };
         let job = JobRef {
             run_id: RunId::from_random([7; 10]),
             job_id: JobId("95".into()),
@@ -331,7 +360,10 @@ mod tests {
             let elements = elements.map(|text| ArraySpec::parse(text).expect("an array"));
             let jobs = job.jobs_of(elements.as_ref()).into_iter();
             let of = |(id, own): (JobId, Option<ArraySpec>)| {
-                format!("{id}:{}", own.map(|own| own.to_string()).unwrap_or_default())
+                format!(
+                    "{id}:{}",
+                    own.map(|own| own.to_string()).unwrap_or_default()
+                )
             };
             jobs.map(of).collect::<Vec<_>>()
         };
@@ -340,7 +372,10 @@ mod tests {
         assert_eq!(shown(Some("3,7-9")), ["95:3,7-9"]);
         assert_eq!(shown(Some("999-1001,2500")), ["95:999", "96:0-1", "97:500"]);
         // An array whose first index is beyond the site's largest: its first job is among the parts.
-        let shifted = JobRef { parts: vec![part("95", 1000), part("96", 2000)], ..job.clone() };
+        let shifted = JobRef {
+            parts: vec![part("95", 1000), part("96", 2000)],
+            ..job.clone()
+        };
         assert_eq!(shown_of(&shifted, None), ["95:", "96:"]);
         assert_eq!(shown_of(&shifted, Some("1003,2001")), ["95:3", "96:1"]);
     }

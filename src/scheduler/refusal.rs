@@ -86,7 +86,9 @@ impl Fault {
             Self::NodeCount => {
                 "the number of nodes is not valid here: a limit of the queue, or more nodes than tasks"
             }
-            Self::NodesBusy => "the nodes are in use, down or reserved, and the job was not to wait",
+            Self::NodesBusy => {
+                "the nodes are in use, down or reserved, and the job was not to wait"
+            }
             Self::Gpus => "no node has GPUs of this type, or the site gives them another way",
             Self::Array => "an index is beyond the site's limit, or the array is invalid",
             Self::Begin => "the begin time is invalid",
@@ -157,7 +159,10 @@ const WORDS: &[(&str, Fault)] = &[
     ("maximum number of jobs", Fault::Policy),
     ("would exceed", Fault::Policy),
     ("job submission limit", Fault::Policy),
-    ("violates queue and/or server resource limits", Fault::Policy),
+    (
+        "violates queue and/or server resource limits",
+        Fault::Policy,
+    ),
     ("exceeds limit on resource", Fault::Policy),
     ("invalid account", Fault::Account),
     ("account name", Fault::Account),
@@ -242,7 +247,10 @@ const WORDS: &[(&str, Fault)] = &[
 /// The words that are known of a complaint of the scheduler's commands, and what they mean.
 pub(super) fn fault(said: &str) -> Option<(&'static str, Fault)> {
     let small = said.to_lowercase();
-    WORDS.iter().find(|(known, _)| small.contains(known)).copied()
+    WORDS
+        .iter()
+        .find(|(known, _)| small.contains(known))
+        .copied()
 }
 
 /// As [`fault`], of text that need not be a scheduler's: a whole phrase must be in it.
@@ -250,17 +258,36 @@ pub(super) fn fault_of_sentence(said: &str) -> Option<(&'static str, Fault)> {
     let small = said.to_lowercase();
     let is_phrase = |known: &str| known.matches(' ').count() >= 2;
     // Codes in a daemon's log answer another daemon.
-    let lines: Vec<&str> = small.lines().filter(|line| !line.contains("reply code=")).collect();
+    let lines: Vec<&str> = small
+        .lines()
+        .filter(|line| !line.contains("reply code="))
+        .collect();
     let is_said = |known: &str| lines.iter().any(|line| line.contains(known));
-    WORDS.iter().find(|(known, _)| is_phrase(known) && is_said(known)).copied()
+    WORDS
+        .iter()
+        .find(|(known, _)| is_phrase(known) && is_said(known))
+        .copied()
 }
 
 /// Whose words a complaint without the name of a command is.
 pub(super) fn speaker_of(fault: Fault, line: &str) -> &'static str {
     let small = line.to_lowercase();
-    let of_pbs = ["queue", "destination", "job id", "job identifier", "server", "trqauthd", "uid", "msg="];
+    let of_pbs = [
+        "queue",
+        "destination",
+        "job id",
+        "job identifier",
+        "server",
+        "trqauthd",
+        "uid",
+        "msg=",
+    ];
     let is_pbs = fault == Fault::NoDestination || of_pbs.iter().any(|word| small.contains(word));
-    if is_pbs && !small.contains("slurm") { "pbs" } else { "slurm" }
+    if is_pbs && !small.contains("slurm") {
+        "pbs"
+    } else {
+        "slurm"
+    }
 }
 
 /// What to do after a refusal in these words; `None` where they are not known.
@@ -310,7 +337,10 @@ fn queue(asked: &PlannedResources, site: Option<&SiteModel>) -> String {
     };
     match site.map(|site| &site.queues[..]) {
         None | Some([]) => format!("{named}; ask the site for its queues"),
-        Some(queues) => format!("{named}; the site has {}", list(queues.iter().map(shown_queue))),
+        Some(queues) => format!(
+            "{named}; the site has {}",
+            list(queues.iter().map(shown_queue))
+        ),
     }
 }
 
@@ -324,7 +354,11 @@ fn shown_queue(queue: &Queue) -> String {
     }
     notes.extend(queue.max_walltime.map(|limit| format!("up to {limit}")));
     notes.extend(queue.max_nodes.map(|nodes| format!("up to {nodes} nodes")));
-    if notes.is_empty() { queue.name.clone() } else { format!("{} ({})", queue.name, notes.join(", ")) }
+    if notes.is_empty() {
+        queue.name.clone()
+    } else {
+        format!("{} ({})", queue.name, notes.join(", "))
+    }
 }
 
 /// The queue that the job would go to.
@@ -337,20 +371,34 @@ fn target<'s>(asked: &PlannedResources, site: Option<&'s SiteModel>) -> Option<&
 }
 
 fn walltime(asked: &PlannedResources, site: Option<&SiteModel>) -> String {
-    let named = asked.walltime.map_or("`resources.walltime` is not set".to_owned(), |walltime| {
-        format!("`resources.walltime` is {walltime}")
-    });
-    let longer =
-        |queue: &&Queue| queue.is_up && asked.walltime.is_some() && queue.max_walltime >= asked.walltime;
+    let named = asked
+        .walltime
+        .map_or("`resources.walltime` is not set".to_owned(), |walltime| {
+            format!("`resources.walltime` is {walltime}")
+        });
+    let longer = |queue: &&Queue| {
+        queue.is_up && asked.walltime.is_some() && queue.max_walltime >= asked.walltime
+    };
     match target(asked, site) {
         Some(queue) if queue.max_walltime.is_some() => {
-            let limit = queue.max_walltime.map(|limit| limit.to_string()).unwrap_or_default();
-            let others =
-                site.map(|site| site.queues.iter().filter(longer).map(shown_queue)).into_iter().flatten();
+            let limit = queue
+                .max_walltime
+                .map(|limit| limit.to_string())
+                .unwrap_or_default();
+            let others = site
+                .map(|site| site.queues.iter().filter(longer).map(shown_queue))
+                .into_iter()
+                .flatten();
             let others: Vec<String> = others.collect();
-            let instead =
-                if others.is_empty() { String::new() } else { format!("; longer: {}", list(others)) };
-            format!("{named}, and the limit of queue `{}` is {limit}{instead}", queue.name)
+            let instead = if others.is_empty() {
+                String::new()
+            } else {
+                format!("; longer: {}", list(others))
+            };
+            format!(
+                "{named}, and the limit of queue `{}` is {limit}{instead}",
+                queue.name
+            )
         }
         _ => format!("{named}; ask the site for its limits"),
     }
@@ -361,30 +409,46 @@ fn nodes(fault: Fault, asked: &PlannedResources, site: Option<&SiteModel>) -> St
         1 => "1 node".to_owned(),
         nodes => format!("{nodes} nodes"),
     }];
+    wanted.extend(asked.cpus_per_task.map(|cpus| {
+        format!(
+            "{} CPUs each",
+            u64::from(cpus) * u64::from(asked.tasks_per_node)
+        )
+    }));
+    wanted.extend(asked.memory.map(|memory| format!("{memory} each")));
     wanted.extend(
         asked
-            .cpus_per_task
-            .map(|cpus| format!("{} CPUs each", u64::from(cpus) * u64::from(asked.tasks_per_node))),
+            .memory_per_cpu
+            .map(|memory| format!("{memory} for each CPU")),
     );
-    wanted.extend(asked.memory.map(|memory| format!("{memory} each")));
-    wanted.extend(asked.memory_per_cpu.map(|memory| format!("{memory} for each CPU")));
     wanted.extend(asked.gpus_on_node().map(|gpus| format!("{gpus} GPUs each")));
-    wanted.extend(asked.constraint.as_ref().map(|constraint| format!("`{constraint}`")));
+    wanted.extend(
+        asked
+            .constraint
+            .as_ref()
+            .map(|constraint| format!("`{constraint}`")),
+    );
     let wanted = wanted.join(", ");
     let queue = target(asked, site);
     let of_queue = |kind: &&NodeType| {
         kind.queues.is_empty() || queue.is_none_or(|queue| kind.queues.contains(&queue.name))
     };
-    let kinds: Vec<&NodeType> =
-        site.map(|site| site.nodes.iter().filter(of_queue).collect()).unwrap_or_default();
+    let kinds: Vec<&NodeType> = site
+        .map(|site| site.nodes.iter().filter(of_queue).collect())
+        .unwrap_or_default();
     let kinds = alike(&kinds);
-    let place = queue.map(|queue| format!("queue `{}`", queue.name)).unwrap_or_else(|| "the site".to_owned());
+    let place = queue
+        .map(|queue| format!("queue `{}`", queue.name))
+        .unwrap_or_else(|| "the site".to_owned());
     if kinds.is_empty() {
         return format!("the job asks for {wanted}; ask the site what its nodes have");
     }
     let none = kinds.iter().all(|kind| kind.gpus.is_empty()) && fault == Fault::Gpus;
     let note = if none { ", no GPUs" } else { "" };
-    format!("the job asks for {wanted}; {place} has {}{note}", list(kinds.iter().map(shown_nodes)))
+    format!(
+        "the job asks for {wanted}; {place} has {}{note}",
+        list(kinds.iter().map(shown_nodes))
+    )
 }
 
 /// Kinds that differ by nothing that is shown, as one.
@@ -412,14 +476,23 @@ fn shown_nodes(kind: &NodeType) -> String {
     }));
     let plural = if kind.count == 1 { "" } else { "s" };
     let down = kind.count.saturating_sub(kind.up);
-    let down = if down == 0 { String::new() } else { format!(", {down} of them down") };
+    let down = if down == 0 {
+        String::new()
+    } else {
+        format!(", {down} of them down")
+    };
     format!("{} node{plural} of {}{down}", kind.count, parts.join(", "))
 }
 
 fn constraint(asked: &PlannedResources, site: Option<&SiteModel>) -> String {
     let named = asked.constraint.as_deref().unwrap_or("a constraint");
     let mut features: Vec<String> = site
-        .map(|site| site.nodes.iter().flat_map(|kind| kind.features.clone()).collect())
+        .map(|site| {
+            site.nodes
+                .iter()
+                .flat_map(|kind| kind.features.clone())
+                .collect()
+        })
         .unwrap_or_default();
     features.sort_unstable();
     features.dedup();
@@ -437,7 +510,9 @@ fn licenses(site: Option<&SiteModel>) -> String {
         None => "`resources.licenses`: ask the site which it has".to_owned(),
         Some([]) => "`resources.licenses`: the site has none".to_owned(),
         Some(known) => {
-            let shown = known.iter().map(|(name, count)| format!("{name} ({count})"));
+            let shown = known
+                .iter()
+                .map(|(name, count)| format!("{name} ({count})"));
             format!("`resources.licenses`: the site has {}", list(shown))
         }
     }
@@ -446,11 +521,15 @@ fn licenses(site: Option<&SiteModel>) -> String {
 fn array(site: Option<&SiteModel>) -> String {
     let largest = site.and_then(|site| site.max_array_index);
     match (largest, site.and_then(|site| site.max_array_elements)) {
-        (Some(largest), _) => format!("`resources.array`: the largest index of the site is {largest}"),
+        (Some(largest), _) => {
+            format!("`resources.array`: the largest index of the site is {largest}")
+        }
         (None, Some(most)) => {
             format!("`resources.array`: the site takes {most} elements of one array at most")
         }
-        (None, None) => "`resources.array`: the site takes no such indexes, or no arrays".to_owned(),
+        (None, None) => {
+            "`resources.array`: the site takes no such indexes, or no arrays".to_owned()
+        }
     }
 }
 
@@ -462,7 +541,11 @@ fn account(kind: SchedulerKind, asked: &PlannedResources, site: Option<&SiteMode
     let of_queue = target(asked, site).filter(|queue| !queue.accounts.is_empty());
     match of_queue {
         Some(queue) => {
-            format!("{named}; queue `{}` is for {}", queue.name, list(queue.accounts.iter().cloned()))
+            format!(
+                "{named}; queue `{}` is for {}",
+                queue.name,
+                list(queue.accounts.iter().cloned())
+            )
         }
         None if kind == SchedulerKind::Slurm => {
             format!(
@@ -487,18 +570,22 @@ fn reservation(kind: SchedulerKind, asked: &PlannedResources) -> String {
 pub(super) fn named_limit(words: &str) -> Option<(&str, &'static str)> {
     let names = words.split(|c: char| !c.is_ascii_alphanumeric());
     let is_limit = |word: &&str| {
-        ["assoc", "qos"]
-            .iter()
-            .any(|family| word.get(..family.len()).is_some_and(|start| start.eq_ignore_ascii_case(family)))
+        ["assoc", "qos"].iter().any(|family| {
+            word.get(..family.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(family))
+        })
     };
-    names.filter(is_limit).find_map(|word| slurm::meaning(word).map(|meaning| (word, meaning)))
+    names
+        .filter(is_limit)
+        .find_map(|word| slurm::meaning(word).map(|meaning| (word, meaning)))
 }
 
 fn policy(words: &str) -> String {
     match named_limit(words) {
         Some((limit, meaning)) => format!("`{limit}`: {meaning}"),
         None => {
-            "a limit on your jobs is reached, or this one is over it; ask the site for its limits".to_owned()
+            "a limit on your jobs is reached, or this one is over it; ask the site for its limits"
+                .to_owned()
         }
     }
 }
@@ -509,7 +596,11 @@ fn list(items: impl IntoIterator<Item = String>) -> String {
     let items: Vec<String> = items.into_iter().collect();
     let more = items.len().saturating_sub(SHOWN);
     let shown = items.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");
-    if more == 0 { shown } else { format!("{shown} and {more} more") }
+    if more == 0 {
+        shown
+    } else {
+        format!("{shown} and {more} more")
+    }
 }
 
 #[cfg(test)]
@@ -589,13 +680,22 @@ mod tests {
 
     #[test]
     fn what_the_site_has_instead_is_told() {
-        tells("sbatch: error: invalid partition specified: x", &["batch (the default, up to 168h)", "debug"]);
+        tells(
+            "sbatch: error: invalid partition specified: x",
+            &["batch (the default, up to 168h)", "debug"],
+        );
         tells(
             "Requested time limit is invalid (missing or exceeds some limit)",
             &["36h", "`debug` is 1h", "batch"],
         );
-        tells("Memory specification can not be satisfied", &["900GiB", "64GiB", "1 of them down"]);
-        tells("Requested node configuration is not available", &["2 nodes", "32 CPUs", "4 nodes of 16 CPUs"]);
+        tells(
+            "Memory specification can not be satisfied",
+            &["900GiB", "64GiB", "1 of them down"],
+        );
+        tells(
+            "Requested node configuration is not available",
+            &["2 nodes", "32 CPUs", "4 nodes of 16 CPUs"],
+        );
         let node = |features: &str| NodeType {
             count: 2,
             up: 2,
@@ -604,31 +704,62 @@ mod tests {
             ..NodeType::default()
         };
         let merged = alike(&[&node("a"), &node("b")]);
-        assert_eq!(merged.iter().map(shown_nodes).collect::<Vec<_>>(), ["4 nodes of 4 CPUs"]);
-        tells("Invalid generic resource (gres) specification", &["a100:4", "v100:4"]);
+        assert_eq!(
+            merged.iter().map(shown_nodes).collect::<Vec<_>>(),
+            ["4 nodes of 4 CPUs"]
+        );
+        tells(
+            "Invalid generic resource (gres) specification",
+            &["a100:4", "v100:4"],
+        );
         tells("Invalid feature specification", &["rack9", "ib, rack1"]);
         tells("Invalid license specification", &["matlab (4)"]);
         tells("Invalid job array specification", &["1000"]);
-        let limited = SiteModel { max_array_index: None, max_array_elements: Some(300), ..site() };
+        let limited = SiteModel {
+            max_array_index: None,
+            max_array_elements: Some(300),
+            ..site()
+        };
         assert!(array(Some(&limited)).contains("300 elements"));
-        tells("Invalid account or account/partition combination specified", &["is for proj"]);
+        tells(
+            "Invalid account or account/partition combination specified",
+            &["is for proj"],
+        );
         tells("Job dependency problem", &["resources.depends"]);
-        let policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
+        let policy =
+            "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
         tells(policy, &["limit on your jobs"]);
         tells(
             &format!("sbatch: error: AssocMaxWallDurationPerJobLimit\n{policy}"),
             &["`AssocMaxWall", "single jobs"],
         );
-        tells("sbatch: error: QOSMaxSubmitJobPerUserLimit", &["`QOSMaxSubmit", "at a time"]);
+        tells(
+            "sbatch: error: QOSMaxSubmitJobPerUserLimit",
+            &["`QOSMaxSubmit", "at a time"],
+        );
     }
 
     #[test]
     fn a_hint_needs_no_site_and_unknown_words_have_none() {
-        let silent = [Fault::Busy, Fault::Gone, Fault::Script, Fault::Usage, Fault::Other];
+        let silent = [
+            Fault::Busy,
+            Fault::Gone,
+            Fault::Script,
+            Fault::Usage,
+            Fault::Other,
+        ];
         for (words, _) in WORDS.iter().filter(|(_, fault)| !silent.contains(fault)) {
             let told = hint(SchedulerKind::Torque, words, &asked(), None);
             assert!(told.is_some_and(|told| told.len() > 20), "{words}");
         }
-        assert_eq!(hint(SchedulerKind::Slurm, "it is Tuesday", &asked(), Some(&site())), None);
+        assert_eq!(
+            hint(
+                SchedulerKind::Slurm,
+                "it is Tuesday",
+                &asked(),
+                Some(&site())
+            ),
+            None
+        );
     }
 }

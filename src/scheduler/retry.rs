@@ -80,9 +80,17 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_cap_and_vary() {
-        let pauses: Vec<u128> = (1..7).map(|attempt| pause_after(attempt).as_millis()).collect();
+        let pauses: Vec<u128> = (1..7)
+            .map(|attempt| pause_after(attempt).as_millis())
+            .collect();
         assert_eq!(pauses, [200, 400, 800, 1600, 2000, 2000]);
-        assert_eq!(jittered(Duration::from_secs(1), 0), Duration::from_millis(500));
-        assert_eq!(jittered(Duration::from_secs(1), 255), Duration::from_millis(1500));
+        assert_eq!(
+            jittered(Duration::from_secs(1), 0),
+            Duration::from_millis(500)
+        );
+        assert_eq!(
+            jittered(Duration::from_secs(1), 255),
+            Duration::from_millis(1500)
+        );
     }
 }

@@ -23,7 +23,11 @@ pub struct Misfit {
 
 impl Misfit {
     pub(super) fn new(key: &'static str, message: impl Into<String>) -> Self {
-        Self { key, message: message.into(), hint: None }
+        Self {
+            key,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     pub(super) fn hinted(mut self, hint: impl Into<String>) -> Self {
@@ -48,18 +52,25 @@ impl<'a> Place<'a> {
     pub(super) fn nodes(&self, model: &'a SiteModel) -> impl Iterator<Item = &'a NodeType> {
         let queue = self.0.map(|queue| queue.name.as_str());
         model.nodes.iter().filter(move |node| {
-            node.queues.is_empty() || queue.is_none_or(|queue| node.queues.iter().any(|name| name == queue))
+            node.queues.is_empty()
+                || queue.is_none_or(|queue| node.queues.iter().any(|name| name == queue))
         })
     }
 
     /// ` in queue 'gpu'`, for the end of a sentence.
     pub(super) fn within(&self) -> String {
-        self.0.map_or_else(|| " in all".to_owned(), |queue| format!(" in queue `{}`", queue.name))
+        self.0.map_or_else(
+            || " in all".to_owned(),
+            |queue| format!(" in queue `{}`", queue.name),
+        )
     }
 
     /// ` of queue 'gpu'`, for the middle of a sentence.
     pub(super) fn of(&self) -> String {
-        self.0.map_or_else(|| " of the site".to_owned(), |queue| format!(" of queue `{}`", queue.name))
+        self.0.map_or_else(
+            || " of the site".to_owned(),
+            |queue| format!(" of queue `{}`", queue.name),
+        )
     }
 }
 
@@ -83,7 +94,10 @@ pub fn check(wanted: &Wanted<'_>, model: &SiteModel, tables: &[QueueTable]) -> V
     let (places, unknown) = places(wanted, model);
     // A feature that is nowhere would be missed by each place again.
     let known = misfits.iter().all(|misfit| misfit.key != "constraint");
-    let wanted = &Wanted { constraint: wanted.constraint.filter(|_| known), ..*wanted };
+    let wanted = &Wanted {
+        constraint: wanted.constraint.filter(|_| known),
+        ..*wanted
+    };
     misfits.extend(unknown);
     let tried = places.iter().map(|place| at(place, wanted, model, tables));
     // Of several queues one that takes the job is enough.
@@ -105,12 +119,23 @@ fn places<'a>(wanted: &Wanted<'_>, model: &'a SiteModel) -> (Vec<Place<'a>>, Opt
         return (vec![Place(None)], None);
     }
     let Some(names) = wanted.queue else {
-        let default: Vec<Place<'a>> =
-            model.queues.iter().filter(|queue| queue.is_default).map(|queue| Place(Some(queue))).collect();
+        let default: Vec<Place<'a>> = model
+            .queues
+            .iter()
+            .filter(|queue| queue.is_default)
+            .map(|queue| Place(Some(queue)))
+            .collect();
         if !default.is_empty() {
             return (default, None);
         }
-        return (model.queues.iter().map(|queue| Place(Some(queue))).collect(), None);
+        return (
+            model
+                .queues
+                .iter()
+                .map(|queue| Place(Some(queue)))
+                .collect(),
+            None,
+        );
     };
     let mut places = Vec::new();
     for name in names.split(',') {
@@ -139,18 +164,34 @@ fn no_queue(name: &str, model: &SiteModel) -> Misfit {
 /// Queues that would take the job, as text; those that the job tries already are left out.
 fn takers(wanted: &Wanted<'_>, model: &SiteModel, tried: &[Place<'_>]) -> Vec<String> {
     let others = model.queues.iter().filter(|queue| {
-        let was_tried = tried.iter().any(|place| place.0.is_none_or(|tried| tried.name == queue.name));
+        let was_tried = tried
+            .iter()
+            .any(|place| place.0.is_none_or(|tried| tried.name == queue.name));
         queue.is_up && !was_tried && at(&Place(Some(queue)), wanted, model, &[]).is_empty()
     });
-    others.map(|queue| format!("queue `{}`", queue.name)).collect()
+    others
+        .map(|queue| format!("queue `{}`", queue.name))
+        .collect()
 }
 
 /// What is amiss at one place.
-fn at(place: &Place<'_>, wanted: &Wanted<'_>, model: &SiteModel, tables: &[QueueTable]) -> Vec<Misfit> {
-    let mut misfits = place.0.map(|queue| limits(queue, wanted, tables)).unwrap_or_default();
+fn at(
+    place: &Place<'_>,
+    wanted: &Wanted<'_>,
+    model: &SiteModel,
+    tables: &[QueueTable],
+) -> Vec<Misfit> {
+    let mut misfits = place
+        .0
+        .map(|queue| limits(queue, wanted, tables))
+        .unwrap_or_default();
     let beyond = misfits.iter().any(|misfit| misfit.key == "nodes");
     let nodes = node::misfits(model, place, wanted);
-    misfits.extend(nodes.into_iter().filter(|misfit| !(beyond && misfit.key == "nodes")));
+    misfits.extend(
+        nodes
+            .into_iter()
+            .filter(|misfit| !(beyond && misfit.key == "nodes")),
+    );
     misfits
 }
 
@@ -165,7 +206,13 @@ fn limits(queue: &Queue, wanted: &Wanted<'_>, tables: &[QueueTable]) -> Vec<Misf
     if let Some(account) = wanted.account {
         let allowed = |known: &String| known.eq_ignore_ascii_case(account);
         if !queue.accounts.is_empty() && !queue.accounts.iter().any(allowed) {
-            let those = shown_list(queue.accounts.iter().map(|known| format!("`{known}`")).collect());
+            let those = shown_list(
+                queue
+                    .accounts
+                    .iter()
+                    .map(|known| format!("`{known}`"))
+                    .collect(),
+            );
             let by = by_whom(tables, queue, |table| table.accounts.is_some());
             let message = format!("account `{account}` may not use queue `{name}`{by}");
             let misfit = Misfit::new("account", message);
@@ -181,20 +228,23 @@ fn limits(queue: &Queue, wanted: &Wanted<'_>, tables: &[QueueTable]) -> Vec<Misf
     {
         let by = by_whom(tables, queue, |table| table.max_walltime.is_some());
         let (asked, most) = (shown_time(walltime), shown_time(most));
-        let message = format!("{asked} is more than queue `{name}` allows; its limit is {most}{by}");
+        let message =
+            format!("{asked} is more than queue `{name}` allows; its limit is {most}{by}");
         misfits.push(Misfit::new("walltime", message));
     }
     let nodes = wanted.nodes;
     if let Some(most) = queue.max_nodes.filter(|most| nodes > *most) {
         let by = by_whom(tables, queue, |table| table.max_nodes.is_some());
-        let message =
-            format!("{nodes} nodes are more than queue `{name}` gives one job; its limit is {most}{by}");
+        let message = format!(
+            "{nodes} nodes are more than queue `{name}` gives one job; its limit is {most}{by}"
+        );
         misfits.push(Misfit::new("nodes", message));
     }
     if let Some(least) = queue.min_nodes.filter(|least| nodes < *least) {
         let by = by_whom(tables, queue, |table| table.min_nodes.is_some());
-        let message =
-            format!("queue `{name}` is for jobs of {least} nodes and more{by}; this one asks for {nodes}");
+        let message = format!(
+            "queue `{name}` is for jobs of {least} nodes and more{by}; this one asks for {nodes}"
+        );
         misfits.push(Misfit::new("nodes", message));
     }
     misfits
@@ -214,7 +264,13 @@ fn licenses(wanted: &Wanted<'_>, model: &SiteModel) -> Vec<Misfit> {
             }
             Some(_) => {}
             None => {
-                let there = shown_list(model.licenses.iter().map(|(name, _)| format!("`{name}`")).collect());
+                let there = shown_list(
+                    model
+                        .licenses
+                        .iter()
+                        .map(|(name, _)| format!("`{name}`"))
+                        .collect(),
+                );
                 let misfit = Misfit::new("licenses", format!("there is no licence `{name}`"));
                 misfits.push(misfit.hinted(format!("there are {there}")));
             }
@@ -233,11 +289,18 @@ fn too_many_elements(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
 fn unknown_features(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
     let asked = wanted.constraint.filter(|_| !model.nodes.is_empty())?;
     let unknown = *constraint::unknown(&model.nodes, asked).first()?;
-    let mut features: Vec<&str> =
-        model.nodes.iter().flat_map(|node| &node.features).map(String::as_str).collect();
+    let mut features: Vec<&str> = model
+        .nodes
+        .iter()
+        .flat_map(|node| &node.features)
+        .map(String::as_str)
+        .collect();
     features.sort_unstable();
     features.dedup();
-    let misfit = Misfit::new("constraint", format!("no node of the site has the feature `{unknown}`"));
+    let misfit = Misfit::new(
+        "constraint",
+        format!("no node of the site has the feature `{unknown}`"),
+    );
     let there = shown_list(features.iter().map(|name| format!("`{name}`")).collect());
     Some(match nearest(unknown, features.iter().copied()) {
         _ if features.is_empty() => misfit.hinted("no node has features"),
@@ -251,9 +314,17 @@ fn unknown_features(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
 pub fn pause(wanted: &Wanted<'_>, model: &SiteModel) -> Option<String> {
     let (places, _) = places(wanted, model);
     let queues: Option<Vec<&Queue>> = places.iter().map(|place| place.0).collect();
-    let paused = queues.filter(|queues| !queues.is_empty() && queues.iter().all(|queue| !queue.is_up))?;
-    let names = shown_list(paused.iter().map(|queue| format!("`{}`", queue.name)).collect());
-    Some(format!("queue {names} starts no jobs at present: the job waits until the site opens it"))
+    let paused =
+        queues.filter(|queues| !queues.is_empty() && queues.iter().all(|queue| !queue.is_up))?;
+    let names = shown_list(
+        paused
+            .iter()
+            .map(|queue| format!("`{}`", queue.name))
+            .collect(),
+    );
+    Some(format!(
+        "queue {names} starts no jobs at present: the job waits until the site opens it"
+    ))
 }
 
 /// What is worth knowing of a job that fits: nodes that are down, an array that is split.
@@ -265,7 +336,10 @@ pub fn remarks(wanted: &Wanted<'_>, last_index: Option<u32>, model: &SiteModel) 
         let up: u64 = place.nodes(model).map(|node| u64::from(node.up)).sum();
         let known = place.nodes(model).next().is_some();
         if known && up < u64::from(wanted.nodes) {
-            remarks.push(format!("of the nodes{} {up} are up, so the job waits for others", place.of()));
+            remarks.push(format!(
+                "of the nodes{} {up} are up, so the job waits for others",
+                place.of()
+            ));
         }
     }
     if let (Some(last), Some(most)) = (last_index, model.max_array_index)
@@ -306,34 +380,71 @@ mod tests {
 
     /// Two nodes with eight h100 each, four large ones without; a short queue, one of CPUs, one of GPUs.
     fn site() -> SiteModel {
-        let queue = |name: &str| Queue { name: name.into(), is_up: true, ..Queue::default() };
+        let queue = |name: &str| Queue {
+            name: name.into(),
+            is_up: true,
+            ..Queue::default()
+        };
         let node =
-            |queues: &[&str], count, cpus, gib: u64, gpus: &[(&str, u32)], features: &[&str]| NodeType {
-                queues: queues.iter().map(|name| (*name).to_owned()).collect(),
-                count,
-                up: count,
-                cpus: Some(cpus),
-                sockets: None,
-                memory: Some(Bytes(gib << 30)),
-                gpus: gpus.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect(),
-                features: features.iter().map(|name| (*name).to_owned()).collect(),
+            |queues: &[&str], count, cpus, gib: u64, gpus: &[(&str, u32)], features: &[&str]| {
+                NodeType {
+                    queues: queues.iter().map(|name| (*name).to_owned()).collect(),
+                    count,
+                    up: count,
+                    cpus: Some(cpus),
+                    sockets: None,
+                    memory: Some(Bytes(gib << 30)),
+                    gpus: gpus
+                        .iter()
+                        .map(|(kind, count)| ((*kind).to_owned(), *count))
+                        .collect(),
+                    features: features.iter().map(|name| (*name).to_owned()).collect(),
+                }
             };
         model(
             vec![
-                Queue { is_default: true, max_walltime: Some(Walltime(48 * HOUR)), ..queue("cpu") },
+                Queue {
+                    is_default: true,
+                    max_walltime: Some(Walltime(48 * HOUR)),
+                    ..queue("cpu")
+                },
                 Queue {
                     max_walltime: Some(Walltime(168 * HOUR)),
                     max_nodes: Some(2),
                     accounts: vec!["proj".into()],
                     ..queue("gpu")
                 },
-                Queue { min_nodes: Some(2), ..queue("wide") },
-                Queue { is_up: false, is_closed: true, ..queue("old") },
-                Queue { is_up: false, ..queue("paused") },
+                Queue {
+                    min_nodes: Some(2),
+                    ..queue("wide")
+                },
+                Queue {
+                    is_up: false,
+                    is_closed: true,
+                    ..queue("old")
+                },
+                Queue {
+                    is_up: false,
+                    ..queue("paused")
+                },
             ],
             vec![
-                node(&["cpu", "wide", "old", "paused"], 4, 64, 256, &[], &["epyc", "eth"]),
-                node(&["gpu", "wide"], 2, 16, 128, &[("h100", 8)], &["h100", "ib"]),
+                node(
+                    &["cpu", "wide", "old", "paused"],
+                    4,
+                    64,
+                    256,
+                    &[],
+                    &["epyc", "eth"],
+                ),
+                node(
+                    &["gpu", "wide"],
+                    2,
+                    16,
+                    128,
+                    &[("h100", 8)],
+                    &["h100", "ib"],
+                ),
             ],
         )
     }
@@ -341,8 +452,15 @@ mod tests {
     /// The first fault of a job, as `key: message; hint`.
     fn fault(wanted: &Wanted<'_>) -> String {
         let misfits = check(wanted, &site(), &[]);
-        let Some(misfit) = misfits.into_iter().next() else { return "none".to_owned() };
-        format!("{}: {}; {}", misfit.key, misfit.message, misfit.hint.unwrap_or_default())
+        let Some(misfit) = misfits.into_iter().next() else {
+            return "none".to_owned();
+        };
+        format!(
+            "{}: {}; {}",
+            misfit.key,
+            misfit.message,
+            misfit.hint.unwrap_or_default()
+        )
     }
 
     fn gib(gib: u64) -> Option<Bytes> {
@@ -356,88 +474,187 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said_with_the_sites_numbers() {
         let job = Wanted::default();
-        let gpu = Wanted { queue: Some("gpu"), ..job };
+        let gpu = Wanted {
+            queue: Some("gpu"),
+            ..job
+        };
         let cases: [(Wanted<'_>, &[&str]); 21] = [
             (
-                Wanted { queue: Some("gpux"), ..job },
-                &["queue: ", "no queue `gpux`", "did you mean `gpu`?", "`wide`"],
+                Wanted {
+                    queue: Some("gpux"),
+                    ..job
+                },
+                &[
+                    "queue: ",
+                    "no queue `gpux`",
+                    "did you mean `gpu`?",
+                    "`wide`",
+                ],
             ),
             (
-                Wanted { queue: Some("old"), ..job },
+                Wanted {
+                    queue: Some("old"),
+                    ..job
+                },
                 &["queue: ", "takes no jobs", "--no-check", "queue `cpu`"],
             ),
             (
-                Wanted { walltime: Some(Walltime(400 * 24 * HOUR)), ..gpu },
-                &["walltime: 9600h (400 days)", "queue `gpu`", "limit is 168h (7 days)"],
+                Wanted {
+                    walltime: Some(Walltime(400 * 24 * HOUR)),
+                    ..gpu
+                },
+                &[
+                    "walltime: 9600h (400 days)",
+                    "queue `gpu`",
+                    "limit is 168h (7 days)",
+                ],
             ),
             (
-                Wanted { walltime: Some(Walltime(49 * HOUR)), ..job },
+                Wanted {
+                    walltime: Some(Walltime(49 * HOUR)),
+                    ..job
+                },
                 &["walltime: 49h", "`cpu`", "fit queue `gpu`"],
             ),
             (
                 Wanted { nodes: 3, ..gpu },
-                &["nodes: 3 nodes are more", "limit is 2", "fit queue `cpu`, queue `wide`"],
+                &[
+                    "nodes: 3 nodes are more",
+                    "limit is 2",
+                    "fit queue `cpu`, queue `wide`",
+                ],
             ),
             (
-                Wanted { queue: Some("wide"), ..job },
+                Wanted {
+                    queue: Some("wide"),
+                    ..job
+                },
                 &["nodes: ", "jobs of 2 nodes and more; this one asks for 1"],
             ),
-            (Wanted { nodes: 5, ..job }, &["nodes: 5 nodes are asked for; there are 4 in queue `cpu`"]),
             (
-                Wanted { queue: Some("wide"), nodes: 3, gpus_per_node: Some("1"), ..job },
+                Wanted { nodes: 5, ..job },
+                &["nodes: 5 nodes are asked for; there are 4 in queue `cpu`"],
+            ),
+            (
+                Wanted {
+                    queue: Some("wide"),
+                    nodes: 3,
+                    gpus_per_node: Some("1"),
+                    ..job
+                },
                 &["nodes: 3 nodes", "only 2 of the 6 in queue `wide`"],
             ),
             (
-                Wanted { tasks_per_node: 9, cpus_per_task: Some(2), ..gpu },
+                Wanted {
+                    tasks_per_node: 9,
+                    cpus_per_task: Some(2),
+                    ..gpu
+                },
                 &[
                     "cpus_per_task: no node of queue `gpu` has 18 CPUs (9 x 2); the most is 16",
                     "fit queue `cpu`",
                 ],
             ),
-            (Wanted { tasks_per_node: 17, ..gpu }, &["tasks_per_node: ", "17 CPUs; the most is 16"]),
             (
-                Wanted { gpus_per_node: Some("1"), ..job },
+                Wanted {
+                    tasks_per_node: 17,
+                    ..gpu
+                },
+                &["tasks_per_node: ", "17 CPUs; the most is 16"],
+            ),
+            (
+                Wanted {
+                    gpus_per_node: Some("1"),
+                    ..job
+                },
                 &[
                     "gpus_per_node: no node of queue `cpu` has GPUs",
                     "h100 (8 a node) in `gpu`",
                     "fit queue `gpu`",
                 ],
             ),
-            (Wanted { gpus_per_node: Some("9"), ..gpu }, &["gpus_per_node: ", "9 GPUs; the most is 8"]),
             (
-                Wanted { gpus_per_node: Some("v100:2"), ..gpu },
-                &["gpus_per_node: ", "no node of queue `gpu` has GPUs of type `v100`", "h100 (8 a node)"],
+                Wanted {
+                    gpus_per_node: Some("9"),
+                    ..gpu
+                },
+                &["gpus_per_node: ", "9 GPUs; the most is 8"],
             ),
             (
-                Wanted { memory: gib(129), ..gpu },
+                Wanted {
+                    gpus_per_node: Some("v100:2"),
+                    ..gpu
+                },
+                &[
+                    "gpus_per_node: ",
+                    "no node of queue `gpu` has GPUs of type `v100`",
+                    "h100 (8 a node)",
+                ],
+            ),
+            (
+                Wanted {
+                    memory: gib(129),
+                    ..gpu
+                },
                 &["memory: ", "129GiB of memory; the most is 128GiB", "`cpu`"],
             ),
             (
-                Wanted { memory_per_cpu: gib(20), cpus_per_task: Some(8), ..gpu },
+                Wanted {
+                    memory_per_cpu: gib(20),
+                    cpus_per_task: Some(8),
+                    ..gpu
+                },
                 &["memory_per_cpu: ", "160GiB of memory (8 CPUs times 20GiB)"],
             ),
             (
-                Wanted { constraint: Some("h200"), ..gpu },
-                &["constraint: no node of the site has the feature `h200`", "did you mean `h100`?"],
+                Wanted {
+                    constraint: Some("h200"),
+                    ..gpu
+                },
+                &[
+                    "constraint: no node of the site has the feature `h200`",
+                    "did you mean `h100`?",
+                ],
             ),
             (
-                Wanted { constraint: Some("h100&eth"), ..gpu },
-                &["constraint: no node of queue `gpu` has `h100&eth`", "`h100`, `ib`"],
+                Wanted {
+                    constraint: Some("h100&eth"),
+                    ..gpu
+                },
+                &[
+                    "constraint: no node of queue `gpu` has `h100&eth`",
+                    "`h100`, `ib`",
+                ],
             ),
             (
-                Wanted { account: Some("other"), ..gpu },
+                Wanted {
+                    account: Some("other"),
+                    ..gpu
+                },
                 &["account: account `other` may not", "these may: `proj`"],
             ),
             (
-                Wanted { licenses: &licence("matlap", 1), ..job },
+                Wanted {
+                    licenses: &licence("matlap", 1),
+                    ..job
+                },
                 &["licenses: there is no licence `matlap`", "`matlab`"],
             ),
             (
-                Wanted { licenses: &licence("matlab", 5), ..job },
+                Wanted {
+                    licenses: &licence("matlab", 5),
+                    ..job
+                },
                 &["licenses: 5 licences `matlab` are asked for; there are 4"],
             ),
             (
-                Wanted { queue: Some("wide"), nodes: 2, gpus_per_node: Some("1"), memory: gib(200), ..job },
+                Wanted {
+                    queue: Some("wide"),
+                    nodes: 2,
+                    gpus_per_node: Some("1"),
+                    memory: gib(200),
+                    ..job
+                },
                 &[
                     "gpus_per_node: no kind of node of queue `wide`",
                     "at once: the nearest, 64 CPUs, 256GiB, has no 1 GPU",
@@ -454,23 +671,64 @@ mod tests {
 
     #[test]
     fn what_can_be_and_what_nobody_knows_is_let_through() {
-        let job = Wanted { account: Some("PROJ"), ..Wanted::default() };
+        let job = Wanted {
+            account: Some("PROJ"),
+            ..Wanted::default()
+        };
         for wanted in [
             job,
-            Wanted { queue: Some("cpu,gpu"), gpus_per_node: Some("h100:8"), ..job },
-            Wanted { queue: Some("gpu"), constraint: Some("h100&ib"), ..job },
-            Wanted { queue: Some("wide"), nodes: 2, constraint: Some("[epyc|h100]"), ..job },
-            Wanted { queue: Some("gpu"), qos: Some("long"), walltime: Some(Walltime(9999 * HOUR)), ..job },
-            Wanted { queue: Some("gpu@elsewhere"), nodes: 99, ..job },
-            Wanted { licenses: &licence("matlab", 4), ..job },
+            Wanted {
+                queue: Some("cpu,gpu"),
+                gpus_per_node: Some("h100:8"),
+                ..job
+            },
+            Wanted {
+                queue: Some("gpu"),
+                constraint: Some("h100&ib"),
+                ..job
+            },
+            Wanted {
+                queue: Some("wide"),
+                nodes: 2,
+                constraint: Some("[epyc|h100]"),
+                ..job
+            },
+            Wanted {
+                queue: Some("gpu"),
+                qos: Some("long"),
+                walltime: Some(Walltime(9999 * HOUR)),
+                ..job
+            },
+            Wanted {
+                queue: Some("gpu@elsewhere"),
+                nodes: 99,
+                ..job
+            },
+            Wanted {
+                licenses: &licence("matlab", 4),
+                ..job
+            },
         ] {
             assert_eq!(check(&wanted, &site(), &[]), [], "{wanted:?}");
         }
         let nothing_known = model(Vec::new(), Vec::new());
-        let huge = Wanted { queue: Some("any"), nodes: 9999, memory: gib(1 << 20), ..Wanted::default() };
+        let huge = Wanted {
+            queue: Some("any"),
+            nodes: 9999,
+            memory: gib(1 << 20),
+            ..Wanted::default()
+        };
         assert_eq!(check(&huge, &nothing_known, &[]), []);
-        let bare = NodeType { count: 2, ..NodeType::default() };
-        let no_gpus = Wanted { nodes: 2, cpus_per_task: Some(999), memory: gib(999), ..Wanted::default() };
+        let bare = NodeType {
+            count: 2,
+            ..NodeType::default()
+        };
+        let no_gpus = Wanted {
+            nodes: 2,
+            cpus_per_task: Some(999),
+            memory: gib(999),
+            ..Wanted::default()
+        };
         assert_eq!(check(&no_gpus, &model(Vec::new(), vec![bare]), &[]), []);
     }
 
@@ -485,32 +743,78 @@ mod tests {
             constraint: Some("nosuch"),
             ..Wanted::default()
         };
-        let keys: Vec<&str> = check(&wanted, &site(), &[]).iter().map(|misfit| misfit.key).collect();
-        assert_eq!(keys, ["constraint", "walltime", "nodes", "gpus_per_node", "memory"]);
+        let keys: Vec<&str> = check(&wanted, &site(), &[])
+            .iter()
+            .map(|misfit| misfit.key)
+            .collect();
+        assert_eq!(
+            keys,
+            ["constraint", "walltime", "nodes", "gpus_per_node", "memory"]
+        );
     }
 
     #[test]
     fn an_array_of_more_elements_than_one_may_have_is_told_so() {
-        let limited = SiteModel { max_array_elements: Some(1000), ..site() };
-        let of = |elements| check(&Wanted { elements: Some(elements), ..Wanted::default() }, &limited, &[]);
+        let limited = SiteModel {
+            max_array_elements: Some(1000),
+            ..site()
+        };
+        let of = |elements| {
+            check(
+                &Wanted {
+                    elements: Some(elements),
+                    ..Wanted::default()
+                },
+                &limited,
+                &[],
+            )
+        };
         assert_eq!(of(1000), []);
         let found = of(1001);
         assert_eq!((found.len(), found[0].key), (1, "array"));
-        assert!(found[0].message.contains("1001 elements; the most of one array here is 1000"));
+        assert!(
+            found[0]
+                .message
+                .contains("1001 elements; the most of one array here is 1000")
+        );
     }
 
     #[test]
     fn a_job_that_must_wait_or_is_split_is_told_so() {
         let mut model = site();
         model.nodes[1].up = 1;
-        let wanted = Wanted { queue: Some("gpu"), nodes: 2, ..Wanted::default() };
+        let wanted = Wanted {
+            queue: Some("gpu"),
+            nodes: 2,
+            ..Wanted::default()
+        };
         let said = remarks(&wanted, Some(1001), &model);
-        assert!(said[0].contains("of queue `gpu` 1 are up") && said[1].contains("1000"), "{said:?}");
+        assert!(
+            said[0].contains("of queue `gpu` 1 are up") && said[1].contains("1000"),
+            "{said:?}"
+        );
         assert!(remarks(&Wanted::default(), Some(1000), &model).is_empty());
-        let paused = |queue| pause(&Wanted { queue, ..Wanted::default() }, &model);
-        assert!(paused(Some("paused")).is_some_and(|said| said.contains("queue `paused` starts no jobs")));
+        let paused = |queue| {
+            pause(
+                &Wanted {
+                    queue,
+                    ..Wanted::default()
+                },
+                &model,
+            )
+        };
+        assert!(
+            paused(Some("paused"))
+                .is_some_and(|said| said.contains("queue `paused` starts no jobs"))
+        );
         assert_eq!((paused(Some("paused,cpu")), paused(None)), (None, None));
-        assert_eq!(fault(&Wanted { queue: Some("paused"), ..Wanted::default() }), "none");
+        assert_eq!(
+            fault(&Wanted {
+                queue: Some("paused"),
+                ..Wanted::default()
+            }),
+            "none"
+        );
     }
 
     prop_compose! {

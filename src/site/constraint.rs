@@ -10,16 +10,21 @@ use super::NodeType;
 pub fn words(constraint: &str) -> Vec<&str> {
     let joints = |c: char| "&|:,()[]".contains(c);
     // A count stands behind `*`.
-    let words = constraint.split(joints).filter_map(|word| word.split('*').next());
+    let words = constraint
+        .split(joints)
+        .filter_map(|word| word.split('*').next());
     words.filter(|word| !word.is_empty()).collect()
 }
 
 /// Says whether nodes have a feature. Where features are `name=value`, the name alone stands for any value, and a name
 /// that no node has is one that the scheduler knows and its nodes do not tell.
 pub(super) fn has(node: &NodeType, word: &str) -> bool {
-    node.features
-        .iter()
-        .any(|feature| feature == word || feature.split_once('=').is_some_and(|(name, _)| name == word))
+    node.features.iter().any(|feature| {
+        feature == word
+            || feature
+                .split_once('=')
+                .is_some_and(|(name, _)| name == word)
+    })
 }
 
 /// Says whether nodes fulfil a constraint; `true` where this cannot be judged.
@@ -42,7 +47,10 @@ pub(super) fn unknown<'a>(nodes: &[NodeType], constraint: &'a str) -> Vec<&'a st
     if constraint.contains(['!', '=']) {
         return Vec::new();
     }
-    words(constraint).into_iter().filter(|word| !nodes.iter().any(|node| has(node, word))).collect()
+    words(constraint)
+        .into_iter()
+        .filter(|word| !nodes.iter().any(|node| has(node, word)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -50,7 +58,10 @@ mod tests {
     use super::*;
 
     fn node(features: &[&str]) -> NodeType {
-        NodeType { features: features.iter().map(|name| (*name).to_owned()).collect(), ..NodeType::default() }
+        NodeType {
+            features: features.iter().map(|name| (*name).to_owned()).collect(),
+            ..NodeType::default()
+        }
     }
 
     #[test]

@@ -43,7 +43,11 @@ impl Wanted<'_> {
     /// Main memory on each node, however it was asked for.
     #[must_use]
     pub fn memory_per_node(&self) -> Option<Bytes> {
-        let by_cpu = || Some(Bytes(self.memory_per_cpu?.0.saturating_mul(self.cpus_per_node())));
+        let by_cpu = || {
+            Some(Bytes(
+                self.memory_per_cpu?.0.saturating_mul(self.cpus_per_node()),
+            ))
+        };
         self.memory.or_else(by_cpu)
     }
 
@@ -60,12 +64,20 @@ impl Wanted<'_> {
 
     /// The key of the job file that CPUs come from.
     pub(super) fn cpu_key(&self) -> &'static str {
-        if self.cpus_per_task.is_some() { "cpus_per_task" } else { "tasks_per_node" }
+        if self.cpus_per_task.is_some() {
+            "cpus_per_task"
+        } else {
+            "tasks_per_node"
+        }
     }
 
     /// The key of the job file that memory comes from.
     pub(super) fn memory_key(&self) -> &'static str {
-        if self.memory.is_some() { "memory" } else { "memory_per_cpu" }
+        if self.memory.is_some() {
+            "memory"
+        } else {
+            "memory_per_cpu"
+        }
     }
 }
 
@@ -96,15 +108,28 @@ mod tests {
 
     #[test]
     fn amounts_per_node_follow_from_tasks_and_never_overflow() {
-        let gpus = |text| Wanted { gpus_per_node: Some(text), ..Wanted::default() }.gpus().map(|(_, n)| n);
-        assert_eq!((gpus("2"), gpus("v100:3"), gpus("x")), (Some(2), Some(3), None));
+        let gpus = |text| {
+            Wanted {
+                gpus_per_node: Some(text),
+                ..Wanted::default()
+            }
+            .gpus()
+            .map(|(_, n)| n)
+        };
+        assert_eq!(
+            (gpus("2"), gpus("v100:3"), gpus("x")),
+            (Some(2), Some(3), None)
+        );
         let wanted = Wanted {
             tasks_per_node: 4,
             cpus_per_task: Some(2),
             memory_per_cpu: Some(Bytes(10)),
             ..Wanted::default()
         };
-        assert_eq!((wanted.cpus_per_node(), wanted.memory_per_node()), (8, Some(Bytes(80))));
+        assert_eq!(
+            (wanted.cpus_per_node(), wanted.memory_per_node()),
+            (8, Some(Bytes(80)))
+        );
         let huge = Wanted {
             tasks_per_node: u32::MAX,
             cpus_per_task: Some(u32::MAX),

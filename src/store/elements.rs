@@ -15,7 +15,12 @@ impl Writer<'_> {
     /// # Errors
     /// [`StoreError::Query`] and what the disk adds to it.
     pub fn set_elements(&self, run_id: &RunId, elements: &[Element]) -> Result<(), StoreError> {
-        for Element { element, attempt, status } in elements {
+        for Element {
+            element,
+            attempt,
+            status,
+        } in elements
+        {
             let (code, signal) = exit_columns(status.exit);
             self.execute(
                 "INSERT INTO element (run, element, attempt, state, exit_code, exit_signal, started_at_ms, ended_at_ms)
@@ -61,5 +66,9 @@ fn element(row: &Row<'_>) -> rusqlite::Result<Element> {
         cause: Cause::of(state, exit, None),
         ..Status::of(state)
     };
-    Ok(Element { element: row.get(0)?, attempt: row.get(1)?, status })
+    Ok(Element {
+        element: row.get(0)?,
+        attempt: row.get(1)?,
+        status,
+    })
 }

@@ -42,7 +42,10 @@ impl Store {
         let starts = self.rows(STARTS, params![program, key, MOST], start)?;
         let mut all: Vec<(u32, Past)> = Vec::new();
         for (element, start) in starts.into_iter().flatten() {
-            match all.last_mut().filter(|(of, past)| *of == element && past.run_id == start.run_id) {
+            match all
+                .last_mut()
+                .filter(|(of, past)| *of == element && past.run_id == start.run_id)
+            {
                 Some((_, past)) => {
                     let wall = [past.wall_seconds, start.wall_seconds];
                     past.wall_seconds = wall.into_iter().flatten().reduce(|one, other| one + other);
@@ -59,10 +62,17 @@ impl Store {
 
 /// A start and its element; `None` where it has not begun.
 fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
-    let word =
-        |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?.map(JobState::from_word));
+    let word = |column| {
+        Ok::<_, rusqlite::Error>(
+            row.get_ref(column)?
+                .as_str_or_null()?
+                .map(JobState::from_word),
+        )
+    };
     // What a newer dlrun may have written is passed over.
-    let Some(identity) = from_json::<Identity>(row, 1)? else { return Ok(None) };
+    let Some(identity) = from_json::<Identity>(row, 1)? else {
+        return Ok(None);
+    };
     let is_array: bool = row.get(4)?;
     let first = if is_array { 8 } else { 5 };
     let is_last = row.get::<_, Option<bool>>(18)?.unwrap_or(true);
@@ -70,7 +80,10 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
         // It was started again.
         (false, _) => JobState::Preempted,
         (true, Some(state)) if state != JobState::Unknown => state,
-        (true, _) => match row.get::<_, Option<i32>>(14)?.map(ExitStatus::from_shell_code) {
+        (true, _) => match row
+            .get::<_, Option<i32>>(14)?
+            .map(ExitStatus::from_shell_code)
+        {
             Some(exit) if exit.is_success() => JobState::Completed,
             Some(_) => JobState::Failed,
             None => JobState::Unknown,
@@ -82,18 +95,29 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
     // The scheduler's times hold for the last start; they begin before the script's marks, and limits count from there.
     let lasted = |from: usize, to: usize| -> rusqlite::Result<Option<f64>> {
         let (from, to) = (unsigned(row, from)?, unsigned(row, to)?);
-        let passed_ms = from.zip(to).and_then(|(from, to)| to.checked_sub(from)).filter(|ms| *ms > 0);
+        let passed_ms = from
+            .zip(to)
+            .and_then(|(from, to)| to.checked_sub(from))
+            .filter(|ms| *ms > 0);
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
         Ok(passed_ms.map(|ms| ms as f64 / 1e3))
     };
-    let told = if is_last { lasted(first + 1, first + 2)? } else { None };
+    let told = if is_last {
+        lasted(first + 1, first + 2)?
+    } else {
+        None
+    };
     let marked = lasted(12, 13)?;
     let seen = lasted(15, 16)?;
     let is_blind: bool = row.get::<_, Option<bool>>(20)?.unwrap_or(false);
     let past = Past {
         run_id: run_id(row)?,
         identity,
-        scheduler: row.get_ref(2)?.as_str_or_null()?.and_then(SchedulerKind::from_word).unwrap_or_default(),
+        scheduler: row
+            .get_ref(2)?
+            .as_str_or_null()?
+            .and_then(SchedulerKind::from_word)
+            .unwrap_or_default(),
         host: row.get(3)?,
         state,
         wall_seconds: [told, marked, seen].into_iter().flatten().reduce(f64::max),

@@ -149,7 +149,11 @@ impl Writer<'_> {
                 status.elements.as_ref().map(json),
             ],
         )?;
-        if changed == 1 { Ok(()) } else { Err(self.unknown(run_id)) }
+        if changed == 1 {
+            Ok(())
+        } else {
+            Err(self.unknown(run_id))
+        }
     }
 
     /// Takes in what an attempt left: its marks and the records of its nodes. A mark once seen is not forgotten.
@@ -180,7 +184,10 @@ impl Writer<'_> {
                 end.and_then(|mark| mark.exit_code),
             ],
         )?;
-        outcome.nodes.iter().try_for_each(|node| self.ingest_node(node))
+        outcome
+            .nodes
+            .iter()
+            .try_for_each(|node| self.ingest_node(node))
     }
 
     /// Takes a node record in, with all that hangs on it; one that is older than what is there changes nothing.
@@ -193,10 +200,17 @@ impl Writer<'_> {
 
     /// As [`Writer::ingest_node`]; returns the row, or `None` where a newer record is there.
     pub(super) fn take_node(&self, record: &NodeRecord) -> Result<Option<i64>, StoreError> {
-        let MeasureKey { run_id, element, attempt, .. } = &record.key;
+        let MeasureKey {
+            run_id,
+            element,
+            attempt,
+            ..
+        } = &record.key;
         let attempt = self.attempt_row(run_id, *element, *attempt)?;
         let target = self.target_row(&record.host)?;
-        let Some(node) = self.node_row(attempt, target, record)? else { return Ok(None) };
+        let Some(node) = self.node_row(attempt, target, record)? else {
+            return Ok(None);
+        };
         self.replace_usage(node, record)?;
         self.replace_epochs(node, &record.progress)?;
         self.replace_points(node, &record.progress.points)?;
@@ -211,9 +225,21 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// [`StoreError::Query`] and what the disk adds to it.
-    pub fn ingest_segment(&self, key: &MeasureKey, segment: Segment<'_>) -> Result<bool, StoreError> {
-        let Some(node) = self.node_of(key)? else { return Ok(false) };
-        let Segment { seq, t0_ms, t1_ms, samples, bytes } = segment;
+    pub fn ingest_segment(
+        &self,
+        key: &MeasureKey,
+        segment: Segment<'_>,
+    ) -> Result<bool, StoreError> {
+        let Some(node) = self.node_of(key)? else {
+            return Ok(false);
+        };
+        let Segment {
+            seq,
+            t0_ms,
+            t1_ms,
+            samples,
+            bytes,
+        } = segment;
         self.execute(
             "INSERT OR IGNORE INTO block (node, seq, t0_ms, t1_ms, samples, bytes, change_seq)
              SELECT ?1, ?2, ?3, ?4, ?5, ?6, last + 1 FROM change",
@@ -269,10 +295,24 @@ impl Writer<'_> {
 
     /// The row of a measurement.
     pub(super) fn node_of(&self, key: &MeasureKey) -> Result<Option<i64>, StoreError> {
-        self.select(NODE_OF, params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step])
+        self.select(
+            NODE_OF,
+            params![
+                key.run_id.as_str(),
+                key.element,
+                key.attempt,
+                key.node,
+                key.step
+            ],
+        )
     }
 
-    pub(super) fn attempt_row(&self, run_id: &RunId, element: u32, attempt: u32) -> Result<i64, StoreError> {
+    pub(super) fn attempt_row(
+        &self,
+        run_id: &RunId,
+        element: u32,
+        attempt: u32,
+    ) -> Result<i64, StoreError> {
         self.execute(
             "INSERT INTO attempt (run, element, attempt) SELECT id, ?2, ?3 FROM run WHERE run_id = ?1
              ON CONFLICT (run, element, attempt) DO NOTHING",
@@ -287,12 +327,17 @@ impl Writer<'_> {
     }
 
     pub(super) fn target_row(&self, host: &HostFacts) -> Result<Option<i64>, StoreError> {
-        let Some(fingerprint) = host.fingerprint() else { return Ok(None) };
+        let Some(fingerprint) = host.fingerprint() else {
+            return Ok(None);
+        };
         self.execute(
             "INSERT OR IGNORE INTO target (fingerprint, cpu_model, cpus, mem_total_bytes) VALUES (?1, ?2, ?3, ?4)",
             params![fingerprint, host.cpu_model, optional(host.cpus), optional(host.mem_total_bytes)],
         )?;
-        self.select("SELECT id FROM target WHERE fingerprint = ?1", [fingerprint])
+        self.select(
+            "SELECT id FROM target WHERE fingerprint = ?1",
+            [fingerprint],
+        )
     }
 
     /// Notes what a kind of node was measured to do. What was measured later stays, so files may come in any order. `false`
@@ -301,7 +346,9 @@ impl Writer<'_> {
     /// # Errors
     /// [`StoreError::Query`] and what the disk adds to it.
     pub fn put_figures(&self, host: &HostFacts, figures: &NodeFigures) -> Result<bool, StoreError> {
-        let Some(target) = self.target_row(host)?.filter(|_| figures.are_sound()) else { return Ok(false) };
+        let Some(target) = self.target_row(host)?.filter(|_| figures.are_sound()) else {
+            return Ok(false);
+        };
         let changed = self.execute(
             "UPDATE target SET core_gflops = ?2, node_gflops = ?3, memory_gb_per_second = ?4,
                  disk_mb_per_second = ?5, benched_at_ms = ?6
@@ -331,7 +378,10 @@ impl Writer<'_> {
         let throughput = progress.throughput.as_ref();
         // The columns are of steps; numbers of samples stay in the record.
         let steps = |number: Option<u64>| number.filter(|_| !progress.counts_samples);
-        let last_step = progress.last_step.as_ref().filter(|_| !progress.counts_samples);
+        let last_step = progress
+            .last_step
+            .as_ref()
+            .filter(|_| !progress.counts_samples);
         let step_times = progress.step_times.as_ref();
         self.select(
             UPSERT_NODE,
@@ -385,18 +435,25 @@ impl Writer<'_> {
     }
 
     pub(super) fn unknown(&self, run_id: &RunId) -> StoreError {
-        StoreError::UnknownRun { path: self.path.to_owned(), run_id: run_id.clone() }
+        StoreError::UnknownRun {
+            path: self.path.to_owned(),
+            run_id: run_id.clone(),
+        }
     }
 
     pub(super) fn execute(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
-        let done = self.transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(values));
+        let done = self
+            .transaction
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(values));
         done.map_err(|source| StoreError::of(self.path, "write", source))
     }
 
     /// The first column of the first row.
     pub(super) fn select(&self, sql: &str, values: impl Params) -> Result<Option<i64>, StoreError> {
         let statement = self.transaction.prepare_cached(sql);
-        let found = statement.and_then(|mut found| found.query_row(values, |row| row.get(0)).optional());
+        let found =
+            statement.and_then(|mut found| found.query_row(values, |row| row.get(0)).optional());
         found.map_err(|source| StoreError::of(self.path, "write", source))
     }
 }

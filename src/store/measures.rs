@@ -9,8 +9,8 @@ use super::open::{Store, StoreError};
 use super::runs::unsigned;
 use crate::job::RunId;
 use crate::record::{
-    Conditions, Epoch, Event, EventKind, GpuFacts, GpuSums, GpuUsage, MeasureKey, MetricPoint, PointKind,
-    Progress, StepMark, StepTimes, Throughput, Usage,
+    Conditions, Epoch, Event, EventKind, GpuFacts, GpuSums, GpuUsage, MeasureKey, MetricPoint,
+    PointKind, Progress, StepMark, StepTimes, Throughput, Usage,
 };
 
 /// The epochs of one node, in the order in which they ended.
@@ -78,8 +78,7 @@ pub struct Rollup {
 
 /// Joins a table whose rows belong to a node with the key of that node, and keeps the order of keys.
 pub(super) const KEY: &str = "attempt.element, attempt.attempt, node.node, node.step";
-pub(super) const OF_RUN: &str =
-    "JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id WHERE run.run_id = ?1";
+pub(super) const OF_RUN: &str = "JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id WHERE run.run_id = ?1";
 
 impl Store {
     /// The epochs of a run, by node.
@@ -92,12 +91,17 @@ impl Store {
                  evaluation_seconds, checkpoint_seconds, clock_set
              FROM timing JOIN node ON timing.node = node.id {OF_RUN} ORDER BY {KEY}, place"
         );
-        let rows = self.rows(&sql, [run_id.as_str()], |row| Ok((key(run_id, row)?, epoch(row)?)))?;
+        let rows = self.rows(&sql, [run_id.as_str()], |row| {
+            Ok((key(run_id, row)?, epoch(row)?))
+        })?;
         let mut found: Vec<NodeTimings> = Vec::new();
         for (key, epoch) in rows {
             match found.last_mut().filter(|last| last.key == key) {
                 Some(last) => last.epochs.push(epoch),
-                None => found.push(NodeTimings { key, epochs: vec![epoch] }),
+                None => found.push(NodeTimings {
+                    key,
+                    epochs: vec![epoch],
+                }),
             }
         }
         Ok(found)
@@ -117,7 +121,11 @@ impl Store {
         );
         self.rows(&sql, [run_id.as_str()], |row| {
             let conditions = serde_json::from_str(&row.get::<_, String>(23)?).unwrap_or_default();
-            Ok(NodeProgress { key: key(run_id, row)?, progress: progress(row)?, conditions })
+            Ok(NodeProgress {
+                key: key(run_id, row)?,
+                progress: progress(row)?,
+                conditions,
+            })
         })
     }
 
@@ -143,7 +151,10 @@ impl Store {
                 cpu_throttled_seconds: row.get(11)?,
                 mem_oom_kills: unsigned(row, 12)?,
             };
-            Ok(NodeUsage { key: key(run_id, row)?, usage })
+            Ok(NodeUsage {
+                key: key(run_id, row)?,
+                usage,
+            })
         })
     }
 
@@ -158,8 +169,11 @@ impl Store {
              GROUP BY metric.node, kind, place ORDER BY {KEY}, kind DESC, place"
         );
         self.rows(&sql, [run_id.as_str()], |row| {
-            let kind =
-                if row.get::<_, String>(4)? == "step" { PointKind::Step } else { PointKind::Evaluation };
+            let kind = if row.get::<_, String>(4)? == "step" {
+                PointKind::Step
+            } else {
+                PointKind::Evaluation
+            };
             let point = MetricPoint {
                 kind,
                 place: unsigned(row, 5)?.unwrap_or(0),
@@ -181,7 +195,9 @@ impl Store {
             "SELECT {KEY}, at_ms, kind, detail FROM event JOIN node ON event.node = node.id {OF_RUN}
              ORDER BY {KEY}, place"
         );
-        self.rows(&sql, [run_id.as_str()], |row| Ok((key(run_id, row)?, event(row, 4)?)))
+        self.rows(&sql, [run_id.as_str()], |row| {
+            Ok((key(run_id, row)?, event(row, 4)?))
+        })
     }
 
     /// The GPUs of a run, by node. The sums behind the means are in the node record alone.
@@ -195,7 +211,9 @@ impl Store {
                  temperature_peak_celsius, sm_clock_mean_mhz, throttled_seconds, idle_seconds, xid_errors
              FROM gpu JOIN node ON gpu.node = node.id {OF_RUN} ORDER BY {KEY}, uuid"
         );
-        self.rows(&sql, [run_id.as_str()], |row| Ok((key(run_id, row)?, gpu_usage(row)?)))
+        self.rows(&sql, [run_id.as_str()], |row| {
+            Ok((key(run_id, row)?, gpu_usage(row)?))
+        })
     }
 
     /// The series of a measurement over each 60 s or 3600 s, by time; empty for other spans.
@@ -209,7 +227,14 @@ impl Store {
                  AND attempt.element = ?2 AND attempt.attempt = ?3 AND node.node = ?4 AND node.step = ?5
                  AND span_seconds = ?6 ORDER BY t0_ms, rollup.series"
         );
-        let of_key = params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step, span_seconds];
+        let of_key = params![
+            key.run_id.as_str(),
+            key.element,
+            key.attempt,
+            key.node,
+            key.step,
+            span_seconds
+        ];
         self.rows(&sql, of_key, |row| {
             let number = |column| Ok::<_, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
             Ok(Rollup {
@@ -233,7 +258,13 @@ impl Store {
             "SELECT seq, t0_ms, t1_ms, block.samples, bytes FROM block JOIN node ON block.node = node.id {OF_RUN}
                  AND attempt.element = ?2 AND attempt.attempt = ?3 AND node.node = ?4 AND node.step = ?5 ORDER BY seq"
         );
-        let of_key = params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step];
+        let of_key = params![
+            key.run_id.as_str(),
+            key.element,
+            key.attempt,
+            key.node,
+            key.step
+        ];
         self.rows(&sql, of_key, |row| {
             Ok(Block {
                 seq: row.get(0)?,
@@ -261,7 +292,11 @@ pub(super) fn event(row: &Row<'_>, first: usize) -> rusqlite::Result<Event> {
     let kind: String = row.get(first + 1)?;
     // A kind of a later dlrun is a note here.
     let kind = serde_json::from_value(kind.into()).unwrap_or(EventKind::Note);
-    Ok(Event { at_ms: unsigned(row, first)?.unwrap_or(0), kind, detail: row.get(first + 2)? })
+    Ok(Event {
+        at_ms: unsigned(row, first)?.unwrap_or(0),
+        kind,
+        detail: row.get(first + 2)?,
+    })
 }
 
 fn gpu_usage(row: &Row<'_>) -> rusqlite::Result<GpuUsage> {
@@ -294,12 +329,23 @@ fn gpu_usage(row: &Row<'_>) -> rusqlite::Result<GpuUsage> {
 }
 
 fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
-    let mark = StepMark { epoch: unsigned(row, 9)?, step: unsigned(row, 10)?, of: unsigned(row, 11)? };
+    let mark = StepMark {
+        epoch: unsigned(row, 9)?,
+        step: unsigned(row, 10)?,
+        of: unsigned(row, 11)?,
+    };
     let step_times = || -> rusqlite::Result<Option<StepTimes>> {
-        let Some(source) = word(row, 13)? else { return Ok(None) };
+        let Some(source) = word(row, 13)? else {
+            return Ok(None);
+        };
         let (median, p95): (Option<f64>, Option<f64>) = (row.get(15)?, row.get(16)?);
         let steps = unsigned(row, 14)?.unwrap_or(0);
-        let times = |(median_seconds, p95_seconds)| StepTimes { source, steps, median_seconds, p95_seconds };
+        let times = |(median_seconds, p95_seconds)| StepTimes {
+            source,
+            steps,
+            median_seconds,
+            p95_seconds,
+        };
         Ok(median.zip(p95).map(times))
     };
     let (value, unit): (Option<f64>, Option<String>) = (row.get(17)?, row.get(18)?);
@@ -312,10 +358,18 @@ fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
         epochs: Vec::new(),
         steps_per_epoch: unsigned(row, 8)?,
         counts_samples: false,
-        last_step: (mark != StepMark { epoch: None, step: None, of: None }).then_some(mark),
+        last_step: (mark
+            != StepMark {
+                epoch: None,
+                step: None,
+                of: None,
+            })
+        .then_some(mark),
         step_seconds: row.get(12)?,
         step_times: step_times()?,
-        throughput: value.zip(unit).map(|(value, unit)| Throughput { value, unit, scope }),
+        throughput: value
+            .zip(unit)
+            .map(|(value, unit)| Throughput { value, unit, scope }),
         run_seconds: row.get(20)?,
         restarts: row.get(21)?,
         last_metrics: metrics(row, 22)?,
@@ -335,7 +389,10 @@ fn word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<O
 fn metrics(row: &Row<'_>, column: usize) -> rusqlite::Result<BTreeMap<String, f64>> {
     let metrics: BTreeMap<String, Option<f64>> =
         serde_json::from_str(&row.get::<_, String>(column)?).unwrap_or_default();
-    Ok(metrics.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect())
+    Ok(metrics
+        .into_iter()
+        .map(|(name, value)| (name, value.unwrap_or(f64::NAN)))
+        .collect())
 }
 
 fn epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {

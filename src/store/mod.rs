@@ -27,7 +27,9 @@ pub use export::{Identity, Order, Pages, Selection};
 pub use import::{Importer, Taken};
 pub use ingest::{Segment, Writer};
 pub use measures::{Block, NodeProgress, NodeTimings, NodeUsage, Rollup};
-pub use node::{Backlog, Collected, Dropped, Live, LiveRun, NodeId, NodeStore, Retained, Shortened};
+pub use node::{
+    Backlog, Collected, Dropped, Live, LiveRun, NodeId, NodeStore, Retained, Shortened,
+};
 pub use observations::{Counted, Observations};
 pub use open::{Store, StoreError};
 pub use runs::{Filter, Found, RunRow};

@@ -11,7 +11,9 @@ use serde::Deserialize;
 use super::open::{Store, StoreError};
 use super::runs::{from_json, provenance, run_id, storage_class, unsigned};
 use crate::job::{Framework, JobState, RunId, SchedulerKind, Workload};
-use crate::model::{Ending, EpochFigures, EpochTally, NodeMeasure, Observation, Situation, Start, Submitted};
+use crate::model::{
+    Ending, EpochFigures, EpochTally, NodeMeasure, Observation, Situation, Start, Submitted,
+};
 use crate::record::{Epoch, Forecast, Identity, NodeFigures, NodeState};
 
 /// Ids of runs that are read at once.
@@ -91,13 +93,22 @@ impl Store {
     /// As [`Store::list`].
     pub fn forecasts(&self) -> Result<HashMap<RunId, Forecast>, StoreError> {
         let sql = "SELECT run_id, forecast FROM run WHERE forecast IS NOT NULL";
-        let rows = self.rows(sql, [], |row| Ok((run_id(row)?, from_json::<Forecast>(row, 1)?)))?;
+        let rows = self.rows(sql, [], |row| {
+            Ok((run_id(row)?, from_json::<Forecast>(row, 1)?))
+        })?;
         // What a newer dlrun may have written is passed over.
-        Ok(rows.into_iter().filter_map(|(run_id, forecast)| Some((run_id, forecast?))).collect())
+        Ok(rows
+            .into_iter()
+            .filter_map(|(run_id, forecast)| Some((run_id, forecast?)))
+            .collect())
     }
 
-    fn epoch_figures(&self, counted: &mut Counted) -> Result<HashMap<i64, EpochFigures>, StoreError> {
-        let sql = "SELECT node, place, printed_seconds, clock_seconds, event, warmup, evaluation_seconds,
+    fn epoch_figures(
+        &self,
+        counted: &mut Counted,
+    ) -> Result<HashMap<i64, EpochFigures>, StoreError> {
+        let sql =
+            "SELECT node, place, printed_seconds, clock_seconds, event, warmup, evaluation_seconds,
                  checkpoint_seconds, ended_at_ms, clock_set FROM timing ORDER BY change_seq";
         // The epochs of a node lie together, but for those of trainings that went on at the same time.
         let mut numbers: HashMap<i64, usize> = HashMap::new();
@@ -113,7 +124,9 @@ impl Store {
                 }),
             };
             last = Some((node, at));
-            tallies[at].1.add(unsigned(row, 1)?.unwrap_or(0), &epoch(row)?);
+            tallies[at]
+                .1
+                .add(unsigned(row, 1)?.unwrap_or(0), &epoch(row)?);
             Ok(())
         })?;
         drop(numbers);
@@ -139,7 +152,14 @@ impl Store {
                 known.number += 1;
                 known.throttled_seconds = known.throttled_seconds.max(throttled_seconds);
             } else {
-                found.insert(node, Gpus { model: row.get(1)?, number: 1, throttled_seconds });
+                found.insert(
+                    node,
+                    Gpus {
+                        model: row.get(1)?,
+                        number: 1,
+                        throttled_seconds,
+                    },
+                );
             }
             Ok(())
         })?;
@@ -216,19 +236,29 @@ impl Observations<'_> {
         if self.failed.is_some() {
             return Ok(false);
         }
-        let first =
-            self.store.rows("SELECT min(id) FROM run WHERE id > ?1", [self.after], |row| row.get(0))?;
-        let Some(first) = first.into_iter().next().flatten() else { return Ok(false) };
+        let first = self.store.rows(
+            "SELECT min(id) FROM run WHERE id > ?1",
+            [self.after],
+            |row| row.get(0),
+        )?;
+        let Some(first) = first.into_iter().next().flatten() else {
+            return Ok(false);
+        };
         let last = i64::saturating_add(first, AT_ONCE - 1);
         self.after = last;
-        let runs =
-            self.store.rows("SELECT count(*) FROM run WHERE id BETWEEN ?1 AND ?2", [first, last], |row| {
-                Ok(unsigned(row, 0)?.unwrap_or(0))
-            })?;
+        let runs = self.store.rows(
+            "SELECT count(*) FROM run WHERE id BETWEEN ?1 AND ?2",
+            [first, last],
+            |row| Ok(unsigned(row, 0)?.unwrap_or(0)),
+        )?;
         self.counted.runs += runs.first().copied().unwrap_or(0);
-        let mut page = Page { runs: Vec::new(), starts: Vec::new() };
+        let mut page = Page {
+            runs: Vec::new(),
+            starts: Vec::new(),
+        };
         let (epochs, gpus) = (&self.epochs, &self.gpus);
-        self.store.rows(PAGE, [first, last], |row| page.take(row, epochs, gpus))?;
+        self.store
+            .rows(PAGE, [first, last], |row| page.take(row, epochs, gpus))?;
         self.ready = page.observations(&mut self.counted).into_iter();
         Ok(true)
     }
@@ -298,8 +328,16 @@ impl Page {
     ) -> rusqlite::Result<()> {
         let id: i64 = row.get(1)?;
         if self.runs.last().is_none_or(|last| last.id != id) {
-            let stands = if row.get(20)? { None } else { stands(row, [21, 22, 23])? };
-            self.runs.push(Run { id, submitted: submitted(row)?, stands });
+            let stands = if row.get(20)? {
+                None
+            } else {
+                stands(row, [21, 22, 23])?
+            };
+            self.runs.push(Run {
+                id,
+                submitted: submitted(row)?,
+                stands,
+            });
         }
         let attempt: i64 = row.get(24)?;
         if self.starts.last().is_none_or(|last| last.id != attempt) {
@@ -319,16 +357,23 @@ impl Page {
                 },
             });
         }
-        if let (Some(node), Some(begun)) = (row.get::<_, Option<i64>>(34)?, self.starts.last_mut()) {
+        if let (Some(node), Some(begun)) = (row.get::<_, Option<i64>>(34)?, self.starts.last_mut())
+        {
             let of_epochs = epochs.get(&node).copied().unwrap_or_default();
-            begun.start.nodes.push(node_measure(row, of_epochs, gpus.get(&node))?);
+            begun
+                .start
+                .nodes
+                .push(node_measure(row, of_epochs, gpus.get(&node))?);
         }
         Ok(())
     }
 
     fn observations(self, counted: &mut Counted) -> Vec<Observation> {
-        let whose: Vec<(usize, u32)> =
-            self.starts.iter().map(|begun| (begun.run, begun.start.element)).collect();
+        let whose: Vec<(usize, u32)> = self
+            .starts
+            .iter()
+            .map(|begun| (begun.run, begun.start.element))
+            .collect();
         let mut observations = Vec::with_capacity(self.starts.len());
         for (at, begun) in self.starts.into_iter().enumerate() {
             let run = &self.runs[begun.run];
@@ -336,13 +381,22 @@ impl Page {
                 && begun.noted.is_none_or(|noted| noted == begun.start.attempt);
             let stands = run.stands.or(begun.element).filter(|_| is_last);
             let mut start = begun.start;
-            start.ending =
-                Ending::of(stands.map(|stands| stands.state), is_last, begun.shell_code, &start.nodes);
-            start.started_at_ms = start.started_at_ms.or(stands.and_then(|stands| stands.started_at_ms));
-            start.ended_at_ms = start.ended_at_ms.or(stands.and_then(|stands| stands.ended_at_ms));
+            start.ending = Ending::of(
+                stands.map(|stands| stands.state),
+                is_last,
+                begun.shell_code,
+                &start.nodes,
+            );
+            start.started_at_ms = start
+                .started_at_ms
+                .or(stands.and_then(|stands| stands.started_at_ms));
+            start.ended_at_ms = start
+                .ended_at_ms
+                .or(stands.and_then(|stands| stands.ended_at_ms));
             counted.starts += 1;
             counted.unmeasured += u64::from(start.nodes.is_empty());
-            counted.going_on += u64::from(start.ending == Ending::GoesOn && !start.nodes.is_empty());
+            counted.going_on +=
+                u64::from(start.ending == Ending::GoesOn && !start.nodes.is_empty());
             observations.extend(start.observe(&run.submitted));
         }
         observations
@@ -352,7 +406,9 @@ impl Page {
 /// The columns of a state, a start and an end.
 fn stands(row: &Row<'_>, columns: [usize; 3]) -> rusqlite::Result<Option<Stands>> {
     let [state, started, ended] = columns;
-    let Some(word) = row.get_ref(state)?.as_str_or_null()? else { return Ok(None) };
+    let Some(word) = row.get_ref(state)?.as_str_or_null()? else {
+        return Ok(None);
+    };
     Ok(Some(Stands {
         state: JobState::from_word(word),
         started_at_ms: unsigned(row, started)?,
@@ -381,7 +437,9 @@ fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
         workload,
         framework: Framework {
             name: row.get(12)?,
-            version: row.get::<_, Option<String>>(13)?.filter(|text| is_one_version(text)),
+            version: row
+                .get::<_, Option<String>>(13)?
+                .filter(|text| is_one_version(text)),
             compiler: row.get(14)?,
             provenance: row.get_ref(15)?.as_str_or_null()?.and_then(provenance),
         },
@@ -390,14 +448,21 @@ fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
             None => row.get(17)?,
         },
         nodes: row.get(4)?,
-        tasks_per_node: row.get::<_, Option<u32>>("tasks_per_node")?.unwrap_or(1).max(1),
+        tasks_per_node: row
+            .get::<_, Option<u32>>("tasks_per_node")?
+            .unwrap_or(1)
+            .max(1),
         storage: row.get_ref(16)?.as_str_or_null()?.and_then(storage_class),
         ..Situation::default()
     };
     Ok(Submitted {
         run_id: run_id(row)?,
         at_ms: unsigned(row, 2)?.unwrap_or(0),
-        scheduler: row.get_ref(3)?.as_str_or_null()?.and_then(SchedulerKind::from_word).unwrap_or_default(),
+        scheduler: row
+            .get_ref(3)?
+            .as_str_or_null()?
+            .and_then(SchedulerKind::from_word)
+            .unwrap_or_default(),
         queue: row.get(19)?,
         situation,
     })
@@ -415,7 +480,11 @@ struct Conditions {
     others_cpus_busy: Option<f64>,
 }
 
-fn node_measure(row: &Row<'_>, epochs: EpochFigures, gpus: Option<&Gpus>) -> rusqlite::Result<NodeMeasure> {
+fn node_measure(
+    row: &Row<'_>,
+    epochs: EpochFigures,
+    gpus: Option<&Gpus>,
+) -> rusqlite::Result<NodeMeasure> {
     let time = |column| Ok::<_, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
     let state = match row.get_ref(35)?.as_str_or_null()? {
         Some("running") => NodeState::Running,
@@ -453,7 +522,8 @@ fn node_measure(row: &Row<'_>, epochs: EpochFigures, gpus: Option<&Gpus>) -> rus
 fn figures(row: &Row<'_>) -> rusqlite::Result<Option<NodeFigures>> {
     let (core, node, memory): (Option<f64>, Option<f64>, Option<f64>) =
         (row.get(48)?, row.get(49)?, row.get(50)?);
-    let (Some(core_gflops), Some(node_gflops), Some(memory_gb_per_second)) = (core, node, memory) else {
+    let (Some(core_gflops), Some(node_gflops), Some(memory_gb_per_second)) = (core, node, memory)
+    else {
         return Ok(None);
     };
     let disk_mb_per_second = row.get(51)?;

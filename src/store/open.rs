@@ -161,10 +161,18 @@ impl StoreError {
     pub(super) fn of(path: &Path, operation: &'static str, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged { path, source },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path, source },
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                Self::Damaged { path, source }
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Busy { path, source }
+            }
             Some(ErrorCode::DiskFull) => Self::Full { path, source },
-            _ => Self::Query { path, operation, source },
+            _ => Self::Query {
+                path,
+                operation,
+                source,
+            },
         }
     }
 }
@@ -200,7 +208,11 @@ impl Store {
     pub fn in_memory() -> Result<Self, StoreError> {
         let path = Path::new(":memory:");
         let opened = Connection::open_in_memory();
-        Self::prepare(opened.map_err(|source| StoreError::of(path, "open", source))?, path, "OFF")
+        Self::prepare(
+            opened.map_err(|source| StoreError::of(path, "open", source))?,
+            path,
+            "OFF",
+        )
     }
 
     /// Brings the schema up to date; `synchronous` is for what comes after.
@@ -220,11 +232,17 @@ impl Store {
         connection.execute_batch(&settings).map_err(failed)?;
         let path = path.to_owned();
         match found {
-            schema::Found::Current => Ok(Self { connection, path, reading: None }),
+            schema::Found::Current => Ok(Self {
+                connection,
+                path,
+                reading: None,
+            }),
             schema::Found::Foreign => Err(StoreError::Foreign { path }),
-            schema::Found::Newer { version } => {
-                Err(StoreError::Newer { path, version, known: schema::version() })
-            }
+            schema::Found::Newer { version } => Err(StoreError::Newer {
+                path,
+                version,
+                known: schema::version(),
+            }),
         }
     }
 
@@ -238,7 +256,10 @@ impl Store {
             name.push(suffix);
             PathBuf::from(name)
         };
-        let failed = |source| StoreError::SetAside { path: path.to_owned(), source };
+        let failed = |source| StoreError::SetAside {
+            path: path.to_owned(),
+            source,
+        };
         // The journals go first: left behind, they would be put into the new database.
         for journal in ["-journal", "-wal", "-shm"] {
             match fs::rename(beside(journal), beside(&format!(".damaged{journal}"))) {
@@ -267,9 +288,14 @@ impl Store {
         work: impl FnOnce(&Writer<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let failed = |source| StoreError::of(&self.path, "write", source);
-        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begun = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begun.map_err(failed)?;
-        let done = work(&Writer { transaction: &transaction, path: &self.path })?;
+        let done = work(&Writer {
+            transaction: &transaction,
+            path: &self.path,
+        })?;
         transaction.commit().map_err(failed)?;
         Ok(done)
     }
@@ -279,21 +305,33 @@ impl Store {
 pub(super) fn connect(path: &Path, mode: u32) -> Result<Connection, StoreError> {
     create_or_check(path, mode)?;
     // SQLite would take a name that begins with `file:` for a URI.
-    let name = if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
+    let name = if path.is_absolute() {
+        path.to_owned()
+    } else {
+        Path::new(".").join(path)
+    };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(name, flags).map_err(|source| StoreError::of(path, "open", source))
 }
 
 /// SQLite would create the file for all to read, and follow a link.
 fn create_or_check(path: &Path, mode: u32) -> Result<(), StoreError> {
-    let failed = |source| StoreError::Create { path: path.to_owned(), source };
+    let failed = |source| StoreError::Create {
+        path: path.to_owned(),
+        source,
+    };
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // Without `O_EXCL` the close could drop the locks of another connection in this process.
-            let created = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+            let created = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(path);
             // A umask may take rights from the owner too.
-            return match created.and_then(|file| file.set_permissions(Permissions::from_mode(mode))) {
+            return match created.and_then(|file| file.set_permissions(Permissions::from_mode(mode)))
+            {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
                 _ => Ok(()),
             };
@@ -304,7 +342,10 @@ fn create_or_check(path: &Path, mode: u32) -> Result<(), StoreError> {
     if found.is_file() && found.uid() == user {
         Ok(())
     } else {
-        Err(StoreError::NotOurs { path: path.to_owned(), user })
+        Err(StoreError::NotOurs {
+            path: path.to_owned(),
+            user,
+        })
     }
 }
 
@@ -327,12 +368,16 @@ mod tests {
         let busy = store.write(|writer| writer.clear());
         assert!(matches!(busy, Err(StoreError::Busy { .. })), "{busy:?}");
         other.execute_batch("ROLLBACK").expect("unlocked");
-        store.connection.execute_batch("PRAGMA max_page_count = 1").expect("set");
+        store
+            .connection
+            .execute_batch("PRAGMA max_page_count = 1")
+            .expect("set");
         let full = store.write(|writer| {
             (0..1000_u16).try_for_each(|number| {
                 let target = format!("INSERT INTO target (fingerprint) VALUES ('{number:0>200}')");
                 let done = writer.transaction.execute(&target, []);
-                done.map(drop).map_err(|source| StoreError::of(writer.path, "write", source))
+                done.map(drop)
+                    .map_err(|source| StoreError::of(writer.path, "write", source))
             })
         });
         assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");

@@ -48,25 +48,41 @@ impl Writer<'_> {
         let place = |index: u64| if index == 0 { 0 } else { index + dropped };
         self.execute(
             "DELETE FROM timing WHERE node = ?1 AND (place >= ?2 OR place BETWEEN 1 AND ?3)",
-            params![node, integer(if kept == 0 { 0 } else { kept + dropped }), integer(dropped)],
+            params![
+                node,
+                integer(if kept == 0 { 0 } else { kept + dropped }),
+                integer(dropped)
+            ],
         )?;
         self.execute(
             "DELETE FROM metric WHERE node = ?1 AND kind = 'epoch' AND (place >= ?2 OR place BETWEEN 1 AND ?3)",
             params![node, integer(if kept == 0 { 0 } else { kept + dropped }), integer(dropped)],
         )?;
-        (0..).zip(&progress.epochs).try_for_each(|(index, epoch)| self.put_epoch(node, place(index), epoch))
+        (0..)
+            .zip(&progress.epochs)
+            .try_for_each(|(index, epoch)| self.put_epoch(node, place(index), epoch))
     }
 
     /// Points that are as they were stay, and keep their numbers. Those that were thinned out go.
-    pub(super) fn replace_points(&self, node: i64, points: &[MetricPoint]) -> Result<(), StoreError> {
+    pub(super) fn replace_points(
+        &self,
+        node: i64,
+        points: &[MetricPoint],
+    ) -> Result<(), StoreError> {
         for kind in [PointKind::Step, PointKind::Evaluation] {
-            let last_known =
-                "SELECT max(place) FROM metric WHERE node = ?1 AND kind = ?2 HAVING max(place) IS NOT NULL";
-            let last_known = self.select(last_known, params![node, kind.as_str()])?.unwrap_or(0);
-            let places: Vec<u64> =
-                points.iter().filter(|point| point.kind == kind).map(|point| point.place).collect();
+            let last_known = "SELECT max(place) FROM metric WHERE node = ?1 AND kind = ?2 HAVING max(place) IS NOT NULL";
+            let last_known = self
+                .select(last_known, params![node, kind.as_str()])?
+                .unwrap_or(0);
+            let places: Vec<u64> = points
+                .iter()
+                .filter(|point| point.kind == kind)
+                .map(|point| point.place)
+                .collect();
             // They are thinned evenly.
-            let stride = places.get(1).map_or(1, |second| (second - places[0].min(*second)).max(1));
+            let stride = places
+                .get(1)
+                .map_or(1, |second| (second - places[0].min(*second)).max(1));
             self.execute(
                 "DELETE FROM metric WHERE node = ?1 AND kind = ?2 AND (place > ?3 OR place % ?4 <> 0)",
                 params![
@@ -77,14 +93,24 @@ impl Writer<'_> {
                 ],
             )?;
             // Of a point that is there only the last can have grown: a running job's record comes again and again.
-            let new = points.iter().filter(|point| point.kind == kind && integer(point.place) >= last_known);
-            new.into_iter().try_for_each(|point| self.put_point(node, point))?;
+            let new = points
+                .iter()
+                .filter(|point| point.kind == kind && integer(point.place) >= last_known);
+            new.into_iter()
+                .try_for_each(|point| self.put_point(node, point))?;
         }
         Ok(())
     }
 
     pub(super) fn put_point(&self, node: i64, point: &MetricPoint) -> Result<(), StoreError> {
-        let MetricPoint { kind, place, epoch, step, at_ms, metrics } = point;
+        let MetricPoint {
+            kind,
+            place,
+            epoch,
+            step,
+            at_ms,
+            metrics,
+        } = point;
         for (name, value) in metrics {
             self.execute(
                 "INSERT INTO metric (change_seq, node, kind, place, name, epoch, step, at_ms, value)
@@ -153,7 +179,10 @@ impl Writer<'_> {
 
     pub(super) fn replace_holes(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {
         self.execute("DELETE FROM gap WHERE node = ?1", [node])?;
-        record.gaps.iter().try_for_each(|gap| self.add_gap(node, gap))?;
+        record
+            .gaps
+            .iter()
+            .try_for_each(|gap| self.add_gap(node, gap))?;
         self.execute("DELETE FROM missing WHERE node = ?1", [node])?;
         for (place, missing) in record.missing.iter().enumerate() {
             self.execute(
@@ -179,16 +208,25 @@ impl Writer<'_> {
         let known = self.known_events(node)?;
         let begins = |at: &usize| {
             let still = &known[*at..];
-            still.len() <= events.len() && still.iter().zip(events).all(|((_, known), new)| known == new)
+            still.len() <= events.len()
+                && still
+                    .iter()
+                    .zip(events)
+                    .all(|((_, known), new)| known == new)
         };
         let dropped = (0..=known.len()).find(begins).unwrap_or(known.len());
         if let Some((place, _)) = known[..dropped].last() {
-            self.execute("DELETE FROM event WHERE node = ?1 AND place <= ?2", params![node, place])?;
+            self.execute(
+                "DELETE FROM event WHERE node = ?1 AND place <= ?2",
+                params![node, place],
+            )?;
         }
         // Places grow on, also where all that was there went.
         let next = known.last().map_or(0, |(place, _)| place + 1);
         let new = &events[known.len() - dropped..];
-        (next..).zip(new).try_for_each(|(place, event)| self.insert_event(node, place, event))
+        (next..)
+            .zip(new)
+            .try_for_each(|(place, event)| self.insert_event(node, place, event))
     }
 
     fn known_events(&self, node: i64) -> Result<Vec<(i64, Event)>, StoreError> {
@@ -204,7 +242,13 @@ impl Writer<'_> {
     fn insert_event(&self, node: i64, place: i64, event: &Event) -> Result<(), StoreError> {
         self.execute(
             "INSERT INTO event (node, place, at_ms, kind, detail) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![node, place, integer(event.at_ms), event.kind.as_str(), event.detail],
+            params![
+                node,
+                place,
+                integer(event.at_ms),
+                event.kind.as_str(),
+                event.detail
+            ],
         )?;
         Ok(())
     }
@@ -214,7 +258,12 @@ impl Writer<'_> {
         self.execute(
             "INSERT INTO event (node, place, at_ms, kind, detail)
              SELECT ?1, coalesce(max(place) + 1, 0), ?2, ?3, ?4 FROM event WHERE node = ?1",
-            params![node, integer(event.at_ms), event.kind.as_str(), event.detail],
+            params![
+                node,
+                integer(event.at_ms),
+                event.kind.as_str(),
+                event.detail
+            ],
         )?;
         Ok(())
     }

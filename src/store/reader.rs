@@ -37,7 +37,11 @@ struct Stamp {
 
 impl Stamp {
     fn of(about: &Metadata) -> Self {
-        Self { inode: about.ino(), length: about.len(), changed: (about.mtime(), about.mtime_nsec()) }
+        Self {
+            inode: about.ino(),
+            length: about.len(),
+            changed: (about.mtime(), about.mtime_nsec()),
+        }
     }
 }
 
@@ -50,7 +54,9 @@ impl Store {
     pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
         let file = open_file(path)?;
         match connect(path, &file, false) {
-            Err(StoreError::Query { source, .. }) if wants_a_journal(&source) && journal_is_empty(path) => {
+            Err(StoreError::Query { source, .. })
+                if wants_a_journal(&source) && journal_is_empty(path) =>
+            {
                 connect(path, &file, true)
             }
             other => other,
@@ -67,10 +73,22 @@ impl Store {
     /// # Errors
     /// [`StoreError::Changed`].
     pub fn verify_reading(&self) -> Result<(), StoreError> {
-        let Some(Reading { file, frozen: Some(before) }) = &self.reading else { return Ok(()) };
+        let Some(Reading {
+            file,
+            frozen: Some(before),
+        }) = &self.reading
+        else {
+            return Ok(());
+        };
         let now = file.metadata().map(|about| Stamp::of(&about));
         let same = now.is_ok_and(|now| now == *before) && journal_is_empty(&self.path);
-        if same { Ok(()) } else { Err(StoreError::Changed { path: self.path.clone() }) }
+        if same {
+            Ok(())
+        } else {
+            Err(StoreError::Changed {
+                path: self.path.clone(),
+            })
+        }
     }
 
     /// The number of the last change that a power failure cannot take back. Writers do not wait for the disk; here it is waited
@@ -84,17 +102,27 @@ impl Store {
             // An index in memory goes with the process.
             return Ok(last);
         }
-        let failed = |source| StoreError::Unreadable { path: self.path.clone(), source };
+        let failed = |source| StoreError::Unreadable {
+            path: self.path.clone(),
+            source,
+        };
         let reading = match self.reading.take() {
             Some(reading) => reading,
-            None => Reading { file: File::open(&self.path).map_err(failed)?, frozen: None },
+            None => Reading {
+                file: File::open(&self.path).map_err(failed)?,
+                frozen: None,
+            },
         };
         let reading = self.reading.insert(reading);
         sync(&reading.file).map_err(failed)?;
         if let Ok(journal) = File::open(beside(&self.path, "-wal")) {
             sync(&journal).map_err(failed)?;
         }
-        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = self
+            .path
+            .parent()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         if let Ok(dir) = File::open(dir) {
             sync(&dir).map_err(failed)?;
         }
@@ -106,7 +134,10 @@ impl Store {
 fn sync(file: &File) -> io::Result<()> {
     match file.sync_all() {
         Err(error)
-            if matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EROFS | Errno::EINVAL)) =>
+            if matches!(
+                error.raw_os_error().map(Errno::from_raw),
+                Some(Errno::EROFS | Errno::EINVAL)
+            ) =>
         {
             Ok(())
         }
@@ -116,41 +147,66 @@ fn sync(file: &File) -> io::Result<()> {
 
 /// So that what is missing or forbidden is told in the system's words, not in SQLite's. A pipe does not hang it.
 fn open_file(path: &Path) -> Result<File, StoreError> {
-    let failed = |source| StoreError::Unreadable { path: path.to_owned(), source };
-    let file =
-        OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).map_err(failed)?;
+    let failed = |source| StoreError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)
+        .map_err(failed)?;
     if file.metadata().map_err(failed)?.is_file() {
         Ok(file)
     } else {
-        Err(StoreError::Foreign { path: path.to_owned() })
+        Err(StoreError::Foreign {
+            path: path.to_owned(),
+        })
     }
 }
 
 /// The connection, once it is known that the database can be read.
-fn connect(path: &Path, file: &File, frozen: bool) -> Result<(Connection, Option<Stamp>), StoreError> {
+fn connect(
+    path: &Path,
+    file: &File,
+    frozen: bool,
+) -> Result<(Connection, Option<Stamp>), StoreError> {
     let failed = |source| StoreError::of(path, "open", source);
     let stamp = if frozen {
-        let about =
-            file.metadata().map_err(|source| StoreError::Unreadable { path: path.to_owned(), source })?;
+        let about = file.metadata().map_err(|source| StoreError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
         Some(Stamp::of(&about))
     } else {
         None
     };
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
     let opened = Connection::open_with_flags(uri(path, frozen), flags);
     let mut connection = opened.map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     // What somebody else wrote runs none of its functions here.
-    connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON").map_err(failed)?;
+    connection
+        .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON")
+        .map_err(failed)?;
     let known = schema::version();
     match schema::inspect_reading(&mut connection).map_err(failed)? {
         Ok(schema::Found::Current) => Ok((connection, stamp)),
-        Ok(schema::Found::Newer { version }) => {
-            Err(StoreError::Newer { path: path.to_owned(), version, known })
-        }
-        Ok(schema::Found::Foreign) => Err(StoreError::Foreign { path: path.to_owned() }),
-        Err(version) => Err(StoreError::Older { path: path.to_owned(), version, known }),
+        Ok(schema::Found::Newer { version }) => Err(StoreError::Newer {
+            path: path.to_owned(),
+            version,
+            known,
+        }),
+        Ok(schema::Found::Foreign) => Err(StoreError::Foreign {
+            path: path.to_owned(),
+        }),
+        Err(version) => Err(StoreError::Older {
+            path: path.to_owned(),
+            version,
+            known,
+        }),
     }
 }
 
@@ -166,13 +222,20 @@ fn uri(path: &Path, frozen: bool) -> String {
             other => uri.push_str(&format!("%{other:02X}")),
         }
     }
-    uri.push_str(if frozen { "?mode=ro&immutable=1" } else { "?mode=ro" });
+    uri.push_str(if frozen {
+        "?mode=ro&immutable=1"
+    } else {
+        "?mode=ro"
+    });
     uri
 }
 
 /// SQLite could not make the journal of a database whose journal was taken away.
 fn wants_a_journal(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+    )
 }
 
 fn journal_is_empty(path: &Path) -> bool {
@@ -207,13 +270,23 @@ mod tests {
         drop(Store::open(&path).expect("made"));
         let file = open_file(&path).expect("open");
         let (connection, frozen) = connect(&path, &file, true).expect("read");
-        let store = Store { connection, path: path.clone(), reading: Some(Reading { file, frozen }) };
+        let store = Store {
+            connection,
+            path: path.clone(),
+            reading: Some(Reading { file, frozen }),
+        };
         store.verify_reading().expect("nothing happened");
         fs::write(beside(&path, "-wal"), "x").expect("written");
-        assert!(matches!(store.verify_reading(), Err(StoreError::Changed { .. })));
+        assert!(matches!(
+            store.verify_reading(),
+            Err(StoreError::Changed { .. })
+        ));
         fs::remove_file(beside(&path, "-wal")).expect("removed");
         let longer = OpenOptions::new().append(true).open(&path).expect("open");
         longer.set_len(1 << 20).expect("longer");
-        assert!(matches!(store.verify_reading(), Err(StoreError::Changed { .. })));
+        assert!(matches!(
+            store.verify_reading(),
+            Err(StoreError::Changed { .. })
+        ));
     }
 }

@@ -9,7 +9,8 @@ use super::open::{Store, StoreError};
 use super::runs::{exit_of, unsigned};
 use crate::job::{JobId, RunId};
 use crate::record::{
-    Conditions, Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Usage, WatcherCost,
+    Conditions, Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Usage,
+    WatcherCost,
 };
 
 impl Store {
@@ -26,8 +27,11 @@ impl Store {
              FROM node LEFT JOIN target ON node.target = target.id {OF_RUN} ORDER BY {KEY}"
         );
         let mut records = self.rows(&sql, [run_id.as_str()], |row| node_record(run_id, row))?;
-        let place: HashMap<MeasureKey, usize> =
-            records.iter().enumerate().map(|(place, record)| (record.key.clone(), place)).collect();
+        let place: HashMap<MeasureKey, usize> = records
+            .iter()
+            .enumerate()
+            .map(|(place, record)| (record.key.clone(), place))
+            .collect();
         for told in self.progress(run_id)? {
             if let Some(place) = place.get(&told.key) {
                 records[*place].progress = told.progress;
@@ -60,7 +64,9 @@ impl Store {
             }
         }
         // Of several databases' events each has its own order.
-        records.iter_mut().for_each(|record| record.events.sort_by_key(|event| event.at_ms));
+        records
+            .iter_mut()
+            .for_each(|record| record.events.sort_by_key(|event| event.at_ms));
         self.add_holes(run_id, &mut records, &place)?;
         Ok(records)
     }
@@ -76,7 +82,14 @@ impl Store {
         );
         let gaps = self.rows(&sql, [run_id.as_str()], |row| {
             let time = |column| Ok::<_, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
-            Ok((key(run_id, row)?, Gap { from_ms: time(4)?, to_ms: time(5)?, why: row.get(6)? }))
+            Ok((
+                key(run_id, row)?,
+                Gap {
+                    from_ms: time(4)?,
+                    to_ms: time(5)?,
+                    why: row.get(6)?,
+                },
+            ))
         })?;
         for (key, gap) in gaps {
             if let Some(place) = place.get(&key) {
@@ -87,7 +100,13 @@ impl Store {
             "SELECT {KEY}, what, why FROM missing JOIN node ON missing.node = node.id {OF_RUN} ORDER BY {KEY}, place"
         );
         let missing = self.rows(&sql, [run_id.as_str()], |row| {
-            Ok((key(run_id, row)?, Missing { what: row.get(4)?, why: row.get(5)? }))
+            Ok((
+                key(run_id, row)?,
+                Missing {
+                    what: row.get(4)?,
+                    why: row.get(5)?,
+                },
+            ))
         })?;
         for (key, missing) in missing {
             if let Some(place) = place.get(&key) {
@@ -130,10 +149,16 @@ fn node_record(run_id: &RunId, row: &Row<'_>) -> rusqlite::Result<NodeRecord> {
         segments: row.get(19)?,
         gaps: Vec::new(),
         missing: Vec::new(),
-        watcher: WatcherCost { cpu_us: number(20)?, samples: number(21)?, late_ticks: number(22)? },
+        watcher: WatcherCost {
+            cpu_us: number(20)?,
+            samples: number(21)?,
+            late_ticks: number(22)?,
+        },
         cgroup: row.get(23)?,
         gpus: Vec::new(),
-        container: row.get::<_, Option<String>>(24)?.and_then(|text| serde_json::from_str(&text).ok()),
+        container: row
+            .get::<_, Option<String>>(24)?
+            .and_then(|text| serde_json::from_str(&text).ok()),
         events: Vec::new(),
     })
 }

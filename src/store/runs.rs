@@ -60,8 +60,16 @@ impl Store {
              WHERE (?2 IS NULL OR +name = ?2) AND (?3 = '' OR instr(?3, ' ' || state || ' '))
              ORDER BY submitted_at_ms DESC, run_id DESC LIMIT ?1"
         );
-        let states: String = filter.states.iter().map(|state| format!(" {state} ")).collect();
-        self.rows(&sql, params![integer(limit as u64), filter.name, states], run_row)
+        let states: String = filter
+            .states
+            .iter()
+            .map(|state| format!(" {state} "))
+            .collect();
+        self.rows(
+            &sql,
+            params![integer(limit as u64), filter.name, states],
+            run_row,
+        )
     }
 
     /// One run.
@@ -99,7 +107,10 @@ impl Store {
                  AND run.state NOT IN ('pending', 'running', 'suspended', 'unknown')"
         );
         self.rows(&sql, [integer(oldest_ms)], |row| {
-            Ok((key(&run_id_at(row, 4)?, row)?, unsigned(row, 5)?.unwrap_or(0)))
+            Ok((
+                key(&run_id_at(row, 4)?, row)?,
+                unsigned(row, 5)?.unwrap_or(0),
+            ))
         })
     }
 
@@ -108,7 +119,10 @@ impl Store {
     /// # Errors
     /// As [`Store::list`].
     pub fn known_runs(&self) -> Result<HashSet<RunId>, StoreError> {
-        Ok(self.rows("SELECT run_id FROM run WHERE origin IS NULL", [], run_id)?.into_iter().collect())
+        Ok(self
+            .rows("SELECT run_id FROM run WHERE origin IS NULL", [], run_id)?
+            .into_iter()
+            .collect())
     }
 
     /// When each kind of node that was measured was so, by its fingerprint, in Unix milliseconds UTC.
@@ -175,12 +189,20 @@ impl Store {
 
     fn find_by_age(&self, number: &str) -> Result<Found, StoreError> {
         let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        let Some(before) = number.parse::<u64>().ok().filter(|_| digits).and_then(|n| n.checked_sub(1))
+        let Some(before) = number
+            .parse::<u64>()
+            .ok()
+            .filter(|_| digits)
+            .and_then(|n| n.checked_sub(1))
         else {
             return Ok(Found::None);
         };
-        let sql = "SELECT run_id FROM run ORDER BY submitted_at_ms DESC, run_id DESC LIMIT 1 OFFSET ?1";
-        Ok(self.rows(sql, [integer(before)], run_id)?.pop().map_or(Found::None, Found::One))
+        let sql =
+            "SELECT run_id FROM run ORDER BY submitted_at_ms DESC, run_id DESC LIMIT 1 OFFSET ?1";
+        Ok(self
+            .rows(sql, [integer(before)], run_id)?
+            .pop()
+            .map_or(Found::None, Found::One))
     }
 
     /// The shortest text that [`Store::find`] takes for each of `run_ids`, of at least [`RunId::MIN_PREFIX`] letters.
@@ -188,7 +210,10 @@ impl Store {
     /// # Errors
     /// As [`Store::list`].
     pub fn shortest_prefixes(&self, run_ids: &[RunId]) -> Result<Vec<String>, StoreError> {
-        run_ids.iter().map(|run_id| self.shortest_prefix(run_id)).collect()
+        run_ids
+            .iter()
+            .map(|run_id| self.shortest_prefix(run_id))
+            .collect()
     }
 
     fn shortest_prefix(&self, run_id: &RunId) -> Result<String, StoreError> {
@@ -198,7 +223,11 @@ impl Store {
             [text],
             |row| row.get::<_, Option<String>>(0),
         )?;
-        let shared = neighbours.iter().flatten().map(|other| shared_letters(text, other)).max();
+        let shared = neighbours
+            .iter()
+            .flatten()
+            .map(|other| shared_letters(text, other))
+            .max();
         for length in RunId::MIN_PREFIX.max(shared.unwrap_or(0) + 1)..text.len() {
             let prefix = &text[..length];
             // A name or a job id of these very letters would be found first.
@@ -246,7 +275,10 @@ impl Store {
 
 /// The number of a job in a scheduler's notation: `95`, `95_3`, `12[]`, `12[3]`.
 fn job_number(text: &str) -> Option<&str> {
-    let (number, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (number, rest) = text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    );
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let after_line = rest.strip_prefix('_').filter(|index| !index.is_empty());
     let element = after_line.or_else(|| rest.strip_prefix('[')?.strip_suffix(']'));
@@ -264,7 +296,8 @@ pub(super) fn run_id(row: &Row<'_>) -> rusqlite::Result<RunId> {
 
 fn run_id_at(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
     let text: String = row.get(at)?;
-    text.parse().map_err(|error| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(error)))
+    text.parse()
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(error)))
 }
 
 /// A number that was stored by [`integer`].
@@ -329,16 +362,26 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 }
 
 pub(super) fn storage_class(word: &str) -> Option<StorageClass> {
-    StorageClass::WORDS.iter().find(|(known, _)| *known == word).map(|(_, class)| *class)
+    StorageClass::WORDS
+        .iter()
+        .find(|(known, _)| *known == word)
+        .map(|(_, class)| *class)
 }
 
 pub(super) fn provenance(word: &str) -> Option<Provenance> {
-    Provenance::WORDS.iter().find(|(known, _)| *known == word).map(|(_, provenance)| *provenance)
+    Provenance::WORDS
+        .iter()
+        .find(|(known, _)| *known == word)
+        .map(|(_, provenance)| *provenance)
 }
 
 fn image(row: &Row<'_>) -> rusqlite::Result<Option<RunImage>> {
     let (name, digest) = (text(row, 38)?, text(row, 39)?);
-    Ok(text(row, 37)?.map(|source| RunImage { source, name, digest }))
+    Ok(text(row, 37)?.map(|source| RunImage {
+        source,
+        name,
+        digest,
+    }))
 }
 
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
@@ -354,9 +397,13 @@ pub(super) fn from_json<T: serde::de::DeserializeOwned>(
 }
 
 fn cause(kind: Option<String>, text: Option<String>) -> Option<Cause> {
-    Some(Cause { kind: CauseKind::from_word(&kind?)?, text: text? })
+    Some(Cause {
+        kind: CauseKind::from_word(&kind?)?,
+        text: text?,
+    })
 }
 
 pub(super) fn exit_of(code: Option<i32>, signal: Option<i32>) -> Option<ExitStatus> {
-    code.map(ExitStatus::Code).or(signal.map(ExitStatus::Signal))
+    code.map(ExitStatus::Code)
+        .or(signal.map(ExitStatus::Signal))
 }

@@ -83,7 +83,8 @@ fn migrate_by(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Res
 /// The order matters to the number of system calls: the first `PRAGMA` takes the lock that reading the schema needs too.
 fn judge(transaction: &Transaction<'_>, current: i32) -> rusqlite::Result<Option<Found>> {
     let version: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let application: i32 = transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let application: i32 =
+        transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let any_table = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)";
     let tables: bool = transaction.query_row(any_table, [], |row| row.get(0))?;
     Ok(match (application, version) {
@@ -105,36 +106,58 @@ mod tests {
 
     #[test]
     fn each_migration_runs_once_and_in_order() {
-        let steps =
-            ["CREATE TABLE a (x) ", "ALTER TABLE a ADD COLUMN y", "INSERT INTO a (x, y) VALUES (1, 2)"];
+        let steps = [
+            "CREATE TABLE a (x) ",
+            "ALTER TABLE a ADD COLUMN y",
+            "INSERT INTO a (x, y) VALUES (1, 2)",
+        ];
         let mut connection = empty();
         for upto in [1, 1, 3, 3] {
-            assert_eq!(migrate_by(&mut connection, &steps[..upto]), Ok(Found::Current));
+            assert_eq!(
+                migrate_by(&mut connection, &steps[..upto]),
+                Ok(Found::Current)
+            );
         }
-        let rows: i32 = connection.query_row("SELECT count(*) FROM a", [], |row| row.get(0)).expect("rows");
+        let rows: i32 = connection
+            .query_row("SELECT count(*) FROM a", [], |row| row.get(0))
+            .expect("rows");
         assert_eq!(rows, 1);
-        assert_eq!(migrate_by(&mut connection, &steps[..2]), Ok(Found::Newer { version: 3 }));
+        assert_eq!(
+            migrate_by(&mut connection, &steps[..2]),
+            Ok(Found::Newer { version: 3 })
+        );
     }
 
     #[test]
     fn a_migration_that_fails_leaves_the_database_as_it_was() {
         let mut connection = empty();
         migrate_by(&mut connection, &["CREATE TABLE a (x)"]).expect("first");
-        let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (x); CREATE TABLE a (x)"];
+        let broken = [
+            "CREATE TABLE a (x)",
+            "CREATE TABLE b (x); CREATE TABLE a (x)",
+        ];
         migrate_by(&mut connection, &broken).expect_err("table a exists");
-        let tables: i32 =
-            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).expect("rows");
+        let tables: i32 = connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .expect("rows");
         assert_eq!(tables, 1);
-        assert_eq!(migrate_by(&mut connection, &broken[..1]), Ok(Found::Current));
+        assert_eq!(
+            migrate_by(&mut connection, &broken[..1]),
+            Ok(Found::Current)
+        );
     }
 
     #[test]
     fn databases_of_others_are_left_alone() {
         let mut connection = empty();
-        connection.execute_batch("CREATE TABLE bookmarks (url)").expect("a table");
+        connection
+            .execute_batch("CREATE TABLE bookmarks (url)")
+            .expect("a table");
         assert_eq!(migrate(&mut connection), Ok(Found::Foreign));
         let mut connection = empty();
-        connection.pragma_update(None, "application_id", 7).expect("set");
+        connection
+            .pragma_update(None, "application_id", 7)
+            .expect("set");
         assert_eq!(migrate(&mut connection), Ok(Found::Foreign));
     }
 }

@@ -56,7 +56,9 @@ impl Account {
     /// Goes on where a killed watcher ended; `from_ms` is the last sample that it left.
     pub(super) fn take_over(&mut self, former: Option<&Resumed>) {
         // What the former watcher had read and not yet written is lost with it.
-        let from_ms = former.and_then(|former| former.last_sample_ms()).unwrap_or(self.started_at_ms);
+        let from_ms = former
+            .and_then(|former| former.last_sample_ms())
+            .unwrap_or(self.started_at_ms);
         if let Some(record) = former.map(|former| former.record.clone()) {
             self.usage = record.usage;
             self.gpus = record.gpus;
@@ -67,7 +69,11 @@ impl Account {
             self.measured.cgroup = record.cgroup;
         }
         let why = "the watcher was killed and started again".to_owned();
-        self.takeover = Some(Gap { from_ms, to_ms: now_ms(), why });
+        self.takeover = Some(Gap {
+            from_ms,
+            to_ms: now_ms(),
+            why,
+        });
     }
 
     /// True for a watcher that took over from a killed one and does not know yet whether the daemon watched on.
@@ -84,10 +90,13 @@ impl Account {
     /// The run's directory has samples of these times, which are in order; between two of one series lies `slack_ms` at most.
     /// A killed watcher noted a hole before it could ask the daemon: where the daemon read, there is none.
     pub(super) fn has_samples(&mut self, times: impl IntoIterator<Item = u64>, slack_ms: u64) {
-        let mut holes: Vec<(u64, Gap)> = self.gaps.drain(..).map(|gap| (gap.from_ms, gap)).collect();
+        let mut holes: Vec<(u64, Gap)> =
+            self.gaps.drain(..).map(|gap| (gap.from_ms, gap)).collect();
         for at in times {
             for (_, gap) in &mut holes {
-                if (gap.from_ms..=gap.from_ms.saturating_add(slack_ms)).contains(&at) && at < gap.to_ms {
+                if (gap.from_ms..=gap.from_ms.saturating_add(slack_ms)).contains(&at)
+                    && at < gap.to_ms
+                {
                     gap.from_ms = at;
                 }
             }
@@ -95,7 +104,12 @@ impl Account {
         let is_closed = |from_ms: u64, gap: &Gap| {
             gap.from_ms > from_ms && gap.to_ms.saturating_sub(gap.from_ms) <= slack_ms
         };
-        self.gaps.extend(holes.into_iter().filter(|(from, gap)| !is_closed(*from, gap)).map(|(_, gap)| gap));
+        self.gaps.extend(
+            holes
+                .into_iter()
+                .filter(|(from, gap)| !is_closed(*from, gap))
+                .map(|(_, gap)| gap),
+        );
     }
 
     /// Takes in a sample of the watcher's own.
@@ -110,7 +124,9 @@ impl Account {
     /// Takes in what the daemon measured.
     pub(super) fn take(&mut self, mut measured: Measured) {
         // The watcher looks at the clock itself.
-        measured.events.retain(|event| event.kind != EventKind::ClockJump);
+        measured
+            .events
+            .retain(|event| event.kind != EventKind::ClockJump);
         if std::mem::take(&mut self.holds_daemons_counts) {
             self.samples = self.samples.saturating_sub(measured.samples);
             self.late_ticks = self.late_ticks.saturating_sub(measured.late_ticks);
@@ -125,8 +141,16 @@ impl Account {
 
     /// The daemon that takes the run knows nothing of what was measured before: that becomes the watcher's own.
     pub(super) fn begin_anew(&mut self) {
-        let Measured { gaps, missing, events, cgroup, samples, late_ticks, cpu_us, .. } =
-            std::mem::take(&mut self.measured);
+        let Measured {
+            gaps,
+            missing,
+            events,
+            cgroup,
+            samples,
+            late_ticks,
+            cpu_us,
+            ..
+        } = std::mem::take(&mut self.measured);
         add_new(&mut self.gaps, &gaps);
         add_new(&mut self.missing, &missing);
         add_new(&mut self.events, &events);
@@ -138,17 +162,27 @@ impl Account {
     }
 
     pub(super) fn note(&mut self, kind: EventKind, detail: String) {
-        self.note_at(Event { at_ms: now_ms(), kind, detail });
+        self.note_at(Event {
+            at_ms: now_ms(),
+            kind,
+            detail,
+        });
     }
 
     /// When the wall clock was set, as far as that was noticed.
     pub(super) fn clock_steps(&self) -> impl Iterator<Item = u64> {
-        self.events.iter().filter(|event| event.kind == EventKind::ClockJump).map(|event| event.at_ms)
+        self.events
+            .iter()
+            .filter(|event| event.kind == EventKind::ClockJump)
+            .map(|event| event.at_ms)
     }
 
     pub(super) fn note_at(&mut self, event: Event) {
         if self.events.len() >= MAX_EVENTS {
-            let place = self.events.iter().position(|event| event.kind != EventKind::ClockJump);
+            let place = self
+                .events
+                .iter()
+                .position(|event| event.kind != EventKind::ClockJump);
             self.events.remove(place.unwrap_or(0));
         }
         self.events.push(event);
@@ -158,7 +192,11 @@ impl Account {
     pub(super) fn is_owed(&mut self, from_ms: u64) {
         let why = "dlrund was lost before it handed over what it measured".to_owned();
         let from_ms = self.owed.as_ref().map_or(from_ms, |owed| owed.from_ms);
-        self.owed = Some(Gap { from_ms, to_ms: now_ms(), why });
+        self.owed = Some(Gap {
+            from_ms,
+            to_ms: now_ms(),
+            why,
+        });
     }
 
     /// The daemon handed all over.
@@ -168,12 +206,18 @@ impl Account {
 
     /// Something will be missing in the record.
     pub(super) fn lacks(&mut self, what: &str, why: String) {
-        self.missing.push(Missing { what: what.to_owned(), why });
+        self.missing.push(Missing {
+            what: what.to_owned(),
+            why,
+        });
     }
 
     /// A daemon without privileges may not read the I/O of other users' processes.
     pub(super) fn lacks_io(&self) -> bool {
-        self.measured.missing.iter().any(|missing| missing.what == "io_write_bytes")
+        self.measured
+            .missing
+            .iter()
+            .any(|missing| missing.what == "io_write_bytes")
     }
 
     /// Takes the I/O of the whole run from a reading of the watcher's own: their owner may read it.
@@ -199,7 +243,8 @@ impl Account {
     /// The kernel's sums over the whole family count what no sample saw, and the end is known exactly.
     pub(super) fn close(&mut self, ended: &Ended) {
         let wall_ms = ended.ended_at_ms.saturating_sub(self.started_at_ms);
-        self.usage.add_family(wall_ms, ended.cpu_user_us, ended.cpu_system_us);
+        self.usage
+            .add_family(wall_ms, ended.cpu_user_us, ended.cpu_system_us);
     }
 
     /// Writes the sums into a record whose watcher counts are those of this process.
@@ -211,7 +256,9 @@ impl Account {
             record.cgroup.clone_from(&self.measured.cgroup);
         }
         record.gaps.clone_from(&self.gaps);
-        record.gaps.extend(self.takeover.iter().chain(&self.owed).cloned());
+        record
+            .gaps
+            .extend(self.takeover.iter().chain(&self.owed).cloned());
         add_new(&mut record.gaps, &self.measured.gaps);
         record.events.clone_from(&self.events);
         add_new(&mut record.events, &self.measured.events);
@@ -237,13 +284,24 @@ mod tests {
 
     fn with_gaps(gaps: &[(u64, u64)]) -> Account {
         let why = "the watcher was killed and started again".to_owned();
-        let gap = |(from_ms, to_ms): &(u64, u64)| Gap { from_ms: *from_ms, to_ms: *to_ms, why: why.clone() };
+        let gap = |(from_ms, to_ms): &(u64, u64)| Gap {
+            from_ms: *from_ms,
+            to_ms: *to_ms,
+            why: why.clone(),
+        };
         let gaps = gaps.iter().map(gap).collect();
-        Account { gaps, ..Account::starting(0) }
+        Account {
+            gaps,
+            ..Account::starting(0)
+        }
     }
 
     fn left(account: &Account) -> Vec<(u64, u64)> {
-        account.gaps.iter().map(|gap| (gap.from_ms, gap.to_ms)).collect()
+        account
+            .gaps
+            .iter()
+            .map(|gap| (gap.from_ms, gap.to_ms))
+            .collect()
     }
 
     #[test]

@@ -37,15 +37,18 @@ struct Begin {
 impl Seen {
     /// Looks for the first time. `former` is the record of a killed watcher.
     pub(super) fn of(handover: &Handover, now_ms: u64, former: Option<&NodeRecord>) -> Self {
-        let mut conditions = former.map(|former| former.conditions.clone()).unwrap_or_default();
+        let mut conditions = former
+            .map(|former| former.conditions.clone())
+            .unwrap_or_default();
         conditions.storage.clear();
         place_of_job(&mut conditions, handover);
         if former.is_none() {
             // The command may be over already; the watcher was started under the same conditions.
             look_at_cpus(&mut conditions, std::process::id());
         }
-        let seconds =
-            |from_ms: u64, to_ms| std::time::Duration::from_millis(to_ms - from_ms.min(to_ms)).as_secs_f64();
+        let seconds = |from_ms: u64, to_ms| {
+            std::time::Duration::from_millis(to_ms - from_ms.min(to_ms)).as_secs_f64()
+        };
         let watched = former.map(|former| seconds(former.started_at_ms, former.updated_at_ms));
         let begin = node_busy_us().map(|node_busy_us| Begin {
             at_ms: now_ms,
@@ -89,7 +92,13 @@ impl Seen {
             }
             self.software = None;
         }
-        let Some(run_id) = self.run_id.clone().filter(|_| self.looks_left > 0 && !is_over) else { return };
+        let Some(run_id) = self
+            .run_id
+            .clone()
+            .filter(|_| self.looks_left > 0 && !is_over)
+        else {
+            return;
+        };
         self.looks_left -= 1;
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
@@ -102,13 +111,16 @@ impl Seen {
     fn others(&self, record: &NodeRecord) -> Option<f64> {
         let begin = self.begin.as_ref()?;
         let until_ms = record.ended_at_ms.unwrap_or(record.updated_at_ms);
-        let wall = std::time::Duration::from_millis(until_ms.checked_sub(begin.at_ms)?).as_secs_f64();
+        let wall =
+            std::time::Duration::from_millis(until_ms.checked_sub(begin.at_ms)?).as_secs_f64();
         // The kernel counts in ticks of 10 ms: of a moment it says nothing.
         if wall < 1.0 {
             return None;
         }
-        let node = std::time::Duration::from_micros(node_busy_us()?.checked_sub(begin.node_busy_us)?);
-        let others = (node.as_secs_f64() - (own_seconds(record) - begin.own_seconds)).max(0.0) / wall;
+        let node =
+            std::time::Duration::from_micros(node_busy_us()?.checked_sub(begin.node_busy_us)?);
+        let others =
+            (node.as_secs_f64() - (own_seconds(record) - begin.own_seconds)).max(0.0) / wall;
         let (before, watched) = self.former.unwrap_or((0.0, 0.0));
         Some((others * wall + before * watched) / (wall + watched))
     }
@@ -128,7 +140,11 @@ fn place_of_job(conditions: &mut Conditions, handover: &Handover) {
         Some(SchedulerKind::Torque | SchedulerKind::OpenPbs) => ("PBS_QUEUE", "PBS_ACCOUNT", ""),
         _ => return,
     };
-    let value = |name: &str| std::env::var(name).ok().filter(|value| !name.is_empty() && !value.is_empty());
+    let value = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .filter(|value| !name.is_empty() && !value.is_empty())
+    };
     conditions.queue = value(queue);
     conditions.account = value(account);
     conditions.qos = value(qos);
@@ -155,7 +171,10 @@ fn look_at_storage(handover: &Handover) -> Receiver<StorageClass> {
         let sender = sender.clone();
         std::thread::spawn(move || {
             if let Some(class) = storage_class(&path) {
-                let _ = sender.send(StorageClass { of: of.to_owned(), class });
+                let _ = sender.send(StorageClass {
+                    of: of.to_owned(),
+                    class,
+                });
             }
         });
     }
@@ -164,12 +183,23 @@ fn look_at_storage(handover: &Handover) -> Receiver<StorageClass> {
 
 /// The directories and files whose storage decides how fast a run is.
 fn places(handover: &Handover) -> Vec<(&'static str, PathBuf)> {
-    let Some(plan) = &handover.context.plan else { return Vec::new() };
-    let data = plan.storage.as_ref().and_then(|storage| with_variables(&storage.path));
+    let Some(plan) = &handover.context.plan else {
+        return Vec::new();
+    };
+    let data = plan
+        .storage
+        .as_ref()
+        .and_then(|storage| with_variables(&storage.path));
     let image = plan.image.as_ref().map(|image| image.source.clone());
-    let named = [("workdir", Some(plan.workdir.clone())), ("data", data), ("image", image)];
+    let named = [
+        ("workdir", Some(plan.workdir.clone())),
+        ("data", data),
+        ("image", image),
+    ];
     let absolute = |(of, path): (&'static str, Option<String>)| {
-        path.map(PathBuf::from).filter(|path| path.is_absolute()).map(|path| (of, path))
+        path.map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+            .map(|path| (of, path))
     };
     named.into_iter().filter_map(absolute).collect()
 }
@@ -179,7 +209,9 @@ fn with_variables(path: &str) -> Option<String> {
     let mut parts = path.split('$');
     let mut text = parts.next()?.to_owned();
     for part in parts {
-        let end = part.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(part.len());
+        let end = part
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(part.len());
         text.push_str(&std::env::var(&part[..end]).ok()?);
         text.push_str(&part[end..]);
     }

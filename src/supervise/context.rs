@@ -45,16 +45,22 @@ impl Context {
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>, hostname: String) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let number = |name: &str| set(name).and_then(|text| text.parse().ok()).unwrap_or(0);
-        let plan: Option<Plan> = set("DLRUN_PLAN").and_then(|text| serde_json::from_str(&text).ok());
+        let plan: Option<Plan> =
+            set("DLRUN_PLAN").and_then(|text| serde_json::from_str(&text).ok());
         let state_dir = set("DLRUN_STATE_DIR").map(PathBuf::from);
         Self {
             run_id: set("DLRUN_RUN_ID").and_then(|text| text.parse().ok()),
             element: number("DLRUN_ELEMENT"),
             attempt: number("DLRUN_ATTEMPT"),
-            job_id: set("DLRUN_JOB_ID").or_else(|| set("SLURM_JOB_ID")).map(JobId),
+            job_id: set("DLRUN_JOB_ID")
+                .or_else(|| set("SLURM_JOB_ID"))
+                .map(JobId),
             // Under srun each node has its own SLURMD_NODENAME; DLRUN_NODE is that of the batch shell.
-            node: set("SLURMD_NODENAME").or_else(|| set("DLRUN_NODE")).unwrap_or(hostname),
-            state_dir: state_dir.or_else(|| plan.as_ref().map(|plan| PathBuf::from(&plan.state_dir))),
+            node: set("SLURMD_NODENAME")
+                .or_else(|| set("DLRUN_NODE"))
+                .unwrap_or(hostname),
+            state_dir: state_dir
+                .or_else(|| plan.as_ref().map(|plan| PathBuf::from(&plan.state_dir))),
             plan,
             omp_num_threads: set("OMP_NUM_THREADS"),
         }
@@ -68,12 +74,16 @@ mod tests {
     #[test]
     fn a_bare_environment_is_enough() {
         let context = Context::from_environment(|_| None, "host".into());
-        assert_eq!((context.run_id, context.node.as_str(), context.attempt), (None, "host", 0));
+        assert_eq!(
+            (context.run_id, context.node.as_str(), context.attempt),
+            (None, "host", 0)
+        );
     }
 
     #[test]
     fn nonsense_is_left_out() {
-        let context = Context::from_environment(|name| Some(format!("{name}=nonsense")), "host".into());
+        let context =
+            Context::from_environment(|name| Some(format!("{name}=nonsense")), "host".into());
         assert_eq!((context.run_id, context.attempt), (None, 0));
         assert!(context.plan.is_none());
     }

@@ -47,7 +47,9 @@ impl Watch {
 
     /// Returns whether the writer said something.
     fn hear_writer(&mut self, patience: Duration) -> bool {
-        let Some(report) = self.writer.report(patience) else { return false };
+        let Some(report) = self.writer.report(patience) else {
+            return false;
+        };
         match report {
             Report::Place(placed) => self.link.place(placed),
             Report::Safe(through) => self.link.is_safe(through),
@@ -71,7 +73,11 @@ impl Watch {
     fn note_once(&mut self, error: &ClientError) {
         let why = chain(error).join(": ");
         if !error.is_absent() && self.reasons.len() < MAX_REASONS && !self.reasons.contains(&why) {
-            let said = if self.link.is_up() { "dlrund is in trouble" } else { "not watched by dlrund" };
+            let said = if self.link.is_up() {
+                "dlrund is in trouble"
+            } else {
+                "not watched by dlrund"
+            };
             self.account.note(EventKind::Note, format!("{said}: {why}"));
             self.reasons.push(why);
         }
@@ -82,10 +88,16 @@ impl Watch {
         Some(Registration {
             run: self.run_record(placed)?,
             record: self.link.shown(&self.record(NodeState::Running, None)),
-            command: Process { pid: self.handover.pid, start_time_ticks: self.handover.start_time_ticks },
+            command: Process {
+                pid: self.handover.pid,
+                start_time_ticks: self.handover.start_time_ticks,
+            },
             gpus: self.sampling.gpus.allocated().to_vec(),
             booted_at_ms: Some(self.handover.booted_at_ms),
-            gap: self.link.lost_at_ms.map(|lost_at_ms| GapHint { lost_at_ms }),
+            gap: self
+                .link
+                .lost_at_ms
+                .map(|lost_at_ms| GapHint { lost_at_ms }),
         })
     }
 
@@ -94,11 +106,18 @@ impl Watch {
         let context = &self.handover.context;
         let of_plan = || {
             let plan = context.plan.as_ref()?;
-            let user = User::from_uid(getuid()).ok().flatten().map(|user| user.name);
+            let user = User::from_uid(getuid())
+                .ok()
+                .flatten()
+                .map(|user| user.name);
             let user = user.unwrap_or_else(|| getuid().to_string());
             let (run_id, host) = (placed.key.run_id.clone(), self.host.hostname.clone());
             Some(RunRecord {
-                scheduler: if context.job_id.is_some() { plan.scheduler } else { SchedulerKind::Local },
+                scheduler: if context.job_id.is_some() {
+                    plan.scheduler
+                } else {
+                    SchedulerKind::Local
+                },
                 job_id: context.job_id.clone(),
                 ..plan.new_run(run_id, self.handover.started_at_ms, user, host)
             })
@@ -117,7 +136,10 @@ impl Watch {
             if !registered.resumed {
                 self.account.begin_anew();
             }
-            self.account.note(EventKind::Adopted, format!("by dlrund {}", self.link.version()));
+            self.account.note(
+                EventKind::Adopted,
+                format!("by dlrund {}", self.link.version()),
+            );
             self.link.seal_unsent();
             self.write_own_segment();
         }
@@ -134,7 +156,8 @@ impl Watch {
     }
 
     fn mourn(&mut self, error: &ClientError) {
-        self.account.note(EventKind::DaemonLost, chain(error).join(": "));
+        self.account
+            .note(EventKind::DaemonLost, chain(error).join(": "));
         let last_ms = self.link.lose(now_ms());
         self.account.is_owed(last_ms);
     }
@@ -159,7 +182,9 @@ impl Watch {
     fn take(&mut self, mut measured: Measured) {
         let slack_ms = self.slack_ms();
         let gaps = measured.gaps.into_iter();
-        measured.gaps = gaps.map(|gap| self.link.what_is_left_of(gap, slack_ms)).collect();
+        measured.gaps = gaps
+            .map(|gap| self.link.what_is_left_of(gap, slack_ms))
+            .collect();
         self.account.take(measured);
     }
 
@@ -175,7 +200,8 @@ impl Watch {
     }
 
     fn is_collected(&mut self, times: Option<Vec<u64>>) {
-        self.account.has_samples(times.into_iter().flatten(), self.slack_ms());
+        self.account
+            .has_samples(times.into_iter().flatten(), self.slack_ms());
         self.settle();
     }
 
@@ -224,14 +250,20 @@ impl Watch {
             }
             Err(error) => {
                 let why = chain(error).join(": ");
-                self.account.note(EventKind::Note, format!("dlrund did not take the end: {why}"));
+                self.account.note(
+                    EventKind::Note,
+                    format!("dlrund did not take the end: {why}"),
+                );
                 self.collect_rest(until)
             }
             Ok(()) => self.collect_rest(until),
         };
         if let Err(why) = collected {
             self.account.is_owed(self.link.lose(now_ms()));
-            self.account.lacks("segments", format!("dlrund did not hand over its last samples: {why}"));
+            self.account.lacks(
+                "segments",
+                format!("dlrund did not hand over its last samples: {why}"),
+            );
         }
         told.is_ok()
     }
@@ -239,7 +271,11 @@ impl Watch {
     /// Gives the daemon all that it does not have, last the end, and takes its figures.
     fn tell_end(&mut self, ended: Option<&Ended>, until: Instant) -> Result<(), ClientError> {
         while self.link.backfill(left(until).min(PATIENCE))? {}
-        let state = if ended.is_some() { NodeState::Ended } else { NodeState::Interrupted };
+        let state = if ended.is_some() {
+            NodeState::Ended
+        } else {
+            NodeState::Interrupted
+        };
         let ending = Ending {
             record: self.record_of_now(state, ended),
             cpu_user_us: ended.map_or(0, |ended| ended.cpu_user_us),
@@ -259,7 +295,9 @@ impl Watch {
                     return Err("the state directory did not take them in time".to_owned());
                 }
             }
-            let collected = self.link.collect(&mut self.writer, left(until).min(PATIENCE));
+            let collected = self
+                .link
+                .collect(&mut self.writer, left(until).min(PATIENCE));
             let times = collected.map_err(|error| chain(&error).join(": "))?;
             let is_all = times.is_none();
             self.is_collected(times);

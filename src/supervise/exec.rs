@@ -33,7 +33,15 @@ const LAST_WORDS: Duration = Duration::from_secs(8);
 /// # Errors
 /// When the command cannot be started; [`CommandError::shell_code`] is then the exit code.
 pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
-    let Prepared { context, argv, sets, removals, container, is_runtime, events } = prepared;
+    let Prepared {
+        context,
+        argv,
+        sets,
+        removals,
+        container,
+        is_runtime,
+        events,
+    } = prepared;
     // Orphans of the command come back to us instead of to init, so that their CPU time is counted.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let signals = Signals::take();
@@ -52,9 +60,14 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
     clock::count_from(booted_at_ms);
     let started_at_ms = now_ms();
     let pid = spawn_training(training)?.pid();
-    let Ok(signals) = signals else { return Ok(wait_plainly(pid)) };
+    let Ok(signals) = signals else {
+        return Ok(wait_plainly(pid));
+    };
     let number = pid.as_raw().unsigned_abs();
-    let is_of_slurm = context.plan.as_ref().is_some_and(|plan| plan.scheduler == SchedulerKind::Slurm);
+    let is_of_slurm = context
+        .plan
+        .as_ref()
+        .is_some_and(|plan| plan.scheduler == SchedulerKind::Slurm);
     let handover = Handover {
         context,
         container,
@@ -62,7 +75,11 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         pid: number,
         start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
         supervisor: std::process::id(),
-        step: if is_of_slurm { Process::of_step() } else { None },
+        step: if is_of_slurm {
+            Process::of_step()
+        } else {
+            None
+        },
         started_at_ms,
         booted_at_ms,
         output: output.file,
@@ -119,7 +136,8 @@ impl Supervisor {
                 self.watcher.tell_end(exit);
             }
             if self.watcher.pid.is_some() {
-                self.signals.wait(Some(deadline.saturating_duration_since(Instant::now())));
+                self.signals
+                    .wait(Some(deadline.saturating_duration_since(Instant::now())));
             }
         }
         exit
@@ -146,7 +164,8 @@ impl Supervisor {
                 Ok(status) => status,
             };
             if status.pid() == self.watcher.pid {
-                self.watcher.ended(!matches!(status, WaitStatus::Exited(_, 0)));
+                self.watcher
+                    .ended(!matches!(status, WaitStatus::Exited(_, 0)));
             } else if status.pid() == Some(self.training) {
                 exit = match status {
                     WaitStatus::Exited(_, code) => Some(ExitStatus::Code(code)),
@@ -173,19 +192,33 @@ struct Watcher {
 
 impl Watcher {
     fn new(handover: Handover, before: (u64, u64)) -> Self {
-        Self { handover, before, pid: None, pipe: None, restarts: 0, restart_at: None, was_killed: false }
+        Self {
+            handover,
+            before,
+            pid: None,
+            pipe: None,
+            restarts: 0,
+            restart_at: None,
+            was_killed: false,
+        }
     }
 
     /// Starts the watcher. That it cannot be started costs the record, never the run.
     fn start(&mut self) {
         self.was_killed = false;
-        let Ok((reader, writer)) = pipe2(OFlag::O_CLOEXEC) else { return };
+        let Ok((reader, writer)) = pipe2(OFlag::O_CLOEXEC) else {
+            return;
+        };
         // Room for the whole plan: a watcher that does not read must not hold the supervisor up.
         let _ = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(1 << 20));
         let _ = fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
         // The binary that runs now, even where it was replaced or its file system hangs.
         let argv = ["/proc/self/exe", "exec-watch"].map(OsString::from);
-        let stdout = if self.handover.echo { Destination::Inherit } else { null() };
+        let stdout = if self.handover.echo {
+            Destination::Inherit
+        } else {
+            null()
+        };
         match spawn_companion(&argv, reader, stdout) {
             Ok(pid) => self.pid = Some(pid),
             Err(error) => {
@@ -194,9 +227,14 @@ impl Watcher {
             }
         }
         let mut pipe = File::from(writer);
-        let line = serde_json::to_vec(&self.handover).expect("a handover is plain data with text keys");
+        let line =
+            serde_json::to_vec(&self.handover).expect("a handover is plain data with text keys");
         // A watcher that died at once has closed its end; SIGPIPE is ignored in Rust programs.
-        if pipe.write_all(&line).and_then(|()| pipe.write_all(b"\n")).is_ok() {
+        if pipe
+            .write_all(&line)
+            .and_then(|()| pipe.write_all(b"\n"))
+            .is_ok()
+        {
             self.pipe = Some(pipe);
         }
     }
@@ -210,7 +248,9 @@ impl Watcher {
         }
         // One process is signalled after the other.
         std::thread::sleep(Duration::from_millis(20));
-        let Some(pid) = self.pid else { return sender == Sender::Other };
+        let Some(pid) = self.pid else {
+            return sender == Sender::Other;
+        };
         let has_it = is_pending(pid.as_raw(), signal);
         if let Some(pipe) = self.pipe.as_mut().filter(|_| has_it) {
             let _ = pipe.write_all(format!("{DROP_SIGNALS}\n").as_bytes());
@@ -228,7 +268,8 @@ impl Watcher {
     }
 
     fn restart_in(&self) -> Option<Duration> {
-        self.restart_at.map(|at| at.saturating_duration_since(Instant::now()))
+        self.restart_at
+            .map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     fn restart_when_due(&mut self) {
@@ -262,15 +303,21 @@ impl Watcher {
 }
 
 fn null() -> Destination {
-    File::options().write(true).open("/dev/null").map_or(Destination::Inherit, Destination::File)
+    File::options()
+        .write(true)
+        .open("/dev/null")
+        .map_or(Destination::Inherit, Destination::File)
 }
 
 /// CPU time of all children that were waited for, user and system, in microseconds.
 fn children_cpu_us() -> (u64, u64) {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
-    usage.map_or((0, 0), |usage| (micros(usage.user_time()), micros(usage.system_time())))
+    usage.map_or((0, 0), |usage| {
+        (micros(usage.user_time()), micros(usage.system_time()))
+    })
 }
 
 fn micros(time: TimeVal) -> u64 {
-    u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0)
+    u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000
+        + u64::try_from(time.tv_usec()).unwrap_or(0)
 }

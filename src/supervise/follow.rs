@@ -42,7 +42,13 @@ pub(super) struct Followed {
 impl Followed {
     /// Opens the output. What stands in it already (a watcher that takes over) is read without times.
     pub(super) fn open(handover: &Handover) -> Self {
-        let Handover { context, output, echo, resumes, .. } = handover;
+        let Handover {
+            context,
+            output,
+            echo,
+            resumes,
+            ..
+        } = handover;
         let pattern = context.plan.as_ref().and_then(|plan| plan.timing.as_ref());
         let output = output.as_ref();
         let mut missing = Vec::new();
@@ -50,9 +56,14 @@ impl Followed {
             missing.push(timing_missing(error.to_string()));
             Follower::new(None)
         });
-        let follower = follower.unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"));
+        let follower =
+            follower.unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"));
         // What only echoes is a file of the run's own.
-        let is_shared = !*echo && context.plan.as_ref().is_some_and(|plan| !plan.has_own_output());
+        let is_shared = !*echo
+            && context
+                .plan
+                .as_ref()
+                .is_some_and(|plan| !plan.has_own_output());
         let reader = match output.map(|output| Reader::open(&output.path, output.offset)) {
             Some(_) if is_shared => {
                 let why = "other jobs may write to the output file; put `%j` into `run.output`";
@@ -61,21 +72,30 @@ impl Followed {
             }
             Some(Ok(reader)) => Some(reader),
             Some(Err(error)) => {
-                missing.push(timing_missing(format!("the output cannot be read: {error}")));
+                missing.push(timing_missing(format!(
+                    "the output cannot be read: {error}"
+                )));
                 None
             }
             None => {
-                missing.push(timing_missing("the output is no file that dlrun can read".to_owned()));
+                missing.push(timing_missing(
+                    "the output is no file that dlrun can read".to_owned(),
+                ));
                 None
             }
         };
         let changes = output.filter(|_| reader.is_some()).and_then(|output| {
             let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
-            inotify.add_watch(&output.path, AddWatchFlags::IN_MODIFY).ok()?;
+            inotify
+                .add_watch(&output.path, AddWatchFlags::IN_MODIFY)
+                .ok()?;
             Some(inotify)
         });
         let judge = handover.is_runtime.then(|| Judge::of(handover.pid));
-        let events = handover.events.as_deref().and_then(|path| EventFile::open(path, *resumes).ok());
+        let events = handover
+            .events
+            .as_deref()
+            .and_then(|path| EventFile::open(path, *resumes).ok());
         let last_read = Instant::now();
         let mut followed = Self {
             follower,
@@ -101,12 +121,17 @@ impl Followed {
     /// Descriptors that are readable when the output or the file of events has grown.
     pub(super) fn changes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let output = self.changes.as_ref().map(|changes| changes.as_fd());
-        output.into_iter().chain(self.events.as_ref().and_then(EventFile::changes))
+        output
+            .into_iter()
+            .chain(self.events.as_ref().and_then(EventFile::changes))
     }
 
     /// True where something is read and nobody tells when it grows.
     pub(super) fn is_unannounced(&self) -> bool {
-        let untold = self.events.as_ref().is_some_and(|events| events.changes().is_none());
+        let untold = self
+            .events
+            .as_ref()
+            .is_some_and(|events| events.changes().is_none());
         untold || (self.reader.is_some() && self.changes.is_none())
     }
 
@@ -138,8 +163,13 @@ impl Followed {
         self.until = Some(until);
         while self.portion(Some(now_ms)) > 0 {}
         if self.unheard > 0 {
-            let (all, unheard) = (Bytes(self.reader.as_ref().map_or(0, Reader::offset)), Bytes(self.unheard));
-            let why = format!("it was written faster than read: the last {unheard} of {all} are not in it");
+            let (all, unheard) = (
+                Bytes(self.reader.as_ref().map_or(0, Reader::offset)),
+                Bytes(self.unheard),
+            );
+            let why = format!(
+                "it was written faster than read: the last {unheard} of {all} are not in it"
+            );
             self.missing.push(timing_missing(why));
         }
         self.follower.finish(Some(now_ms));
@@ -173,13 +203,19 @@ impl Followed {
                     if let Some(judge) = &mut self.judge {
                         judge.hear(bytes);
                     }
-                    if self.echo && io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()).is_err()
+                    if self.echo
+                        && io::stdout()
+                            .write_all(bytes)
+                            .and_then(|()| io::stdout().flush())
+                            .is_err()
                     {
                         self.echo = false;
                     }
                 }
                 Err(error) => {
-                    self.missing.push(timing_missing(format!("the output cannot be read any more: {error}")));
+                    self.missing.push(timing_missing(format!(
+                        "the output cannot be read any more: {error}"
+                    )));
                     self.reader = None;
                 }
             }
@@ -194,7 +230,11 @@ impl Followed {
 
     /// What the command said last, where it failed.
     pub(super) fn last_words(&self, exit: ExitStatus) -> Vec<String> {
-        if exit.is_success() { Vec::new() } else { last_words(&self.tail, exit) }
+        if exit.is_success() {
+            Vec::new()
+        } else {
+            last_words(&self.tail, exit)
+        }
     }
 
     /// What was recognised; the program's own word, told as events, wins.
@@ -221,5 +261,8 @@ fn keep_end(tail: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn timing_missing(why: String) -> Missing {
-    Missing { what: "timing".to_owned(), why }
+    Missing {
+        what: "timing".to_owned(),
+        why,
+    }
 }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::handover::Handover;
-use crate::monitor::{GpuReport, GpuShare, GpuWatch, WatchPace, allocated_gpus, gpu_driver_present};
+use crate::monitor::{
+    GpuReport, GpuShare, GpuWatch, WatchPace, allocated_gpus, gpu_driver_present,
+};
 use crate::record::{Event, GpuFacts, Missing, Sample};
 
 /// How long the driver may take to say which GPUs there are before the daemon is told of none. Without persistence mode it
@@ -28,11 +30,18 @@ pub(super) struct Gpus {
 
 impl Gpus {
     pub(super) fn of(handover: &Handover, interval: Duration) -> Self {
-        let library = handover.context.plan.as_ref().and_then(|plan| plan.nvml_library.as_ref());
+        let library = handover
+            .context
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.nvml_library.as_ref());
         Self {
             wanted: library.is_some() || gpu_driver_present(Path::new("/")),
             library: library.map(PathBuf::from),
-            pace: WatchPace { interval, ..WatchPace::default() },
+            pace: WatchPace {
+                interval,
+                ..WatchPace::default()
+            },
             begun: Instant::now(),
             watch: None,
             share: None,
@@ -72,7 +81,9 @@ impl Gpus {
 
     /// Puts the last readings into a sample. `is_ours` tells the run's processes.
     pub(super) fn fill(&mut self, sample: &mut Sample, is_ours: impl Fn(u32) -> bool) {
-        let Some(report) = self.watch.as_ref().map(GpuWatch::latest) else { return };
+        let Some(report) = self.watch.as_ref().map(GpuWatch::latest) else {
+            return;
+        };
         self.missing.clone_from(&report.missing);
         self.refused.clone_from(&report.refused);
         self.learn(&report);
@@ -94,16 +105,29 @@ impl Gpus {
 
     /// What happened to the run's GPUs, or to all.
     pub(super) fn take_events(&self) -> Vec<Event> {
-        let Some(watch) = &self.watch else { return Vec::new() };
-        let is_ours = |uuid: &str| self.allocated.is_empty() || self.allocated.iter().any(|own| own == uuid);
+        let Some(watch) = &self.watch else {
+            return Vec::new();
+        };
+        let is_ours =
+            |uuid: &str| self.allocated.is_empty() || self.allocated.iter().any(|own| own == uuid);
         let events = watch.take_events().into_iter();
-        events.filter(|(uuid, _)| uuid.as_deref().is_none_or(is_ours)).map(|(_, event)| event).collect()
+        events
+            .filter(|(uuid, _)| uuid.as_deref().is_none_or(is_ours))
+            .map(|(_, event)| event)
+            .collect()
     }
 
     /// Why there are no readings, of all GPUs or of some, where there should be some.
     pub(super) fn missing(&self) -> Option<Missing> {
         let refused = Some(self.refused.join("; ")).filter(|words| !words.is_empty());
-        let why = self.missing.clone().or(refused).filter(|_| self.watch.is_some())?;
-        Some(Missing { what: "gpus".to_owned(), why })
+        let why = self
+            .missing
+            .clone()
+            .or(refused)
+            .filter(|_| self.watch.is_some())?;
+        Some(Missing {
+            what: "gpus".to_owned(),
+            why,
+        })
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::writer::{Job, Placed, Writer};
 use crate::client::{ClientError, Daemon};
 use crate::protocol::{
-    Backfill, Collect, Ending, Measured, RefusalKind, Registered, Registration, Request, Response, Segment,
-    Update,
+    Backfill, Collect, Ending, Measured, RefusalKind, Registered, Registration, Request, Response,
+    Segment, Update,
 };
 use crate::record::{Gap, NodeRecord, ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
 use crate::rundir::fitted;
@@ -82,8 +82,17 @@ impl Link {
     /// `known` are times of samples in the run's directory, `begun_ms` is the start of the command.
     pub(super) fn to(socket: Option<PathBuf>, known: BTreeSet<u64>, begun_ms: u64) -> Self {
         let last_ms = known.last().copied().unwrap_or(begun_ms);
-        let handed = Handed { last_ms, known, ..Handed::default() };
-        Self { socket, pause: RETRY_PAUSE, handed, ..Self::default() }
+        let handed = Handed {
+            last_ms,
+            known,
+            ..Handed::default()
+        };
+        Self {
+            socket,
+            pause: RETRY_PAUSE,
+            handed,
+            ..Self::default()
+        }
     }
 
     pub(super) fn is_wanted(&self) -> bool {
@@ -105,7 +114,9 @@ impl Link {
 
     /// The daemon's version of dlrun.
     pub(super) fn version(&self) -> &str {
-        self.daemon.as_ref().map_or("", |daemon| &daemon.hello().version)
+        self.daemon
+            .as_ref()
+            .map_or("", |daemon| &daemon.hello().version)
     }
 
     /// When the link wants to be tended next.
@@ -138,7 +149,9 @@ impl Link {
 
     /// Begins to connect and register.
     pub(super) fn try_now(&mut self, registration: Registration) {
-        let Some(socket) = self.socket.clone() else { return };
+        let Some(socket) = self.socket.clone() else {
+            return;
+        };
         let (sender, receiver) = sync_channel(1);
         std::thread::spawn(move || {
             let outcome = Daemon::connect(&socket, PATIENCE).and_then(|mut daemon| {
@@ -153,10 +166,15 @@ impl Link {
     }
 
     /// How the attempt went, waiting `patience` for it; `None` where there is none or it is not over.
-    pub(super) fn outcome(&mut self, patience: Duration) -> Option<Result<Registered, ClientError>> {
+    pub(super) fn outcome(
+        &mut self,
+        patience: Duration,
+    ) -> Option<Result<Registered, ClientError>> {
         let receiver = self.attempt.as_ref()?;
         let outcome = match receiver.try_recv() {
-            Err(TryRecvError::Empty) if !patience.is_zero() => receiver.recv_timeout(patience).ok()?,
+            Err(TryRecvError::Empty) if !patience.is_zero() => {
+                receiver.recv_timeout(patience).ok()?
+            }
             outcome => outcome.ok()?,
         };
         self.attempt = None;
@@ -182,7 +200,10 @@ impl Link {
 
     /// The attempt failed: the next one is later.
     pub(super) fn try_later(&mut self, refusal: Option<RefusalKind>) {
-        let lasting = matches!(refusal, Some(RefusalKind::Version | RefusalKind::NotPermitted));
+        let lasting = matches!(
+            refusal,
+            Some(RefusalKind::Version | RefusalKind::NotPermitted)
+        );
         let pause = if lasting { REFUSED_PAUSE } else { self.pause };
         self.pause = (self.pause * 2).min(RETRY_PAUSE_MAX);
         self.retry_at = Some(Instant::now() + pause);
@@ -208,7 +229,9 @@ impl Link {
         unsent.period = Some((first, sample.at_ms));
         unsent.samples.push(sample.clone());
         if unsent.samples.len() >= PACK_SAMPLES {
-            unsent.packs.extend(encode_segments(&std::mem::take(&mut unsent.samples)));
+            unsent
+                .packs
+                .extend(encode_segments(&std::mem::take(&mut unsent.samples)));
             while unsent.packs.len() > MAX_PACKS {
                 unsent.packs.pop_front();
             }
@@ -223,7 +246,9 @@ impl Link {
     /// From here on the daemon reads: what the watcher read before is to be handed to it.
     pub(super) fn seal_unsent(&mut self) {
         let Self { unsent, handed, .. } = self;
-        unsent.packs.extend(encode_segments(&std::mem::take(&mut unsent.samples)));
+        unsent
+            .packs
+            .extend(encode_segments(&std::mem::take(&mut unsent.samples)));
         if let Some((first, last)) = unsent.period.take() {
             handed.last_ms = handed.last_ms.max(last);
             handed.periods.push_back((first, last));
@@ -237,7 +262,8 @@ impl Link {
     /// `slack_ms` is what two of its readings may be apart.
     pub(super) fn what_is_left_of(&self, gap: Gap, slack_ms: u64) -> Gap {
         let covers = |(first, last): &&(u64, u64)| {
-            gap.from_ms.saturating_add(slack_ms) >= *first && gap.to_ms <= last.saturating_add(slack_ms)
+            gap.from_ms.saturating_add(slack_ms) >= *first
+                && gap.to_ms <= last.saturating_add(slack_ms)
         };
         match self.handed.periods.iter().find(covers) {
             Some((first, _)) => Gap {
@@ -254,7 +280,9 @@ impl Link {
         if self.daemon.is_none() {
             return Ok(false);
         }
-        let Some(bytes) = self.unsent.packs.front().cloned() else { return Ok(false) };
+        let Some(bytes) = self.unsent.packs.front().cloned() else {
+            return Ok(false);
+        };
         match self.ask(&Request::Backfill(Box::new(Backfill { bytes })), patience) {
             // Not now.
             Err(error) if error.refusal() == Some(RefusalKind::Busy) => return Ok(false),
@@ -278,8 +306,15 @@ impl Link {
     }
 
     /// Tells the daemon how the run ended.
-    pub(super) fn end(&mut self, ending: Ending, patience: Duration) -> Result<Measured, ClientError> {
-        let ending = Ending { record: self.shown(&ending.record), ..ending };
+    pub(super) fn end(
+        &mut self,
+        ending: Ending,
+        patience: Duration,
+    ) -> Result<Measured, ClientError> {
+        let ending = Ending {
+            record: self.shown(&ending.record),
+            ..ending
+        };
         self.measured(&Request::End(Box::new(ending)), patience)
     }
 
@@ -330,7 +365,12 @@ impl Link {
         }
         let acknowledged = self.handed.safe;
         let response = self.ask(&Request::Collect(Collect { acknowledged }), patience)?;
-        let Response::Segment(Segment { through, bytes, more }) = response else {
+        let Response::Segment(Segment {
+            through,
+            bytes,
+            more,
+        }) = response
+        else {
             return Err(self.unexpected());
         };
         let Some(through) = through else {
@@ -345,7 +385,10 @@ impl Link {
         let blocks = self.handed.new_ones(samples, bytes);
         if writer.send(Job::Collected { through, blocks }) {
             self.handed.through = Some(through);
-            self.handed.last_ms = self.handed.last_ms.max(times.iter().copied().max().unwrap_or(0));
+            self.handed.last_ms = self
+                .handed
+                .last_ms
+                .max(times.iter().copied().max().unwrap_or(0));
             self.handed.more = more;
         }
         Ok(Some(times))
@@ -366,7 +409,9 @@ impl Link {
     }
 
     fn unexpected(&self) -> ClientError {
-        let closed = || ClientError::Closed { socket: self.socket() };
+        let closed = || ClientError::Closed {
+            socket: self.socket(),
+        };
         self.daemon.as_ref().map_or_else(closed, Daemon::unexpected)
     }
 }
@@ -378,10 +423,15 @@ impl Handed {
         let is_here = |at_ms: u64| {
             self.known.contains(&at_ms)
                 || self.periods.iter().any(|(from, to)| {
-                    (from.saturating_sub(ONE_MOMENT_MS)..=to.saturating_add(ONE_MOMENT_MS)).contains(&at_ms)
+                    (from.saturating_sub(ONE_MOMENT_MS)..=to.saturating_add(ONE_MOMENT_MS))
+                        .contains(&at_ms)
                 })
         };
         samples.retain(|sample| !is_here(sample.at_ms));
-        if samples.len() == before { vec![bytes] } else { encode_segments(&samples) }
+        if samples.len() == before {
+            vec![bytes]
+        } else {
+            encode_segments(&samples)
+        }
     }
 }

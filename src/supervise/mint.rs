@@ -16,7 +16,12 @@ use crate::rundir::{RunDirError, StateDir};
 ///
 /// # Errors
 /// When the state directory cannot be used, or the environment holds no plan.
-pub fn mint(context: &Context, bits: [u8; 10], hostname: &str, script: &str) -> Result<RunId, MintError> {
+pub fn mint(
+    context: &Context,
+    bits: [u8; 10],
+    hostname: &str,
+    script: &str,
+) -> Result<RunId, MintError> {
     let plan = context.plan.as_ref().ok_or(MintError::NoPlan)?;
     let state = StateDir::create(Path::new(&plan.state_dir))?;
     if context.attempt > 0
@@ -25,15 +30,30 @@ pub fn mint(context: &Context, bits: [u8; 10], hostname: &str, script: &str) -> 
         return Ok(run_id);
     }
     let run_id = RunId::of_owner(bits, kernel_uid());
-    let output = context.job_id.as_ref().and_then(|_| std::fs::read_link("/proc/self/fd/2").ok());
-    let user = User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name);
+    let output = context
+        .job_id
+        .as_ref()
+        .and_then(|_| std::fs::read_link("/proc/self/fd/2").ok());
+    let user = User::from_uid(getuid())
+        .ok()
+        .flatten()
+        .map_or_else(|| getuid().to_string(), |user| user.name);
     let submitted = plan.new_run(run_id.clone(), now_ms(), user, hostname.to_owned());
     let record = RunRecord {
         // Each element of an array makes a run of its own.
-        array: submitted.array.as_ref().map(|_| ArraySpec::of(&[context.element], None)),
-        scheduler: if context.job_id.is_some() { plan.scheduler } else { SchedulerKind::Local },
+        array: submitted
+            .array
+            .as_ref()
+            .map(|_| ArraySpec::of(&[context.element], None)),
+        scheduler: if context.job_id.is_some() {
+            plan.scheduler
+        } else {
+            SchedulerKind::Local
+        },
         job_id: context.job_id.clone(),
-        output: output.filter(|path| path.is_absolute()).map(|path| path.to_string_lossy().into_owned()),
+        output: output
+            .filter(|path| path.is_absolute())
+            .map(|path| path.to_string_lossy().into_owned()),
         job_file: None,
         ..submitted
     };
@@ -43,9 +63,13 @@ pub fn mint(context: &Context, bits: [u8; 10], hostname: &str, script: &str) -> 
 
 /// The run of the same job before it was requeued.
 fn former(state: &StateDir, context: &Context) -> Option<RunId> {
-    let records = state.runs().ok()?.filter_map(|run_id| state.run(&run_id).ok()?.read_run().ok());
+    let records = state
+        .runs()
+        .ok()?
+        .filter_map(|run_id| state.run(&run_id).ok()?.read_run().ok());
     let same = records.filter(|record| record.job_id.is_some() && record.job_id == context.job_id);
-    same.max_by_key(|record| record.submitted_at_ms).map(|record| record.run_id)
+    same.max_by_key(|record| record.submitted_at_ms)
+        .map(|record| record.run_id)
 }
 
 /// Why no run id could be made.

@@ -36,9 +36,16 @@ pub(super) fn choose(context: &Context) -> Output {
             echo: false,
         };
     }
-    let own = context.run_id.as_ref().zip(context.state_dir.as_ref()).map(|(run_id, state_dir)| {
-        state_dir.join("runs").join(run_id.as_str()).join(format!("out.{}", context.node.replace('/', "_")))
-    });
+    let own = context
+        .run_id
+        .as_ref()
+        .zip(context.state_dir.as_ref())
+        .map(|(run_id, state_dir)| {
+            state_dir
+                .join("runs")
+                .join(run_id.as_str())
+                .join(format!("out.{}", context.node.replace('/', "_")))
+        });
     let Some((path, file)) = own.and_then(open_within_five_seconds) else {
         return Output {
             stdout: Destination::Inherit,
@@ -70,14 +77,22 @@ fn inherited_file() -> Option<OutputFile> {
         return None;
     }
     let path = fs::read_link("/proc/self/fd/1").ok()?;
-    Some(OutputFile { path, offset: u64::try_from(stat.st_size).unwrap_or(0) })
+    Some(OutputFile {
+        path,
+        offset: u64::try_from(stat.st_size).unwrap_or(0),
+    })
 }
 
 fn open_within_five_seconds(path: PathBuf) -> Option<(PathBuf, File)> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
-        let open = OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(&path);
+        let open = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .custom_flags(flags)
+            .open(&path);
         let _ = sender.send(open.ok().map(|file| (path, file)));
     });
     receiver.recv_timeout(Duration::from_secs(5)).ok().flatten()
@@ -92,7 +107,11 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn open(path: &Path, offset: u64) -> io::Result<Self> {
-        Ok(Self { file: File::open(path)?, offset, buffer: vec![0; 64 << 10] })
+        Ok(Self {
+            file: File::open(path)?,
+            offset,
+            buffer: vec![0; 64 << 10],
+        })
     }
 
     /// How far it has come.

@@ -37,7 +37,8 @@ impl Prepared {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         let own = self.container.as_ref().filter(|_| self.is_runtime);
-        own.map(|container| &*container.warnings).unwrap_or_default()
+        own.map(|container| &*container.warnings)
+            .unwrap_or_default()
     }
 }
 
@@ -54,7 +55,11 @@ pub struct NotPrepared {
 ///
 /// # Errors
 /// When the container cannot be started here as the job file wants it.
-pub fn prepare(argv: Vec<OsString>, bare: usize, context: Context) -> Result<Prepared, Box<NotPrepared>> {
+pub fn prepare(
+    argv: Vec<OsString>,
+    bare: usize,
+    context: Context,
+) -> Result<Prepared, Box<NotPrepared>> {
     // What is submitted from inside this run is no part of it.
     let inside = |run_id: &RunId| ("DLRUN_INSIDE".into(), run_id.as_str().into());
     let mut sets: Vec<(OsString, OsString)> = context.run_id.iter().map(inside).collect();
@@ -68,7 +73,15 @@ pub fn prepare(argv: Vec<OsString>, bare: usize, context: Context) -> Result<Pre
     let plan = context.plan.as_ref();
     let Some(container) = plan.and_then(|plan| plan.image.clone()) else {
         let is_runtime = bare > 0;
-        return Ok(Prepared { context, argv, sets, removals, container: None, is_runtime, events });
+        return Ok(Prepared {
+            context,
+            argv,
+            sets,
+            removals,
+            container: None,
+            is_runtime,
+            events,
+        });
     };
     if bare == 0 {
         // Each rank enters its container by itself; what this node decides for its own is recorded.
@@ -76,7 +89,15 @@ pub fn prepare(argv: Vec<OsString>, bare: usize, context: Context) -> Result<Pre
         let entry = is_mpi.then(|| enter(&container, &[], &[], variables(&sets, &removals)));
         let record = entry.and_then(Result::ok).map(|entry| entry.record);
         let is_runtime = false;
-        return Ok(Prepared { context, argv, sets, removals, container: record, is_runtime, events });
+        return Ok(Prepared {
+            context,
+            argv,
+            sets,
+            removals,
+            container: record,
+            is_runtime,
+            events,
+        });
     }
     let (words, command) = argv.split_at(bare.min(argv.len()));
     match enter(&container, words, command, variables(&sets, &removals)) {
@@ -84,7 +105,15 @@ pub fn prepare(argv: Vec<OsString>, bare: usize, context: Context) -> Result<Pre
             sets.extend(entry.sets);
             removals.extend(entry.removals);
             let (argv, container) = (entry.argv, Some(entry.record));
-            Ok(Prepared { context, argv, sets, removals, container, is_runtime: true, events })
+            Ok(Prepared {
+                context,
+                argv,
+                sets,
+                removals,
+                container,
+                is_runtime: true,
+                events,
+            })
         }
         Err(why) => {
             events.iter().for_each(|file| events::remove(file));
@@ -98,15 +127,25 @@ pub fn prepare(argv: Vec<OsString>, bare: usize, context: Context) -> Result<Pre
 ///
 /// # Errors
 /// As [`prepare`].
-pub fn prepare_rank(container: &Container, argv: &[OsString], bare: usize) -> Result<Entry, NoEntry> {
+pub fn prepare_rank(
+    container: &Container,
+    argv: &[OsString],
+    bare: usize,
+) -> Result<Entry, NoEntry> {
     let (words, command) = argv.split_at(bare.min(argv.len()));
-    enter(container, words, command, variables(&[], &INTERNAL.map(OsString::from)))
+    enter(
+        container,
+        words,
+        command,
+        variables(&[], &INTERNAL.map(OsString::from)),
+    )
 }
 
 /// The variables that the command will see, as far as they are text.
 fn variables(sets: &[(OsString, OsString)], removals: &[OsString]) -> BTreeMap<String, String> {
-    let text =
-        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
     let mut variables: BTreeMap<String, String> = std::env::vars_os().filter_map(text).collect();
     variables.retain(|name, _| !removals.iter().any(|removed| removed == name.as_str()));
     variables.extend(sets.iter().cloned().filter_map(text));
@@ -118,7 +157,9 @@ impl NotPrepared {
     /// news to anybody: why the command is not started stands in the output.
     pub fn record(self, exit_code: i32) -> NoEntry {
         let Self { why, context } = self;
-        let Some(run_id) = context.run_id.clone() else { return why };
+        let Some(run_id) = context.run_id.clone() else {
+            return why;
+        };
         let now = now_ms();
         let key = MeasureKey {
             run_id,

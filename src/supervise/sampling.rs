@@ -28,12 +28,17 @@ impl Sampling {
             supervisor: Some(handover.supervisor),
             exclude: vec![std::process::id()],
         };
-        let process_interval =
-            handover.context.plan.as_ref().map(|plan| Duration::from_millis(plan.process_interval_ms));
-        let options = process_interval
-            .map_or_else(SamplerOptions::default, |process_interval| SamplerOptions { process_interval });
+        let process_interval = handover
+            .context
+            .plan
+            .as_ref()
+            .map(|plan| Duration::from_millis(plan.process_interval_ms));
+        let options = process_interval.map_or_else(SamplerOptions::default, |process_interval| {
+            SamplerOptions { process_interval }
+        });
         Self {
-            sampler: Sampler::of_job(root, own_cgroup().as_ref(), options).with_signs(signs(handover)),
+            sampler: Sampler::of_job(root, own_cgroup().as_ref(), options)
+                .with_signs(signs(handover)),
             gpus: Gpus::of(handover, interval),
             interval,
             next: None,
@@ -50,7 +55,11 @@ impl Sampling {
     }
 
     fn read(&mut self, now_ms: u64, all: bool) -> Sample {
-        let mut sample = if all { self.sampler.sample_all(now_ms) } else { self.sampler.sample(now_ms) };
+        let mut sample = if all {
+            self.sampler.sample_all(now_ms)
+        } else {
+            self.sampler.sample(now_ms)
+        };
         self.gpus.fill(&mut sample, |pid| self.sampler.owns(pid));
         sample
     }

@@ -39,10 +39,14 @@ pub(super) enum Sender {
 impl Sender {
     fn of(pid: u32) -> Self {
         let raw = i32::try_from(pid).unwrap_or(0);
-        let is_of_our_group = || getpgid(Some(Pid::from_raw(raw))).is_ok_and(|group| group == getpgrp());
+        let is_of_our_group =
+            || getpgid(Some(Pid::from_raw(raw))).is_ok_and(|group| group == getpgrp());
         if pid == parent_id() {
             Self::Parent
-        } else if raw == 0 || name_of(pid).as_deref() == Some(SLURM_STEP_PROCESS) || is_of_our_group() {
+        } else if raw == 0
+            || name_of(pid).as_deref() == Some(SLURM_STEP_PROCESS)
+            || is_of_our_group()
+        {
             Self::Everybody
         } else {
             Self::Other
@@ -61,17 +65,25 @@ impl Signals {
         let mut set: SigSet = FORWARDED.into_iter().collect();
         set.add(Signal::SIGCHLD);
         set.thread_block()?;
-        Ok(Self { fd: SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)? })
+        Ok(Self {
+            fd: SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
+        })
     }
 
     /// Waits for the next signals or the end of a child, `pause` at most; for ever where it is `None`.
     pub(super) fn wait(&mut self, pause: Option<Duration>) -> Vec<(Signal, Sender)> {
-        let timeout =
-            pause.map_or(PollTimeout::NONE, |pause| PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX));
-        let _ = poll(&mut [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)], timeout);
+        let timeout = pause.map_or(PollTimeout::NONE, |pause| {
+            PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX)
+        });
+        let _ = poll(
+            &mut [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)],
+            timeout,
+        );
         let mut signals = Vec::new();
         while let Ok(Some(info)) = self.fd.read_signal() {
-            let signal = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
+            let signal = i32::try_from(info.ssi_signo)
+                .ok()
+                .and_then(|number| Signal::try_from(number).ok());
             let signal = signal.filter(|signal| *signal != Signal::SIGCHLD);
             signals.extend(signal.map(|signal| (signal, Sender::of(info.ssi_pid))));
         }
@@ -83,7 +95,9 @@ impl Signals {
 pub(super) fn is_pending(pid: i32, signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let set = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
-    let bits = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    let bits = set
+        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+        .unwrap_or(0);
     bits >> (signal as i32 - 1) & 1 == 1
 }
 
@@ -108,8 +122,9 @@ impl Echoes {
         };
         let half = self.unpaired.remove(&signal);
         let other_way = |other: Sender| (other == Sender::Parent) != (sender == Sender::Parent);
-        let paired =
-            half.is_some_and(|(other, at)| other_way(other) && now.saturating_duration_since(at) < patience);
+        let paired = half.is_some_and(|(other, at)| {
+            other_way(other) && now.saturating_duration_since(at) < patience
+        });
         if !paired {
             self.unpaired.insert(signal, (sender, now));
         }
@@ -150,27 +165,46 @@ mod tests {
         assert!(!is_echo(Signal::SIGUSR1, Other, 0));
         assert!(!is_echo(Signal::SIGTERM, Parent, 1), "another signal");
         assert!(is_echo(Signal::SIGUSR1, Parent, 2));
-        assert!(!is_echo(Signal::SIGUSR1, Parent, 3), "the next one, to the batch shell alone");
+        assert!(
+            !is_echo(Signal::SIGUSR1, Parent, 3),
+            "the next one, to the batch shell alone"
+        );
         assert!(!is_echo(Signal::SIGUSR1, Parent, 4), "and one more");
         assert!(is_echo(Signal::SIGUSR1, Other, 5), "the shell was quicker");
         assert!(!is_echo(Signal::SIGUSR1, Other, 6));
         assert!(!is_echo(Signal::SIGUSR1, Parent, 5_000), "long after");
-        assert!(!is_echo(Signal::SIGUSR1, Other, 5_300), "the next one, to all");
-        assert!(is_echo(Signal::SIGUSR1, Parent, 5_900), "passed on by a shell that had to wait");
+        assert!(
+            !is_echo(Signal::SIGUSR1, Other, 5_300),
+            "the next one, to all"
+        );
+        assert!(
+            is_echo(Signal::SIGUSR1, Parent, 5_900),
+            "passed on by a shell that had to wait"
+        );
     }
 
     #[test]
     fn a_blocked_signal_waits() {
         let signal = Signal::SIGUSR2;
-        SigSet::from_iter([signal]).thread_block().expect("it may be blocked");
-        let nothing = fs::File::open("/dev/null").expect("it is always there").into();
-        let child = spawn_companion(&["sleep".into(), "60".into()], nothing, Destination::Inherit);
+        SigSet::from_iter([signal])
+            .thread_block()
+            .expect("it may be blocked");
+        let nothing = fs::File::open("/dev/null")
+            .expect("it is always there")
+            .into();
+        let child = spawn_companion(
+            &["sleep".into(), "60".into()],
+            nothing,
+            Destination::Inherit,
+        );
         let pid = child.expect("sleep is there");
         assert!(!is_pending(pid.as_raw(), signal));
         kill(pid, signal).expect("it is ours");
         assert!(is_pending(pid.as_raw(), signal) && !is_pending(pid.as_raw(), Signal::SIGUSR1));
         kill(pid, Signal::SIGKILL).expect("it is ours");
         waitpid(pid, None).expect("it ends");
-        SigSet::from_iter([signal]).thread_unblock().expect("it may be unblocked");
+        SigSet::from_iter([signal])
+            .thread_unblock()
+            .expect("it may be unblocked");
     }
 }

@@ -24,7 +24,10 @@ pub(super) struct Process {
 
 impl Process {
     fn of(pid: u32) -> Option<Self> {
-        Some(Self { pid, start: identity::start_time_ticks(pid).ok()? })
+        Some(Self {
+            pid,
+            start: identity::start_time_ticks(pid).ok()?,
+        })
     }
 
     fn is_alive(self) -> bool {
@@ -49,7 +52,9 @@ impl Process {
 }
 
 pub(super) fn name_of(pid: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+    fs::read_to_string(format!("/proc/{pid}/comm"))
+        .ok()
+        .map(|name| name.trim_end().to_owned())
 }
 
 /// The step that a training runs in.
@@ -67,25 +72,41 @@ pub(super) struct Step {
 
 impl Step {
     pub(super) fn new(process: Option<Process>, command: Process, kill_wait: Duration) -> Self {
-        Self { process, was_gone: false, command, kill_wait, ending: None }
+        Self {
+            process,
+            was_gone: false,
+            command,
+            kill_wait,
+            ending: None,
+        }
     }
 
     /// True where the training is to be ended, now or once Slurm has ended the step.
     pub(super) fn has_training(&self) -> bool {
-        let ending = self.ending.iter().flat_map(|(_, family)| family).any(|process| process.is_alive());
+        let ending = self
+            .ending
+            .iter()
+            .flat_map(|(_, family)| family)
+            .any(|process| process.is_alive());
         self.process.is_some() && (ending || self.command.is_alive())
     }
 
     /// Ends a training that outlived its step, as Slurm ends one: with SIGTERM, and after a while with SIGKILL. Returns what is
     /// to be noted, once.
     pub(super) fn tend(&mut self, now: Instant) -> Option<String> {
-        let gone = self.process.filter(|step| identity::is_gone(step.pid, step.start));
+        let gone = self
+            .process
+            .filter(|step| identity::is_gone(step.pid, step.start));
         let step = gone.filter(|_| std::mem::replace(&mut self.was_gone, gone.is_some()))?;
         if let Some((kill_at, family)) = &mut self.ending {
             if now >= *kill_at {
-                let new = family_of(self.command).into_iter().filter(|process| !family.contains(process));
+                let new = family_of(self.command)
+                    .into_iter()
+                    .filter(|process| !family.contains(process));
                 family.extend(new.collect::<Vec<_>>());
-                family.iter().for_each(|process| process.send(Signal::SIGKILL));
+                family
+                    .iter()
+                    .for_each(|process| process.send(Signal::SIGKILL));
             }
             return None;
         }
@@ -114,11 +135,18 @@ impl Step {
 
 /// A process and all below it.
 fn family_of(root: Process) -> Vec<Process> {
-    let mut family: Vec<Process> = Some(root).filter(|root| root.is_alive()).into_iter().collect();
+    let mut family: Vec<Process> = Some(root)
+        .filter(|root| root.is_alive())
+        .into_iter()
+        .collect();
     let mut next = 0;
     while let Some(parent) = family.get(next) {
         let children = identity::children_of(parent.pid).unwrap_or_default();
-        family.extend(children.into_iter().map(|(pid, start)| Process { pid, start }));
+        family.extend(
+            children
+                .into_iter()
+                .map(|(pid, start)| Process { pid, start }),
+        );
         next += 1;
     }
     family
@@ -131,7 +159,11 @@ mod tests {
     use super::*;
 
     fn started(script: &str) -> Child {
-        Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().expect("sh")
+        Command::new("sh")
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("sh")
     }
 
     fn of(child: &Child) -> Process {
@@ -148,7 +180,10 @@ mod tests {
         let (step, training) = (started("exec sleep 600"), started("exec sleep 600"));
         for process in [Some(of(&step)), None] {
             let mut step = Step::new(process, of(&training), Duration::ZERO);
-            assert_eq!((step.tend(Instant::now()), step.due(Instant::now())), (None, None));
+            assert_eq!(
+                (step.tend(Instant::now()), step.due(Instant::now())),
+                (None, None)
+            );
             assert_eq!(step.has_training(), process.is_some());
         }
         assert!(of(&training).is_alive());
@@ -158,7 +193,8 @@ mod tests {
 
     #[test]
     fn training_that_outlives_its_step_gets_sigterm_and_then_sigkill_with_its_children() {
-        let script = "trap '' TERM; sh -c 'trap \"\" TERM; echo ready; while :; do sleep 600; done' & wait";
+        let script =
+            "trap '' TERM; sh -c 'trap \"\" TERM; echo ready; while :; do sleep 600; done' & wait";
         let mut training = started(script);
         let mut line = [0; 6];
         std::io::Read::read_exact(training.stdout.as_mut().expect("piped"), &mut line)
@@ -171,9 +207,16 @@ mod tests {
         end(step);
         let begin = Instant::now();
         assert_eq!(ending.tend(begin), None, "one look is not enough");
-        assert!(ending.tend(begin).is_some_and(|note| note.contains("Slurm had ended the job")));
+        assert!(
+            ending
+                .tend(begin)
+                .is_some_and(|note| note.contains("Slurm had ended the job"))
+        );
         assert_eq!(ending.tend(begin + Duration::from_secs(29)), None);
-        assert!(ending.has_training() && family.iter().all(|process| process.is_alive()), "they ignore it");
+        assert!(
+            ending.has_training() && family.iter().all(|process| process.is_alive()),
+            "they ignore it"
+        );
         assert!(ending.due(begin).is_some());
         assert_eq!(ending.tend(begin + Duration::from_secs(30)), None);
         training.wait().expect("it ends");

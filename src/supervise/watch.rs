@@ -22,8 +22,8 @@ use crate::job::Launcher;
 use crate::monitor;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::{
-    EventKind, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage, WatcherCost,
-    encode_segments,
+    EventKind, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage,
+    WatcherCost, encode_segments,
 };
 use crate::rundir::keep_late;
 
@@ -106,12 +106,20 @@ struct Due {
 
 impl Due {
     fn new(pause: Duration, limit: Duration) -> Self {
-        Self { at: Instant::now() + pause, pause, limit: limit.max(pause) }
+        Self {
+            at: Instant::now() + pause,
+            pause,
+            limit: limit.max(pause),
+        }
     }
 
     /// As [`Due::new`], but once before: who has just begun a run looks at it soon.
     fn soon(pause: Duration, limit: Duration) -> Self {
-        Self { at: Instant::now() + pause.min(FIRST_RECORD), pause: pause / 2, limit: limit.max(pause) }
+        Self {
+            at: Instant::now() + pause.min(FIRST_RECORD),
+            pause: pause / 2,
+            limit: limit.max(pause),
+        }
     }
 
     fn is_due(&mut self, now: Instant) -> bool {
@@ -120,7 +128,9 @@ impl Due {
         }
         self.pause = (self.pause * 2).min(self.limit);
         // Nodes of one job started together; they must not write together for ever.
-        let jitter = self.pause.mul_f64(f64::from(std::process::id() % 97) / 970.0);
+        let jitter = self
+            .pause
+            .mul_f64(f64::from(std::process::id() % 97) / 970.0);
         self.at = now + self.pause - jitter;
         true
     }
@@ -132,11 +142,20 @@ impl Watch {
         let interval = Duration::from_millis(plan.map_or(1000, |plan| plan.interval_ms));
         let record_pause = Duration::from_secs(plan.map_or(30, |plan| plan.record_seconds));
         let resumes = handover.resumes.then_some(handover.started_at_ms);
-        let (writer, resumed) = Writer::start(handover.context.clone(), resumes, Duration::from_secs(5));
-        let socket = plan.and_then(|plan| plan.daemon_socket.as_ref()).map(PathBuf::from);
-        let known = resumed.as_ref().map(|former| former.times.clone()).unwrap_or_default();
+        let (writer, resumed) =
+            Writer::start(handover.context.clone(), resumes, Duration::from_secs(5));
+        let socket = plan
+            .and_then(|plan| plan.daemon_socket.as_ref())
+            .map(PathBuf::from);
+        let known = resumed
+            .as_ref()
+            .map(|former| former.times.clone())
+            .unwrap_or_default();
         let former = resumed.as_ref().map(|former| &former.record);
-        let command = Process { pid: handover.pid, start: handover.start_time_ticks };
+        let command = Process {
+            pid: handover.pid,
+            start: handover.start_time_ticks,
+        };
         let mut watch = Self {
             sampling: Sampling::of(&handover, interval),
             account: Account::starting(handover.started_at_ms),
@@ -158,7 +177,12 @@ impl Watch {
         };
         if watch.handover.resumes {
             watch.take_over(resumed);
-        } else if let Some(why) = watch.handover.container.as_ref().and_then(|it| it.gpu_missing.clone()) {
+        } else if let Some(why) = watch
+            .handover
+            .container
+            .as_ref()
+            .and_then(|it| it.gpu_missing.clone())
+        {
             watch.account.note(EventKind::GpuMissing, why);
         }
         watch
@@ -176,7 +200,9 @@ impl Watch {
             // It is on record already.
             self.steps = clock::Steps::since(clock::booted_at_ms());
         }
-        let times = former.iter().flat_map(|former| former.times.iter().copied());
+        let times = former
+            .iter()
+            .flat_map(|former| former.times.iter().copied());
         self.account.has_samples(times, self.slack_ms());
         self.before = former.map(|former| former.record.progress);
     }
@@ -220,14 +246,16 @@ impl Watch {
 
     fn look_at_clock(&mut self) {
         if let Some(step_ms) = self.steps.look() {
-            self.account.note(EventKind::ClockJump, clock::step_text(step_ms));
+            self.account
+                .note(EventKind::ClockJump, clock::step_text(step_ms));
         }
     }
 
     /// When there is something to do next. While the daemon reads, that is seldom.
     fn due(&self) -> Instant {
         let now = Instant::now();
-        let place = self.link.is_wanted() && self.link.placed.is_none() && now < self.started + PLACE_SOON;
+        let place =
+            self.link.is_wanted() && self.link.placed.is_none() && now < self.started + PLACE_SOON;
         let also = [
             self.sampling.due(),
             self.link.due(now),
@@ -235,7 +263,9 @@ impl Watch {
             place.then(|| now + PLACE_PAUSE),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
             self.followed.is_unannounced().then(|| now + self.interval),
-            self.followed.is_behind().then(|| self.followed.not_before()),
+            self.followed
+                .is_behind()
+                .then(|| self.followed.not_before()),
         ];
         let own = self.record_due.at.min(self.segment_due.at);
         also.into_iter().flatten().fold(own, Instant::min)
@@ -260,7 +290,8 @@ impl Watch {
     fn tend_step(&mut self, now: Instant) -> bool {
         let note = self.step.tend(now);
         let is_noted = note.is_some();
-        note.into_iter().for_each(|note| self.account.note(EventKind::Note, note));
+        note.into_iter()
+            .for_each(|note| self.account.note(EventKind::Note, note));
         is_noted
     }
 
@@ -278,8 +309,10 @@ impl Watch {
     /// Sleeps until `deadline`, or earlier when the supervisor speaks, the output grows or the daemon goes.
     fn sleep_until(&self, deadline: Instant, input: &impl AsInput) -> Woken {
         let pause = |until: Instant| {
-            PollTimeout::try_from(until.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
-                .unwrap_or(PollTimeout::MAX)
+            PollTimeout::try_from(
+                until.saturating_duration_since(Instant::now()) + Duration::from_millis(1),
+            )
+            .unwrap_or(PollTimeout::MAX)
         };
         let stdin = io::stdin();
         let readable = |fd: BorrowedFd<'_>, until: Instant| {
@@ -287,23 +320,42 @@ impl Watch {
             poll(&mut fds, pause(until)).is_ok_and(|ready| ready > 0)
         };
         if input.has_more() {
-            return Woken { said: true, grown: true, lost: false };
+            return Woken {
+                said: true,
+                grown: true,
+                lost: false,
+            };
         }
         // Not more often than the spacing, whatever the output does.
         let quiet = self.followed.not_before().min(deadline);
         if quiet > Instant::now() && readable(stdin.as_fd(), quiet) {
-            return Woken { said: true, grown: true, lost: false };
+            return Woken {
+                said: true,
+                grown: true,
+                lost: false,
+            };
         }
         let changes: Vec<_> = self.followed.changes().collect();
         let daemon = self.link.fd();
-        let watched = [stdin.as_fd()].into_iter().chain(changes.iter().copied()).chain(daemon);
-        let mut fds: Vec<_> = watched.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let watched = [stdin.as_fd()]
+            .into_iter()
+            .chain(changes.iter().copied())
+            .chain(daemon);
+        let mut fds: Vec<_> = watched
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
         let _ = poll(&mut fds, pause(deadline));
         let heard: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        let (said, heard) = heard.split_first().map_or((false, &[][..]), |(said, heard)| (*said, heard));
+        let (said, heard) = heard
+            .split_first()
+            .map_or((false, &[][..]), |(said, heard)| (*said, heard));
         let (grown, lost) = heard.split_at(changes.len().min(heard.len()));
         let any = |of: &[bool]| of.contains(&true);
-        Woken { said, grown: changes.is_empty() || any(grown), lost: any(lost) }
+        Woken {
+            said,
+            grown: changes.is_empty() || any(grown),
+            lost: any(lost),
+        }
     }
 
     /// Takes in a sample of the watcher's own.
@@ -333,14 +385,26 @@ impl Watch {
         if let Some(ended) = ended {
             self.account.close(ended);
             let failure = self.followed.container_failure(ended.exit);
-            if let Some(container) = self.handover.container.as_mut().filter(|_| failure.is_some()) {
+            if let Some(container) = self
+                .handover
+                .container
+                .as_mut()
+                .filter(|_| failure.is_some())
+            {
                 container.failure = failure;
             }
         }
         self.write_own_segment();
-        let state = if ended.is_some() { NodeState::Ended } else { NodeState::Interrupted };
+        let state = if ended.is_some() {
+            NodeState::Ended
+        } else {
+            NodeState::Interrupted
+        };
         self.write_record(state, ended);
-        if let Err(why) = self.writer.flush(deadline.saturating_duration_since(Instant::now())) {
+        if let Err(why) = self
+            .writer
+            .flush(deadline.saturating_duration_since(Instant::now()))
+        {
             self.keep_for_later(state, ended, &why);
         }
         // Where the supervisor was killed, the command may go on.
@@ -352,14 +416,25 @@ impl Watch {
     /// Keeps the last record on the node: the next dlrun here that can writes it into the state directory.
     fn keep_for_later(&mut self, state: NodeState, ended: Option<&Ended>, why: &str) {
         let mut record = self.record_of_now(state, ended);
-        record.missing.push(Missing { what: "segments".to_owned(), why: format!("the last samples: {why}") });
+        record.missing.push(Missing {
+            what: "segments".to_owned(),
+            why: format!("the last samples: {why}"),
+        });
         let record = self.link.shown(&record);
         let context = &self.handover.context;
         // A command without a run has no place.
-        let state_dir =
-            context.run_id.as_ref().and(context.state_dir.as_ref()).map(|dir| dir.to_string_lossy());
-        let is_kept = state_dir.is_some_and(|dir| keep_late(&dir, self.link.placed.is_some(), &record));
-        tracing::warn!(why, is_kept, "the last record did not reach the disk in time");
+        let state_dir = context
+            .run_id
+            .as_ref()
+            .and(context.state_dir.as_ref())
+            .map(|dir| dir.to_string_lossy());
+        let is_kept =
+            state_dir.is_some_and(|dir| keep_late(&dir, self.link.placed.is_some(), &record));
+        tracing::warn!(
+            why,
+            is_kept,
+            "the last record did not reach the disk in time"
+        );
     }
 
     fn add_last(&mut self) {
@@ -368,7 +443,11 @@ impl Watch {
     }
 
     pub(super) fn write_own_segment(&mut self) {
-        if !self.pending.is_empty() && self.writer.send(Job::Segments(encode_segments(&self.pending))) {
+        if !self.pending.is_empty()
+            && self
+                .writer
+                .send(Job::Segments(encode_segments(&self.pending)))
+        {
             self.pending.clear();
         } else if self.pending.len() > 4 * SEGMENT_SAMPLES {
             self.pending.drain(..SEGMENT_SAMPLES);
@@ -384,25 +463,49 @@ impl Watch {
     pub(super) fn record_of_now(&mut self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
         let mut record = self.record(state, ended);
         record.conditions = self.conditions.now(&record);
-        let is_short = record.usage.wall_seconds.is_some_and(|seconds| seconds < 1.0);
+        let is_short = record
+            .usage
+            .wall_seconds
+            .is_some_and(|seconds| seconds < 1.0);
         if ended.is_some() && is_short && record.conditions.others_cpus_busy.is_none() {
             let why =
-                "the command ran for less than a second, and the kernel counts in ticks of 10 ms".to_owned();
-            record.missing.push(Missing { what: "others_cpus_busy".to_owned(), why });
+                "the command ran for less than a second, and the kernel counts in ticks of 10 ms"
+                    .to_owned();
+            record.missing.push(Missing {
+                what: "others_cpus_busy".to_owned(),
+                why,
+            });
         }
-        if ended.is_some() && record.usage.mem_peak_bytes.is_some() && record.sure_memory_peak().is_none() {
-            let why = format!("it was read {} times, so the peak may be higher", record.watcher.samples);
-            record.missing.push(Missing { what: "mem_peak_bytes".to_owned(), why });
+        if ended.is_some()
+            && record.usage.mem_peak_bytes.is_some()
+            && record.sure_memory_peak().is_none()
+        {
+            let why = format!(
+                "it was read {} times, so the peak may be higher",
+                record.watcher.samples
+            );
+            record.missing.push(Missing {
+                what: "mem_peak_bytes".to_owned(),
+                why,
+            });
         }
         record
     }
 
     pub(super) fn record(&self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
-        let Handover { context, started_at_ms, output, .. } = &self.handover;
+        let Handover {
+            context,
+            started_at_ms,
+            output,
+            ..
+        } = &self.handover;
         let mut record = NodeRecord {
             format: NodeRecord::FORMAT,
             key: MeasureKey {
-                run_id: context.run_id.clone().unwrap_or_else(|| crate::job::RunId::from_random([0; 10])),
+                run_id: context
+                    .run_id
+                    .clone()
+                    .unwrap_or_else(|| crate::job::RunId::from_random([0; 10])),
                 element: context.element,
                 attempt: context.attempt,
                 node: context.node.clone(),
@@ -414,13 +517,17 @@ impl Watch {
             ended_at_ms: ended.map(|ended| ended.ended_at_ms),
             updated_at_ms: now_ms(),
             exit: ended.map(|ended| ended.exit),
-            output: output.as_ref().map(|output| output.path.to_string_lossy().into_owned()),
+            output: output
+                .as_ref()
+                .map(|output| output.path.to_string_lossy().into_owned()),
             host: self.host.clone(),
             conditions: self.conditions.known().clone(),
             usage: Usage::default(),
             progress: self.progress(),
             segments: 0,
-            last_words: ended.map(|ended| self.last_words(ended)).unwrap_or_default(),
+            last_words: ended
+                .map(|ended| self.last_words(ended))
+                .unwrap_or_default(),
             gaps: Vec::new(),
             missing: self.missing(),
             watcher: WatcherCost {
@@ -440,16 +547,23 @@ impl Watch {
     /// What the command said last, without the secrets that it was given.
     fn last_words(&self, ended: &Ended) -> Vec<String> {
         let plan = self.handover.context.plan.as_ref();
-        let hidden = plan.map(|plan| hidden_values(&plan.command, &plan.env)).unwrap_or_default();
-        self.followed.last_words(ended.exit).iter().map(|line| masked_line(line, &hidden)).collect()
+        let hidden = plan
+            .map(|plan| hidden_values(&plan.command, &plan.env))
+            .unwrap_or_default();
+        self.followed
+            .last_words(ended.exit)
+            .iter()
+            .map(|line| masked_line(line, &hidden))
+            .collect()
     }
 
     /// What was recognised; after a takeover the epochs that the former watcher timed keep their times.
     fn progress(&self) -> Progress {
         let mut progress = self.followed.progress();
         for known in self.before.iter().flat_map(|before| &before.epochs) {
-            let same =
-                |epoch: &&mut crate::record::Epoch| epoch.epoch == known.epoch && epoch.ended_at_ms.is_none();
+            let same = |epoch: &&mut crate::record::Epoch| {
+                epoch.epoch == known.epoch && epoch.ended_at_ms.is_none()
+            };
             if let Some(epoch) = progress.epochs.iter_mut().find(same) {
                 epoch.clock_seconds = known.clock_seconds;
                 epoch.ended_at_ms = known.ended_at_ms;
@@ -467,24 +581,42 @@ impl Watch {
         let plan = self.handover.context.plan.as_ref()?;
         let nodes = plan.resources.nodes;
         let is_alone = nodes > 1 && plan.launcher != Launcher::Each;
-        let why = format!("the job has {nodes} nodes and only this one is watched; all figures are of it");
-        is_alone.then(|| Missing { what: "ranks on other nodes".to_owned(), why })
+        let why = format!(
+            "the job has {nodes} nodes and only this one is watched; all figures are of it"
+        );
+        is_alone.then(|| Missing {
+            what: "ranks on other nodes".to_owned(),
+            why,
+        })
     }
 
     fn missing(&self) -> Vec<Missing> {
-        let mut missing = if self.sampling.is_on() { self.sampling.missing() } else { Vec::new() };
+        let mut missing = if self.sampling.is_on() {
+            self.sampling.missing()
+        } else {
+            Vec::new()
+        };
         let what = "mem_rss_bytes";
-        if self.account.usage().mem_peak_bytes.is_none() && missing.iter().all(|missing| missing.what != what)
+        if self.account.usage().mem_peak_bytes.is_none()
+            && missing.iter().all(|missing| missing.what != what)
         {
             let why = "the command ended before its processes could be read".to_owned();
-            missing.push(Missing { what: what.to_owned(), why });
+            missing.push(Missing {
+                what: what.to_owned(),
+                why,
+            });
         }
         missing.extend(self.other_nodes());
         missing.extend(self.followed.missing());
         if self.writer.refused() > 0 {
-            let why =
-                format!("{} writes were dropped: the state directory was too slow", self.writer.refused());
-            missing.push(Missing { what: "segments".to_owned(), why });
+            let why = format!(
+                "{} writes were dropped: the state directory was too slow",
+                self.writer.refused()
+            );
+            missing.push(Missing {
+                what: "segments".to_owned(),
+                why,
+            });
         }
         for other in self.account.missing() {
             if missing.iter().all(|missing| missing.what != other.what) {

@@ -78,8 +78,19 @@ impl Writer {
             let _ = found.send(resumed);
             work(&queue, place, &context, resumes, &report);
         });
-        let resumed = if resumes.is_some() { finding.recv_timeout(patience).ok().flatten() } else { None };
-        (Self { jobs, reports, refused: 0 }, resumed)
+        let resumed = if resumes.is_some() {
+            finding.recv_timeout(patience).ok().flatten()
+        } else {
+            None
+        };
+        (
+            Self {
+                jobs,
+                reports,
+                refused: 0,
+            },
+            resumed,
+        )
     }
 
     /// Queues a job; dropped where the disk is too slow. Returns whether it was taken.
@@ -109,7 +120,11 @@ impl Writer {
     /// Why the last record is not.
     pub(super) fn flush(&mut self, patience: Duration) -> Result<(), String> {
         let (done, waiting) = sync_channel(1);
-        let answer = if self.send(Job::Flush(done)) { waiting.recv_timeout(patience).ok() } else { None };
+        let answer = if self.send(Job::Flush(done)) {
+            waiting.recv_timeout(patience).ok()
+        } else {
+            None
+        };
         match answer {
             Some(None) => Ok(()),
             Some(Some(why)) => Err(why),
@@ -132,12 +147,23 @@ const KNOWN_SEGMENTS: u32 = 4;
 
 impl Place {
     fn open(context: &Context, resumes: Option<u64>) -> Result<Self, String> {
-        let run_id = context.run_id.as_ref().ok_or("this command has no run id")?;
-        let state_dir = context.state_dir.as_ref().ok_or("no state directory is known")?;
+        let run_id = context
+            .run_id
+            .as_ref()
+            .ok_or("this command has no run id")?;
+        let state_dir = context
+            .state_dir
+            .as_ref()
+            .ok_or("no state directory is known")?;
         let shown = |error: RunDirError| crate::diagnostic::chain(&error).join(": ");
-        let run = StateDir::create(state_dir).and_then(|state| state.ensure_run(run_id)).map_err(shown)?;
+        let run = StateDir::create(state_dir)
+            .and_then(|state| state.ensure_run(run_id))
+            .map_err(shown)?;
         let record = run.read_run().ok();
-        let attempt = Attempt { element: context.element, attempt: context.attempt };
+        let attempt = Attempt {
+            element: context.element,
+            attempt: context.attempt,
+        };
         let former = resumes.and_then(|started_at_ms| {
             let nodes = run.outcome(attempt).outcome.nodes;
             let same = |record: &NodeRecord| {
@@ -150,11 +176,21 @@ impl Place {
                 let dir = run.node_dir(&former.key).map_err(shown)?;
                 let last = dir.segments().map_err(shown)?.last().copied();
                 let next_segment = last.map_or(0, |last| last + 1);
-                Ok(Self { dir, run: record, resumed: Some(former), next_segment })
+                Ok(Self {
+                    dir,
+                    run: record,
+                    resumed: Some(former),
+                    next_segment,
+                })
             }
             None => {
                 let dir = run.open_node_step(attempt, &context.node).map_err(shown)?;
-                Ok(Self { dir, run: record, resumed: None, next_segment: 0 })
+                Ok(Self {
+                    dir,
+                    run: record,
+                    resumed: None,
+                    next_segment: 0,
+                })
             }
         }
     }
@@ -170,7 +206,10 @@ impl Place {
     }
 
     fn told(&mut self) -> Report {
-        Report::Place(Box::new(Placed { key: self.dir.key().clone(), run: self.run.take() }))
+        Report::Place(Box::new(Placed {
+            key: self.dir.key().clone(),
+            run: self.run.take(),
+        }))
     }
 }
 
@@ -204,7 +243,9 @@ fn work(
                 let _ = done.send(unwritten.clone());
                 continue;
             }
-            Job::Segments(blocks) => waiting.extend(blocks.into_iter().map(|block| (Some(block), None))),
+            Job::Segments(blocks) => {
+                waiting.extend(blocks.into_iter().map(|block| (Some(block), None)))
+            }
             Job::Collected { through, blocks } => {
                 waiting.extend(blocks.into_iter().map(|block| (Some(block), None)));
                 waiting.push((None, Some(through)));
@@ -221,7 +262,9 @@ fn work(
         }
         if let Some(record) = record {
             let written = place.as_ref().map_err(Clone::clone);
-            unwritten = written.and_then(|place| write_record(place, *record, last_error.as_ref())).err();
+            unwritten = written
+                .and_then(|place| write_record(place, *record, last_error.as_ref()))
+                .err();
         }
         thin(&mut waiting);
     }
@@ -259,17 +302,27 @@ fn write_waiting(
     Ok(())
 }
 
-fn write_record(place: &Place, mut record: NodeRecord, error: Option<&String>) -> Result<(), String> {
+fn write_record(
+    place: &Place,
+    mut record: NodeRecord,
+    error: Option<&String>,
+) -> Result<(), String> {
     record.key = place.dir.key().clone();
     record.segments = place.next_segment;
     if let Some(why) = error {
-        record.missing.push(Missing { what: "segments".to_owned(), why: why.clone() });
+        record.missing.push(Missing {
+            what: "segments".to_owned(),
+            why: why.clone(),
+        });
     }
     let mut result = place.dir.write_record(&record);
     if result.is_err() && record.state != NodeState::Running {
         // The last record counts most: without its epochs it may fit a disk that is nearly full.
         record.progress.epochs.clear();
-        record.missing.push(Missing { what: "timing".to_owned(), why: "the disk is full".to_owned() });
+        record.missing.push(Missing {
+            what: "timing".to_owned(),
+            why: "the disk is full".to_owned(),
+        });
         result = place.dir.write_record(&record);
     }
     result.map_err(|error| {

@@ -61,8 +61,8 @@ impl<'a> Bar<'a> {
             let unit = match unit.trim().to_ascii_lowercase().as_str() {
                 "it" | "its" | "iter" | "iters" => "it/s",
                 "step" | "steps" | "batch" | "batches" | "ba" => "steps/s",
-                "sample" | "samples" | "example" | "examples" | "img" | "imgs" | "image" | "images"
-                | "seq" | "ex" => "samples/s",
+                "sample" | "samples" | "example" | "examples" | "img" | "imgs" | "image"
+                | "images" | "seq" | "ex" => "samples/s",
                 "token" | "tokens" | "tok" => "tokens/s",
                 "frame" | "frames" => "frames/s",
                 "word" | "words" => "words/s",
@@ -70,7 +70,12 @@ impl<'a> Bar<'a> {
             };
             Rate::of_run(value, unit)
         });
-        Facts { step_seconds: self.step_seconds, throughput, one_pace: true, ..Facts::default() }
+        Facts {
+            step_seconds: self.step_seconds,
+            throughput,
+            one_pace: true,
+            ..Facts::default()
+        }
     }
 
     /// Its pace, and the figures behind it.
@@ -82,7 +87,11 @@ impl<'a> Bar<'a> {
 }
 
 /// Reads `loss=0.0671, v_num=13`, `loss: 0.5 acc: 0.9` or `{'loss': 0.5}` as metrics, where `named` takes their names.
-pub(super) fn postfix<'a>(text: &'a str, named: fn(&'a str) -> Option<Cow<'a, str>>, facts: &mut Facts<'a>) {
+pub(super) fn postfix<'a>(
+    text: &'a str,
+    named: fn(&'a str) -> Option<Cow<'a, str>>,
+    facts: &mut Facts<'a>,
+) {
     let mut numbers = scan::Numbers::of(text);
     while let Some((between, value, from)) = numbers.next_number() {
         let behind = scan::number(from).map_or("", |(_, rest)| rest);
@@ -90,11 +99,14 @@ pub(super) fn postfix<'a>(text: &'a str, named: fn(&'a str) -> Option<Cow<'a, st
         if behind.starts_with(scan::is_word) {
             continue;
         }
-        let plain = between.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '\'' | '"'));
+        let plain =
+            between.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '\'' | '"'));
         let told = plain
             .strip_suffix("tensor")
             .or_else(|| plain.strip_suffix("float64"))
-            .map_or(plain, |plain| plain.trim_end_matches(|c: char| scan::is_word(c) || c == '.'));
+            .map_or(plain, |plain| {
+                plain.trim_end_matches(|c: char| scan::is_word(c) || c == '.')
+            });
         let name = scan::name(told);
         if told.ends_with(['=', ':', '\'', '"'])
             && !matches!(name, "v_num" | "device" | "epoch")
@@ -108,7 +120,9 @@ pub(super) fn postfix<'a>(text: &'a str, named: fn(&'a str) -> Option<Cow<'a, st
 /// Reads the bar of a line; `None` where there is none.
 pub(super) fn read(text: &str) -> Option<Bar<'_>> {
     let text = last(text);
-    bracketed(text).or_else(|| ruled(text)).or_else(|| ignite(text))
+    bracketed(text)
+        .or_else(|| ruled(text))
+        .or_else(|| ignite(text))
 }
 
 /// What `rich` draws its bars with.
@@ -120,9 +134,17 @@ pub(super) fn rich(text: &str) -> Option<Bar<'_>> {
     // Terminals without the lines show dashes.
     let line = text.find(RULE).or_else(|| text.find(" ---"))?;
     let (label, rest) = text.split_at(line);
-    let rest = rest.trim_start_matches(RULE).trim_start_matches([' ', '-']).trim_start_matches(RULE);
+    let rest = rest
+        .trim_start_matches(RULE)
+        .trim_start_matches([' ', '-'])
+        .trim_start_matches(RULE);
     let (step, of, rest) = scan::counted(rest.trim_start_matches(RULE).trim_start())?;
-    let mut bar = Bar { label: label.trim(), step, of, ..Bar::default() };
+    let mut bar = Bar {
+        label: label.trim(),
+        step,
+        of,
+        ..Bar::default()
+    };
     bar.postfix = rest.trim_start();
     if let Some((elapsed, rest)) = scan::clock(bar.postfix)
         && let Some(rest) = rest.trim_start().strip_prefix('•')
@@ -147,37 +169,63 @@ pub(super) fn rich(text: &str) -> Option<Bar<'_>> {
 /// Reads a bar of ignite: `Epoch [3/10]: [12/20]  60%|██████    , loss=0.25 [00:09<00:06]`.
 fn ignite(text: &str) -> Option<Bar<'_>> {
     let (before, rest) = text.split_once("%|")?;
-    let before = before.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end().strip_suffix(']')?;
+    let before = before
+        .trim_end_matches(|c: char| c.is_ascii_digit())
+        .trim_end()
+        .strip_suffix(']')?;
     let (label, counts) = before.rsplit_once('[')?;
-    let (step, Some(of), "") = scan::counted(counts)? else { return None };
+    let (step, Some(of), "") = scan::counted(counts)? else {
+        return None;
+    };
     let (postfix, times) = rest.rsplit_once('[')?;
     let (elapsed, times) = clock(times)?;
-    let remaining = times.strip_prefix('<').and_then(clock).map(|(seconds, _)| seconds);
+    let remaining = times
+        .strip_prefix('<')
+        .and_then(clock)
+        .map(|(seconds, _)| seconds);
     Some(Bar {
         label: label.trim_end().trim_end_matches(':'),
         step,
         of: Some(of),
         elapsed: Some(elapsed).filter(|elapsed| *elapsed > 0.0),
         remaining,
-        postfix: postfix.split_once(',').map_or("", |(_, postfix)| postfix.trim()),
+        postfix: postfix
+            .split_once(',')
+            .map_or("", |(_, postfix)| postfix.trim()),
         ..Bar::default()
     })
 }
 
 /// Reads a bar whose times and rate stand in brackets.
 fn bracketed(text: &str) -> Option<Bar<'_>> {
-    let open = text.rfind('[').filter(|at| clocks(&text[at + 1..]).is_some()).or_else(|| {
-        // A postfix may hold brackets of its own.
-        text.match_indices('[').map(|(at, _)| at).find(|at| clocks(&text[at + 1..]).is_some())
-    })?;
+    let open = text
+        .rfind('[')
+        .filter(|at| clocks(&text[at + 1..]).is_some())
+        .or_else(|| {
+            // A postfix may hold brackets of its own.
+            text.match_indices('[')
+                .map(|(at, _)| at)
+                .find(|at| clocks(&text[at + 1..]).is_some())
+        })?;
     let (before, inside) = (text[..open].trim_end(), &text[open + 1..]);
     let (elapsed, remaining, rest) = clocks(inside)?;
     let (label, step, of) = counts(before)?;
-    let mut bar = Bar { label, step, of, elapsed, remaining, ..Bar::default() };
+    let mut bar = Bar {
+        label,
+        step,
+        of,
+        elapsed,
+        remaining,
+        ..Bar::default()
+    };
     let rest = rest.trim_start_matches([',', ' ']);
     // A bracket right behind the rate closes the bar; what follows, such as the mark of another rank, is none of it.
     let closing = |end: &usize| !rest[..*end].contains([',', '[']);
-    let end = rest.find(']').filter(closing).or_else(|| rest.rfind(']')).unwrap_or(rest.len());
+    let end = rest
+        .find(']')
+        .filter(closing)
+        .or_else(|| rest.rfind(']'))
+        .unwrap_or(rest.len());
     let (rate, postfix) = rest[..end].split_once(',').unwrap_or((&rest[..end], ""));
     bar.postfix = postfix.trim();
     if !bar.take_rate(rate.trim()) {
@@ -189,10 +237,17 @@ fn bracketed(text: &str) -> Option<Bar<'_>> {
 /// Reads a bar of Ultralytics since 8.3.200: `640: 25% ━━━───────── 2/8 1.5it/s 1.2s<4.1s`.
 fn ruled(text: &str) -> Option<Bar<'_>> {
     const RULE: [char; 4] = ['━', '╸', '─', ' '];
-    let (before, rest) = text.split_once("% ").filter(|(_, rest)| rest.starts_with(RULE))?;
+    let (before, rest) = text
+        .split_once("% ")
+        .filter(|(_, rest)| rest.starts_with(RULE))?;
     let label = before.trim_end_matches(|c: char| c.is_ascii_digit());
     let (step, of, rest) = scan::counted(rest.trim_start_matches(RULE))?;
-    let mut bar = Bar { label: label.trim_end().trim_end_matches(':'), step, of, ..Bar::default() };
+    let mut bar = Bar {
+        label: label.trim_end().trim_end_matches(':'),
+        step,
+        of,
+        ..Bar::default()
+    };
     for word in rest.split_ascii_whitespace() {
         let (elapsed, remaining) = word.split_once('<').unwrap_or((word, ""));
         if bar.take_rate(word) {
@@ -200,7 +255,11 @@ fn ruled(text: &str) -> Option<Bar<'_>> {
         }
         // A shorter time leaves the end of the line painted before it: `10.8s.2ss`, `10.8s0.1s`.
         let Some(seconds) = short_time(elapsed).or_else(|| painted_over(word)) else {
-            if bar.elapsed.is_some() { break } else { return None }
+            if bar.elapsed.is_some() {
+                break;
+            } else {
+                return None;
+            }
         };
         bar.elapsed = Some(seconds);
         bar.remaining = short_time(remaining);
@@ -216,7 +275,9 @@ fn short_time(text: &str) -> Option<f64> {
 
 /// Seconds of `10.8s` in `10.8s.2ss`.
 fn painted_over(text: &str) -> Option<f64> {
-    scan::number(text).filter(|(_, rest)| rest.starts_with('s')).map(|(seconds, _)| seconds)
+    scan::number(text)
+        .filter(|(_, rest)| rest.starts_with('s'))
+        .map(|(seconds, _)| seconds)
 }
 
 /// The last bar of a text that has several, with what stands right before it: where carriage returns got lost, the
@@ -238,10 +299,15 @@ impl<'a> Bar<'a> {
             self.is_of_bytes = unknown.ends_with("B/s");
             return unknown.ends_with("/s") || unknown.starts_with("s/");
         }
-        let Some((value, unit)) = scan::number(rate) else { return false };
+        let Some((value, unit)) = scan::number(rate) else {
+            return false;
+        };
         let unit = unit.trim_start();
         self.is_of_epochs = scan::holds(unit, "epoch");
-        if let Some(unit) = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("/sec")) {
+        if let Some(unit) = unit
+            .strip_suffix("/s")
+            .or_else(|| unit.strip_suffix("/sec"))
+        {
             let (value, unit) = scaled(value, unit);
             self.per_second = Some((value, unit));
             return true;
@@ -258,7 +324,10 @@ impl<'a> Bar<'a> {
 fn scaled(value: f64, unit: &str) -> (f64, &str) {
     for (sign, factor) in [('k', 1e3), ('M', 1e6), ('G', 1e9)] {
         // `kit/s`, but not a unit that begins with the letter.
-        if let Some(plain) = unit.strip_prefix(sign).filter(|plain| matches!(*plain, "it" | "B" | "iB")) {
+        if let Some(plain) = unit
+            .strip_prefix(sign)
+            .filter(|plain| matches!(*plain, "it" | "B" | "iB"))
+        {
             return (value * factor, plain);
         }
     }
@@ -280,10 +349,15 @@ fn clocks(text: &str) -> Option<(Option<f64>, Option<f64>, &str)> {
 /// `1 day, 2:03:04`, `0:03:20` or `03:20`, or as rich draws them, `0:00:09`.
 pub(super) fn clock(text: &str) -> Option<(f64, &str)> {
     if let Some((days, rest)) = scan::unsigned(text)
-        && let Some(rest) = rest.strip_prefix(" days, ").or_else(|| rest.strip_prefix(" day, "))
+        && let Some(rest) = rest
+            .strip_prefix(" days, ")
+            .or_else(|| rest.strip_prefix(" day, "))
     {
         let (seconds, rest) = scan::clock(rest)?;
-        return Some((seconds + f64::from(u32::try_from(days).ok()?) * 86_400.0, rest));
+        return Some((
+            seconds + f64::from(u32::try_from(days).ok()?) * 86_400.0,
+            rest,
+        ));
     }
     scan::clock(text)
 }
@@ -292,7 +366,9 @@ pub(super) fn clock(text: &str) -> Option<(f64, &str)> {
 fn counts(before: &str) -> Option<(&str, u64, Option<u64>)> {
     let begin = before
         .rfind(|c: char| c.is_whitespace() || c == '|')
-        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+        .map_or(0, |at| {
+            at + before[at..].chars().next().map_or(1, char::len_utf8)
+        });
     let count = &before[begin..];
     let (step, rest) = scaled_count(count)?;
     if let Some(of) = rest.strip_prefix('/') {
@@ -329,7 +405,9 @@ fn scaled_count(text: &str) -> Option<(u64, &str)> {
         clippy::cast_sign_loss,
         reason = "within the range of the test"
     )]
-    (0.0..1e15).contains(&value).then(|| (value.round() as u64, rest))
+    (0.0..1e15)
+        .contains(&value)
+        .then(|| (value.round() as u64, rest))
 }
 
 #[cfg(test)]
@@ -339,30 +417,62 @@ mod tests {
     #[test]
     fn bars_of_all_kinds_are_read() {
         let bar = read(" 12%|█▎        | 1/8 [01:53<13:12, 113.21s/it]").expect("a bar");
-        assert_eq!((bar.label, bar.step, bar.of, bar.elapsed), ("", 1, Some(8), Some(113.0)));
-        assert_eq!((bar.step_seconds, bar.per_second, bar.remaining), (Some(113.21), None, Some(792.0)));
-        let bar = read("Epoch 0: 100%|████| 100/100 [00:00<00:00, 317.86it/s, loss=0.0671, v_num=13]");
+        assert_eq!(
+            (bar.label, bar.step, bar.of, bar.elapsed),
+            ("", 1, Some(8), Some(113.0))
+        );
+        assert_eq!(
+            (bar.step_seconds, bar.per_second, bar.remaining),
+            (Some(113.21), None, Some(792.0))
+        );
+        let bar =
+            read("Epoch 0: 100%|████| 100/100 [00:00<00:00, 317.86it/s, loss=0.0671, v_num=13]");
         let bar = bar.expect("a bar");
-        assert_eq!((bar.label, bar.per_second), ("Epoch 0", Some((317.86, "it"))));
+        assert_eq!(
+            (bar.label, bar.per_second),
+            ("Epoch 0", Some((317.86, "it")))
+        );
         assert_eq!(bar.postfix, "loss=0.0671, v_num=13");
         assert!(bar.is_full());
-        let bar = read("  0/2  3.91G  0.04618  232  640: 100% 8/8 [00:09<00:00,  1.17s/it]").expect("a bar");
-        assert_eq!((bar.label, bar.step, bar.of), ("  0/2  3.91G  0.04618  232  640", 8, Some(8)));
+        let bar = read("  0/2  3.91G  0.04618  232  640: 100% 8/8 [00:09<00:00,  1.17s/it]")
+            .expect("a bar");
+        assert_eq!(
+            (bar.label, bar.step, bar.of),
+            ("  0/2  3.91G  0.04618  232  640", 8, Some(8))
+        );
         let bar = read("Training: 42it [00:03, 13.90it/s]").expect("a bar");
-        assert_eq!((bar.label, bar.step, bar.of, bar.elapsed), ("Training", 42, None, Some(3.0)));
+        assert_eq!(
+            (bar.label, bar.step, bar.of, bar.elapsed),
+            ("Training", 42, None, Some(3.0))
+        );
         let bar = read("  0%|          | 0/8 [00:00<?, ?it/s]").expect("a bar");
-        assert_eq!((bar.step, bar.elapsed, bar.remaining, bar.per_second), (0, Some(0.0), None, None));
-        let bar = read("a: 50%|██| 5/10 [1 day, 0:00:05<00:00, 1.50kit/s, x=[1, 2]]").expect("a bar");
-        assert_eq!((bar.elapsed, bar.per_second), (Some(86_405.0), Some((1500.0, "it"))));
+        assert_eq!(
+            (bar.step, bar.elapsed, bar.remaining, bar.per_second),
+            (0, Some(0.0), None, None)
+        );
+        let bar =
+            read("a: 50%|██| 5/10 [1 day, 0:00:05<00:00, 1.50kit/s, x=[1, 2]]").expect("a bar");
+        assert_eq!(
+            (bar.elapsed, bar.per_second),
+            (Some(86_405.0), Some((1500.0, "it")))
+        );
     }
 
     #[test]
     fn bars_of_rich_and_ignite_are_read() {
         let bar = rich("Epoch 1/3 loss 0.51 ━━━━╸━━━ 12/20 0:00:00 0:00:01").expect("a bar");
-        assert_eq!((bar.label, bar.step, bar.of, bar.elapsed), ("Epoch 1/3 loss 0.51", 12, Some(20), None));
-        let bar = rich("Epoch 0/9  ━━━━ 938/938 0:00:09 • 0:00:00 102.34it/s v_num: 2").expect("a bar");
-        assert_eq!((bar.elapsed, bar.per_second, bar.postfix), (Some(9.0), Some((102.34, "it")), "v_num: 2"));
-        let bar = read("Epoch [1/3]: [4/20]  20%|██        , loss=0.588 [00:03<00:12]").expect("a bar");
+        assert_eq!(
+            (bar.label, bar.step, bar.of, bar.elapsed),
+            ("Epoch 1/3 loss 0.51", 12, Some(20), None)
+        );
+        let bar =
+            rich("Epoch 0/9  ━━━━ 938/938 0:00:09 • 0:00:00 102.34it/s v_num: 2").expect("a bar");
+        assert_eq!(
+            (bar.elapsed, bar.per_second, bar.postfix),
+            (Some(9.0), Some((102.34, "it")), "v_num: 2")
+        );
+        let bar =
+            read("Epoch [1/3]: [4/20]  20%|██        , loss=0.588 [00:03<00:12]").expect("a bar");
         assert_eq!((bar.label, bar.step, bar.of), ("Epoch [1/3]", 4, Some(20)));
         assert_eq!((bar.elapsed, bar.postfix), (Some(3.0), "loss=0.588"));
         assert_eq!(rich("━━━ 50% 0:00:01"), None);
@@ -370,7 +480,14 @@ mod tests {
 
     #[test]
     fn other_brackets_are_no_bars() {
-        for text in ["Epoch: [0][ 10/782]", "12:30 [INFO] 3/4", "[00:01] 3", "x [1, 2]", "", "[["] {
+        for text in [
+            "Epoch: [0][ 10/782]",
+            "12:30 [INFO] 3/4",
+            "[00:01] 3",
+            "x [1, 2]",
+            "",
+            "[[",
+        ] {
             assert_eq!(read(text), None, "{text}");
         }
     }

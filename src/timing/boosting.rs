@@ -47,8 +47,10 @@ impl Recogniser for XgBoost {
         if line.text.contains("Best iteration") {
             self.best = true;
         } else if !repeats && let Some((step, rest)) = round(line.text) {
-            let metrics: Option<Vec<_>> =
-                cells(rest).flat_map(str::split_whitespace).map(|cell| metric(cell, '-')).collect();
+            let metrics: Option<Vec<_>> = cells(rest)
+                .flat_map(str::split_whitespace)
+                .map(|cell| metric(cell, '-'))
+                .collect();
             say_round(step, metrics, say);
         }
     }
@@ -69,7 +71,9 @@ impl Recogniser for LightGbm {
             self.best = true;
         } else if let Some(rest) = scan::after(line.text, "[LightGBM] [Info] Iteration:") {
             if let Some((step, rest)) = scan::unsigned(rest)
-                && let Some((name, value)) = rest.strip_prefix(", ").and_then(|rest| rest.split_once(':'))
+                && let Some((name, value)) = rest
+                    .strip_prefix(", ")
+                    .and_then(|rest| rest.split_once(':'))
                 && let Some((value, _)) = scan::number(value.trim_start())
             {
                 say_round(step, Some(vec![(Cow::Borrowed(name.trim()), value)]), say);
@@ -95,23 +99,46 @@ impl Recogniser for CatBoost {
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
-        let Some((step, rest)) = scan::unsigned(line.text.trim_start()) else { return };
-        let Some(rest) = rest.strip_prefix(':').filter(|rest| rest.contains("total: ")) else { return };
+        let Some((step, rest)) = scan::unsigned(line.text.trim_start()) else {
+            return;
+        };
+        let Some(rest) = rest
+            .strip_prefix(':')
+            .filter(|rest| rest.contains("total: "))
+        else {
+            return;
+        };
         let (figures, times) = rest.split_once("total: ").unwrap_or((rest, ""));
         say_round(step, Some(scan::metrics(figures, &[])), say);
         // Only at the end is the time so far that of the whole.
         if times.trim_end().ends_with("remaining: 0us")
             && let Some((seconds, _)) = scan::duration(times)
         {
-            say(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
+            say(Event::RunEnd {
+                seconds: Some(seconds),
+                facts: Facts::default(),
+            });
         }
     }
 }
 
-fn say_round<'a>(step: u64, metrics: Option<Vec<(Cow<'a, str>, f64)>>, say: &mut dyn FnMut(Event<'a>)) {
+fn say_round<'a>(
+    step: u64,
+    metrics: Option<Vec<(Cow<'a, str>, f64)>>,
+    say: &mut dyn FnMut(Event<'a>),
+) {
     if let Some(metrics) = metrics.filter(|metrics| !metrics.is_empty()) {
-        let facts = Facts { metrics, ..Facts::default() };
-        say(Event::RunStep { epoch: None, epochs: None, step, of: None, facts });
+        let facts = Facts {
+            metrics,
+            ..Facts::default()
+        };
+        say(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step,
+            of: None,
+            facts,
+        });
     }
 }
 
@@ -130,7 +157,9 @@ fn round(text: &str) -> Option<(u64, &str)> {
 
 /// The cells between tabs, which some loggers write as `#011`.
 fn cells(text: &str) -> impl Iterator<Item = &str> {
-    text.split('\t').flat_map(|cell| cell.split("#011")).filter(|cell| !cell.trim().is_empty())
+    text.split('\t')
+        .flat_map(|cell| cell.split("#011"))
+        .filter(|cell| !cell.trim().is_empty())
 }
 
 /// `name:value`, the name with `mark` in it; `value+deviation` is the value.
@@ -149,13 +178,19 @@ mod tests {
     fn said(mut recogniser: impl Recogniser, lines: &[&str]) -> Vec<String> {
         let mut said = Vec::new();
         for text in lines {
-            recogniser.read(&Line { text, redrawn: false }, &mut |event| {
-                said.push(match event {
-                    Event::RunStep { step, facts, .. } => format!("{step} {:?}", facts.metrics),
-                    Event::RunEnd { seconds, .. } => format!("end {seconds:?}"),
-                    other => panic!("{other:?}"),
-                });
-            });
+            recogniser.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| {
+                    said.push(match event {
+                        Event::RunStep { step, facts, .. } => format!("{step} {:?}", facts.metrics),
+                        Event::RunEnd { seconds, .. } => format!("end {seconds:?}"),
+                        other => panic!("{other:?}"),
+                    });
+                },
+            );
         }
         said
     }

@@ -113,7 +113,12 @@ impl Boxed {
 
     /// What the box says.
     fn event<'a>(&self) -> Option<Event<'a>> {
-        let value = |name: &str| self.rows.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
+        let value = |name: &str| {
+            self.rows
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|(_, value)| *value)
+        };
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -129,14 +134,31 @@ impl Boxed {
             step_seconds: value("time_this_iter_s"),
             ..Facts::default()
         };
-        let measured = |(name, _): &&(String, f64)| !NOT_METRICS.iter().any(|other| name.contains(other));
-        facts.metrics =
-            self.rows.iter().filter(measured).map(|(name, value)| (name.clone().into(), *value)).collect();
+        let measured =
+            |(name, _): &&(String, f64)| !NOT_METRICS.iter().any(|other| name.contains(other));
+        facts.metrics = self
+            .rows
+            .iter()
+            .filter(measured)
+            .map(|(name, value)| (name.clone().into(), *value))
+            .collect();
         if let Some(epoch) = count("Epoch") {
-            return Some(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+            return Some(Event::EpochEnd {
+                epoch,
+                epochs: None,
+                seconds: None,
+                step: None,
+                facts,
+            });
         }
         let step = STEPS.iter().find_map(|name| count(name))?;
-        Some(Event::RunStep { epoch: None, epochs: None, step, of: None, facts })
+        Some(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step,
+            of: None,
+            facts,
+        })
     }
 }
 
@@ -147,16 +169,27 @@ mod tests {
     fn said(output: &str) -> Vec<String> {
         let (mut boxed, mut said) = (Boxed::default(), Vec::new());
         for text in output.lines() {
-            boxed.read(&Line { text, redrawn: false }, &mut |event| {
-                said.push(match event {
-                    Event::RunStep { step, facts, .. } => {
-                        let rate = facts.throughput.map(|rate| rate.value);
-                        format!("{step} {rate:?} {:?} {:?}", facts.step_seconds, facts.metrics)
-                    }
-                    Event::EpochEnd { epoch, facts, .. } => format!("end {epoch} {:?}", facts.metrics),
-                    other => panic!("{other:?}"),
-                });
-            });
+            boxed.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| {
+                    said.push(match event {
+                        Event::RunStep { step, facts, .. } => {
+                            let rate = facts.throughput.map(|rate| rate.value);
+                            format!(
+                                "{step} {rate:?} {:?} {:?}",
+                                facts.step_seconds, facts.metrics
+                            )
+                        }
+                        Event::EpochEnd { epoch, facts, .. } => {
+                            format!("end {epoch} {:?}", facts.metrics)
+                        }
+                        other => panic!("{other:?}"),
+                    });
+                },
+            );
         }
         said
     }
@@ -167,14 +200,19 @@ mod tests {
         let sb3 = format!(
             "{rule}\n| rollout/     |   |\n| ep_rew_mean | 22.3 |\n| time/ | |\n| fps | 1043 |\n| total_timesteps | 4096 |\n{rule}\n"
         );
-        assert_eq!(said(&sb3), ["4096 Some(1043.0) None [(\"ep_rew_mean\", 22.3)]"]);
+        assert_eq!(
+            said(&sb3),
+            ["4096 Some(1043.0) None [(\"ep_rew_mean\", 22.3)]"]
+        );
         let line = "─".repeat(30);
         let ray = format!(
             "╭{line}╮\n│ Training result   │\n├{line}┤\n│ checkpoint_dir_name   c_0 │\n│ time_this_iter_s    4.5 │\n│ training_iteration   3 │\n│ loss   0.5 │\n╰{line}╯\n"
         );
         assert_eq!(said(&ray), ["3 None Some(4.5) [(\"loss\", 0.5)]"]);
         assert_eq!(
-            said(&format!("{rule}\n| Epoch | 3 |\n| AverageEpRet | 22.5 |\n{rule}\n")),
+            said(&format!(
+                "{rule}\n| Epoch | 3 |\n| AverageEpRet | 22.5 |\n{rule}\n"
+            )),
             ["end 3 [(\"AverageEpRet\", 22.5)]"]
         );
     }

@@ -52,7 +52,11 @@ impl Recogniser for Chainer {
         if let Some(event) = bar(line.text) {
             return say(event);
         }
-        if line.text.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
+        if line
+            .text
+            .trim_start()
+            .starts_with(|c: char| c.is_ascii_digit())
+        {
             self.row(line.text, say);
         }
     }
@@ -71,37 +75,54 @@ impl Chainer {
         if !matches!(words.next(), Some("epoch" | "iteration")) {
             return false;
         }
-        let names = || text.split_whitespace().take_while(|name| !name.starts_with(['[', '.', ']']));
+        let names = || {
+            text.split_whitespace()
+                .take_while(|name| !name.starts_with(['[', '.', ']']))
+        };
         let known = names().any(|name| name.contains('/') || name == "elapsed_time");
         let numbers = names().any(|name| name.starts_with(|c: char| c.is_ascii_digit()));
         if !known || numbers || names().count() > MAX_COLUMNS {
             return false;
         }
         let begin = |name: &str| name.as_ptr() as usize - text.as_ptr() as usize;
-        *self =
-            Self { columns: names().map(|name| (begin(name), name.to_owned())).collect(), ..Self::default() };
+        *self = Self {
+            columns: names().map(|name| (begin(name), name.to_owned())).collect(),
+            ..Self::default()
+        };
         true
     }
 
     /// The cells of a row: one for each column, by place where some are blank. `None` where the line is no row.
     fn cells<'a>(&self, text: &'a str) -> Option<Vec<Option<f64>>> {
         let number = |cell: &'a str| {
-            scan::number(cell).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| Some(value))
+            scan::number(cell)
+                .filter(|(_, rest)| rest.is_empty())
+                .map(|(value, _)| Some(value))
         };
         let words = || text.split_whitespace();
         if words().count() == self.columns.len() {
             return words().map(number).collect();
         }
         let cells = self.columns.iter().enumerate().map(|(index, (from, _))| {
-            let to = self.columns.get(index + 1).map_or(text.len(), |(to, _)| *to).min(text.len());
+            let to = self
+                .columns
+                .get(index + 1)
+                .map_or(text.len(), |(to, _)| *to)
+                .min(text.len());
             let cell = text.get((*from).min(to)..to)?.trim();
-            if cell.is_empty() { Some(None) } else { number(cell) }
+            if cell.is_empty() {
+                Some(None)
+            } else {
+                number(cell)
+            }
         });
         cells.collect()
     }
 
     fn row<'a>(&mut self, text: &str, say: &mut dyn FnMut(Event<'a>)) {
-        let Some(cells) = self.cells(text) else { return };
+        let Some(cells) = self.cells(text) else {
+            return;
+        };
         let (mut epoch, mut step, mut elapsed) = (None, None, None);
         let mut metrics = Vec::new();
         for ((_, name), value) in self.columns.iter().zip(cells) {
@@ -116,13 +137,22 @@ impl Chainer {
         if epoch.is_none() && step.is_none() {
             return;
         }
-        let facts = Facts { metrics, ..Facts::default() };
+        let facts = Facts {
+            metrics,
+            ..Facts::default()
+        };
         self.epochs(epoch, step.is_some(), elapsed, say);
         let Some(step) = step else {
             return say(Event::Figures { facts });
         };
         let epoch = epoch.filter(|epoch| self.ended == Some(*epoch));
-        say(Event::RunStep { epoch, epochs: None, step, of: None, facts });
+        say(Event::RunStep {
+            epoch,
+            epochs: None,
+            step,
+            of: None,
+            facts,
+        });
     }
 
     /// Says which epochs are over by a row. A table with steps may have several rows of an epoch, the first of which
@@ -150,9 +180,15 @@ impl Chainer {
             self.elapsed = None;
             return;
         }
-        let begun = if first && epoch == 1 { Some(0.0) } else { self.elapsed };
-        let seconds =
-            elapsed.zip(begun).map(|(to, from)| rounded(to, from)).filter(|seconds| *seconds >= 0.0);
+        let begun = if first && epoch == 1 {
+            Some(0.0)
+        } else {
+            self.elapsed
+        };
+        let seconds = elapsed
+            .zip(begun)
+            .map(|(to, from)| rounded(to, from))
+            .filter(|seconds| *seconds >= 0.0);
         (self.epoch, self.elapsed) = (Some(epoch), elapsed);
         if first && steps {
             self.held = Some((epoch, seconds));
@@ -169,7 +205,13 @@ fn rounded(to: f64, from: f64) -> f64 {
 }
 
 fn end(epoch: u64, seconds: Option<f64>, facts: Facts<'_>) -> Event<'_> {
-    Event::EpochEnd { epoch, epochs: None, seconds, step: None, facts }
+    Event::EpochEnd {
+        epoch,
+        epochs: None,
+        seconds,
+        step: None,
+        facts,
+    }
 }
 
 fn whole(value: f64) -> Option<u64> {
@@ -182,14 +224,27 @@ fn bar(text: &str) -> Option<Event<'_>> {
     if let Some((value, rest)) = scan::number(text)
         && rest.starts_with(" iters/sec. Estimated time")
     {
-        let facts = Facts { throughput: Rate::of_run(value, "it/s"), ..Facts::default() };
+        let facts = Facts {
+            throughput: Rate::of_run(value, "it/s"),
+            ..Facts::default()
+        };
         return Some(Event::Figures { facts });
     }
     let (step, rest) = scan::unsigned(text)?;
     let (_, rest) = scan::unsigned(rest.strip_prefix(" iter, ")?)?;
     let (length, unit) = scan::unsigned(rest.strip_prefix(" epoch / ")?)?;
-    let (epochs, of) = if unit.starts_with(" epoch") { (Some(length), None) } else { (None, Some(length)) };
-    Some(Event::RunStep { epoch: None, epochs, step, of, facts: Facts::default() })
+    let (epochs, of) = if unit.starts_with(" epoch") {
+        (Some(length), None)
+    } else {
+        (None, Some(length))
+    };
+    Some(Event::RunStep {
+        epoch: None,
+        epochs,
+        step,
+        of,
+        facts: Facts::default(),
+    })
 }
 
 #[cfg(test)]
@@ -202,15 +257,30 @@ mod tests {
         let mut note = |event: Event<'_>| {
             said.push(match event {
                 Event::EpochEnd { epoch, seconds, .. } => format!("E{epoch} {seconds:?}"),
-                Event::RunStep { epoch, epochs, step, of, facts } => {
-                    format!("R{epoch:?} {epochs:?} {step} {of:?} {}", facts.metrics.len())
+                Event::RunStep {
+                    epoch,
+                    epochs,
+                    step,
+                    of,
+                    facts,
+                } => {
+                    format!(
+                        "R{epoch:?} {epochs:?} {step} {of:?} {}",
+                        facts.metrics.len()
+                    )
                 }
                 Event::Figures { facts } => format!("F{}", facts.metrics.len()),
                 other => panic!("{other:?}"),
             });
         };
         for text in text.lines() {
-            chainer.read(&Line { text, redrawn: false }, &mut note);
+            chainer.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut note,
+            );
         }
         chainer.finish(&mut note);
         said
@@ -224,8 +294,14 @@ mod tests {
                      \x20    total [####......] 16.67%\n\
                      \x20      200 iter, 2 epoch / 20 epochs\n\
                      \x20   19.349 iters/sec. Estimated time to finish: 0:00:51.681640.\n";
-        let expected =
-            ["E1 Some(4.93409)", "F2", "E2 Some(2.79474)", "F1", "RNone Some(20) 200 None 0", "F0"];
+        let expected = [
+            "E1 Some(4.93409)",
+            "F2",
+            "E2 Some(2.79474)",
+            "F1",
+            "RNone Some(20) 200 None 0",
+            "F0",
+        ];
         assert_eq!(said(table), expected);
     }
 
@@ -237,15 +313,30 @@ mod tests {
                      8           300         1.2292      1.76914\n";
         assert_eq!(
             said(table),
-            ["RNone None 100 None 2", "RNone None 200 None 2", "E8 None", "RSome(8) None 300 None 2"]
+            [
+                "RNone None 100 None 2",
+                "RNone None 200 None 2",
+                "E8 None",
+                "RSome(8) None 300 None 2"
+            ]
         );
-        let table =
-            "epoch       iteration   main/loss\n1           600         0.5\n2           1200        0.4\n";
-        assert_eq!(said(table), ["RNone None 600 None 1", "E1 None", "E2 None", "RSome(2) None 1200 None 1"]);
+        let table = "epoch       iteration   main/loss\n1           600         0.5\n2           1200        0.4\n";
+        assert_eq!(
+            said(table),
+            [
+                "RNone None 600 None 1",
+                "E1 None",
+                "E2 None",
+                "RSome(2) None 1200 None 1"
+            ]
+        );
     }
 
     #[test]
     fn without_a_head_there_is_no_table() {
-        assert_eq!(said("1   2   3\nepoch  1  2\nepoch   done\n5 iter, x\n"), [""; 0]);
+        assert_eq!(
+            said("1   2   3\nepoch  1  2\nepoch   done\n5 iter, x\n"),
+            [""; 0]
+        );
     }
 }

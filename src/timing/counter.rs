@@ -64,7 +64,10 @@ fn later_bar(mut old: Tokens<'_>, mut new: Tokens<'_>, counted: Counted) -> Opti
 
 /// Equal but for blanks, with which counters are padded.
 fn same_text(a: &[u8], b: &[u8]) -> bool {
-    a == b || a.iter().filter(|byte| **byte != b' ').eq(b.iter().filter(|byte| **byte != b' '))
+    a == b
+        || a.iter()
+            .filter(|byte| **byte != b' ')
+            .eq(b.iter().filter(|byte| **byte != b' '))
 }
 
 /// A line as texts and whole numbers in turn; this is what is left of it.
@@ -74,7 +77,11 @@ struct Tokens<'a>(&'a [u8]);
 impl<'a> Tokens<'a> {
     /// Takes off the text before the next number.
     fn text(&mut self) -> &'a [u8] {
-        let end = self.0.iter().position(u8::is_ascii_digit).unwrap_or(self.0.len());
+        let end = self
+            .0
+            .iter()
+            .position(u8::is_ascii_digit)
+            .unwrap_or(self.0.len());
         let (text, rest) = self.0.split_at(end);
         self.0 = rest;
         text
@@ -82,12 +89,18 @@ impl<'a> Tokens<'a> {
 
     /// Takes off a number of at most 18 digits.
     fn number(&mut self) -> Option<u64> {
-        let end = self.0.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(self.0.len());
+        let end = self
+            .0
+            .iter()
+            .position(|byte| !byte.is_ascii_digit())
+            .unwrap_or(self.0.len());
         let (digits, rest) = self.0.split_at(end);
         self.0 = rest;
-        (1..=18)
-            .contains(&digits.len())
-            .then(|| digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+        (1..=18).contains(&digits.len()).then(|| {
+            digits
+                .iter()
+                .fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
+        })
     }
 
     /// Goes behind `%|...|` and takes off the number there.
@@ -110,10 +123,34 @@ mod tests {
     #[test]
     fn a_later_step_of_the_same_counter_supersedes() {
         for (old, new, step, of, is) in [
-            ("Epoch: [3][ 10/782]\tTime 1.0", "Epoch: [3][100/782]\tTime 2.0", 10, true, 100),
-            (" 9/1875 ━ 4s 3ms/step", "10/1875 ━ 4s 2ms/step", 9, true, 10),
-            ("\u{1b}[1m 9/1875\u{1b}[0m ━", "\u{1b}[1m12/1875\u{1b}[0m ━", 9, true, 12),
-            ("Epoch 0:  12%|█▏  | 225/1875 [0", "Epoch 0:  13%|█▎  | 241/1875 [0", 225, true, 241),
+            (
+                "Epoch: [3][ 10/782]\tTime 1.0",
+                "Epoch: [3][100/782]\tTime 2.0",
+                10,
+                true,
+                100,
+            ),
+            (
+                " 9/1875 ━ 4s 3ms/step",
+                "10/1875 ━ 4s 2ms/step",
+                9,
+                true,
+                10,
+            ),
+            (
+                "\u{1b}[1m 9/1875\u{1b}[0m ━",
+                "\u{1b}[1m12/1875\u{1b}[0m ━",
+                9,
+                true,
+                12,
+            ),
+            (
+                "Epoch 0:  12%|█▏  | 225/1875 [0",
+                "Epoch 0:  13%|█▎  | 241/1875 [0",
+                225,
+                true,
+                241,
+            ),
             (
                 "2022/08/22 15:51:56 - x - [1][10/1563]",
                 "2022/08/22 15:51:57 - x - [1][20/1563]",
@@ -132,11 +169,26 @@ mod tests {
         for (old, new, step, of) in [
             ("Epoch: [3][781/782]", "Epoch: [4][  0/782]", 781, true),
             ("Epoch: [3][ 10/782]", "Epoch: [4][ 20/782]", 10, true),
-            ("[1,0]<stdout>:Epoch: [3][ 10/782]", "[1,1]<stdout>:Epoch: [3][ 20/782]", 10, true),
+            (
+                "[1,0]<stdout>:Epoch: [3][ 10/782]",
+                "[1,1]<stdout>:Epoch: [3][ 20/782]",
+                10,
+                true,
+            ),
             ("1875/1875 ━ 4s", "79/79 ━ 0s", 1875, true),
             ("78/1875 ━ 4s", "79/79 ━ 0s", 78, true),
-            ("Epoch 0: 100%|███| 8/8 [", "Epoch 0:   0%|   | 0/8 [", 8, true),
-            ("Epoch 0:  12%|█▏ | 1/8 [", "Epoch 1:  13%|█▎ | 2/8 [", 1, true),
+            (
+                "Epoch 0: 100%|███| 8/8 [",
+                "Epoch 0:   0%|   | 0/8 [",
+                8,
+                true,
+            ),
+            (
+                "Epoch 0:  12%|█▏ | 1/8 [",
+                "Epoch 1:  13%|█▎ | 2/8 [",
+                1,
+                true,
+            ),
             ("Epoch 3/10 took 2 s", "Epoch 4/10 took 2 s", 7, false),
             ("a", "a", 0, false),
             ("", "", 0, false),

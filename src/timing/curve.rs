@@ -4,10 +4,21 @@ use crate::record::{MAX_POINTS, MetricPoint, PointKind};
 
 /// Whether a metric is of an evaluation, by its name.
 pub(super) fn is_of_evaluation(name: &str) -> bool {
-    let first =
-        name.split(|c: char| !c.is_ascii_alphabetic()).find(|word| !word.is_empty()).unwrap_or_default();
+    let first = name
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .find(|word| !word.is_empty())
+        .unwrap_or_default();
     let first = first.to_ascii_lowercase();
-    ["val", "valid", "validation", "eval", "evaluation", "test", "dev"].contains(&first.as_str())
+    [
+        "val",
+        "valid",
+        "validation",
+        "eval",
+        "evaluation",
+        "test",
+        "dev",
+    ]
+    .contains(&first.as_str())
 }
 
 /// Collects points.
@@ -47,12 +58,18 @@ impl Curves {
         let (evaluated, trained): (Vec<_>, Vec<_>) =
             metrics.partition(|(name, _)| is_evaluation || is_of_evaluation(name));
         self.steps.add(PointKind::Step, moment, &trained);
-        self.evaluations.add(PointKind::Evaluation, moment, &evaluated);
+        self.evaluations
+            .add(PointKind::Evaluation, moment, &evaluated);
     }
 
     /// All points that were kept, in the order in which they came by kind.
     pub(super) fn points(&self) -> Vec<MetricPoint> {
-        self.steps.points.iter().chain(&self.evaluations.points).cloned().collect()
+        self.steps
+            .points
+            .iter()
+            .chain(&self.evaluations.points)
+            .cloned()
+            .collect()
     }
 }
 
@@ -62,7 +79,9 @@ impl Curve {
             return;
         }
         let Moment { epoch, step, at_ms } = moment;
-        let values = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value));
+        let values = metrics
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value));
         match self.last {
             // Another rank, or another line of the same moment.
             Some((last_epoch, last_step, kept)) if (last_epoch, last_step) == (epoch, step) => {
@@ -98,7 +117,8 @@ impl Curve {
         if self.points.len() > MAX_POINTS {
             self.halvings += 1;
             let halvings = self.halvings;
-            self.points.retain(|point| point.place.trailing_zeros() >= halvings);
+            self.points
+                .retain(|point| point.place.trailing_zeros() >= halvings);
             let newest = self.points.last().map(|point| point.place + 1);
             if let Some(last) = &mut self.last {
                 last.2 = newest == Some(self.seen);
@@ -114,9 +134,16 @@ mod tests {
     fn points_of(count: u64) -> Vec<MetricPoint> {
         let mut curves = Curves::default();
         for step in 0..count {
-            let moment = Moment { step: Some(step), ..Moment::default() };
+            let moment = Moment {
+                step: Some(step),
+                ..Moment::default()
+            };
             #[expect(clippy::cast_precision_loss, reason = "small")]
-            curves.add(moment, false, [("loss", step as f64), ("val_loss", 0.5)].into_iter());
+            curves.add(
+                moment,
+                false,
+                [("loss", step as f64), ("val_loss", 0.5)].into_iter(),
+            );
             // Another rank says the same.
             curves.add(moment, false, [("acc", 1.0)].into_iter());
         }
@@ -126,8 +153,10 @@ mod tests {
     #[test]
     fn few_points_are_all_kept_and_ranks_count_once() {
         let points = points_of(3);
-        let kinds: Vec<_> =
-            points.iter().map(|point| (point.kind.as_str(), point.place, point.step)).collect();
+        let kinds: Vec<_> = points
+            .iter()
+            .map(|point| (point.kind.as_str(), point.place, point.step))
+            .collect();
         let step = |kind, place| (kind, place, Some(place));
         assert_eq!(
             kinds,
@@ -140,23 +169,46 @@ mod tests {
                 step("evaluation", 2)
             ]
         );
-        assert_eq!(points[2].metrics.keys().collect::<Vec<_>>(), ["acc", "loss"]);
+        assert_eq!(
+            points[2].metrics.keys().collect::<Vec<_>>(),
+            ["acc", "loss"]
+        );
     }
 
     #[test]
     fn many_points_are_thinned_evenly() {
         let points = points_of(100_000);
-        let steps: Vec<u64> =
-            points.iter().filter(|point| point.kind == PointKind::Step).map(|point| point.place).collect();
-        assert!((MAX_POINTS / 2..=MAX_POINTS).contains(&steps.len()), "{}", steps.len());
+        let steps: Vec<u64> = points
+            .iter()
+            .filter(|point| point.kind == PointKind::Step)
+            .map(|point| point.place)
+            .collect();
+        assert!(
+            (MAX_POINTS / 2..=MAX_POINTS).contains(&steps.len()),
+            "{}",
+            steps.len()
+        );
         let stride = steps[1];
-        assert!(steps.iter().zip(0..).all(|(place, index)| *place == index * stride), "{steps:?}");
+        assert!(
+            steps
+                .iter()
+                .zip(0..)
+                .all(|(place, index)| *place == index * stride),
+            "{steps:?}"
+        );
         assert!(points.len() <= 2 * MAX_POINTS);
     }
 
     #[test]
     fn names_tell_evaluations() {
-        for name in ["val_loss", "valid_ppl", "eval/acc", "test_acc", "Val. loss", "dev_wer"] {
+        for name in [
+            "val_loss",
+            "valid_ppl",
+            "eval/acc",
+            "test_acc",
+            "Val. loss",
+            "dev_wer",
+        ] {
             assert!(is_of_evaluation(name), "{name}");
         }
         for name in ["loss", "value_loss", "testing", "devices", "lr", ""] {

@@ -36,7 +36,11 @@ impl Recogniser for DeepSpeed {
 
     /// The engine runs inside other programs, which know better what a step is.
     fn weight(&self) -> Weight {
-        if self.chat.is_some() { Weight::Family } else { Weight::Plain }
+        if self.chat.is_some() {
+            Weight::Family
+        } else {
+            Weight::Plain
+        }
     }
 
     fn triggers(&self) -> &'static [&'static str] {
@@ -83,24 +87,40 @@ impl DeepSpeed {
             });
         }
         let (head, _) = text.split_once("SamplesPerSec=")?;
-        let rate =
-            ["RunningAvgSamplesPerSec=", "SamplesPerSec="].into_iter().find_map(|name| after(text, name))?;
-        let facts = Facts { throughput: Rate::of_run(rate, "samples/s"), ..Facts::default() };
+        let rate = ["RunningAvgSamplesPerSec=", "SamplesPerSec="]
+            .into_iter()
+            .find_map(|name| after(text, name))?;
+        let facts = Facts {
+            throughput: Rate::of_run(rate, "samples/s"),
+            ..Facts::default()
+        };
         if self.chat.is_some() {
             return Some(Event::Figures { facts });
         }
         if let Some(at) = head.find("epoch=") {
             let (epoch, rest) = scan::unsigned(&head[at + "epoch=".len()..])?;
-            let counted =
-                ["global_step=", "micro_step="].into_iter().find_map(|name| rest.split_once(name))?;
+            let counted = ["global_step=", "micro_step="]
+                .into_iter()
+                .find_map(|name| rest.split_once(name))?;
             let (step, _) = scan::unsigned(counted.1)?;
-            return Some(Event::Step { epoch, epochs: None, step, of: None, facts });
+            return Some(Event::Step {
+                epoch,
+                epochs: None,
+                step,
+                of: None,
+                facts,
+            });
         }
         // `0/40, `: the first number stands for the epoch but never grows.
         let counts = head.rsplit_once(',')?.0;
-        let (_, step, rest) = scan::counted(&counts[counts.rfind([' ', ']']).map_or(0, |at| at + 1)..])?;
+        let (_, step, rest) =
+            scan::counted(&counts[counts.rfind([' ', ']']).map_or(0, |at| at + 1)..])?;
         let step = step.filter(|_| rest.is_empty());
-        Some(Event::Iteration { step, of: None, facts })
+        Some(Event::Iteration {
+            step,
+            of: None,
+            facts,
+        })
     }
 
     /// Lines of DeepSpeed-Chat.
@@ -115,7 +135,11 @@ impl DeepSpeed {
             self.chat = Some((epoch, steps));
             say(Event::Announce { epochs, steps });
             say(Event::EpochStart { epoch, epochs });
-            return steps.map(|_| Event::Iteration { step: None, of: steps, facts: Facts::default() });
+            return steps.map(|_| Event::Iteration {
+                step: None,
+                of: steps,
+                facts: Facts::default(),
+            });
         }
         if let Some((_, rest)) = text.split_once("***** Evaluating ") {
             let (epoch, epochs, _) = scan::counted(rest.split_once("Epoch ")?.1)?;
@@ -133,8 +157,17 @@ impl DeepSpeed {
             && let Some((epoch, epochs, rest)) = scan::counted(rest)
         {
             let loss = after(rest, " with loss ")?;
-            let facts = Facts { metrics: vec![("loss".into(), loss)], ..Facts::default() };
-            return Some(Event::EpochEnd { epoch, epochs, seconds: None, step: None, facts });
+            let facts = Facts {
+                metrics: vec![("loss".into(), loss)],
+                ..Facts::default()
+            };
+            return Some(Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds: None,
+                step: None,
+                facts,
+            });
         }
         if let Some(rest) = text.strip_prefix("Epoch: ") {
             return self.step(rest);
@@ -153,7 +186,8 @@ impl DeepSpeed {
         }
         let mut facts = Facts::default();
         for field in rest.split([',', '|']) {
-            let Some((name, value)) = field.split_once(": ").or_else(|| field.split_once(" = ")) else {
+            let Some((name, value)) = field.split_once(": ").or_else(|| field.split_once(" = "))
+            else {
                 continue;
             };
             let name = name.trim();
@@ -164,7 +198,13 @@ impl DeepSpeed {
             }
         }
         let (epoch, of) = self.chat.unwrap_or((epoch, None));
-        Some(Event::Step { epoch, epochs: None, step, of, facts })
+        Some(Event::Step {
+            epoch,
+            epochs: None,
+            step,
+            of,
+            facts,
+        })
     }
 }
 
@@ -179,7 +219,12 @@ fn pipeline(text: &str) -> Option<Event<'_>> {
     Some(Event::Iteration {
         step: Some(step),
         of: None,
-        facts: Facts { step_seconds, throughput, metrics, ..Facts::default() },
+        facts: Facts {
+            step_seconds,
+            throughput,
+            metrics,
+            ..Facts::default()
+        },
     })
 }
 
@@ -189,26 +234,37 @@ fn loss(text: &str) -> Option<Event<'_>> {
     let (value, _) = scan::number(value).filter(|(_, rest)| rest.is_empty())?;
     let (head, name) = words.split_at_checked(words.len().checked_sub("loss:".len())?)?;
     let alone = head.is_empty() || head.ends_with("] ") || head.ends_with("- ");
-    let facts = Facts { metrics: vec![("loss".into(), value)], ..Facts::default() };
+    let facts = Facts {
+        metrics: vec![("loss".into(), value)],
+        ..Facts::default()
+    };
     (alone && name.eq_ignore_ascii_case("loss:")).then_some(Event::Figures { facts })
 }
 
 /// The figures of Chat's lines without a step.
 fn figures(text: &str) -> Option<Facts<'_>> {
     let mut facts = Facts::default();
-    if text.contains("Latency: ") && !text.starts_with("Generation") && !text.starts_with("Training") {
+    if text.contains("Latency: ")
+        && !text.starts_with("Generation")
+        && !text.starts_with("Training")
+    {
         facts.step_seconds = after(text, "Latency: ");
-        facts.throughput = after(text, "Samples/sec: ").and_then(|rate| Rate::of_run(rate, "samples/s"));
+        facts.throughput =
+            after(text, "Samples/sec: ").and_then(|rate| Rate::of_run(rate, "samples/s"));
         return (!facts.is_empty()).then_some(facts);
     }
     if text.contains("is better) : ") {
         for field in text.split(", ") {
-            let Some((name, value)) = field.split_once(" (").zip(after(field, ") : ")) else { continue };
+            let Some((name, value)) = field.split_once(" (").zip(after(field, ") : ")) else {
+                continue;
+            };
             facts.metrics.push((name.0.into(), value));
         }
     } else if text.starts_with("ppl: ") {
         facts.metrics.push(("ppl".into(), after(text, "ppl: ")?));
-        facts.metrics.extend(after(text, ", loss: ").map(|loss| ("eval_loss".into(), loss)));
+        facts
+            .metrics
+            .extend(after(text, ", loss: ").map(|loss| ("eval_loss".into(), loss)));
     }
     (!facts.is_empty()).then_some(facts)
 }
@@ -225,7 +281,13 @@ mod tests {
 
     fn read<'a>(recogniser: &mut DeepSpeed, text: &'a str) -> Vec<Event<'a>> {
         let mut said = Vec::new();
-        recogniser.read(&Line { text, redrawn: false }, &mut |event| said.push(event));
+        recogniser.read(
+            &Line {
+                text,
+                redrawn: false,
+            },
+            &mut |event| said.push(event),
+        );
         said
     }
 
@@ -238,58 +300,149 @@ mod tests {
         let said = only(
             "[2023] [INFO] [timer.py:199:stop] epoch=0/micro_step=20/global_step=10, RunningAvgSamplesPerSec=265.32, CurrSamplesPerSec=265.43, MemAllocated=4.34GB",
         );
-        let [Event::Step { epoch: 0, step: 10, of: None, facts, .. }] = said.as_slice() else {
+        let [
+            Event::Step {
+                epoch: 0,
+                step: 10,
+                of: None,
+                facts,
+                ..
+            },
+        ] = said.as_slice()
+        else {
             panic!("{said:?}")
         };
         assert_eq!(facts.throughput, Rate::of_run(265.32, "samples/s"));
         let said = only(
             "[2022-03-11 02:06:58,985] [INFO] [timer.py:189:stop] 0/40, SamplesPerSec=83.48, MemAllocated=0.26GB",
         );
-        let [Event::Iteration { step: Some(40), facts, .. }] = said.as_slice() else { panic!("{said:?}") };
+        let [
+            Event::Iteration {
+                step: Some(40),
+                facts,
+                ..
+            },
+        ] = said.as_slice()
+        else {
+            panic!("{said:?}")
+        };
         assert_eq!(facts.throughput, Rate::of_run(83.48, "samples/s"));
         let said = only(
             "[2022] [INFO] [logging.py:69:log_dist] [Rank 0] step=40, skipped=2, lr=[5e-05], mom=[[0.9, 0.999]]",
         );
-        assert!(matches!(said[..], [Event::Iteration { step: Some(40), of: None, .. }]), "{said:?}");
+        assert!(
+            matches!(
+                said[..],
+                [Event::Iteration {
+                    step: Some(40),
+                    of: None,
+                    ..
+                }]
+            ),
+            "{said:?}"
+        );
         let said = only("steps: 10 loss: 2.3026 iter time (s): 0.451 samples/sec: 568.133");
-        let [Event::Iteration { step: Some(10), facts, .. }] = said.as_slice() else { panic!("{said:?}") };
+        let [
+            Event::Iteration {
+                step: Some(10),
+                facts,
+                ..
+            },
+        ] = said.as_slice()
+        else {
+            panic!("{said:?}")
+        };
         assert_eq!((facts.step_seconds, facts.metrics.len()), (Some(0.451), 1));
         let said = only(
             "steps: 130 loss: 5.5 lm loss: 5.25 moe loss: 0.25 iter time (s): 0.239 samples/sec: 535.571",
         );
-        let [Event::Iteration { facts, .. }] = said.as_slice() else { panic!("{said:?}") };
+        let [Event::Iteration { facts, .. }] = said.as_slice() else {
+            panic!("{said:?}")
+        };
         assert_eq!(
             facts.metrics,
-            [("loss".into(), 5.5), ("lm loss".into(), 5.25), ("moe loss".into(), 0.25)]
+            [
+                ("loss".into(), 5.5),
+                ("lm loss".into(), 5.25),
+                ("moe loss".into(), 0.25)
+            ]
         );
     }
 
     #[test]
     fn where_chat_tells_of_epochs_those_of_the_engine_do_not_count() {
         let mut training = DeepSpeed::default();
-        assert_eq!(read(&mut training, "***** Evaluating perplexity, Epoch 0/2 *****"), []);
-        let said = read(&mut training, "Beginning of Epoch 1/2, Total Micro Batches 920");
+        assert_eq!(
+            read(
+                &mut training,
+                "***** Evaluating perplexity, Epoch 0/2 *****"
+            ),
+            []
+        );
+        let said = read(
+            &mut training,
+            "Beginning of Epoch 1/2, Total Micro Batches 920",
+        );
         assert_eq!(said.len(), 3);
-        assert!(matches!(said[1], Event::EpochStart { epoch: 1, epochs: Some(2) }));
-        assert_eq!(read(&mut training, "Beginning of Epoch 1/2, Total Micro Batches 920"), []);
+        assert!(matches!(
+            said[1],
+            Event::EpochStart {
+                epoch: 1,
+                epochs: Some(2)
+            }
+        ));
+        assert_eq!(
+            read(
+                &mut training,
+                "Beginning of Epoch 1/2, Total Micro Batches 920"
+            ),
+            []
+        );
         let said = read(
             &mut training,
             "x epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=265.3, CurrSamplesPerSec=1",
         );
         assert!(matches!(said[..], [Event::Figures { .. }]), "{said:?}");
         let said = read(&mut training, "Epoch: 0, Step: 12, Rank: 0, loss = 2.3");
-        assert!(matches!(said[..], [Event::Step { epoch: 1, step: 12, of: Some(920), .. }]), "{said:?}");
+        assert!(
+            matches!(
+                said[..],
+                [Event::Step {
+                    epoch: 1,
+                    step: 12,
+                    of: Some(920),
+                    ..
+                }]
+            ),
+            "{said:?}"
+        );
         let said = read(
             &mut training,
             "Model Parameters: 1.429 B, Latency: 2.46s, TFLOPs: 12.58, Samples/sec: 19.50, Time/seq 0.05s",
         );
-        let [Event::Figures { facts }] = said.as_slice() else { panic!("{said:?}") };
-        assert_eq!((facts.step_seconds, facts.throughput), (Some(2.46), Rate::of_run(19.5, "samples/s")));
-        let said = read(&mut training, "***** Evaluating perplexity, Epoch 1/2 *****");
-        assert!(matches!(said[..], [Event::EpochEnd { epoch: 1, .. }]), "{said:?}");
+        let [Event::Figures { facts }] = said.as_slice() else {
+            panic!("{said:?}")
+        };
+        assert_eq!(
+            (facts.step_seconds, facts.throughput),
+            (Some(2.46), Rate::of_run(19.5, "samples/s"))
+        );
+        let said = read(
+            &mut training,
+            "***** Evaluating perplexity, Epoch 1/2 *****",
+        );
+        assert!(
+            matches!(said[..], [Event::EpochEnd { epoch: 1, .. }]),
+            "{said:?}"
+        );
         let said = read(&mut training, "ppl: 5.3, loss: 1.7");
-        let [Event::Figures { facts }] = said.as_slice() else { panic!("{said:?}") };
-        assert_eq!(facts.metrics, [("ppl".into(), 5.3), ("eval_loss".into(), 1.7)]);
+        let [Event::Figures { facts }] = said.as_slice() else {
+            panic!("{said:?}")
+        };
+        assert_eq!(
+            facts.metrics,
+            [("ppl".into(), 5.3), ("eval_loss".into(), 1.7)]
+        );
     }
 
     #[test]

@@ -47,7 +47,12 @@ impl Recogniser for Detectron2 {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["  iter: ", "Overall training speed: ", "Total training time: ", "copypaste: "]
+        &[
+            "  iter: ",
+            "Overall training speed: ",
+            "Total training time: ",
+            "copypaste: ",
+        ]
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -62,16 +67,35 @@ impl Detectron2 {
         if let Some((_, rest)) = text.split_once("copypaste: ") {
             return self.read_evaluation(rest);
         }
-        if let Some((_, rest)) = text.split_once("Overall training speed: ").filter(|_| self.stepped) {
+        if let Some((_, rest)) = text
+            .split_once("Overall training speed: ")
+            .filter(|_| self.stepped)
+        {
             let (_, rest) = rest.split_once('(')?;
             let step_seconds = Some(scan::per_step(rest)?.0);
-            return Some(Event::Figures { facts: Facts { step_seconds, ..Facts::default() } });
+            return Some(Event::Figures {
+                facts: Facts {
+                    step_seconds,
+                    ..Facts::default()
+                },
+            });
         }
-        if let Some((_, rest)) = text.split_once("Total training time: ").filter(|_| self.stepped) {
+        if let Some((_, rest)) = text
+            .split_once("Total training time: ")
+            .filter(|_| self.stepped)
+        {
             let seconds = Some(bar::clock(rest)?.0);
-            let step_seconds =
-                rest.split_once('(').and_then(|(_, rest)| scan::per_step(rest)).map(|(step, _)| step);
-            return Some(Event::RunEnd { seconds, facts: Facts { step_seconds, ..Facts::default() } });
+            let step_seconds = rest
+                .split_once('(')
+                .and_then(|(_, rest)| scan::per_step(rest))
+                .map(|(step, _)| step);
+            return Some(Event::RunEnd {
+                seconds,
+                facts: Facts {
+                    step_seconds,
+                    ..Facts::default()
+                },
+            });
         }
         let at = text
             .find("  iter: ")
@@ -93,8 +117,13 @@ impl Detectron2 {
             return None;
         };
         let named = columns.into_iter().zip(cells);
-        let number = |(name, cell): (Box<str>, &str)| Some((String::from(name).into(), keyed::number(cell)?));
-        let facts = Facts { metrics: named.filter_map(number).collect(), ..Facts::default() };
+        let number = |(name, cell): (Box<str>, &str)| {
+            Some((String::from(name).into(), keyed::number(cell)?))
+        };
+        let facts = Facts {
+            metrics: named.filter_map(number).collect(),
+            ..Facts::default()
+        };
         Some(Event::Figures { facts })
     }
 }
@@ -104,7 +133,11 @@ fn read_step(text: &str) -> Option<Event<'_>> {
     let mut step = None;
     for (key, value, behind) in keyed::pairs(text) {
         match key {
-            "iter" => step = scan::unsigned(value).filter(|(_, rest)| rest.is_empty()).map(|(step, _)| step),
+            "iter" => {
+                step = scan::unsigned(value)
+                    .filter(|(_, rest)| rest.is_empty())
+                    .map(|(step, _)| step)
+            }
             "time" => {
                 let mean = behind.trim_start().strip_prefix('(').and_then(scan::number);
                 facts.step_seconds = mean.map(|(mean, _)| mean).or_else(|| keyed::number(value));
@@ -117,7 +150,11 @@ fn read_step(text: &str) -> Option<Event<'_>> {
             }
         }
     }
-    Some(Event::Iteration { step: Some(step?), of: None, facts })
+    Some(Event::Iteration {
+        step: Some(step?),
+        of: None,
+        facts,
+    })
 }
 
 #[cfg(test)]
@@ -125,22 +162,51 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Option<Event<'_>> {
-        Detectron2 { stepped: true, ..Detectron2::default() }.read_line(text)
+        Detectron2 {
+            stepped: true,
+            ..Detectron2::default()
+        }
+        .read_line(text)
     }
 
     #[test]
     fn iterations_and_totals_are_read() {
         let text = "[04/05 01:30:24 d2.utils.events]:  eta: 0:03:35  iter: 19  total_loss: 1.364  loss_cls: nan  time: 0.3637  last_time: 0.3  data_time: 0.1102  lr: 3.8077e-06  max_mem: 433M";
-        let Some(Event::Iteration { step: Some(19), of: None, facts }) = told(text) else { panic!() };
+        let Some(Event::Iteration {
+            step: Some(19),
+            of: None,
+            facts,
+        }) = told(text)
+        else {
+            panic!()
+        };
         assert_eq!(facts.step_seconds, Some(0.3637));
         assert_eq!(facts.metrics.len(), 2);
         let text = "x INFO: eta: 1 day, 1:02:03  iter: 20  loss: 1.2 (1.5)  time: 0.5 (0.6)  data: 0.01 (0.02)  lr: 0.1  max mem: 3";
-        let Some(Event::Iteration { step: Some(20), facts, .. }) = told(text) else { panic!() };
-        assert_eq!((facts.step_seconds, &facts.metrics[..]), (Some(0.6), &[("loss".into(), 1.2)][..]));
+        let Some(Event::Iteration {
+            step: Some(20),
+            facts,
+            ..
+        }) = told(text)
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (facts.step_seconds, &facts.metrics[..]),
+            (Some(0.6), &[("loss".into(), 1.2)][..])
+        );
         let text = "[d2.engine.hooks]: Total training time: 1 day, 0:05:20 (0:00:08 on hooks)";
-        assert!(matches!(told(text), Some(Event::RunEnd { seconds: Some(86_720.0), .. })));
+        assert!(matches!(
+            told(text),
+            Some(Event::RunEnd {
+                seconds: Some(86_720.0),
+                ..
+            })
+        ));
         let text = "Overall training speed: 997 iterations in 0:05:12 (0.3137 s / it)";
-        let Some(Event::Figures { facts }) = told(text) else { panic!() };
+        let Some(Event::Figures { facts }) = told(text) else {
+            panic!()
+        };
         assert_eq!(facts.step_seconds, Some(0.3137));
     }
 
@@ -150,15 +216,19 @@ mod tests {
         for text in ["copypaste: Task: bbox", "copypaste: AP,AP50"] {
             assert_eq!(training.read_line(text), None);
         }
-        let Some(Event::Figures { facts }) = training.read_line("copypaste: 39.1,nan") else { panic!() };
+        let Some(Event::Figures { facts }) = training.read_line("copypaste: 39.1,nan") else {
+            panic!()
+        };
         assert_eq!(facts.metrics[0], ("AP".into(), 39.1));
     }
 
     #[test]
     fn other_lines_are_left_alone() {
-        for text in
-            ["[d2.evaluation.evaluator]: Inference done 11/100.", "  iter: 3", "Overall training speed: x"]
-        {
+        for text in [
+            "[d2.evaluation.evaluator]: Inference done 11/100.",
+            "  iter: 3",
+            "Overall training speed: x",
+        ] {
             assert_eq!(told(text), None, "{text}");
         }
     }

@@ -26,7 +26,9 @@ impl Value<'_> {
 
     /// The number as a count: whole and not negative.
     pub(super) fn count(self) -> Option<u64> {
-        let value = self.number().filter(|value| (0.0..9e15).contains(value) && value.fract() == 0.0)?;
+        let value = self
+            .number()
+            .filter(|value| (0.0..9e15).contains(value) && value.fract() == 0.0)?;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -40,13 +42,21 @@ impl Value<'_> {
 /// last whole pair. Keys stand in quotation marks; values in parentheses or calls (`np.float64(0.5)`) are what is inside.
 pub(super) fn read(text: &str) -> Vec<(&str, Value<'_>)> {
     let mut pairs = Vec::new();
-    let Some(begin) = text.find('{') else { return pairs };
+    let Some(begin) = text.find('{') else {
+        return pairs;
+    };
     let mut rest = &text[begin + 1..];
     while pairs.len() < MAX_PAIRS {
         rest = rest.trim_start_matches([' ', ',', '\t']);
-        let Some((key, after)) = quoted(rest) else { break };
-        let Some(after) = after.trim_start().strip_prefix(':') else { break };
-        let Some((value, after)) = value(after.trim_start()) else { break };
+        let Some((key, after)) = quoted(rest) else {
+            break;
+        };
+        let Some(after) = after.trim_start().strip_prefix(':') else {
+            break;
+        };
+        let Some((value, after)) = value(after.trim_start()) else {
+            break;
+        };
         pairs.push((key, value));
         rest = after;
     }
@@ -55,12 +65,18 @@ pub(super) fn read(text: &str) -> Vec<(&str, Value<'_>)> {
 
 /// The value of a key.
 pub(super) fn get<'a>(pairs: &[(&'a str, Value<'a>)], key: &str) -> Option<Value<'a>> {
-    pairs.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    pairs
+        .iter()
+        .find(|(known, _)| *known == key)
+        .map(|(_, value)| *value)
 }
 
 /// A text in quotation marks and the rest.
 fn quoted(text: &str) -> Option<(&str, &str)> {
-    let mark = text.chars().next().filter(|mark| matches!(mark, '"' | '\''))?;
+    let mark = text
+        .chars()
+        .next()
+        .filter(|mark| matches!(mark, '"' | '\''))?;
     let inside = &text[1..];
     let mut escaped = false;
     let end = inside.find(|c| {
@@ -74,7 +90,10 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
 fn value(text: &str) -> Option<(Value<'_>, &str)> {
     if let Some((inside, rest)) = quoted(text) {
         let number = scan::number(inside.trim()).filter(|(_, rest)| rest.is_empty());
-        return Some((number.map_or(Value::Text(inside), |(value, _)| Value::Number(value)), rest));
+        return Some((
+            number.map_or(Value::Text(inside), |(value, _)| Value::Number(value)),
+            rest,
+        ));
     }
     if text.starts_with(['{', '[', '(']) {
         return nested(text).map(|(inside, rest)| (Value::Nested(inside), rest));
@@ -90,7 +109,10 @@ fn value(text: &str) -> Option<(Value<'_>, &str)> {
     if rest.starts_with('(') {
         let (inside, rest) = nested(rest)?;
         let number = scan::number(inside[1..].trim_start());
-        return Some((number.map_or(Value::Nested(inside), |(value, _)| Value::Number(value)), rest));
+        return Some((
+            number.map_or(Value::Nested(inside), |(value, _)| Value::Number(value)),
+            rest,
+        ));
     }
     (!word.is_empty()).then_some((Value::Text(word), rest))
 }
@@ -131,14 +153,20 @@ mod tests {
         assert_eq!(get(&pairs, "a b"), Some(Value::Number(0.5)));
         assert_eq!(get(&pairs, "n"), Some(Value::Text("None")));
         assert_eq!(get(&pairs, "l"), Some(Value::Nested("[1, {'x': 2}]")));
-        assert!(get(&pairs, "e").and_then(Value::number).is_some_and(f64::is_nan));
+        assert!(
+            get(&pairs, "e")
+                .and_then(Value::number)
+                .is_some_and(f64::is_nan)
+        );
         assert_eq!(pairs.len(), 6);
     }
 
     #[test]
     fn what_is_cut_off_ends_with_its_last_whole_pair() {
         assert_eq!(read("{\"a\": 1, \"b\": 2"), [("a", Value::Number(1.0))]);
-        for text in ["", "{", "{'", "{'a'", "{'a':", "{'a': (", "{a: 1}", "no", "{'a': }"] {
+        for text in [
+            "", "{", "{'", "{'a'", "{'a':", "{'a': (", "{a: 1}", "no", "{'a': }",
+        ] {
             assert_eq!(read(text), [], "{text}");
         }
     }

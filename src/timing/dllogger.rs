@@ -96,24 +96,59 @@ impl DlLogger {
 
     fn event<'a>(&mut self, step: &Step, data: Data<'a>) -> Option<Event<'a>> {
         self.of = data.of.or(self.of);
-        let Data { facts, epoch_seconds, run_seconds, trained, validated, .. } = data;
+        let Data {
+            facts,
+            epoch_seconds,
+            run_seconds,
+            trained,
+            validated,
+            ..
+        } = data;
         match *step {
             _ if step.validation => None,
-            Step { epoch: Some(epoch), iteration: Some(step), .. } if trained => {
-                Some(Event::Step { epoch, epochs: None, step, of: self.of, facts })
-            }
-            Step { epoch: Some(epoch), iteration: None, .. } if trained => {
+            Step {
+                epoch: Some(epoch),
+                iteration: Some(step),
+                ..
+            } if trained => Some(Event::Step {
+                epoch,
+                epochs: None,
+                step,
+                of: self.of,
+                facts,
+            }),
+            Step {
+                epoch: Some(epoch),
+                iteration: None,
+                ..
+            } if trained => {
                 // `train_time` of an epoch is its own.
                 let seconds = epoch_seconds.or(run_seconds);
-                Some(Event::EpochEnd { epoch, epochs: None, seconds, step: None, facts })
+                Some(Event::EpochEnd {
+                    epoch,
+                    epochs: None,
+                    seconds,
+                    step: None,
+                    facts,
+                })
             }
             Step { epoch: Some(_), .. } => validated.then_some(Event::Validation { facts }),
-            Step { iteration: Some(step), .. } if trained => {
-                Some(Event::Iteration { step: Some(step), of: None, facts })
-            }
-            Step { epoch: None, iteration: None, .. } if trained || run_seconds.is_some() => {
-                Some(Event::RunEnd { seconds: run_seconds, facts })
-            }
+            Step {
+                iteration: Some(step),
+                ..
+            } if trained => Some(Event::Iteration {
+                step: Some(step),
+                of: None,
+                facts,
+            }),
+            Step {
+                epoch: None,
+                iteration: None,
+                ..
+            } if trained || run_seconds.is_some() => Some(Event::RunEnd {
+                seconds: run_seconds,
+                facts,
+            }),
             _ => None,
         }
     }
@@ -122,18 +157,28 @@ impl DlLogger {
 /// The words before the metrics: `Epoch: 0 Iteration: 20 `, `(0, 120) `, `Summary:`, `Iteration: 16`, `120`, or none.
 fn step(body: &str) -> Option<(Step, &str)> {
     let mut read = Step::default();
-    if let Some((inside, rest)) =
-        body.strip_prefix('(').or_else(|| body.strip_prefix('[')).and_then(|rest| rest.split_once([')', ']']))
+    if let Some((inside, rest)) = body
+        .strip_prefix('(')
+        .or_else(|| body.strip_prefix('['))
+        .and_then(|rest| rest.split_once([')', ']']))
     {
         return Some((numbered(inside), rest));
     }
     let mut rest = body;
     loop {
         rest = rest.trim_start();
-        let Some((word, after)) = rest.split_once(": ") else { break };
+        let Some((word, after)) = rest.split_once(": ") else {
+            break;
+        };
         let number = scan::unsigned(after.trim_start());
-        match (word.trim_start_matches("Training ").trim_start_matches("Train "), number) {
-            ("Epoch" | "epoch", Some((number, after))) => (read.epoch, rest) = (Some(number), after),
+        match (
+            word.trim_start_matches("Training ")
+                .trim_start_matches("Train "),
+            number,
+        ) {
+            ("Epoch" | "epoch", Some((number, after))) => {
+                (read.epoch, rest) = (Some(number), after)
+            }
             ("Iteration" | "iteration" | "Step" | "step" | "Batch", Some((number, after))) => {
                 (read.iteration, rest) = (Some(number), after);
             }
@@ -159,13 +204,22 @@ fn step(body: &str) -> Option<(Step, &str)> {
 fn numbered(inside: &str) -> Step {
     let mut numbers = inside.split(',').map(|number| number.trim().parse().ok());
     let (epoch, iteration) = (numbers.next().flatten(), numbers.next().flatten());
-    Step { epoch, iteration, validation: numbers.next().flatten().is_some_and(|_: u64| true) }
+    Step {
+        epoch,
+        iteration,
+        validation: numbers.next().flatten().is_some_and(|_: u64| true),
+    }
 }
 
 /// The pairs of `train.loss : 6.98 None train.total_ips : 2500.5 img/s`: each value with what stands behind it.
 fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut chunks = text.split(" : ").peekable();
-    let mut name = chunks.next().unwrap_or_default().rsplit(' ').next().unwrap_or_default();
+    let mut name = chunks
+        .next()
+        .unwrap_or_default()
+        .rsplit(' ')
+        .next()
+        .unwrap_or_default();
     std::iter::from_fn(move || {
         let chunk = chunks.next()?;
         let end = if chunks.peek().is_some() {
@@ -188,13 +242,19 @@ fn table(text: &str) -> Option<Event<'_>> {
     for field in rest.split('|').map(str::trim) {
         if let Some(count) = field.strip_prefix("iter ") {
             step = scan::counted(count).map(|(step, of, _)| (step, of));
-        } else if let Some(time) = field.strip_prefix("took ").or_else(|| field.strip_prefix("elapsed ")) {
+        } else if let Some(time) = field
+            .strip_prefix("took ")
+            .or_else(|| field.strip_prefix("elapsed "))
+        {
             seconds = scan::duration(time).map(|(seconds, _)| seconds);
-        } else if let Some((rate, Some(unit))) = scan::number(field).map(|(rate, unit)| (rate, unit_of(unit)))
+        } else if let Some((rate, Some(unit))) =
+            scan::number(field).map(|(rate, unit)| (rate, unit_of(unit)))
         {
             data.facts.throughput = Rate::of_run(rate, unit);
         } else if let Some(at) = field.rfind(' ').filter(|_| !field.contains("->")) {
-            let Some((value, "")) = scan::number(&field[at + 1..]) else { continue };
+            let Some((value, "")) = scan::number(&field[at + 1..]) else {
+                continue;
+            };
             let name = field[..at].trim();
             data.validated |= name.contains("val ");
             data.facts.metrics.push((name.into(), value));
@@ -203,13 +263,25 @@ fn table(text: &str) -> Option<Event<'_>> {
     let mut facts = data.facts;
     if let Some((step, of)) = step {
         facts.step_seconds = seconds;
-        return Some(Event::Step { epoch, epochs, step, of, facts });
+        return Some(Event::Step {
+            epoch,
+            epochs,
+            step,
+            of,
+            facts,
+        });
     }
     if data.validated {
         facts.throughput = None;
         return Some(Event::Validation { facts });
     }
-    Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts })
+    Some(Event::EpochEnd {
+        epoch,
+        epochs,
+        seconds,
+        step: None,
+        facts,
+    })
 }
 
 /// The unit of a rate: `frames/s`, `items/s`, `img/s`.
@@ -224,9 +296,14 @@ fn unit_of(text: &str) -> Option<&'static str> {
 impl<'a> Data<'a> {
     /// Takes a metric with what stands behind its name.
     fn take(&mut self, name: &'a str, value: &'a str) {
-        let Some((number, rest)) = scan::number(value) else { return };
+        let Some((number, rest)) = scan::number(value) else {
+            return;
+        };
         if name.contains("iters_per_epoch") {
-            self.of = rest.strip_prefix('/').and_then(scan::unsigned).map(|(of, _)| of);
+            self.of = rest
+                .strip_prefix('/')
+                .and_then(scan::unsigned)
+                .map(|(of, _)| of);
             self.trained |= self.of.is_some();
             return;
         }
@@ -235,7 +312,9 @@ impl<'a> Data<'a> {
 
     fn take_number(&mut self, name: &'a str, value: f64, unit: &str) {
         let validated = ["val", "eval", "test", "infer"].iter().any(|word| {
-            name.split(['.', '_', ' ', '/']).any(|part| part.starts_with(word)) || name.starts_with(word)
+            name.split(['.', '_', ' ', '/'])
+                .any(|part| part.starts_with(word))
+                || name.starts_with(word)
         });
         self.validated |= validated;
         self.trained |= !validated;
@@ -248,10 +327,19 @@ impl<'a> Data<'a> {
             }
         } else if last.ends_with("epoch_time") {
             self.epoch_seconds = seconds.filter(|_| !validated).or(self.epoch_seconds);
-        } else if ["iter_time", "step_time", "batch_time"].iter().any(|end| last.ends_with(end)) {
+        } else if ["iter_time", "step_time", "batch_time"]
+            .iter()
+            .any(|end| last.ends_with(end))
+        {
             self.facts.step_seconds = seconds.filter(|_| !validated).or(self.facts.step_seconds);
-        } else if ["e2e_train_time", "total_train_time", "total_time", "train_time", "run_time"]
-            .contains(&last)
+        } else if [
+            "e2e_train_time",
+            "total_train_time",
+            "total_time",
+            "train_time",
+            "run_time",
+        ]
+        .contains(&last)
         {
             self.run_seconds = seconds.or(self.run_seconds);
         } else if !last.contains("time") && !last.contains("latency") && !name.is_empty() {
@@ -263,7 +351,8 @@ impl<'a> Data<'a> {
 /// The unit of a rate that only its name tells.
 fn rate(name: &str) -> Option<&'static str> {
     let named = figures::rate_name(name).map(|(unit, _)| unit);
-    let general = name.starts_with("throughput") || name.ends_with("throughput") || name.ends_with("ips");
+    let general =
+        name.starts_with("throughput") || name.ends_with("throughput") || name.ends_with("ips");
     named.or_else(|| general.then_some("samples/s"))
 }
 
@@ -272,10 +361,15 @@ fn json(text: &str) -> Option<(Step, Data<'_>)> {
     let pairs = dict::read(text);
     let step = match dict::get(&pairs, "step")? {
         Value::Nested(list) => numbered(list.trim_matches(['[', ']'])),
-        step @ Value::Number(_) => Step { iteration: step.count(), ..Step::default() },
+        step @ Value::Number(_) => Step {
+            iteration: step.count(),
+            ..Step::default()
+        },
         Value::Text(_) => return None,
     };
-    let Some(Value::Nested(nested)) = dict::get(&pairs, "data") else { return None };
+    let Some(Value::Nested(nested)) = dict::get(&pairs, "data") else {
+        return None;
+    };
     let mut data = Data::default();
     for (name, value) in dict::read(nested) {
         match value {
@@ -334,7 +428,14 @@ mod tests {
         ] {
             let text = format!("x DLL 2021-06-30 10:58:05.828323 - {body}");
             let event = read(&text);
-            let Some(Event::Step { epoch: found, step, of, facts, .. }) = &event else {
+            let Some(Event::Step {
+                epoch: found,
+                step,
+                of,
+                facts,
+                ..
+            }) = &event
+            else {
                 panic!("{text}: {event:?}")
             };
             assert_eq!((*found, *step, *of), (epoch, number, all), "{text}");
@@ -344,29 +445,64 @@ mod tests {
         let event = read(
             "DLLL {\"timestamp\": \"1.2\", \"type\": \"LOG\", \"step\": [1, 3], \"data\": {\"train.loss\": 7.9, \"train.total_ips\": 2.5}}",
         );
-        let Some(Event::Step { epoch: 1, step: 3, facts, .. }) = &event else { panic!("{event:?}") };
+        let Some(Event::Step {
+            epoch: 1,
+            step: 3,
+            facts,
+            ..
+        }) = &event
+        else {
+            panic!("{event:?}")
+        };
         assert_eq!(facts.throughput, Rate::of_run(2.5, "samples/s"));
         let event = read(
             "DLL 2020-12-07 20:04:34.1 - Iteration: 16  throughput_train : 145.2 seq/s mlm_loss : 10.4 nsp_loss : 0.67",
         );
-        let Some(Event::Iteration { step: Some(16), facts, .. }) = &event else { panic!("{event:?}") };
+        let Some(Event::Iteration {
+            step: Some(16),
+            facts,
+            ..
+        }) = &event
+        else {
+            panic!("{event:?}")
+        };
         assert_eq!(facts.throughput, Rate::of_run(145.2, "samples/s"));
     }
 
     #[test]
     fn the_number_of_steps_may_have_a_line_of_its_own() {
         let mut training = DlLogger::default();
-        training.read_line("DLL 2020-05-28 03:32:53.1 - (6001, 129) glob_iter/iters_per_epoch : 129/130");
-        let event = training.read_line("DLL 2020-05-28 03:32:53.1 - (6001, 129) train_iter_time : 3.3");
-        let Some(Event::Step { of: Some(130), facts, .. }) = &event else { panic!("{event:?}") };
+        training.read_line(
+            "DLL 2020-05-28 03:32:53.1 - (6001, 129) glob_iter/iters_per_epoch : 129/130",
+        );
+        let event =
+            training.read_line("DLL 2020-05-28 03:32:53.1 - (6001, 129) train_iter_time : 3.3");
+        let Some(Event::Step {
+            of: Some(130),
+            facts,
+            ..
+        }) = &event
+        else {
+            panic!("{event:?}")
+        };
         assert_eq!(facts.step_seconds, Some(3.3));
-        let event = training.read_line("DLL 2020-05-28 03:32:53.1 - (6001,) train_epoch_time : 436.6");
+        let event =
+            training.read_line("DLL 2020-05-28 03:32:53.1 - (6001,) train_epoch_time : 436.6");
         assert!(
-            matches!(event, Some(Event::EpochEnd { epoch: 6001, seconds: Some(436.6), .. })),
+            matches!(
+                event,
+                Some(Event::EpochEnd {
+                    epoch: 6001,
+                    seconds: Some(436.6),
+                    ..
+                })
+            ),
             "{event:?}"
         );
         assert_eq!(
-            training.read_line("DLL 2020-05-28 03:32:53.1 - (6001, 130, 0) val_items_per_sec : 49397.7"),
+            training.read_line(
+                "DLL 2020-05-28 03:32:53.1 - (6001, 130, 0) val_items_per_sec : 49397.7"
+            ),
             None
         );
     }
@@ -374,9 +510,18 @@ mod tests {
     #[test]
     fn summaries_of_epochs_and_runs_are_read() {
         for (body, seconds) in [
-            ("epoch    1 | avg train loss 16.99 | 142370.52 frames/s | took 45.10 s", Some(45.1)),
-            ("Epoch: 1  train.loss : 6.98 train.total_ips : 2500.5 img/s val.top1 : 3.2", None),
-            ("(1,) train_time : 9.5  eval_time : 0.6  hr@10 : 0.95  ndcg : 0.74", Some(9.5)),
+            (
+                "epoch    1 | avg train loss 16.99 | 142370.52 frames/s | took 45.10 s",
+                Some(45.1),
+            ),
+            (
+                "Epoch: 1  train.loss : 6.98 train.total_ips : 2500.5 img/s val.top1 : 3.2",
+                None,
+            ),
+            (
+                "(1,) train_time : 9.5  eval_time : 0.6  hr@10 : 0.95  ndcg : 0.74",
+                Some(9.5),
+            ),
         ] {
             let text = format!("DLL 2021-06-30 10:58:05.828323 - {body}");
             let event = read(&text);
@@ -385,16 +530,38 @@ mod tests {
                 "{event:?}"
             );
         }
-        let event =
-            read("DLL 2021-06-30 10:58:05.8 - Summary: train.loss : 2.1 train.total_ips : 2500.5 img/s");
-        let Some(Event::RunEnd { seconds: None, facts }) = &event else { panic!("{event:?}") };
+        let event = read(
+            "DLL 2021-06-30 10:58:05.8 - Summary: train.loss : 2.1 train.total_ips : 2500.5 img/s",
+        );
+        let Some(Event::RunEnd {
+            seconds: None,
+            facts,
+        }) = &event
+        else {
+            panic!("{event:?}")
+        };
         assert_eq!(facts.throughput, Rate::of_run(2500.5, "samples/s"));
         let event = read("DLL 2020-05-28 03:32:59.714030 - () run_time : 442.85");
-        assert!(matches!(event, Some(Event::RunEnd { seconds: Some(442.85), .. })), "{event:?}");
+        assert!(
+            matches!(
+                event,
+                Some(Event::RunEnd {
+                    seconds: Some(442.85),
+                    ..
+                })
+            ),
+            "{event:?}"
+        );
         let event = read(
             "DLL 2021-06-30 10:58:05.8 -  e2e_train_time : 1234.5 s training_sequences_per_second : 250.1 sequences/s final_loss : 1.2",
         );
-        let Some(Event::RunEnd { seconds: Some(1234.5), facts }) = &event else { panic!("{event:?}") };
+        let Some(Event::RunEnd {
+            seconds: Some(1234.5),
+            facts,
+        }) = &event
+        else {
+            panic!("{event:?}")
+        };
         assert_eq!(facts.throughput, Rate::of_run(250.1, "samples/s"));
     }
 

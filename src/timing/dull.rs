@@ -30,7 +30,9 @@ pub(super) struct Form(u64);
 
 impl Default for Dull {
     fn default() -> Self {
-        Self { slots: vec![Slot::default(); SLOTS] }
+        Self {
+            slots: vec![Slot::default(); SLOTS],
+        }
     }
 }
 
@@ -51,7 +53,10 @@ impl Dull {
         if slot.form == form.0 {
             slot.seen = slot.seen.saturating_add(1);
         } else {
-            *slot = Slot { form: form.0, seen: 1 };
+            *slot = Slot {
+                form: form.0,
+                seen: 1,
+            };
         }
     }
 
@@ -74,7 +79,8 @@ pub(super) fn form(line: &[u8]) -> Form {
     last[..rest.len()].copy_from_slice(rest);
     let mut hash = line.len() as u64 ^ 0x9e37_79b9_7f4a_7c15;
     for word in words.iter().chain([&last]) {
-        hash = (hash ^ without_digits(u64::from_le_bytes(*word))).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        hash =
+            (hash ^ without_digits(u64::from_le_bytes(*word))).wrapping_mul(0xff51_afd7_ed55_8ccd);
         hash ^= hash >> 32;
     }
     // Never that of an empty slot.
@@ -99,11 +105,14 @@ mod tests {
     fn a_form_is_a_line_without_its_digits() {
         for byte in 0..=255_u8 {
             let word = u64::from_le_bytes([byte, b'a', byte, b'0', b'9', 0xff, byte, b'/']);
-            let expected =
-                [byte, b'a', byte, 0, 0, 0xff, byte, b'/'].map(|b| if b.is_ascii_digit() { 0 } else { b });
+            let expected = [byte, b'a', byte, 0, 0, 0xff, byte, b'/']
+                .map(|b| if b.is_ascii_digit() { 0 } else { b });
             assert_eq!(without_digits(word).to_le_bytes(), expected, "{byte}");
         }
-        assert_eq!(form(b"Channel 12/0 : 3[3] -> 4[4]"), form(b"Channel 07/9 : 1[5] -> 6[0]"));
+        assert_eq!(
+            form(b"Channel 12/0 : 3[3] -> 4[4]"),
+            form(b"Channel 07/9 : 1[5] -> 6[0]")
+        );
         assert_ne!(form(b"Channel 12/0"), form(b"Channel 1/0"));
         assert_ne!(form(b"epoch 1"), form(b"epocj 1"));
         assert_ne!(form(b""), form(b"1"));
@@ -116,7 +125,9 @@ mod tests {
             assert!(!dull.passes_over(chatter));
             dull.said_nothing(chatter);
         }
-        let passed = (0..10 * AGAIN).filter(|_| dull.passes_over(chatter)).count();
+        let passed = (0..10 * AGAIN)
+            .filter(|_| dull.passes_over(chatter))
+            .count();
         assert_eq!(passed, 10 * (AGAIN as usize - 1));
         assert!(!dull.passes_over(form(b"other")));
         dull.clear();

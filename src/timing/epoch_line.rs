@@ -65,7 +65,8 @@ const LOG_LEVELS: [&str; 4] = ["info", "debug", "notice", "i"];
 
 /// Parts of words before it that say that something else is meant.
 const OTHER_SUBJECTS: [&str; 13] = [
-    "val", "test", "eval", "sav", "load", "best", "resum", "warn", "error", "skip", "restor", "stop", "meta",
+    "val", "test", "eval", "sav", "load", "best", "resum", "warn", "error", "skip", "restor",
+    "stop", "meta",
 ];
 
 /// The recogniser of such lines.
@@ -145,7 +146,11 @@ impl Recogniser for EpochLine {
         let headed = self.headed.take();
         self.begun &= tqdm::keeps_header(line.text);
         if let Some(event) = read_line(line) {
-            if let Event::EpochStart { epoch, epochs: Some(of) } = event {
+            if let Event::EpochStart {
+                epoch,
+                epochs: Some(of),
+            } = event
+            {
                 self.headed = Some((epoch, of));
             }
             // PyTorch-GAN and BasicSR count from 0.
@@ -168,34 +173,83 @@ impl EpochLine {
         match event {
             Event::EpochStart { epoch, epochs } => {
                 (self.open, self.last, self.begun) = (Some(epoch), Some(epoch), true);
-                Event::EpochStart { epoch, epochs: self.announced(epoch, epochs) }
+                Event::EpochStart {
+                    epoch,
+                    epochs: self.announced(epoch, epochs),
+                }
             }
             // Behind the steps of an epoch a line without one is its summary.
-            Event::Mention { epoch, epochs, facts } if [self.stepped, self.barred].contains(&Some(epoch)) => {
+            Event::Mention {
+                epoch,
+                epochs,
+                facts,
+            } if [self.stepped, self.barred].contains(&Some(epoch)) => {
                 (self.open, self.last) = (None, Some(epoch));
                 let epochs = self.announced(epoch, epochs);
-                Event::EpochEnd { epoch, epochs, seconds: None, step: None, facts }
+                Event::EpochEnd {
+                    epoch,
+                    epochs,
+                    seconds: None,
+                    step: None,
+                    facts,
+                }
             }
-            Event::Mention { epoch, epochs, facts } => {
+            Event::Mention {
+                epoch,
+                epochs,
+                facts,
+            } => {
                 (self.open, self.last) = (Some(epoch), Some(epoch));
-                Event::Mention { epoch, epochs: self.announced(epoch, epochs), facts }
+                Event::Mention {
+                    epoch,
+                    epochs: self.announced(epoch, epochs),
+                    facts,
+                }
             }
-            Event::Step { epoch, epochs, step, of, facts } => {
+            Event::Step {
+                epoch,
+                epochs,
+                step,
+                of,
+                facts,
+            } => {
                 self.steps_from_zero |= step == 0;
                 self.stepped = Some(epoch);
                 let epochs = self.announced(epoch, epochs);
                 let last = of.filter(|of| self.steps_from_zero && step + 1 >= *of);
                 (self.open, self.last) = (Some(epoch).filter(|_| last.is_none()), Some(epoch));
                 match last {
-                    Some(of) => {
-                        Event::EpochEnd { epoch, epochs, seconds: None, step: Some((step, of)), facts }
-                    }
-                    None => Event::Step { epoch, epochs, step, of, facts },
+                    Some(of) => Event::EpochEnd {
+                        epoch,
+                        epochs,
+                        seconds: None,
+                        step: Some((step, of)),
+                        facts,
+                    },
+                    None => Event::Step {
+                        epoch,
+                        epochs,
+                        step,
+                        of,
+                        facts,
+                    },
                 }
             }
-            Event::EpochEnd { epoch, epochs, seconds, step, facts } => {
+            Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds,
+                step,
+                facts,
+            } => {
                 (self.open, self.last) = (None, Some(epoch));
-                Event::EpochEnd { epoch, epochs: self.announced(epoch, epochs), seconds, step, facts }
+                Event::EpochEnd {
+                    epoch,
+                    epochs: self.announced(epoch, epochs),
+                    seconds,
+                    step,
+                    facts,
+                }
             }
             other => other,
         }
@@ -232,7 +286,10 @@ impl EpochLine {
             return Some(self.settle(event));
         }
         if let Some(epochs) = planned(text) {
-            return Some(Event::Announce { epochs: Some(epochs), steps: None });
+            return Some(Event::Announce {
+                epochs: Some(epochs),
+                steps: None,
+            });
         }
         // The tutorial on transfer learning of PyTorch draws ten dashes below the number of its last epoch.
         if let Some((epoch, last)) = headed
@@ -240,7 +297,10 @@ impl EpochLine {
             && (self.zero || epoch == 0)
         {
             self.announces_last = true;
-            return Some(Event::Announce { epochs: last.checked_add(1), steps: None });
+            return Some(Event::Announce {
+                epochs: last.checked_add(1),
+                steps: None,
+            });
         }
         if self.known
             && let Some(event) = self.unnumbered(text)
@@ -248,8 +308,14 @@ impl EpochLine {
             return Some(event);
         }
         if let Some(event) = step_line::trailing(text).or_else(|| step_line::counted(text)) {
-            if let (Event::Iteration { step: Some(step), of: Some(of), facts }, Some(epoch)) =
-                (&event, self.open)
+            if let (
+                Event::Iteration {
+                    step: Some(step),
+                    of: Some(of),
+                    facts,
+                },
+                Some(epoch),
+            ) = (&event, self.open)
                 && step >= of
             {
                 self.open = None;
@@ -268,7 +334,9 @@ impl EpochLine {
         }
         match step_line::figures(text)? {
             // Servers of models print the same about their requests.
-            Event::Figures { facts } if facts.throughput.is_some() && !scan::holds(text, "request") => {
+            Event::Figures { facts }
+                if facts.throughput.is_some() && !scan::holds(text, "request") =>
+            {
                 Some(Event::Figures { facts })
             }
             _ if !self.known => None,
@@ -279,7 +347,9 @@ impl EpochLine {
     /// A bar without a number, below the line of its epoch.
     fn read_bar<'a>(&mut self, bar: &Bar<'a>) -> Option<Event<'a>> {
         let named = tqdm::subject(bar.label) == Subject::Training;
-        let epoch = self.open.filter(|_| self.begun && (named || bar.label.is_empty()))?;
+        let epoch = self
+            .open
+            .filter(|_| self.begun && (named || bar.label.is_empty()))?;
         let mut facts = bar.facts();
         bar::postfix(bar.label, scan::metric_name, &mut facts);
         if bar.step == 0 {
@@ -289,15 +359,29 @@ impl EpochLine {
             Some(of) => {
                 (self.open, self.barred) = (None, Some(epoch));
                 let step = Some((bar.step, of));
-                Event::EpochEnd { epoch, epochs: None, seconds: bar.elapsed, step, facts }
+                Event::EpochEnd {
+                    epoch,
+                    epochs: None,
+                    seconds: bar.elapsed,
+                    step,
+                    facts,
+                }
             }
-            None => Event::Step { epoch, epochs: None, step: bar.step, of: bar.of, facts },
+            None => Event::Step {
+                epoch,
+                epochs: None,
+                step: bar.step,
+                of: bar.of,
+                facts,
+            },
         })
     }
 
     /// Ends the open epoch, if there is one.
     fn close<'a>(&mut self, facts: Facts<'a>) -> Option<Event<'a>> {
-        self.open.take().map(|epoch| ended(epoch, None, None, facts))
+        self.open
+            .take()
+            .map(|epoch| ended(epoch, None, None, facts))
     }
 
     /// `Epoch time: 12.3 s`, `Time taken: 12.3 sec`, below the line of the epoch.
@@ -322,14 +406,35 @@ impl EpochLine {
         let seconds = step_line::first_time(text)?;
         self.open = None;
         // `epoch time: 76715.097 ms, per step time: 181.789 ms` of MindSpore.
-        let step_seconds = text.split_once("per step time").and_then(|(_, rest)| step_line::first_time(rest));
-        Some(ended(self.last?, Some(seconds), None, Facts { step_seconds, ..Facts::default() }))
+        let step_seconds = text
+            .split_once("per step time")
+            .and_then(|(_, rest)| step_line::first_time(rest));
+        Some(ended(
+            self.last?,
+            Some(seconds),
+            None,
+            Facts {
+                step_seconds,
+                ..Facts::default()
+            },
+        ))
     }
 }
 
 /// The end of an epoch that another line named.
-fn ended(epoch: u64, seconds: Option<f64>, step: Option<(u64, u64)>, facts: Facts<'_>) -> Event<'_> {
-    Event::EpochEnd { epoch, epochs: None, seconds, step, facts }
+fn ended(
+    epoch: u64,
+    seconds: Option<f64>,
+    step: Option<(u64, u64)>,
+    facts: Facts<'_>,
+) -> Event<'_> {
+    Event::EpochEnd {
+        epoch,
+        epochs: None,
+        seconds,
+        step,
+        facts,
+    }
 }
 
 /// Reads a line.
@@ -337,7 +442,11 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     let (before, after) = split_at_word(line.text)?;
     let (epoch, epochs, rest) = epoch_number(after)?;
     let step_before = step_of(before);
-    let opening = if step_before.is_some() { false } else { prefix(before)? };
+    let opening = if step_before.is_some() {
+        false
+    } else {
+        prefix(before)?
+    };
     // A bar of tqdm: the time in it is that so far.
     if rest.contains("%|") {
         return None;
@@ -345,12 +454,24 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     if rest.contains(bar::RULE) {
         let bar = bar::rich(rest)?;
         let mut facts = bar.facts();
-        facts.metrics.extend(plain_figures::read(bar.label).facts.metrics);
+        facts
+            .metrics
+            .extend(plain_figures::read(bar.label).facts.metrics);
         return Some(match bar.of.filter(|_| bar.is_full()) {
-            Some(of) => {
-                Event::EpochEnd { epoch, epochs, seconds: bar.elapsed, step: Some((bar.step, of)), facts }
-            }
-            None => Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts },
+            Some(of) => Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds: bar.elapsed,
+                step: Some((bar.step, of)),
+                facts,
+            },
+            None => Event::Step {
+                epoch,
+                epochs,
+                step: bar.step,
+                of: bar.of,
+                facts,
+            },
         });
     }
     // Redrawn without a carriage return, a line holds many epochs.
@@ -364,9 +485,17 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     }
     if step_before.is_none()
         && words.is_empty()
-        && ["end of", "finished", "completed"].iter().any(|word| scan::holds(before, word))
+        && ["end of", "finished", "completed"]
+            .iter()
+            .any(|word| scan::holds(before, word))
     {
-        return Some(Event::EpochEnd { epoch, epochs, seconds: None, step: None, facts: Facts::default() });
+        return Some(Event::EpochEnd {
+            epoch,
+            epochs,
+            seconds: None,
+            step: None,
+            facts: Facts::default(),
+        });
     }
     if step_before.is_none()
         && (opening || words.is_empty() || scan::starts_with_any(words, &["start", "begin"]))
@@ -374,10 +503,25 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         return Some(Event::EpochStart { epoch, epochs });
     }
     // `epoch:[ 3/25 ] val step:0    loss: 2.8`
-    if scan::starts_with_any(words, &["val step", "val iter", "test step", "test iter", "eval step"]) {
+    if scan::starts_with_any(
+        words,
+        &[
+            "val step",
+            "val iter",
+            "test step",
+            "test iter",
+            "eval step",
+        ],
+    ) {
         return None;
     }
-    let Read { step, named_seconds, idle_seconds, mut facts, .. } = plain_figures::read(rest);
+    let Read {
+        step,
+        named_seconds,
+        idle_seconds,
+        mut facts,
+        ..
+    } = plain_figures::read(rest);
     // The pace of an evaluation is not that of the training.
     if scan::starts_with_any(words, &["val ", "test ", "eval "]) {
         (facts.throughput, facts.step_seconds) = (None, None);
@@ -388,31 +532,72 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     if let Some((step, of)) = step_before.or(step.filter(|(_, of)| of.is_some() || !summed)) {
         // Steps may be counted from 0; the line after the last then ends the epoch.
         return Some(if of.is_some_and(|of| step >= of) {
-            Event::EpochEnd { epoch, epochs, seconds: None, step: of.map(|of| (step, of)), facts }
+            Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds: None,
+                step: of.map(|of| (step, of)),
+                facts,
+            }
         } else {
-            Event::Step { epoch, epochs, step, of, facts }
+            Event::Step {
+                epoch,
+                epochs,
+                step,
+                of,
+                facts,
+            }
         });
     }
     let seconds = named_seconds.or(idle_seconds);
-    let over = ["end of", "finished", "completed", "after", "done with", "results"];
+    let over = [
+        "end of",
+        "finished",
+        "completed",
+        "after",
+        "done with",
+        "results",
+    ];
     let over = over.iter().any(|word| scan::holds(before, word));
     if seconds.is_some()
         || validated
         || over
         || scan::starts_with_any(
             words,
-            &["done", "finished", "completed", "complete", "ended", "average ", "avg ", "training ends"],
+            &[
+                "done",
+                "finished",
+                "completed",
+                "complete",
+                "ended",
+                "average ",
+                "avg ",
+                "training ends",
+            ],
         )
     {
-        return Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts });
+        return Some(Event::EpochEnd {
+            epoch,
+            epochs,
+            seconds,
+            step: None,
+            facts,
+        });
     }
-    (!facts.metrics.is_empty()).then_some(Event::Mention { epoch, epochs, facts })
+    (!facts.metrics.is_empty()).then_some(Event::Mention {
+        epoch,
+        epochs,
+        facts,
+    })
 }
 
 /// True for what stands before an item of a list of settings: `INFO  * epoch: 15`.
 fn is_bullet(before: &str) -> bool {
     let before = before.trim();
-    matches!(before, "*" | "-") || before.strip_suffix('*').is_some_and(|text| text.ends_with([' ', '\t']))
+    matches!(before, "*" | "-")
+        || before
+            .strip_suffix('*')
+            .is_some_and(|text| text.ends_with([' ', '\t']))
 }
 
 /// How many epochs a line says that there will be: `starting training for 30 epochs...`.
@@ -426,47 +611,95 @@ pub(super) fn planned(text: &str) -> Option<u64> {
 /// `[01/150] | Epoch Time: 0m 57s - Train Loss: 0.6487`: the epoch stands before the word.
 fn leading(text: &str) -> Option<Event<'_>> {
     let (epoch, epochs, rest) = scan::counted(text.trim_start().strip_prefix('[')?)?;
-    let rest = rest.strip_prefix(']').filter(|rest| epochs.is_some() && scan::holds(rest, "epoch"))?;
-    let Read { step: None, named_seconds, facts, .. } = plain_figures::read(rest) else { return None };
-    let told = facts.metrics.iter().any(|(name, _)| names::is_measure(name));
-    told.then_some(Event::EpochEnd { epoch, epochs, seconds: named_seconds, step: None, facts })
+    let rest = rest
+        .strip_prefix(']')
+        .filter(|rest| epochs.is_some() && scan::holds(rest, "epoch"))?;
+    let Read {
+        step: None,
+        named_seconds,
+        facts,
+        ..
+    } = plain_figures::read(rest)
+    else {
+        return None;
+    };
+    let told = facts
+        .metrics
+        .iter()
+        .any(|(name, _)| names::is_measure(name));
+    told.then_some(Event::EpochEnd {
+        epoch,
+        epochs,
+        seconds: named_seconds,
+        step: None,
+        facts,
+    })
 }
 
 /// `3/16, train_loss: 0.1084` of MONAI's tutorials, below the head of its epoch.
 fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
     let (step, of, rest) = scan::counted(text.trim_start())?;
-    let of = of.filter(|_| scan::starts_with_any(rest, &[", train_loss: ", ", loss: ", ", train loss: "]))?;
+    let of = of.filter(|_| {
+        scan::starts_with_any(rest, &[", train_loss: ", ", loss: ", ", train loss: "])
+    })?;
     let facts = plain_figures::read(rest).facts;
     Some(if step >= of {
         ended(epoch, None, Some((step, of)), facts)
     } else {
-        Event::Step { epoch, epochs: None, step, of: Some(of), facts }
+        Event::Step {
+            epoch,
+            epochs: None,
+            step,
+            of: Some(of),
+            facts,
+        }
     })
 }
 
 /// `{"epoch": 0, "step": 5, "loss": 69.9}`: a line of JSON about a step, else about an epoch.
 fn json(text: &str) -> Option<Event<'_>> {
-    let pairs = text.trim_start().starts_with("{\"").then(|| dict::read(text))?;
+    let pairs = text
+        .trim_start()
+        .starts_with("{\"")
+        .then(|| dict::read(text))?;
     let count = |key| dict::get(&pairs, key).and_then(Value::count);
     // A larger one is a time.
     let epoch = count("epoch").filter(|epoch| *epoch < 1_000_000)?;
     let step = count("step").or_else(|| count("iter"));
     let measures = pairs.iter().filter(|(name, _)| names::is_measure(name));
-    let metrics: Vec<_> =
-        measures.filter_map(|(name, value)| Some(((*name).into(), value.number()?))).collect();
-    let facts = Facts { metrics, ..Facts::default() };
+    let metrics: Vec<_> = measures
+        .filter_map(|(name, value)| Some(((*name).into(), value.number()?)))
+        .collect();
+    let facts = Facts {
+        metrics,
+        ..Facts::default()
+    };
     (!facts.is_empty()).then_some(match step {
-        Some(step) => Event::Step { epoch, epochs: None, step, of: None, facts },
-        None => Event::Mention { epoch, epochs: None, facts },
+        Some(step) => Event::Step {
+            epoch,
+            epochs: None,
+            step,
+            of: None,
+            facts,
+        },
+        None => Event::Mention {
+            epoch,
+            epochs: None,
+            facts,
+        },
     })
 }
 
 /// `Finish 92 epoch(es)`: the number stands before the word.
 fn counted_off(text: &str) -> Option<Event<'_>> {
     let text = text.trim();
-    let rest = text.strip_prefix("Finish")?.trim_start_matches("ed").trim_start();
+    let rest = text
+        .strip_prefix("Finish")?
+        .trim_start_matches("ed")
+        .trim_start();
     let (epoch, rest) = scan::unsigned(rest)?;
-    (rest.starts_with(" epoch") && rest.len() < 20).then(|| ended(epoch, None, None, Facts::default()))
+    (rest.starts_with(" epoch") && rest.len() < 20)
+        .then(|| ended(epoch, None, None, Facts::default()))
 }
 
 /// True for names of losses and metrics of an evaluation, which comes when the epoch is over.
@@ -481,8 +714,14 @@ fn step_of(before: &str) -> Option<(u64, Option<u64>)> {
     let before = before.rfind("[batch ").map_or(before, |at| &before[at..]);
     let text = before.trim_start_matches(|c: char| !c.is_alphanumeric());
     let name = &text[..text.find(|c: char| !scan::is_word(c)).unwrap_or(text.len())];
-    let named = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
-    let digits = if named { text[name.len()..].trim_start_matches([' ', ':', '=', '[', '(']) } else { text };
+    let named = STEP_NAMES
+        .iter()
+        .any(|step| name.eq_ignore_ascii_case(step));
+    let digits = if named {
+        text[name.len()..].trim_start_matches([' ', ':', '=', '[', '('])
+    } else {
+        text
+    };
     let (step, of, rest) = scan::counted(digits)?;
     let rest = rest.trim_matches(|c: char| !c.is_alphanumeric());
     (named && rest.is_empty() || of.is_some() && rest == "of").then_some((step, of))
@@ -490,7 +729,10 @@ fn step_of(before: &str) -> Option<(u64, Option<u64>)> {
 
 /// The epoch whose beginning a line says.
 pub(super) fn header(text: &str) -> Option<(u64, Option<u64>)> {
-    match read_line(&Line { text, redrawn: false })? {
+    match read_line(&Line {
+        text,
+        redrawn: false,
+    })? {
         Event::EpochStart { epoch, epochs } => Some((epoch, epochs)),
         _ => None,
     }
@@ -506,10 +748,13 @@ pub(super) fn numbered(label: &str) -> Option<(u64, Option<u64>)> {
     if let Some(after) = split_at_word(label).map(|(_, after)| after).or_else(joined) {
         return epoch_number(after).map(|(epoch, epochs, _)| (epoch, epochs));
     }
-    let bare = label.trim_start_matches(|c: char| c.is_alphabetic() || matches!(c, ' ' | '[' | '(' | ':'));
+    let bare =
+        label.trim_start_matches(|c: char| c.is_alphabetic() || matches!(c, ' ' | '[' | '(' | ':'));
     // `[fold_2] 099/200`
     let last = label.rsplit(' ').next().unwrap_or_default();
-    let counts = scan::counted(bare).filter(|(_, of, _)| of.is_some()).or_else(|| scan::counted(last))?;
+    let counts = scan::counted(bare)
+        .filter(|(_, of, _)| of.is_some())
+        .or_else(|| scan::counted(last))?;
     counts.1.map(|of| (counts.0, Some(of)))
 }
 
@@ -519,10 +764,13 @@ fn split_at_word(text: &str) -> Option<(&str, &str)> {
     let head = &bytes[..bytes.len().min(MAX_PREFIX)];
     let mut from = 0;
     loop {
-        let word = head[from..].windows(5).position(|word| word.eq_ignore_ascii_case(b"epoch"));
+        let word = head[from..]
+            .windows(5)
+            .position(|word| word.eq_ignore_ascii_case(b"epoch"));
         let Some(word) = word else { return short(text) };
         let at = from + word;
-        let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'\'' | b'"' | b'@');
+        let inside =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'\'' | b'"' | b'@');
         // `0-epoch (99/44660)` counts steps, `5-epoch average` is a name.
         let numbered = head[..at].ends_with(b"-") && at > 1 && bytes[at - 2].is_ascii_digit();
         let alone = (at == 0 || !inside(bytes[at - 1]))
@@ -543,7 +791,9 @@ fn short(text: &str) -> Option<(&str, &str)> {
     let alone = |at: &usize| !head[..*at].ends_with(scan::is_word);
     let at = head.match_indices("ep").map(|(at, _)| at).find(alone)?;
     let behind = text[at + 2..].trim_start_matches(':').strip_prefix(' ')?;
-    let step = ["step ", "iter: ", "iter ", "batch: "].iter().any(|word| behind.contains(word));
+    let step = ["step ", "iter: ", "iter ", "batch: "]
+        .iter()
+        .any(|word| behind.contains(word));
     (step && behind.starts_with(|c: char| c.is_ascii_digit())).then_some((&text[..at], behind))
 }
 
@@ -570,7 +820,9 @@ pub(super) fn prefix(before: &str) -> Option<bool> {
     }
     let lower = before.to_ascii_lowercase();
     let words = || {
-        lower.split(|c: char| !(scan::is_word(c) || matches!(c, '.' | '/'))).filter(|word| !word.is_empty())
+        lower
+            .split(|c: char| !(scan::is_word(c) || matches!(c, '.' | '/')))
+            .filter(|word| !word.is_empty())
     };
     let logged = words().any(|word| LOG_LEVELS.contains(&word));
     let mut opening = false;
@@ -592,7 +844,10 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Option<Event<'_>> {
-        read_line(&Line { text, redrawn: false })
+        read_line(&Line {
+            text,
+            redrawn: false,
+        })
     }
 
     #[test]
@@ -607,17 +862,43 @@ mod tests {
             ("epoch: 1 loss: 0.2 (4.1 seconds)", 1, None, 4.1),
             ("EPOCH 7 elapsed 350 ms", 7, None, 0.35),
             ("Epoch [2/4], Loss: 0.3, Time: 1.5 min", 2, Some(4), 90.0),
-            ("Finished Epoch[ 1 of 5]: [Training] ce = 2.3 * 1000; epochTime=0.17275s", 1, Some(5), 0.17275),
-            ("2024-01-01 12:00:00,123 - INFO - my.trainer - Epoch 3 finished in 2.5s", 3, None, 2.5),
+            (
+                "Finished Epoch[ 1 of 5]: [Training] ce = 2.3 * 1000; epochTime=0.17275s",
+                1,
+                Some(5),
+                0.17275,
+            ),
+            (
+                "2024-01-01 12:00:00,123 - INFO - my.trainer - Epoch 3 finished in 2.5s",
+                3,
+                None,
+                2.5,
+            ),
             ("INFO:root:epoch 12 done, 95.1 s", 12, None, 95.1),
-            ("--- epoch 004 | eta 3h | lr 1e-3 | took 12s ---", 4, None, 12.0),
-            ("Epoch 1: val loss 0.3, val time 2 s, train time 30 s", 1, None, 30.0),
+            (
+                "--- epoch 004 | eta 3h | lr 1e-3 | took 12s ---",
+                4,
+                None,
+                12.0,
+            ),
+            (
+                "Epoch 1: val loss 0.3, val time 2 s, train time 30 s",
+                1,
+                None,
+                30.0,
+            ),
             ("Time taken for epoch 1: 65 secs", 1, None, 65.0),
             ("Epoch 1 time 0:01:05", 1, None, 65.0),
             ("Epoch 1, 12.3 samples/s, data 3 s, 40.5 s", 1, None, 40.5),
         ] {
             let event = told(text);
-            let Some(Event::EpochEnd { epoch, epochs, seconds: Some(seconds), .. }) = event else {
+            let Some(Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds: Some(seconds),
+                ..
+            }) = event
+            else {
                 panic!("{text}: {event:?}")
             };
             assert_eq!((epoch, epochs), (number, all), "{text}");
@@ -627,38 +908,79 @@ mod tests {
 
     #[test]
     fn figures_of_the_line_are_kept() {
-        let event =
-            told("Epoch 2/5 - loss: 0.3 - val acc=97.5% - 512.5 images/sec - 0.35 s/it - time: 12.5s");
-        let Some(Event::EpochEnd { facts, .. }) = event else { panic!("{event:?}") };
-        assert_eq!(facts.metrics, [("loss".into(), 0.3), ("val acc".into(), 97.5)]);
-        assert_eq!(facts.throughput, crate::timing::event::Rate::of_run(512.5, "samples/s"));
+        let event = told(
+            "Epoch 2/5 - loss: 0.3 - val acc=97.5% - 512.5 images/sec - 0.35 s/it - time: 12.5s",
+        );
+        let Some(Event::EpochEnd { facts, .. }) = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(
+            facts.metrics,
+            [("loss".into(), 0.3), ("val acc".into(), 97.5)]
+        );
+        assert_eq!(
+            facts.throughput,
+            crate::timing::event::Rate::of_run(512.5, "samples/s")
+        );
         assert_eq!(facts.step_seconds, Some(0.35));
     }
 
     #[test]
     fn average_of_an_epoch_ends_it() {
         let event = told("2025-03-02 05:24:38,655 - INFO - Epoch 20 - Average Train Loss: 1.6334");
-        assert!(matches!(event, Some(Event::EpochEnd { epoch: 20, .. })), "{event:?}");
+        assert!(
+            matches!(event, Some(Event::EpochEnd { epoch: 20, .. })),
+            "{event:?}"
+        );
     }
 
     #[test]
     fn steps_and_beginnings_are_told_from_ends() {
         let event = told("ShadowDet - INFO - [batch 152/152, epoch 15/15]: loss_rmse:0.0516");
         assert!(
-            matches!(event, Some(Event::EpochEnd { epoch: 15, step: Some((152, 152)), .. })),
+            matches!(
+                event,
+                Some(Event::EpochEnd {
+                    epoch: 15,
+                    step: Some((152, 152)),
+                    ..
+                })
+            ),
             "{event:?}"
         );
-        for text in ["Epoch [1/5], Step [100/600], Loss: 0.3", "epoch 1 | iter 100/600 | took 13.25 s"] {
+        for text in [
+            "Epoch [1/5], Step [100/600], Loss: 0.3",
+            "epoch 1 | iter 100/600 | took 13.25 s",
+        ] {
             let event = told(text);
             assert!(
-                matches!(event, Some(Event::Step { epoch: 1, step: 100, of: Some(600), .. })),
+                matches!(
+                    event,
+                    Some(Event::Step {
+                        epoch: 1,
+                        step: 100,
+                        of: Some(600),
+                        ..
+                    })
+                ),
                 "{text}: {event:?}"
             );
         }
-        assert!(matches!(told("Epoch [1/5], Step [600/600]"), Some(Event::EpochEnd { epoch: 1, .. })));
-        for text in ["Epoch 1 starts", "Epoch 1", "=== Epoch 1/5 ===", "Starting epoch 1: lr 3 s"] {
+        assert!(matches!(
+            told("Epoch [1/5], Step [600/600]"),
+            Some(Event::EpochEnd { epoch: 1, .. })
+        ));
+        for text in [
+            "Epoch 1 starts",
+            "Epoch 1",
+            "=== Epoch 1/5 ===",
+            "Starting epoch 1: lr 3 s",
+        ] {
             let event = told(text);
-            assert!(matches!(event, Some(Event::EpochStart { epoch: 1, .. })), "{text}: {event:?}");
+            assert!(
+                matches!(event, Some(Event::EpochStart { epoch: 1, .. })),
+                "{text}: {event:?}"
+            );
         }
         assert!(matches!(
             told("Epoch 1 training ends, total 99.33s"),
@@ -668,8 +990,14 @@ mod tests {
             told("epoch:[ 3/25 ] train step:100  loss: 2.5"),
             Some(Event::Step { step: 100, .. })
         ));
-        assert!(matches!(told("Epoch 1 done"), Some(Event::EpochEnd { seconds: None, .. })));
-        assert!(matches!(told("train epoch: 1, loss: 0.2, lr=0.1"), Some(Event::Mention { epoch: 1, .. })));
+        assert!(matches!(
+            told("Epoch 1 done"),
+            Some(Event::EpochEnd { seconds: None, .. })
+        ));
+        assert!(matches!(
+            told("train epoch: 1, loss: 0.2, lr=0.1"),
+            Some(Event::Mention { epoch: 1, .. })
+        ));
     }
 
     #[test]

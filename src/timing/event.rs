@@ -34,12 +34,19 @@ pub(super) struct Rate {
 impl Rate {
     /// A rate of the whole run; `None` where the number can be none.
     pub(super) fn of_run(value: f64, unit: &'static str) -> Option<Self> {
-        (value.is_finite() && value >= 0.0).then_some(Self { value, unit, scope: Scope::Global })
+        (value.is_finite() && value >= 0.0).then_some(Self {
+            value,
+            unit,
+            scope: Scope::Global,
+        })
     }
 
     /// A rate of one GPU, process or rank.
     pub(super) fn of_device(value: f64, unit: &'static str) -> Option<Self> {
-        Self::of_run(value, unit).map(|rate| Self { scope: Scope::PerDevice, ..rate })
+        Self::of_run(value, unit).map(|rate| Self {
+            scope: Scope::PerDevice,
+            ..rate
+        })
     }
 }
 
@@ -71,20 +78,47 @@ impl Facts<'_> {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Event<'a> {
     /// How many epochs, or steps of an epoch, there will be.
-    Announce { epochs: Option<u64>, steps: Option<u64> },
+    Announce {
+        epochs: Option<u64>,
+        steps: Option<u64>,
+    },
     /// An epoch begins.
     EpochStart { epoch: u64, epochs: Option<u64> },
     /// A step of an epoch is done.
-    Step { epoch: u64, epochs: Option<u64>, step: u64, of: Option<u64>, facts: Facts<'a> },
+    Step {
+        epoch: u64,
+        epochs: Option<u64>,
+        step: u64,
+        of: Option<u64>,
+        facts: Facts<'a>,
+    },
     /// A step is done, in a line that names no epoch; `of` are the steps of the open epoch, else of the run. Without
     /// `step` only that number is known.
-    Iteration { step: Option<u64>, of: Option<u64>, facts: Facts<'a> },
+    Iteration {
+        step: Option<u64>,
+        of: Option<u64>,
+        facts: Facts<'a>,
+    },
     /// A step is done whose number, and `of`, count through the whole run; in a line that names `epoch` or none.
-    RunStep { epoch: Option<u64>, epochs: Option<u64>, step: u64, of: Option<u64>, facts: Facts<'a> },
+    RunStep {
+        epoch: Option<u64>,
+        epochs: Option<u64>,
+        step: u64,
+        of: Option<u64>,
+        facts: Facts<'a>,
+    },
     /// Figures from inside an epoch, which no line like it ends.
-    Within { epoch: u64, epochs: Option<u64>, facts: Facts<'a> },
+    Within {
+        epoch: u64,
+        epochs: Option<u64>,
+        facts: Facts<'a>,
+    },
     /// Figures of an epoch: either inside it or its summary, which only the lines after it tell.
-    Mention { epoch: u64, epochs: Option<u64>, facts: Facts<'a> },
+    Mention {
+        epoch: u64,
+        epochs: Option<u64>,
+        facts: Facts<'a>,
+    },
     /// An epoch is over; with the seconds that it took and its last step, where printed. Again for the same epoch: a
     /// better version of what was said.
     EpochEnd {
@@ -95,13 +129,20 @@ pub(super) enum Event<'a> {
         facts: Facts<'a>,
     },
     /// An epoch is over of which no number is printed: the open one, else the next.
-    EpochOver { seconds: Option<f64>, step: Option<(u64, u64)>, facts: Facts<'a> },
+    EpochOver {
+        seconds: Option<f64>,
+        step: Option<(u64, u64)>,
+        facts: Facts<'a>,
+    },
     /// Validation, or a checkpoint: the epoch that is open is over, and these figures are its.
     Validation { facts: Facts<'a> },
     /// Figures of whatever is running; no epoch ends by them.
     Figures { facts: Facts<'a> },
     /// The whole training is over; `seconds` is how long it took, where printed. The open epoch stays open.
-    RunEnd { seconds: Option<f64>, facts: Facts<'a> },
+    RunEnd {
+        seconds: Option<f64>,
+        facts: Facts<'a>,
+    },
 }
 
 impl Event<'_> {
@@ -140,7 +181,11 @@ impl Event<'_> {
         match self {
             Self::Step { step, of, .. }
             | Self::RunStep { step, of, .. }
-            | Self::Iteration { step: Some(step), of, .. } => Some((*step, of.is_some())),
+            | Self::Iteration {
+                step: Some(step),
+                of,
+                ..
+            } => Some((*step, of.is_some())),
             _ => None,
         }
     }

@@ -60,7 +60,14 @@ impl Recogniser for FairSeq {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["| epoch ", "num_updates", "begin training epoch ", "end of epoch ", "done training in ", "wps="]
+        &[
+            "| epoch ",
+            "num_updates",
+            "begin training epoch ",
+            "end of epoch ",
+            "done training in ",
+            "wps=",
+        ]
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -78,20 +85,33 @@ impl FairSeq {
     fn read_line<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
         if let Some((_, rest)) = text.split_once("| done training in ") {
             let (seconds, _) = scan::duration(rest)?;
-            return Some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
+            return Some(Event::RunEnd {
+                seconds: Some(seconds),
+                facts: Facts::default(),
+            });
         }
         if let Some((_, rest)) = text.split_once("| begin training epoch ") {
             self.last = None;
-            return Some(Event::EpochStart { epoch: scan::unsigned(rest)?.0, epochs: None });
+            return Some(Event::EpochStart {
+                epoch: scan::unsigned(rest)?.0,
+                epochs: None,
+            });
         }
         if let Some((_, rest)) = text.split_once("| end of epoch ") {
             let epoch = scan::unsigned(rest)?.0;
             let none = Facts::default();
-            return Some(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts: none });
+            return Some(Event::EpochEnd {
+                epoch,
+                epochs: None,
+                seconds: None,
+                step: None,
+                facts: none,
+            });
         }
         // The logger's name, where there is one: `train_inner`, `train`, `valid`, `test`.
-        let logger =
-            text.split_once("| INFO | ").map(|(_, rest)| rest.split(" |").next().unwrap_or_default().trim());
+        let logger = text
+            .split_once("| INFO | ")
+            .map(|(_, rest)| rest.split(" |").next().unwrap_or_default().trim());
         if let Some(at) = text.find("| {").filter(|_| text.contains("num_updates")) {
             return self.json(logger.unwrap_or_default(), &text[at..]);
         }
@@ -118,13 +138,23 @@ impl FairSeq {
         };
         let (step, of, rest) = scan::counted(text)?;
         let of = of?;
-        let begin = rest.find(['=']).map(|at| rest[..at].rfind([' ', ',', '[']).map_or(0, |at| at + 1))?;
+        let begin = rest
+            .find(['='])
+            .map(|at| rest[..at].rfind([' ', ',', '[']).map_or(0, |at| at + 1))?;
         let pairs = equations(&rest[begin..]);
         dict::get(&pairs, "wps")?;
-        let stride = self.last.map_or(step, |(last, _, _)| step.saturating_sub(last));
+        let stride = self
+            .last
+            .map_or(step, |(last, _, _)| step.saturating_sub(last));
         self.last = Some((step, of, stride));
         let facts = self.facts(&pairs, "");
-        Some(Event::Step { epoch, epochs: None, step, of: Some(of), facts })
+        Some(Event::Step {
+            epoch,
+            epochs: None,
+            step,
+            of: Some(of),
+            facts,
+        })
     }
 
     fn json<'a>(&mut self, logger: &str, text: &'a str) -> Option<Event<'a>> {
@@ -134,19 +164,36 @@ impl FairSeq {
             "train_inner" => {
                 let step = dict::get(&pairs, "num_updates").and_then(Value::count)?;
                 let facts = self.facts(&pairs, "");
-                Some(Event::Step { epoch, epochs: None, step, of: None, facts })
+                Some(Event::Step {
+                    epoch,
+                    epochs: None,
+                    step,
+                    of: None,
+                    facts,
+                })
             }
             "train" => {
                 let seconds = dict::get(&pairs, "train_train_wall").and_then(Value::number);
                 let facts = self.facts(&pairs, "train_");
-                Some(Event::EpochEnd { epoch, epochs: None, seconds, step: None, facts })
+                Some(Event::EpochEnd {
+                    epoch,
+                    epochs: None,
+                    seconds,
+                    step: None,
+                    facts,
+                })
             }
             _ => Some(self.validation(&pairs, "")),
         }
     }
 
     /// `| loss 7.3 | wps 2919.9 | num_updates 674`, behind the epoch.
-    fn summary<'a>(&mut self, epoch: u64, logger: Option<&str>, text: &'a str) -> Option<Event<'a>> {
+    fn summary<'a>(
+        &mut self,
+        epoch: u64,
+        logger: Option<&str>,
+        text: &'a str,
+    ) -> Option<Event<'a>> {
         let mut pairs = Pairs::new();
         for field in text.split('|') {
             let field = field.trim();
@@ -172,14 +219,21 @@ impl FairSeq {
         };
         let facts = self.facts(&pairs, "");
         self.last = None;
-        Some(Event::EpochEnd { epoch, epochs: None, seconds, step: None, facts })
+        Some(Event::EpochEnd {
+            epoch,
+            epochs: None,
+            seconds,
+            step: None,
+            facts,
+        })
     }
 
     /// The time of an epoch as the difference of what only grows.
     fn since_last(&mut self, epoch: u64, wall: Option<f64>) -> Option<f64> {
         let before = std::mem::replace(&mut self.wall, wall);
         let from = before.or((epoch == 1).then_some(0.0))?;
-        wall.map(|wall| wall - from).filter(|seconds| *seconds >= 0.0)
+        wall.map(|wall| wall - from)
+            .filter(|seconds| *seconds >= 0.0)
     }
 
     /// Validation may come within an epoch; then no epoch ends by it.
@@ -189,12 +243,18 @@ impl FairSeq {
             let plain = name.trim_start_matches("valid_");
             if let Some(value) = value.number().filter(|_| !NOT_METRICS.contains(&plain)) {
                 let known = name.starts_with("valid") || prefix.is_empty();
-                let name = if known { (*name).into() } else { format!("{prefix}{name}").into() };
+                let name = if known {
+                    (*name).into()
+                } else {
+                    format!("{prefix}{name}").into()
+                };
                 facts.metrics.push((name, value));
             }
         }
         match self.last {
-            Some((step, of, stride)) if of - step.min(of) < stride.max(2) => Event::Validation { facts },
+            Some((step, of, stride)) if of - step.min(of) < stride.max(2) => {
+                Event::Validation { facts }
+            }
             _ => Event::Figures { facts },
         }
     }
@@ -208,7 +268,9 @@ impl FairSeq {
             let plain = name.strip_prefix(prefix).unwrap_or(name);
             let number = value.number();
             match plain {
-                "wps" | "words/s" => facts.throughput = number.and_then(|rate| Rate::of_run(rate, "words/s")),
+                "wps" | "words/s" => {
+                    facts.throughput = number.and_then(|rate| Rate::of_run(rate, "words/s"))
+                }
                 "num_updates" => self.updates = value.count().or(self.updates),
                 "train_wall" => wall = number,
                 _ => {}
@@ -217,7 +279,9 @@ impl FairSeq {
                 facts.metrics.push(((*name).into(), number));
             }
         }
-        let single = self.updates.is_some_and(|updates| before.map_or(1, |before| before + 1) == updates);
+        let single = self
+            .updates
+            .is_some_and(|updates| before.map_or(1, |before| before + 1) == updates);
         // The whole seconds of an update; before 0.9 those of the run, which have `wall` before them.
         let summed = pairs.iter().position(|(name, _)| *name == "wall")
             < pairs.iter().position(|(name, _)| *name == "train_wall");
@@ -231,7 +295,9 @@ impl FairSeq {
 fn equations(text: &str) -> Pairs<'_> {
     let mut pairs = Pairs::new();
     for field in text.split(',') {
-        let Some((name, value)) = field.split_once('=') else { continue };
+        let Some((name, value)) = field.split_once('=') else {
+            continue;
+        };
         if let Some((value, _)) = scan::number(value.trim()) {
             pairs.push((name.trim(), Value::Number(value)));
         }
@@ -262,7 +328,12 @@ mod tests {
                 450,
                 Some(1891),
             ),
-            ("| epoch 010  2000 / 8223 loss=1.27 (1.50), wps=962, wpb=908, clip=100%", 10, 2000, Some(8223)),
+            (
+                "| epoch 010  2000 / 8223 loss=1.27 (1.50), wps=962, wpb=908, clip=100%",
+                10,
+                2000,
+                Some(8223),
+            ),
             (
                 "epoch 003:  45%|████▌     | 100/222 [00:50<01:00,  2.01it/s, loss=11.5, ppl=1886, wps=52922, num_updates=544]",
                 3,
@@ -277,12 +348,22 @@ mod tests {
             ),
         ] {
             let event = read(&mut FairSeq::default(), text);
-            let Some(Event::Step { epoch: found, step, of, facts, .. }) = &event else {
+            let Some(Event::Step {
+                epoch: found,
+                step,
+                of,
+                facts,
+                ..
+            }) = &event
+            else {
                 panic!("{text}: {event:?}")
             };
             assert_eq!((*found, *step, *of), (epoch, number, all), "{text}");
             assert_eq!(facts.metrics[0].0, "loss", "{text}");
-            assert!(facts.throughput.is_some() && facts.step_seconds.is_none(), "{text}: {facts:?}");
+            assert!(
+                facts.throughput.is_some() && facts.step_seconds.is_none(),
+                "{text}: {facts:?}"
+            );
         }
     }
 
@@ -296,7 +377,9 @@ mod tests {
         let mut training = FairSeq::default();
         for (updates, seconds) in [(4, None), (5, Some(52.0)), (7, None)] {
             let text = line(updates);
-            let Some(Event::Step { facts, .. }) = read(&mut training, &text) else { panic!("{text}") };
+            let Some(Event::Step { facts, .. }) = read(&mut training, &text) else {
+                panic!("{text}")
+            };
             assert_eq!(facts.step_seconds, seconds, "{text}");
         }
     }
@@ -332,7 +415,13 @@ mod tests {
             ),
         ] {
             let event = read(&mut training, text);
-            let Some(Event::EpochEnd { epoch, seconds, facts, .. }) = &event else {
+            let Some(Event::EpochEnd {
+                epoch,
+                seconds,
+                facts,
+                ..
+            }) = &event
+            else {
                 panic!("{text}: {event:?}")
             };
             assert_eq!((*epoch, *seconds), (number, time), "{text}");
@@ -343,13 +432,20 @@ mod tests {
     #[test]
     fn validation_ends_an_epoch_only_behind_its_last_step() {
         let mut training = FairSeq::default();
-        let step = |step| format!("| epoch 001:    {step} / 1891 loss=11.5, wps=52922, num_updates=445");
+        let step =
+            |step| format!("| epoch 001:    {step} / 1891 loss=11.5, wps=52922, num_updates=445");
         let valid = "2020 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 8.114 | wps 98133 | num_updates 600";
         for (at, ended) in [(500, false), (600, false), (700, false), (1890, true)] {
             read(&mut training, &step(at));
             let event = read(&mut training, valid);
-            assert_eq!(matches!(event, Some(Event::Validation { .. })), ended, "{at}: {event:?}");
-            let Some(Event::Validation { facts } | Event::Figures { facts }) = event else { panic!() };
+            assert_eq!(
+                matches!(event, Some(Event::Validation { .. })),
+                ended,
+                "{at}: {event:?}"
+            );
+            let Some(Event::Validation { facts } | Event::Figures { facts }) = event else {
+                panic!()
+            };
             assert_eq!(facts.metrics, [("valid_loss".into(), 8.114)]);
         }
     }

@@ -43,7 +43,11 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(Detectron2::default()),
         Box::new(Yolo::default()),
     ];
-    all.extend(PROGRAMS.iter().map(|program| -> Box<dyn Recogniser> { Box::new(Known::new(program)) }));
+    all.extend(
+        PROGRAMS
+            .iter()
+            .map(|program| -> Box<dyn Recogniser> { Box::new(Known::new(program)) }),
+    );
     let others: [Box<dyn Recogniser>; 23] = [
         Box::new(Gpt::default()),
         Box::new(Megatron),

@@ -13,8 +13,8 @@ use super::scan::{self, Numbers};
 
 /// Words in names of what is no loss or metric.
 const NOT_METRICS: [&str; 18] = [
-    "mem", "eta", "mfu", "flop", "time", "total", "token", "sample", "speed", "elapsed", "step", "iter",
-    "epoch", "batch", "data", "remain", "rank", "z-score",
+    "mem", "eta", "mfu", "flop", "time", "total", "token", "sample", "speed", "elapsed", "step",
+    "iter", "epoch", "batch", "data", "remain", "rank", "z-score",
 ];
 
 /// Figures and what else their line says.
@@ -39,7 +39,9 @@ pub(super) fn read(text: &str) -> Read<'_> {
 
 /// True where a bracket is open: what is in it only remarks on the number before.
 fn is_aside(between: &str) -> bool {
-    between.rfind('(').is_some_and(|open| !between[open..].contains(')'))
+    between
+        .rfind('(')
+        .is_some_and(|open| !between[open..].contains(')'))
 }
 
 impl<'a> Read<'a> {
@@ -60,7 +62,11 @@ impl<'a> Read<'a> {
             return Some(rest);
         }
         if let Some((unit, device)) = rate_name(name) {
-            let rate = if device { Rate::of_device(grouped, unit) } else { Rate::of_run(grouped, unit) };
+            let rate = if device {
+                Rate::of_device(grouped, unit)
+            } else {
+                Rate::of_run(grouped, unit)
+            };
             self.facts.throughput = rate.or(self.facts.throughput);
             return Some(after);
         }
@@ -82,8 +88,10 @@ impl<'a> Read<'a> {
             self.so_far = Some(seconds);
             return;
         }
-        let other =
-            ["total", "val", "eta", "remain", "data", "forward", "backward", "since", "eval", "ckpt", "save"];
+        let other = [
+            "total", "val", "eta", "remain", "data", "forward", "backward", "since", "eval",
+            "ckpt", "save",
+        ];
         // Time that has elapsed is that since the beginning, unless it is said to be of one step.
         let so_far = name.contains("elapsed") && !name.contains("per ");
         if !so_far && !other.iter().any(|word| name.contains(word)) {
@@ -96,8 +104,13 @@ impl<'a> Read<'a> {
 /// `tokens/gpu/sec`, `samples per second`.
 pub(super) fn rate_name(name: &str) -> Option<(&'static str, bool)> {
     let lower = name.to_ascii_lowercase();
-    let device = ["gpu", "device", "rank", "npu"].iter().any(|word| lower.contains(word));
-    let last = lower.rsplit([' ', '/', '.', '_']).next().unwrap_or_default();
+    let device = ["gpu", "device", "rank", "npu"]
+        .iter()
+        .any(|word| lower.contains(word));
+    let last = lower
+        .rsplit([' ', '/', '.', '_'])
+        .next()
+        .unwrap_or_default();
     match last {
         // torchtitan divides by the number of devices.
         "tps" | "tgs" => return Some(("tokens/s", true)),
@@ -107,8 +120,10 @@ pub(super) fn rate_name(name: &str) -> Option<(&'static str, bool)> {
     }
     // `timing_s/step` is a time.
     let ends = lower.ends_with("/s") || ["/s ", "/s)", "/s/"].iter().any(|end| lower.contains(end));
-    let per_second =
-        ends || ["_per_sec", " per sec", "/sec", "persec", "s/gpu)"].iter().any(|end| lower.contains(end));
+    let per_second = ends
+        || ["_per_sec", " per sec", "/sec", "persec", "s/gpu)"]
+            .iter()
+            .any(|end| lower.contains(end));
     if !per_second || lower.contains("flop") {
         return None;
     }
@@ -126,7 +141,10 @@ pub(super) fn rate_name(name: &str) -> Option<(&'static str, bool)> {
         ("step", "steps/s"),
         ("it", "it/s"),
     ];
-    units.iter().find(|(word, _)| lower.contains(word)).map(|(_, unit)| (*unit, device))
+    units
+        .iter()
+        .find(|(word, _)| lower.contains(word))
+        .map(|(_, unit)| (*unit, device))
 }
 
 #[cfg(test)]
@@ -158,20 +176,48 @@ mod tests {
         let read = read(
             " | loss 3.2 (+nanz)| norm 1.48 (+nanz)| lr 3.00e-04 | 44.57 ms | -100.0% bf16 MFU | 91886 tok/s",
         );
-        assert!(read.facts.step_seconds.is_some_and(|seconds| (seconds - 0.04457).abs() < 1e-9));
+        assert!(
+            read.facts
+                .step_seconds
+                .is_some_and(|seconds| (seconds - 0.04457).abs() < 1e-9)
+        );
         assert_eq!(read.facts.throughput, Rate::of_run(91_886.0, "tokens/s"));
-        assert_eq!(read.facts.metrics, [("loss".into(), 3.2), ("norm".into(), 1.48), ("lr".into(), 3e-4)]);
+        assert_eq!(
+            read.facts.metrics,
+            [
+                ("loss".into(), 3.2),
+                ("norm".into(), 1.48),
+                ("lr".into(), 3e-4)
+            ]
+        );
         let read = super::read(
             "  loss:  7.62585  grad_norm: 26.6  memory: 66.91GiB(37.51%)  tps: 10,050  mfu: 13.99%",
         );
         assert_eq!(read.facts.throughput, Rate::of_device(10_050.0, "tokens/s"));
-        assert_eq!(read.facts.metrics, [("loss".into(), 7.62585), ("grad_norm".into(), 26.6)]);
+        assert_eq!(
+            read.facts.metrics,
+            [("loss".into(), 7.62585), ("grad_norm".into(), 26.6)]
+        );
         let read = super::read(" val_loss:4.37 train_time:29736ms step_avg:258.57ms");
-        assert!(read.facts.step_seconds.is_some_and(|seconds| (seconds - 0.25857).abs() < 1e-9));
+        assert!(
+            read.facts
+                .step_seconds
+                .is_some_and(|seconds| (seconds - 0.25857).abs() < 1e-9)
+        );
         assert_eq!(read.so_far, Some(29.736));
         let read = super::read(" val_loss:7.7 train_time:0ms step_avg:nanms");
         assert_eq!(read.facts.step_seconds, None);
-        assert_eq!(super::read(" | elapsed 3.97m | loss: 3.21").facts.step_seconds, None);
-        assert_eq!(super::read(" | elapsed time per step 2 s").facts.step_seconds, Some(2.0));
+        assert_eq!(
+            super::read(" | elapsed 3.97m | loss: 3.21")
+                .facts
+                .step_seconds,
+            None
+        );
+        assert_eq!(
+            super::read(" | elapsed time per step 2 s")
+                .facts
+                .step_seconds,
+            Some(2.0)
+        );
     }
 }

@@ -95,7 +95,10 @@ impl Fold {
             (true, _) => Some(EpochNumbering::OneBased),
         };
         if grow_like_a_sum(&progress.epochs) {
-            progress.epochs.iter_mut().for_each(|epoch| epoch.printed_seconds = None);
+            progress
+                .epochs
+                .iter_mut()
+                .for_each(|epoch| epoch.printed_seconds = None);
         }
         progress.step_times = self.pace.times();
         progress.points = self.curves.points();
@@ -112,24 +115,44 @@ impl Fold {
         }
         self.take(&event, at_ms);
         // What is said of an epoch is the epoch's.
-        if !matches!(event, Event::EpochEnd { .. } | Event::EpochOver { .. } | Event::Mention { .. }) {
+        if !matches!(
+            event,
+            Event::EpochEnd { .. } | Event::EpochOver { .. } | Event::Mention { .. }
+        ) {
             self.add_to_curves(&event, at_ms);
         }
     }
 
     /// Losses and metrics of a step or an evaluation; those of an epoch are the epoch's.
     fn add_to_curves(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
-        let Some(facts) = event.facts().filter(|facts| self.counts && !facts.metrics.is_empty()) else {
+        let Some(facts) = event
+            .facts()
+            .filter(|facts| self.counts && !facts.metrics.is_empty())
+        else {
             return;
         };
         let last = self.progress.last_step;
-        let running = self.open.as_ref().map(|open| open.epoch).or(self.ended.map(|ended| ended.epoch));
-        let moment =
-            Moment { epoch: running.filter(|_| self.numbered), step: last.and_then(|last| last.step), at_ms };
+        let running = self
+            .open
+            .as_ref()
+            .map(|open| open.epoch)
+            .or(self.ended.map(|ended| ended.epoch));
+        let moment = Moment {
+            epoch: running.filter(|_| self.numbered),
+            step: last.and_then(|last| last.step),
+            at_ms,
+        };
         let is_evaluation = matches!(event, Event::Validation { .. });
-        let names: Vec<_> =
-            facts.metrics.iter().map(|(name, value)| (names::canonical(name), *value)).collect();
-        self.curves.add(moment, is_evaluation, names.iter().map(|(name, value)| (name.as_ref(), *value)));
+        let names: Vec<_> = facts
+            .metrics
+            .iter()
+            .map(|(name, value)| (names::canonical(name), *value))
+            .collect();
+        self.curves.add(
+            moment,
+            is_evaluation,
+            names.iter().map(|(name, value)| (name.as_ref(), *value)),
+        );
     }
 
     fn take(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
@@ -142,16 +165,36 @@ impl Fold {
                 self.announce(epochs);
                 self.start(epoch, at_ms);
             }
-            Event::Step { epoch, epochs, step, of, ref facts } => {
+            Event::Step {
+                epoch,
+                epochs,
+                step,
+                of,
+                ref facts,
+            } => {
                 self.announce(epochs);
                 self.step(epoch, step, of, facts, at_ms);
             }
-            Event::Iteration { step, of, ref facts } => self.iteration(step, of, facts, at_ms),
-            Event::RunStep { epoch, epochs, step, of, ref facts } => {
+            Event::Iteration {
+                step,
+                of,
+                ref facts,
+            } => self.iteration(step, of, facts, at_ms),
+            Event::RunStep {
+                epoch,
+                epochs,
+                step,
+                of,
+                ref facts,
+            } => {
                 self.announce(epochs);
                 self.run_step(epoch, step, of, facts, at_ms);
             }
-            Event::Within { epoch, epochs, ref facts } => {
+            Event::Within {
+                epoch,
+                epochs,
+                ref facts,
+            } => {
                 self.announce(epochs);
                 match self.reach(epoch, true, at_ms) {
                     Standing::Stale => {}
@@ -159,18 +202,32 @@ impl Fold {
                     Standing::Open => self.note(facts, true, at_ms),
                 }
             }
-            Event::Mention { epoch, epochs, ref facts } => {
+            Event::Mention {
+                epoch,
+                epochs,
+                ref facts,
+            } => {
                 self.announce(epochs);
                 self.mention(epoch, facts, at_ms);
             }
-            Event::EpochEnd { epoch, epochs, seconds, step, ref facts } => {
+            Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds,
+                step,
+                ref facts,
+            } => {
                 self.announce(epochs);
                 if let Some((step, of)) = step {
                     self.mark_step(Some(epoch), Some(step), Some(of));
                 }
                 self.end(epoch, seconds, facts, at_ms);
             }
-            Event::EpochOver { seconds, step, ref facts } => self.over(seconds, step, facts, at_ms),
+            Event::EpochOver {
+                seconds,
+                step,
+                ref facts,
+            } => self.over(seconds, step, facts, at_ms),
             Event::Validation { ref facts } => {
                 if !self.midway && self.open.is_some() {
                     self.close(None, at_ms);
@@ -191,7 +248,9 @@ impl Fold {
     /// The figures of an evaluation, but for those whose names are those of the training.
     fn evaluated<'a>(&self, facts: &Facts<'a>) -> Facts<'a> {
         let mut facts = facts.clone();
-        facts.metrics.retain(|(name, _)| names::subject(name).is_some() || !self.trained.has(name));
+        facts
+            .metrics
+            .retain(|(name, _)| names::subject(name).is_some() || !self.trained.has(name));
         facts
     }
 
@@ -221,13 +280,26 @@ impl Fold {
         self.open_epoch(epoch, at_ms, false);
     }
 
-    fn step(&mut self, epoch: u64, step: u64, of: Option<u64>, facts: &Facts<'_>, at_ms: Option<u64>) {
+    fn step(
+        &mut self,
+        epoch: u64,
+        step: u64,
+        of: Option<u64>,
+        facts: &Facts<'_>,
+        at_ms: Option<u64>,
+    ) {
         // A training that began anew is at the beginning of an epoch, a rank that lags behind at the end.
         let anew = match of {
             Some(of) => step <= of / 2,
-            None => self.progress.last_step.is_none_or(|last| last.step.is_none_or(|last| step <= last)),
+            None => self
+                .progress
+                .last_step
+                .is_none_or(|last| last.step.is_none_or(|last| step <= last)),
         };
-        let further = self.progress.last_step.is_some_and(|last| last.step.is_some_and(|last| step > last));
+        let further = self
+            .progress
+            .last_step
+            .is_some_and(|last| last.step.is_some_and(|last| step > last));
         if self.unsure && further && self.ended.is_some_and(|ended| ended.epoch == epoch) {
             self.reopen();
         }
@@ -236,15 +308,35 @@ impl Fold {
             Standing::Ended => self.amend(facts),
             Standing::Open => self.note(facts, true, at_ms),
         }
-        self.pace.add((Some(epoch), step), self.progress.epochs_completed > 0, facts, at_ms);
+        self.pace.add(
+            (Some(epoch), step),
+            self.progress.epochs_completed > 0,
+            facts,
+            at_ms,
+        );
         self.mark_step(Some(epoch), Some(step), of);
     }
 
-    fn iteration(&mut self, step: Option<u64>, of: Option<u64>, facts: &Facts<'_>, at_ms: Option<u64>) {
-        let epoch = self.open.as_ref().map(|open| open.epoch).filter(|_| self.numbered);
+    fn iteration(
+        &mut self,
+        step: Option<u64>,
+        of: Option<u64>,
+        facts: &Facts<'_>,
+        at_ms: Option<u64>,
+    ) {
+        let epoch = self
+            .open
+            .as_ref()
+            .map(|open| open.epoch)
+            .filter(|_| self.numbered);
         self.note(facts, true, at_ms);
         if let Some(step) = step {
-            self.pace.add((epoch, step), self.progress.epochs_completed > 0, facts, at_ms);
+            self.pace.add(
+                (epoch, step),
+                self.progress.epochs_completed > 0,
+                facts,
+                at_ms,
+            );
         }
         self.progress.last_step = Some(StepMark { epoch, step, of });
         if epoch.is_some() {
@@ -260,14 +352,26 @@ impl Fold {
         facts: &Facts<'_>,
         at_ms: Option<u64>,
     ) {
-        let anew = self.progress.last_step.is_none_or(|last| last.step.is_none_or(|last| step <= last));
+        let anew = self
+            .progress
+            .last_step
+            .is_none_or(|last| last.step.is_none_or(|last| step <= last));
         match epoch.map(|epoch| self.reach(epoch, anew, at_ms)) {
             Some(Standing::Stale) => return,
             Some(Standing::Ended) => self.amend(facts),
             Some(Standing::Open) | None => self.note(facts, true, at_ms),
         }
-        self.pace.add((None, step), self.progress.epochs_completed > 0, facts, at_ms);
-        self.progress.last_step = Some(StepMark { epoch, step: Some(step), of });
+        self.pace.add(
+            (None, step),
+            self.progress.epochs_completed > 0,
+            facts,
+            at_ms,
+        );
+        self.progress.last_step = Some(StepMark {
+            epoch,
+            step: Some(step),
+            of,
+        });
     }
 
     fn mention(&mut self, epoch: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
@@ -302,7 +406,9 @@ impl Fold {
             && let Some(last) = self.progress.epochs.last_mut()
         {
             last.ended_at_ms = at_ms;
-            last.printed_seconds = seconds.filter(|seconds| is_time(*seconds)).or(last.printed_seconds);
+            last.printed_seconds = seconds
+                .filter(|seconds| is_time(*seconds))
+                .or(last.printed_seconds);
             // Of an epoch that ended in the same reading as others no more is known now.
             if ended.at_ms.is_some() {
                 (ended.at_ms, self.ended_ms) = (at_ms, at_ms);
@@ -324,7 +430,11 @@ impl Fold {
             let began_ms = self.ended.and_then(|ended| ended.at_ms);
             self.open_epoch(epoch, began_ms, began_ms.is_none());
         }
-        let epoch = self.open.as_ref().map(|open| open.epoch).filter(|_| self.numbered);
+        let epoch = self
+            .open
+            .as_ref()
+            .map(|open| open.epoch)
+            .filter(|_| self.numbered);
         if let Some((step, of)) = step {
             self.mark_step(epoch, Some(step), Some(of));
         }
@@ -338,7 +448,9 @@ impl Fold {
         self.number(epoch);
         match &self.open {
             Some(open) if open.epoch == epoch => return Standing::Open,
-            Some(open) if open.epoch > epoch && (!anew || self.just_ended(epoch)) => return Standing::Stale,
+            Some(open) if open.epoch > epoch && (!anew || self.just_ended(epoch)) => {
+                return Standing::Stale;
+            }
             Some(open) if open.epoch < epoch => self.close(None, at_ms),
             Some(_) => self.leave(at_ms),
             None => {}
@@ -359,9 +471,16 @@ impl Fold {
 
     /// True of the epoch before the open one while that has hardly begun: a rank that is a little behind speaks.
     fn just_ended(&self, epoch: u64) -> bool {
-        let next = self.open.as_ref().filter(|open| !open.stepped && open.lines == 0);
+        let next = self
+            .open
+            .as_ref()
+            .filter(|open| !open.stepped && open.lines == 0);
         next.is_some_and(|open| open.epoch.checked_sub(1) == Some(epoch))
-            && self.progress.epochs.last().is_some_and(|last| last.epoch == epoch)
+            && self
+                .progress
+                .epochs
+                .last()
+                .is_some_and(|last| last.epoch == epoch)
     }
 
     /// Notes that epochs have numbers.
@@ -371,7 +490,10 @@ impl Fold {
     }
 
     fn open_epoch(&mut self, epoch: u64, began_ms: Option<u64>, began_with_line: bool) {
-        let before = self.ended.take().filter(|ended| ended.epoch.checked_add(1) == Some(epoch));
+        let before = self
+            .ended
+            .take()
+            .filter(|ended| ended.epoch.checked_add(1) == Some(epoch));
         self.open = Some(Open {
             epoch,
             began_ms,
@@ -426,8 +548,11 @@ impl Fold {
         let step_seconds = facts.step_seconds.filter(|seconds| is_time(*seconds));
         self.progress.step_seconds = step_seconds.or(self.progress.step_seconds);
         if let Some(rate) = facts.throughput {
-            self.progress.throughput =
-                Some(Throughput { value: rate.value, unit: rate.unit.to_owned(), scope: rate.scope });
+            self.progress.throughput = Some(Throughput {
+                value: rate.value,
+                unit: rate.unit.to_owned(),
+                scope: rate.scope,
+            });
         }
         self.progress.counts_samples |= facts.counts_samples;
         merge(&mut self.progress.last_metrics, &facts.metrics);
@@ -443,18 +568,27 @@ impl Fold {
     /// that one is over; else nobody knows.
     fn leave(&mut self, at_ms: Option<u64>) {
         let far = self.open.as_ref().is_some_and(|open| {
-            let last = self.progress.last_step.filter(|last| last.epoch == Some(open.epoch));
+            let last = self
+                .progress
+                .last_step
+                .filter(|last| last.epoch == Some(open.epoch));
             !self.ends
                 && open.stepped
                 && open.lines > 2
                 && last.is_some_and(|last| last.step == self.last_of_epoch)
         });
-        if far { self.close(None, at_ms) } else { self.open = None }
+        if far {
+            self.close(None, at_ms)
+        } else {
+            self.open = None
+        }
     }
 
     /// Takes back that an epoch is over: it goes on behind an evaluation.
     fn reopen(&mut self) {
-        let Some((ended, last)) = self.ended.zip(self.progress.epochs.pop()) else { return };
+        let Some((ended, last)) = self.ended.zip(self.progress.epochs.pop()) else {
+            return;
+        };
         self.midway = true;
         self.progress.epochs_completed -= 1;
         self.progress.restarts -= u32::from(last.warmup && self.progress.epochs_completed > 0);
@@ -468,21 +602,38 @@ impl Fold {
     fn close(&mut self, seconds: Option<f64>, at_ms: Option<u64>) {
         let Some(open) = self.open.take() else { return };
         self.unsure = false;
-        let last = self.progress.last_step.filter(|last| open.stepped && last.epoch == Some(open.epoch));
+        let last = self
+            .progress
+            .last_step
+            .filter(|last| open.stepped && last.epoch == Some(open.epoch));
         self.last_of_epoch = last.and_then(|last| last.step);
         let seconds = seconds.filter(|seconds| is_time(*seconds));
         // When the only line of an epoch came says nothing of when the epoch began.
-        let began_ms = open.began_ms.filter(|_| !(open.began_with_line && open.lines <= 1));
+        let began_ms = open
+            .began_ms
+            .filter(|_| !(open.began_with_line && open.lines <= 1));
         // Its head may have been held back by a buffer until its end came: then it began where the one before ended.
-        let began_ms = if began_ms == at_ms { open.after_ms } else { began_ms };
+        let began_ms = if began_ms == at_ms {
+            open.after_ms
+        } else {
+            began_ms
+        };
         // Of epochs that ended in one reading, nobody knows when each did, nor when the next began.
         let at_once = at_ms.is_some() && self.ended_ms == at_ms;
         if at_once && let Some(last) = self.progress.epochs.last_mut() {
             last.clock_seconds = None;
         }
         self.ended_ms = at_ms;
-        self.ended = Some(Ended { epoch: open.epoch, began_ms, at_ms: at_ms.filter(|_| !at_once) });
-        let restarted = self.progress.epochs.last().is_some_and(|last| last.epoch >= open.epoch);
+        self.ended = Some(Ended {
+            epoch: open.epoch,
+            began_ms,
+            at_ms: at_ms.filter(|_| !at_once),
+        });
+        let restarted = self
+            .progress
+            .epochs
+            .last()
+            .is_some_and(|last| last.epoch >= open.epoch);
         self.progress.restarts += u32::from(restarted);
         self.progress.push_epoch(Epoch {
             epoch: open.epoch,
@@ -499,14 +650,28 @@ impl Fold {
 /// True where the printed times of epochs are those since the beginning: three or more, each longer than the one before by
 /// about the first.
 fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
-    let times: Vec<f64> = epochs.iter().filter_map(|epoch| epoch.printed_seconds).collect();
-    let Some(first) = times.first().filter(|first| times.len() > 2 && **first >= 1.0) else { return false };
-    times.windows(2).all(|pair| (0.5..2.0).contains(&((pair[1] - pair[0]) / first)))
+    let times: Vec<f64> = epochs
+        .iter()
+        .filter_map(|epoch| epoch.printed_seconds)
+        .collect();
+    let Some(first) = times
+        .first()
+        .filter(|first| times.len() > 2 && **first >= 1.0)
+    else {
+        return false;
+    };
+    times
+        .windows(2)
+        .all(|pair| (0.5..2.0).contains(&((pair[1] - pair[0]) / first)))
 }
 
 /// How long an epoch took by the clock. Where its beginning and its end were read at one go the clock cannot tell, nor
 /// where it runs a second and more short of the `printed` seconds: then a buffer held the beginning back.
-fn clock_seconds(began_ms: Option<u64>, ended_ms: Option<u64>, printed: Option<f64>) -> Option<f64> {
+fn clock_seconds(
+    began_ms: Option<u64>,
+    ended_ms: Option<u64>,
+    printed: Option<f64>,
+) -> Option<f64> {
     let (from, to) = began_ms.zip(ended_ms).filter(|(from, to)| from != to)?;
     seconds_between(from, to).filter(|clock| printed.is_none_or(|printed| *clock > printed - 1.0))
 }
@@ -527,15 +692,31 @@ mod tests {
     use super::*;
 
     fn step(epoch: u64, step: u64) -> Event<'static> {
-        Event::Step { epoch, epochs: None, step, of: Some(100), facts: Facts::default() }
+        Event::Step {
+            epoch,
+            epochs: None,
+            step,
+            of: Some(100),
+            facts: Facts::default(),
+        }
     }
 
     fn end(epoch: u64, seconds: Option<f64>) -> Event<'static> {
-        Event::EpochEnd { epoch, epochs: None, seconds, step: None, facts: Facts::default() }
+        Event::EpochEnd {
+            epoch,
+            epochs: None,
+            seconds,
+            step: None,
+            facts: Facts::default(),
+        }
     }
 
     fn mention(epoch: u64) -> Event<'static> {
-        Event::Mention { epoch, epochs: None, facts: Facts::default() }
+        Event::Mention {
+            epoch,
+            epochs: None,
+            facts: Facts::default(),
+        }
     }
 
     #[test]
@@ -556,7 +737,11 @@ mod tests {
             fold.apply(event, Some(at_ms));
         }
         let progress = fold.progress(None);
-        let clocked: Vec<_> = progress.epochs.iter().map(|epoch| epoch.clock_seconds).collect();
+        let clocked: Vec<_> = progress
+            .epochs
+            .iter()
+            .map(|epoch| epoch.clock_seconds)
+            .collect();
         assert_eq!(clocked, [None, None, Some(7.0)]);
         let times = progress.step_times.expect("steps");
         assert_eq!(times.steps, 3);
@@ -567,19 +752,38 @@ mod tests {
     fn epochs_that_are_read_at_one_go_have_no_time_by_the_clock() {
         let clocked = |events: &[(Event<'static>, u64)]| {
             let mut fold = Fold::default();
-            events.iter().for_each(|(event, at_ms)| fold.apply(event.clone(), Some(*at_ms)));
-            fold.progress(None).epochs.iter().map(|epoch| epoch.clock_seconds).collect::<Vec<_>>()
+            events
+                .iter()
+                .for_each(|(event, at_ms)| fold.apply(event.clone(), Some(*at_ms)));
+            fold.progress(None)
+                .epochs
+                .iter()
+                .map(|epoch| epoch.clock_seconds)
+                .collect::<Vec<_>>()
         };
-        let start = |epoch| Event::EpochStart { epoch, epochs: None };
+        let start = |epoch| Event::EpochStart {
+            epoch,
+            epochs: None,
+        };
         // Head and end of an epoch in one `write`: the time since the end of the one before.
-        let kept = [(start(1), 9), (end(1, Some(0.0)), 9), (start(2), 2009), (end(2, Some(2.0)), 2009)];
+        let kept = [
+            (start(1), 9),
+            (end(1, Some(0.0)), 9),
+            (start(2), 2009),
+            (end(2, Some(2.0)), 2009),
+        ];
         assert_eq!(clocked(&kept), [None, Some(2.0)]);
         // Three epochs in one portion of a buffer, then another portion.
         let portions = [1, 2, 3].map(|epoch| (end(epoch, None), 1000)).into_iter();
-        let portions: Vec<_> = portions.chain([4, 5].map(|epoch| (end(epoch, None), 4000))).collect();
+        let portions: Vec<_> = portions
+            .chain([4, 5].map(|epoch| (end(epoch, None), 4000)))
+            .collect();
         assert_eq!(clocked(&portions), [None; 5]);
         // A beginning that was held back.
-        assert_eq!(clocked(&[(start(1), 1000), (end(1, Some(5.0)), 1300)]), [None]);
+        assert_eq!(
+            clocked(&[(start(1), 1000), (end(1, Some(5.0)), 1300)]),
+            [None]
+        );
     }
 
     #[test]
@@ -589,9 +793,16 @@ mod tests {
             for (epoch, seconds) in (1..).zip(times) {
                 fold.apply(end(epoch, Some(seconds)), None);
             }
-            fold.progress(None).epochs.iter().filter_map(|epoch| epoch.printed_seconds).count()
+            fold.progress(None)
+                .epochs
+                .iter()
+                .filter_map(|epoch| epoch.printed_seconds)
+                .count()
         };
-        assert_eq!((printed([60.0, 121.0, 179.0]), printed([60.0, 65.0, 58.0])), (0, 3));
+        assert_eq!(
+            (printed([60.0, 121.0, 179.0]), printed([60.0, 65.0, 58.0])),
+            (0, 3)
+        );
     }
 
     #[test]
@@ -599,7 +810,13 @@ mod tests {
         let run = |times: &[f64]| {
             let mut fold = Fold::default();
             for seconds in times {
-                fold.apply(Event::RunEnd { seconds: Some(*seconds), facts: Facts::default() }, None);
+                fold.apply(
+                    Event::RunEnd {
+                        seconds: Some(*seconds),
+                        facts: Facts::default(),
+                    },
+                    None,
+                );
             }
             fold.progress(None).run_seconds
         };
@@ -610,16 +827,35 @@ mod tests {
 
     #[test]
     fn no_epoch_takes_years() {
-        let facts = Facts { step_seconds: Some(1e12), ..Facts::default() };
+        let facts = Facts {
+            step_seconds: Some(1e12),
+            ..Facts::default()
+        };
         let mut fold = Fold::default();
         fold.apply(
-            Event::EpochEnd { epoch: 1, epochs: None, seconds: Some(1.8e16), step: None, facts },
+            Event::EpochEnd {
+                epoch: 1,
+                epochs: None,
+                seconds: Some(1.8e16),
+                step: None,
+                facts,
+            },
             None,
         );
         fold.apply(end(2, Some(1e7)), None);
-        fold.apply(Event::RunEnd { seconds: Some(1e300), facts: Facts::default() }, None);
+        fold.apply(
+            Event::RunEnd {
+                seconds: Some(1e300),
+                facts: Facts::default(),
+            },
+            None,
+        );
         let progress = fold.progress(None);
-        let stated: Vec<_> = progress.epochs.iter().map(|epoch| epoch.printed_seconds).collect();
+        let stated: Vec<_> = progress
+            .epochs
+            .iter()
+            .map(|epoch| epoch.printed_seconds)
+            .collect();
         assert_eq!(stated, [None, Some(1e7)]);
         assert_eq!((progress.step_seconds, progress.run_seconds), (None, None));
     }
@@ -631,48 +867,113 @@ mod tests {
         }
         let progress = fold.progress(None);
         assert_eq!(progress.epochs_completed, progress.epochs.len() as u64);
-        progress.epochs.iter().map(|epoch| (epoch.epoch, epoch.clock_seconds)).collect()
+        progress
+            .epochs
+            .iter()
+            .map(|epoch| (epoch.epoch, epoch.clock_seconds))
+            .collect()
     }
 
     #[test]
     fn an_epoch_ends_where_a_later_one_begins() {
-        let seen = folded([(step(0, 0), 10), (step(0, 90), 18), (step(1, 0), 20), (step(2, 0), 29)]);
+        let seen = folded([
+            (step(0, 0), 10),
+            (step(0, 90), 18),
+            (step(1, 0), 20),
+            (step(2, 0), 29),
+        ]);
         assert_eq!(seen, [(0, Some(10.0)), (1, Some(9.0))]);
     }
 
     #[test]
     fn a_start_line_sets_the_clock() {
-        let start = |epoch| Event::EpochStart { epoch, epochs: Some(2) };
-        let seen = folded([(start(1), 5), (end(1, None), 9), (start(2), 12), (end(2, None), 15)]);
+        let start = |epoch| Event::EpochStart {
+            epoch,
+            epochs: Some(2),
+        };
+        let seen = folded([
+            (start(1), 5),
+            (end(1, None), 9),
+            (start(2), 12),
+            (end(2, None), 15),
+        ]);
         assert_eq!(seen, [(1, Some(4.0)), (2, Some(3.0))]);
     }
 
     #[test]
     fn the_same_end_from_several_ranks_counts_once() {
-        let seen = folded([(end(1, None), 10), (end(1, None), 11), (end(2, None), 20), (end(2, None), 20)]);
+        let seen = folded([
+            (end(1, None), 10),
+            (end(1, None), 11),
+            (end(2, None), 20),
+            (end(2, None), 20),
+        ]);
         assert_eq!(seen, [(1, None), (2, Some(9.0))]);
     }
 
     #[test]
     fn a_lagging_rank_does_not_reopen_an_epoch_but_a_new_training_does() {
-        let skewed = [(step(0, 99), 1), (step(1, 0), 2), (step(0, 99), 3), (step(1, 5), 4), (step(2, 0), 5)];
-        assert_eq!(folded(skewed).iter().map(|(epoch, _)| *epoch).collect::<Vec<_>>(), [0, 1]);
-        let uncounted =
-            |epoch, step| Event::Step { epoch, epochs: None, step, of: None, facts: Facts::default() };
-        let skewed =
-            [(uncounted(1, 90), 1), (uncounted(2, 0), 2), (uncounted(1, 90), 3), (uncounted(2, 5), 4)];
+        let skewed = [
+            (step(0, 99), 1),
+            (step(1, 0), 2),
+            (step(0, 99), 3),
+            (step(1, 5), 4),
+            (step(2, 0), 5),
+        ];
+        assert_eq!(
+            folded(skewed)
+                .iter()
+                .map(|(epoch, _)| *epoch)
+                .collect::<Vec<_>>(),
+            [0, 1]
+        );
+        let uncounted = |epoch, step| Event::Step {
+            epoch,
+            epochs: None,
+            step,
+            of: None,
+            facts: Facts::default(),
+        };
+        let skewed = [
+            (uncounted(1, 90), 1),
+            (uncounted(2, 0), 2),
+            (uncounted(1, 90), 3),
+            (uncounted(2, 5), 4),
+        ];
         assert_eq!(folded(skewed), [(1, None)]);
-        let again = [(end(1, None), 10), (end(2, None), 20), (end(1, None), 40), (end(2, None), 50)];
-        assert_eq!(folded(again), [(1, None), (2, Some(10.0)), (1, None), (2, Some(10.0))]);
+        let again = [
+            (end(1, None), 10),
+            (end(2, None), 20),
+            (end(1, None), 40),
+            (end(2, None), 50),
+        ];
+        assert_eq!(
+            folded(again),
+            [(1, None), (2, Some(10.0)), (1, None), (2, Some(10.0))]
+        );
     }
 
     #[test]
     fn an_end_that_a_rank_says_after_another_has_begun_the_next_counts_once() {
-        let start = |epoch| Event::EpochStart { epoch, epochs: None };
-        let seen =
-            [start(1), start(1), end(1, None), start(2), end(1, None), start(2), end(2, None), end(2, None)];
+        let start = |epoch| Event::EpochStart {
+            epoch,
+            epochs: None,
+        };
+        let seen = [
+            start(1),
+            start(1),
+            end(1, None),
+            start(2),
+            end(1, None),
+            start(2),
+            end(2, None),
+            end(2, None),
+        ];
         assert_eq!(
-            folded(seen.into_iter().zip(1..)).iter().map(|(epoch, _)| *epoch).collect::<Vec<_>>(),
+            folded(seen.into_iter().zip(1..))
+                .iter()
+                .map(|(epoch, _)| *epoch)
+                .collect::<Vec<_>>(),
             [1, 2]
         );
     }
@@ -681,7 +982,12 @@ mod tests {
     fn single_lines_of_consecutive_epochs_are_summaries() {
         let seen = folded([(mention(1), 10), (mention(2), 20), (mention(3), 31)]);
         assert_eq!(seen, [(1, None), (2, Some(10.0)), (3, Some(11.0))]);
-        let inside = [(mention(1), 1), (mention(1), 2), (mention(2), 3), (mention(2), 4)];
+        let inside = [
+            (mention(1), 1),
+            (mention(1), 2),
+            (mention(2), 3),
+            (mention(2), 4),
+        ];
         assert_eq!(folded(inside), [(1, Some(2.0))]);
     }
 
@@ -689,7 +995,10 @@ mod tests {
     fn validation_ends_the_open_epoch_once_and_adds_to_it() {
         let mut fold = Fold::default();
         let validation = || Event::Validation {
-            facts: Facts { metrics: vec![("test_loss".into(), 0.5)], ..Facts::default() },
+            facts: Facts {
+                metrics: vec![("test_loss".into(), 0.5)],
+                ..Facts::default()
+            },
         };
         fold.apply(validation(), None);
         assert_eq!(fold.progress(None).epochs_completed, 0);
@@ -706,7 +1015,14 @@ mod tests {
         for name in 0..1000 {
             let metrics = vec![(format!("m{name}").into(), 1.0)];
             fold.apply(
-                Event::Mention { epoch: 1, epochs: None, facts: Facts { metrics, ..Facts::default() } },
+                Event::Mention {
+                    epoch: 1,
+                    epochs: None,
+                    facts: Facts {
+                        metrics,
+                        ..Facts::default()
+                    },
+                },
                 None,
             );
         }
@@ -720,7 +1036,9 @@ mod tests {
         for (at, at_ms) in seen {
             fold.apply(step(2, *at), *at_ms);
         }
-        fold.progress(None).step_times.map(|times| (times.steps, times.median_seconds))
+        fold.progress(None)
+            .step_times
+            .map(|times| (times.steps, times.median_seconds))
     }
 
     #[test]
@@ -729,15 +1047,26 @@ mod tests {
         assert_eq!(clocked(&[(1, None), (2000, Some(now))]), None);
         let (steps, median) =
             clocked(&[(1, None), (20, Some(now)), (30, Some(now + 5000))]).expect("ten steps");
-        assert!(steps == 10 && (median / 0.5 - 1.0).abs() < 0.02, "{steps} {median}");
+        assert!(
+            steps == 10 && (median / 0.5 - 1.0).abs() < 0.02,
+            "{steps} {median}"
+        );
     }
 
     #[test]
     fn a_clock_that_was_set_back_times_the_steps_after_it() {
         let now = 1_763_650_000_000;
         let back = now - 3_600_000;
-        let seen = [(1, Some(now)), (11, Some(now + 5000)), (21, Some(back)), (31, Some(back + 5000))];
+        let seen = [
+            (1, Some(now)),
+            (11, Some(now + 5000)),
+            (21, Some(back)),
+            (31, Some(back + 5000)),
+        ];
         let (steps, median) = clocked(&seen).expect("twenty steps");
-        assert!(steps == 20 && (median / 0.5 - 1.0).abs() < 0.02, "{steps} {median}");
+        assert!(
+            steps == 20 && (median / 0.5 - 1.0).abs() < 0.02,
+            "{steps} {median}"
+        );
     }
 }

@@ -129,14 +129,22 @@ impl Triggers {
                 }
             }
         }
-        let texts = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts);
-        Self { texts: texts.expect("few short texts"), sets, always }
+        let texts = AhoCorasick::builder()
+            .match_kind(MatchKind::Standard)
+            .build(texts);
+        Self {
+            texts: texts.expect("few short texts"),
+            sets,
+            always,
+        }
     }
 
     /// The recognisers that a line interests by its text.
     fn find(&self, line: &[u8]) -> u64 {
         let hits = self.texts.find_overlapping_iter(line);
-        hits.fold(self.always, |set, hit| set | self.sets[hit.pattern().as_usize()])
+        hits.fold(self.always, |set, hit| {
+            set | self.sets[hit.pattern().as_usize()]
+        })
     }
 }
 
@@ -151,7 +159,12 @@ impl Follower {
             Some(pattern) => vec![Box::new(Pattern::compile(pattern)?) as Box<dyn Recogniser>],
             None => families::all(),
         };
-        let silent = |recogniser| Speaker { recogniser, fold: Fold::default(), spoke: None, certain: None };
+        let silent = |recogniser| Speaker {
+            recogniser,
+            fold: Fold::default(),
+            spoke: None,
+            certain: None,
+        };
         let speakers: Vec<_> = recognisers.into_iter().map(silent).collect();
         let triggers = Triggers::of(&speakers);
         let reader = Reader {
@@ -167,7 +180,10 @@ impl Follower {
             screen: Screen::default(),
             wanting: 0,
         };
-        Ok(Self { lines: Lines::default(), reader })
+        Ok(Self {
+            lines: Lines::default(),
+            reader,
+        })
     }
 
     /// Follows a saved output: keeps the lines from which something is recognised, for [`Follower::evidence`], and takes
@@ -222,14 +238,19 @@ impl Speaker {
     fn order(&self) -> Option<impl Ord + use<>> {
         let spoke = self.spoke?;
         let weight = self.recogniser.weight();
-        Some((self.certain.is_none(), std::cmp::Reverse(weight), self.certain.unwrap_or(spoke)))
+        Some((
+            self.certain.is_none(),
+            std::cmp::Reverse(weight),
+            self.certain.unwrap_or(spoke),
+        ))
     }
 }
 
 impl Last {
     fn keep(&mut self, bytes: &[u8]) {
         self.bytes.clear();
-        self.bytes.extend_from_slice(&bytes[..bytes.len().min(MAX_COMPARED)]);
+        self.bytes
+            .extend_from_slice(&bytes[..bytes.len().min(MAX_COMPARED)]);
     }
 }
 
@@ -241,7 +262,10 @@ impl Reader {
         }
         if memchr::memchr(0, piece.bytes).is_some() {
             let narrow = without_nuls(piece.bytes);
-            return self.take_plain(Piece { bytes: &narrow, ..piece });
+            return self.take_plain(Piece {
+                bytes: &narrow,
+                ..piece
+            });
         }
         self.take_plain(piece);
     }
@@ -292,10 +316,20 @@ impl Reader {
 
     /// Reads the line that was held back.
     fn read_held(&mut self) {
-        let Some((redrawn, at_ms, line)) = self.last.held.take() else { return };
+        let Some((redrawn, at_ms, line)) = self.last.held.take() else {
+            return;
+        };
         let bytes = std::mem::take(&mut self.last.bytes);
         let wanted = self.wanted(&bytes);
-        self.last.counted = match self.read(Piece { bytes: &bytes, redrawn, at_ms, line }, wanted) {
+        self.last.counted = match self.read(
+            Piece {
+                bytes: &bytes,
+                redrawn,
+                at_ms,
+                line,
+            },
+            wanted,
+        ) {
             Said::Passing(counted) => counted,
             Said::Unasked | Said::Nothing => None,
             Said::More => {
@@ -313,12 +347,25 @@ impl Reader {
 
     /// Shows a line to the recognisers.
     fn read(&mut self, piece: Piece<'_>, wanted: u64) -> Said {
-        let Piece { bytes, redrawn, at_ms, line } = piece;
+        let Piece {
+            bytes,
+            redrawn,
+            at_ms,
+            line,
+        } = piece;
         self.line = line;
         let text = plain(bytes);
         // The user wrote the pattern for whole lines.
-        let (rank, told) = if self.is_pattern() { (None, &*text) } else { prefix::split(&text) };
-        if self.rank.as_deref().is_some_and(|followed| rank.is_some_and(|rank| rank != followed)) {
+        let (rank, told) = if self.is_pattern() {
+            (None, &*text)
+        } else {
+            prefix::split(&text)
+        };
+        if self
+            .rank
+            .as_deref()
+            .is_some_and(|followed| rank.is_some_and(|rank| rank != followed))
+        {
             return Said::Unasked;
         }
         let at_ms = at_ms.or_else(|| self.evidence.as_ref().and_then(|_| stamp::read(&text)));
@@ -352,9 +399,15 @@ impl Reader {
 
     /// Asks the recognisers whether they want every line from now on.
     fn ask_who_wants(&mut self) {
-        let wants =
-            |(index, speaker): (usize, &Speaker)| u64::from(speaker.recogniser.wants_every_line()) << index;
-        let wanting = self.speakers.iter().enumerate().map(wants).fold(0, |set, bit| set | bit);
+        let wants = |(index, speaker): (usize, &Speaker)| {
+            u64::from(speaker.recogniser.wants_every_line()) << index
+        };
+        let wanting = self
+            .speakers
+            .iter()
+            .enumerate()
+            .map(wants)
+            .fold(0, |set, bit| set | bit);
         if wanting != self.wanting {
             self.wanting = wanting;
             // A head of a table may have come: its rows looked dull before.
@@ -370,8 +423,20 @@ impl Reader {
         at_ms: Option<u64>,
         ask: impl FnOnce(&mut dyn Recogniser, &mut dyn FnMut(Event<'a>)),
     ) {
-        let Self { speakers, spoken, told, evidence, line, .. } = self;
-        let Speaker { recogniser, fold, spoke, certain } = &mut speakers[index];
+        let Self {
+            speakers,
+            spoken,
+            told,
+            evidence,
+            line,
+            ..
+        } = self;
+        let Speaker {
+            recogniser,
+            fold,
+            spoke,
+            certain,
+        } = &mut speakers[index];
         let name = recogniser.name();
         ask(&mut **recogniser, &mut |event| {
             *spoken += 1;
@@ -391,15 +456,23 @@ impl Reader {
     }
 
     fn progress(&self) -> Progress {
-        let mut speaking: Vec<&Speaker> =
-            self.speakers.iter().filter(|speaker| speaker.spoke.is_some()).collect();
+        let mut speaking: Vec<&Speaker> = self
+            .speakers
+            .iter()
+            .filter(|speaker| speaker.spoke.is_some())
+            .collect();
         speaking.sort_by_key(|speaker| speaker.order());
         // The figures of a final evaluation come after all training, whoever reads that.
-        let scores = self.speakers.iter().filter(|speaker| speaker.recogniser.name() == "score");
+        let scores = self
+            .speakers
+            .iter()
+            .filter(|speaker| speaker.recogniser.name() == "score");
         let mut scores: Vec<Progress> = scores.map(|speaker| speaker.fold.progress(None)).collect();
         let Some((first, others)) = speaking.split_first() else {
             let mut progress = Progress::default();
-            scores.into_iter().for_each(|score| fill_scores(&mut progress, score));
+            scores
+                .into_iter()
+                .for_each(|score| fill_scores(&mut progress, score));
             return progress;
         };
         let mut progress = first.progress();
@@ -407,13 +480,18 @@ impl Reader {
         for score in &mut scores {
             let named = |name: &str| names::subject(name).is_some();
             score.last_metrics.retain(|name, _| named(name));
-            score.points.iter_mut().for_each(|point| point.metrics.retain(|name, _| named(name)));
+            score
+                .points
+                .iter_mut()
+                .for_each(|point| point.metrics.retain(|name, _| named(name)));
         }
         let equal = |other: &&&Speaker| {
             // Bars are drawn between plain lines, not between those of a framework that draws its own.
             let (ours, others) = (first.recogniser.weight(), other.recogniser.weight());
-            let mixed =
-                matches!((ours, others), (Weight::Plain, Weight::Bare) | (Weight::Bare, Weight::Plain));
+            let mixed = matches!(
+                (ours, others),
+                (Weight::Plain, Weight::Bare) | (Weight::Bare, Weight::Plain)
+            );
             mixed || others == ours && other.certain.is_some() == first.certain.is_some()
         };
         for other in others.iter().filter(equal) {
@@ -424,15 +502,25 @@ impl Reader {
         }
         // Who is not certain of its program may still read figures that the first has no word for.
         let weight = first.recogniser.weight();
-        let unsure = |other: &&&Speaker| other.certain.is_none() && other.recogniser.weight() == weight;
-        for other in others.iter().filter(unsure).filter(|_| first.certain.is_some()) {
+        let unsure =
+            |other: &&&Speaker| other.certain.is_none() && other.recogniser.weight() == weight;
+        for other in others
+            .iter()
+            .filter(unsure)
+            .filter(|_| first.certain.is_some())
+        {
             fill_figures(&mut progress, other.progress());
         }
-        scores.into_iter().for_each(|score| fill_scores(&mut progress, score));
+        scores
+            .into_iter()
+            .for_each(|score| fill_scores(&mut progress, score));
         // Frameworks leave it to the script to say how long all took.
         if weight == Weight::Family && progress.run_seconds.is_none() {
             let plain = |other: &&&Speaker| other.recogniser.weight() == Weight::Plain;
-            progress.run_seconds = others.iter().filter(plain).find_map(|other| other.progress().run_seconds);
+            progress.run_seconds = others
+                .iter()
+                .filter(plain)
+                .find_map(|other| other.progress().run_seconds);
         }
         progress
     }
@@ -440,14 +528,23 @@ impl Reader {
 
 /// True of bars of more or fewer steps than the epochs have, or of as many as there were epochs: around them.
 fn is_of_something_else(bars: &Progress, progress: &Progress) -> bool {
-    let Some(steps) = bars.steps_per_epoch.filter(|_| progress.epochs_completed > 1) else { return false };
+    let Some(steps) = bars
+        .steps_per_epoch
+        .filter(|_| progress.epochs_completed > 1)
+    else {
+        return false;
+    };
     bars.epoch_numbering == Some(EpochNumbering::Unnumbered)
-        && progress.steps_per_epoch.map_or(steps == progress.epochs_completed, |ours| ours != steps)
+        && progress
+            .steps_per_epoch
+            .map_or(steps == progress.epochs_completed, |ours| ours != steps)
 }
 
 /// Fills the times of epochs from `other`: by their numbers, or in order where it counts as many without numbers.
 fn fill_times(progress: &mut Progress, other: &Progress) {
-    let numbered = other.epoch_numbering.is_some_and(|numbering| numbering != EpochNumbering::Unnumbered);
+    let numbered = other
+        .epoch_numbering
+        .is_some_and(|numbering| numbering != EpochNumbering::Unnumbered);
     let as_many = progress.epochs.len() == other.epochs.len();
     for (at, epoch) in progress.epochs.iter_mut().enumerate() {
         let same = if numbered {
@@ -455,7 +552,9 @@ fn fill_times(progress: &mut Progress, other: &Progress) {
         } else {
             other.epochs.get(at).filter(|_| as_many)
         };
-        epoch.printed_seconds = epoch.printed_seconds.or(same.and_then(|known| known.printed_seconds));
+        epoch.printed_seconds = epoch
+            .printed_seconds
+            .or(same.and_then(|known| known.printed_seconds));
     }
 }
 
@@ -485,12 +584,16 @@ fn fill(progress: &mut Progress, mut other: Progress) {
 /// Adds the figures of final evaluations, but for those that were read already.
 fn fill_scores(progress: &mut Progress, mut score: Progress) {
     let evaluated = |points: &[MetricPoint]| {
-        let places =
-            points.iter().filter(|point| point.kind == PointKind::Evaluation).map(|point| point.place + 1);
+        let places = points
+            .iter()
+            .filter(|point| point.kind == PointKind::Evaluation)
+            .map(|point| point.place + 1);
         places.max().unwrap_or(0)
     };
     for mut point in std::mem::take(&mut score.points) {
-        point.metrics.retain(|name, value| progress.last_metrics.get(name) != Some(value));
+        point
+            .metrics
+            .retain(|name, value| progress.last_metrics.get(name) != Some(value));
         point.place = evaluated(&progress.points);
         if !point.metrics.is_empty() {
             progress.points.push(point);
@@ -509,7 +612,13 @@ fn fill_figures(progress: &mut Progress, other: Progress) {
 }
 
 /// Adds a line to the evidence.
-fn note(evidence: &mut Vec<Evidence>, recogniser: &'static str, kind: &'static str, line: u64, text: &str) {
+fn note(
+    evidence: &mut Vec<Evidence>,
+    recogniser: &'static str,
+    kind: &'static str,
+    line: u64,
+    text: &str,
+) {
     let mut text = text.trim();
     if text.len() > EVIDENCE_BYTES {
         text = &text[..text.floor_char_boundary(EVIDENCE_BYTES)];
@@ -521,7 +630,13 @@ fn note(evidence: &mut Vec<Evidence>, recogniser: &'static str, kind: &'static s
             known.lines += 1;
             known.last = seen;
         }
-        None => evidence.push(Evidence { recogniser, kind, lines: 1, first: seen.clone(), last: seen }),
+        None => evidence.push(Evidence {
+            recogniser,
+            kind,
+            lines: 1,
+            first: seen.clone(),
+            last: seen,
+        }),
     }
 }
 
@@ -550,23 +665,38 @@ mod tests {
     #[test]
     fn the_first_certain_recogniser_speaks() {
         let keras = Some("keras".to_owned());
-        assert_eq!(speaker("Epoch 1/2\n9/9 [===] - 2s - loss: 1\nepoch 7 took 3 s\n"), (keras, 1));
+        assert_eq!(
+            speaker("Epoch 1/2\n9/9 [===] - 2s - loss: 1\nepoch 7 took 3 s\n"),
+            (keras, 1)
+        );
         let plain = Some("epoch-line".to_owned());
         // Its heads alone are what many print.
-        assert_eq!(speaker("Epoch 1/2\nEpoch 1: loss=0.5\nEpoch 2/2\n"), (plain.clone(), 1));
-        assert_eq!(speaker("Epoch 1/2\nepoch 1 took 3 s\nEpoch 2/2\nepoch 2 took 3 s\n"), (plain, 2));
+        assert_eq!(
+            speaker("Epoch 1/2\nEpoch 1: loss=0.5\nEpoch 2/2\n"),
+            (plain.clone(), 1)
+        );
+        assert_eq!(
+            speaker("Epoch 1/2\nepoch 1 took 3 s\nEpoch 2/2\nepoch 2 took 3 s\n"),
+            (plain, 2)
+        );
         let pytorch = Some("pytorch".to_owned());
         assert_eq!(
             speaker("epoch 1 lr: 3\nTrain Epoch: 1 [5/5 (100%)]\tLoss: 1\nepoch 2 1 s\n"),
             (pytorch, 1)
         );
-        assert_eq!(speaker("Test set: Average loss: 1\n * Acc@1 3\n"), (None, 0));
+        assert_eq!(
+            speaker("Test set: Average loss: 1\n * Acc@1 3\n"),
+            (None, 0)
+        );
     }
 
     #[test]
     fn counts_of_samples_are_marked() {
         let progress = followed("Train Epoch: 1 [640/60000 (1%)]\tLoss: 1.4\n");
-        assert_eq!(progress.last_step_text().as_deref(), Some("640/60000 samples"));
+        assert_eq!(
+            progress.last_step_text().as_deref(),
+            Some("640/60000 samples")
+        );
         let progress = followed("Epoch: [0][ 10/782]\tTime 0.7 (1.0)\tLoss 6.0 (6.4)\n");
         assert_eq!(progress.last_step_text().as_deref(), Some("step 10/782"));
     }
@@ -575,12 +705,16 @@ mod tests {
     fn bars_of_another_length_give_epochs_no_times() {
         let mut output = String::new();
         for epoch in 1..=2 {
-            output +=
-                &format!("Epoch {epoch}[4816/5011]: loss:0.5\nEpoch {epoch} training ends, total 99.33s\n");
+            output += &format!(
+                "Epoch {epoch}[4816/5011]: loss:0.5\nEpoch {epoch} training ends, total 99.33s\n"
+            );
             output += "100%|####| 310/310 [00:31<00:00,  9.72it/s]\n";
         }
         let progress = followed(&output);
-        assert_eq!((progress.epochs_completed, progress.steps_per_epoch), (2, Some(5011)));
+        assert_eq!(
+            (progress.epochs_completed, progress.steps_per_epoch),
+            (2, Some(5011))
+        );
         assert_eq!(progress.epochs[0].printed_seconds, None);
         assert!(progress.throughput.is_none());
     }
@@ -599,12 +733,14 @@ mod tests {
 
     #[test]
     fn several_trainings_of_the_trainer_count_each() {
-        let one =
-            |runtime: &str| format!("{{'train_runtime': {runtime}, 'train_loss': 1.5, 'epoch': 1.0}}\n");
+        let one = |runtime: &str| {
+            format!("{{'train_runtime': {runtime}, 'train_loss': 1.5, 'epoch': 1.0}}\n")
+        };
         let progress = followed(&(one("9.8") + &one("9.3")));
         assert_eq!((progress.epochs_completed, progress.restarts), (2, 1));
         // One that broke off, then a shorter one.
-        let log = |epoch: &str| format!("{{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}\n");
+        let log =
+            |epoch: &str| format!("{{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}\n");
         let bar = |step: &str| format!(" 34%|###   | {step} [10:00<20:00, 6.06s/it]\n");
         let first = bar("213/620") + &log("0.5") + &log("1.2");
         let second = log("0.5") + &log("1.0") + &one("9.3") + &bar("40/40");
@@ -621,7 +757,10 @@ mod tests {
         follower.finish(Some(5_500));
         let progress = follower.progress();
         assert_eq!(progress.recogniser.as_deref(), Some("pattern"));
-        assert_eq!((progress.epochs_completed, progress.epochs_announced), (2, Some(3)));
+        assert_eq!(
+            (progress.epochs_completed, progress.epochs_announced),
+            (2, Some(3))
+        );
         assert_eq!(progress.epochs[1].clock_seconds, Some(4.5));
         assert_eq!(progress.epochs[1].ended_at_ms, Some(5_500));
         assert!(Follower::new(Some(&TimingPattern::of_epoch("x"))).is_err());
@@ -639,7 +778,14 @@ mod tests {
             }
         }
         let progress = followed(&output);
-        assert_eq!(progress.epochs.iter().map(|epoch| epoch.epoch).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(
+            progress
+                .epochs
+                .iter()
+                .map(|epoch| epoch.epoch)
+                .collect::<Vec<_>>(),
+            [1, 2, 3]
+        );
     }
 
     #[test]
@@ -650,7 +796,10 @@ mod tests {
         assert_eq!(follower.progress().epochs_completed, 0);
         follower.feed(b"\nsaving\nEpoch 2/2\n", Some(3_750));
         let epoch = &follower.progress().epochs[0];
-        assert_eq!((epoch.clock_seconds, epoch.printed_seconds), (Some(2.75), Some(2.0)));
+        assert_eq!(
+            (epoch.clock_seconds, epoch.printed_seconds),
+            (Some(2.75), Some(2.0))
+        );
         assert_eq!(epoch.seconds(), Some(2.75));
     }
 }

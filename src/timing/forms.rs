@@ -66,9 +66,22 @@ pub(super) const PROGRAMS: [Program; 10] = [
             "max_epochs=",
         ],
         counts_from_zero: Some(false),
-        others: &["time", "eta", "memory", "=lr", "=base_lr", "=mode", "=weight_decay", "=momentum"],
+        others: &[
+            "time",
+            "eta",
+            "memory",
+            "=lr",
+            "=base_lr",
+            "=mode",
+            "=weight_decay",
+            "=momentum",
+        ],
         forms: &[
-            (Says::EpochEnd, r"Saving checkpoint at (?<epoch>\d+) +epochs", "Saving checkpoint at 1 epochs"),
+            (
+                Says::EpochEnd,
+                r"Saving checkpoint at (?<epoch>\d+) +epochs",
+                "Saving checkpoint at 1 epochs",
+            ),
             (
                 Says::Announce,
                 r"^(?:.* )?workflow: \[.*max: (?<epochs>\d+) epochs",
@@ -122,7 +135,11 @@ pub(super) const PROGRAMS: [Program; 10] = [
                 r"^\s*Iteration (?<step>\d+), inertia (?<m_inertia>\d+(?:\.\d+)?(?:e[+-]?\d+)?)\.?\s*$",
                 "Iteration 0, inertia 4233.7.",
             ),
-            (Says::EpochStart, r"^\s*-- Epoch (?<epoch>\d+)\s*$", "-- Epoch 1"),
+            (
+                Says::EpochStart,
+                r"^\s*-- Epoch (?<epoch>\d+)\s*$",
+                "-- Epoch 1",
+            ),
             (
                 Says::EpochOver,
                 r"^\s*Norm: .*Avg\. loss: (?<m_loss>\S+)",
@@ -138,7 +155,11 @@ pub(super) const PROGRAMS: [Program; 10] = [
                 r"^\s*\[(?<step>\d+)/(?<of>\d+)\] .* leaves, .*, in (?<step_s>[\d.]+ ?\w+)",
                 "[10/100] 1 tree, 31 leaves, max depth = 9, in 0.012s",
             ),
-            (Says::Scored, r"^\s*Validation score: (?<m_validation_score>\S+)", "Validation score: 0.905000"),
+            (
+                Says::Scored,
+                r"^\s*Validation score: (?<m_validation_score>\S+)",
+                "Validation score: 0.905000",
+            ),
             (
                 Says::Closing,
                 r"^\s*Total training time: (?<s>[\d.]+ \w+)",
@@ -198,8 +219,16 @@ pub(super) const PROGRAMS: [Program; 10] = [
                 r"Iter #(?<step>\d+): (?<device_samples>[\d.]+) im\w+/sec per ",
                 "Iter #5: 348.5 img/sec per GPU",
             ),
-            (Says::RunStep, r"Iter #(?<step>\d+): (?<samples>[\d.]+) im\w+/sec", "Iter #5: 348.5 img/sec"),
-            (Says::RunStep, r"Step #(?<step>\d+)\s+Loss: (?<m_loss>\S+)", "Step #10  Loss: 2.301"),
+            (
+                Says::RunStep,
+                r"Iter #(?<step>\d+): (?<samples>[\d.]+) im\w+/sec",
+                "Iter #5: 348.5 img/sec",
+            ),
+            (
+                Says::RunStep,
+                r"Step #(?<step>\d+)\s+Loss: (?<m_loss>\S+)",
+                "Step #10  Loss: 2.301",
+            ),
             (
                 Says::Figures,
                 r"Img/sec per .*: (?<device_samples>[\d.]+) *\+-",
@@ -260,7 +289,12 @@ pub(super) const PROGRAMS: [Program; 10] = [
     // 1.12
     Program {
         name: "nmt",
-        triggers: &[" tok/s; ", " : Up. ", "Validation perplexity: ", "Validation accuracy: "],
+        triggers: &[
+            " tok/s; ",
+            " : Up. ",
+            "Validation perplexity: ",
+            "Validation accuracy: ",
+        ],
         counts_from_zero: Some(false),
         others: &["sents", "bsz"],
         forms: &[
@@ -284,7 +318,11 @@ pub(super) const PROGRAMS: [Program; 10] = [
                 r"Step +(?<step>\d+)/ *(?<of>\d+);(?<figures>[^/]*;) *(?<tokens>[\d.]+)[^;]* tok/s",
                 "Step 2250/200000; acc:  31.18; ppl: 57.53; xent: 4.05; lr: 0.00028; 5092/261 tok/s;   6641 sec",
             ),
-            (Says::Scored, r"(?<name>Validation \w+): (?<value>\S+)", "Validation perplexity: 12.3"),
+            (
+                Says::Scored,
+                r"(?<name>Validation \w+): (?<value>\S+)",
+                "Validation perplexity: 12.3",
+            ),
         ],
     },
     // espnet2/train/trainer.py and reporter.py of ESPnet 0.9 to 202402; `train_time` is the mean time of an iteration
@@ -347,24 +385,46 @@ pub(super) const PROGRAMS: [Program; 10] = [
                 r"^\s*Epoch (?<epoch>\d+) \| iter (?<step>\d+) .*\| loss train: (?<m_loss_train>[^\s,]+)(?:, val: (?<m_val>\d\S*))?(?:.* iter time: (?<step_s>[\d.]+ m?s))?",
                 "Epoch 4 | iter 961 step 961 | loss train: 1.062, val: 1.057 | iter time: 529.46 ms (step)",
             ),
-            (Says::Closing, r"^\s*Training time: (?<s>[\d.]+s)", "Training time: 583.36s"),
+            (
+                Says::Closing,
+                r"^\s*Training time: (?<s>[\d.]+s)",
+                "Training time: 583.36s",
+            ),
         ],
     },
     // composer/loggers/console_logger.py of Composer 0.11 to 0.28; rates but that of samples are the same in other words
     Program {
         name: "composer",
-        triggers: &["[batch=", "Train loss/", "Train throughput/", "Train metrics/", "Eval metrics/"],
+        triggers: &[
+            "[batch=",
+            "Train loss/",
+            "Train throughput/",
+            "Train metrics/",
+            "Eval metrics/",
+        ],
         counts_from_zero: None,
         others: &[],
         forms: &[
-            (Says::Iteration, r"\[batch=(?<step>\d+)(?:/(?<of>\d+))?\]", "[batch=366/48000]:"),
+            (
+                Says::Iteration,
+                r"\[batch=(?<step>\d+)(?:/(?<of>\d+))?\]",
+                "[batch=366/48000]:",
+            ),
             (
                 Says::Figures,
                 r"^\s*Train throughput/samples_per_sec: (?<samples>\S+)",
                 "\t Train throughput/samples_per_sec: 38.2",
             ),
-            (Says::Nothing, r"^\s*Train throughput/", "\t Train throughput/device/samples_per_sec: 4.8"),
-            (Says::Figures, r"^\s*\w+ (?<name>[^:]+): (?<value>\S+)", "\t Train loss/train/total: 10.3750"),
+            (
+                Says::Nothing,
+                r"^\s*Train throughput/",
+                "\t Train throughput/device/samples_per_sec: 4.8",
+            ),
+            (
+                Says::Figures,
+                r"^\s*\w+ (?<name>[^:]+): (?<value>\S+)",
+                "\t Train loss/train/total: 10.3750",
+            ),
         ],
     },
 ];
@@ -414,16 +474,22 @@ impl Recogniser for Known {
             let compiled = |(says, pattern, _): &Form| Some((*says, Regex::new(pattern).ok()?));
             self.patterns = self.program.forms.iter().filter_map(compiled).collect();
         }
-        let found =
-            self.patterns.iter().find_map(|(says, regex)| Some((*says, regex, regex.captures(line.text)?)));
-        let Some((says, regex, groups)) = found else { return };
+        let found = self
+            .patterns
+            .iter()
+            .find_map(|(says, regex)| Some((*says, regex, regex.captures(line.text)?)));
+        let Some((says, regex, groups)) = found else {
+            return;
+        };
         if matches!(says, Says::Closing | Says::Scored) && !self.spoke {
             return;
         }
         if says == Says::EpochNext {
-            let epoch = groups.name("epoch").and_then(|epoch| epoch.as_str().parse::<u64>().ok());
-            let follows =
-                epoch.filter(|epoch| *epoch == 1 || self.last.is_some_and(|last| last + 1 == *epoch));
+            let epoch = groups
+                .name("epoch")
+                .and_then(|epoch| epoch.as_str().parse::<u64>().ok());
+            let follows = epoch
+                .filter(|epoch| *epoch == 1 || self.last.is_some_and(|last| last + 1 == *epoch));
             self.last = follows;
             if follows.is_none() {
                 return;
@@ -437,7 +503,10 @@ impl Recogniser for Known {
         }
         if let Some(mut event) = event(says, &groups, facts) {
             match &mut event {
-                Event::Announce { epochs: None, steps } => {
+                Event::Announce {
+                    epochs: None,
+                    steps,
+                } => {
                     self.steps = *steps;
                     return;
                 }
@@ -452,7 +521,11 @@ impl Recogniser for Known {
 
 fn event<'a>(says: Says, groups: &Captures<'a>, facts: Facts<'a>) -> Option<Event<'a>> {
     let text = |name| groups.name(name).map(|group| group.as_str());
-    let count = |name| text(name).and_then(scan::unsigned).map(|(number, _)| number);
+    let count = |name| {
+        text(name)
+            .and_then(scan::unsigned)
+            .map(|(number, _)| number)
+    };
     let epochs = count("epochs").or_else(|| count("last").and_then(|last| last.checked_add(1)));
     let step = count("step");
     let of = count("of").or(step.filter(|_| text("whole").is_some()));
@@ -460,20 +533,47 @@ fn event<'a>(says: Says, groups: &Captures<'a>, facts: Facts<'a>) -> Option<Even
     Some(match says {
         Says::Nothing => return None,
         Says::Announce => Event::Announce { epochs, steps: of },
-        Says::EpochStart => Event::EpochStart { epoch: count("epoch")?, epochs },
+        Says::EpochStart => Event::EpochStart {
+            epoch: count("epoch")?,
+            epochs,
+        },
         Says::StepOrEnd if step >= of => {
             let step = step.zip(of);
-            Event::EpochEnd { epoch: count("epoch")?, epochs, seconds, step, facts }
+            Event::EpochEnd {
+                epoch: count("epoch")?,
+                epochs,
+                seconds,
+                step,
+                facts,
+            }
         }
-        Says::Step | Says::StepOrEnd => {
-            Event::Step { epoch: count("epoch")?, epochs, step: step?, of, facts }
-        }
+        Says::Step | Says::StepOrEnd => Event::Step {
+            epoch: count("epoch")?,
+            epochs,
+            step: step?,
+            of,
+            facts,
+        },
         Says::Iteration => Event::Iteration { step, of, facts },
-        Says::RunStep => Event::RunStep { epoch: None, epochs, step: step?, of, facts },
-        Says::EpochEnd | Says::EpochNext => {
-            Event::EpochEnd { epoch: count("epoch")?, epochs, seconds, step: None, facts }
-        }
-        Says::EpochOver => Event::EpochOver { seconds, step: None, facts },
+        Says::RunStep => Event::RunStep {
+            epoch: None,
+            epochs,
+            step: step?,
+            of,
+            facts,
+        },
+        Says::EpochEnd | Says::EpochNext => Event::EpochEnd {
+            epoch: count("epoch")?,
+            epochs,
+            seconds,
+            step: None,
+            facts,
+        },
+        Says::EpochOver => Event::EpochOver {
+            seconds,
+            step: None,
+            facts,
+        },
         Says::Evaluation | Says::Scored => Event::Validation { facts },
         Says::Figures if facts.is_empty() => return None,
         Says::Figures => Event::Figures { facts },
@@ -485,7 +585,9 @@ fn facts<'a>(regex: &Regex, groups: &Captures<'a>, others: &[&str]) -> Facts<'a>
     let mut facts = Facts::default();
     let (mut named, mut span) = (None, None);
     for group in regex.capture_names().flatten() {
-        let Some(text) = groups.name(group).map(|found| found.as_str()) else { continue };
+        let Some(text) = groups.name(group).map(|found| found.as_str()) else {
+            continue;
+        };
         let number = || scan::grouped(text).map(|(value, _)| value);
         let rate = |unit| number().and_then(|value| Rate::of_run(value, unit));
         match group {
@@ -503,7 +605,9 @@ fn facts<'a>(regex: &Regex, groups: &Captures<'a>, others: &[&str]) -> Facts<'a>
             "value" => facts.metrics.extend(named.take().zip(number())),
             _ => {
                 if let Some(name) = group.strip_prefix("m_") {
-                    facts.metrics.extend(number().map(|value| (name.to_owned().into(), value)));
+                    facts
+                        .metrics
+                        .extend(number().map(|value| (name.to_owned().into(), value)));
                 } else if let Some(prefix) = group.strip_suffix("figures") {
                     let mut metrics = scan::metrics(text, &[]);
                     metrics.retain(|(name, _)| {
@@ -515,7 +619,9 @@ fn facts<'a>(regex: &Regex, groups: &Captures<'a>, others: &[&str]) -> Facts<'a>
                         !others.iter().any(is)
                     });
                     if !prefix.is_empty() {
-                        metrics.iter_mut().for_each(|(name, _)| *name = format!("{prefix}{name}").into());
+                        metrics
+                            .iter_mut()
+                            .for_each(|(name, _)| *name = format!("{prefix}{name}").into());
                     }
                     facts.metrics.extend(metrics);
                 }
@@ -528,9 +634,13 @@ fn facts<'a>(regex: &Regex, groups: &Captures<'a>, others: &[&str]) -> Facts<'a>
 /// Seconds of `1 hour, 31 minutes and 58.52 seconds`, `0:01:23.456`, `529.46 ms` or `0.013`.
 fn seconds(text: &str) -> Option<f64> {
     let Some((mut total, mut rest)) = scan::duration(text) else {
-        return bar::clock(text).or_else(|| scan::number(text)).map(|(seconds, _)| seconds);
+        return bar::clock(text)
+            .or_else(|| scan::number(text))
+            .map(|(seconds, _)| seconds);
     };
-    while let Some(next) = rest.strip_prefix(", ").or_else(|| rest.strip_prefix(" and "))
+    while let Some(next) = rest
+        .strip_prefix(", ")
+        .or_else(|| rest.strip_prefix(" and "))
         && let Some((more, after)) = scan::duration(next)
     {
         (total, rest) = (total + more, after);
@@ -544,18 +654,30 @@ mod tests {
 
     #[test]
     fn iterations_that_are_no_epochs_are_none() {
-        let program = PROGRAMS.iter().find(|program| program.name == "scikit-learn").expect("it is known");
+        let program = PROGRAMS
+            .iter()
+            .find(|program| program.name == "scikit-learn")
+            .expect("it is known");
         let ends = |numbers: &[u64]| {
             let (mut known, mut ends) = (Known::new(program), 0);
             for number in numbers {
                 let text = format!("Iteration {number}, loss = 0.00851937");
-                known.read(&Line { text: &text, redrawn: false }, &mut |event| {
-                    ends += u32::from(matches!(event, Event::EpochEnd { .. }));
-                });
+                known.read(
+                    &Line {
+                        text: &text,
+                        redrawn: false,
+                    },
+                    &mut |event| {
+                        ends += u32::from(matches!(event, Event::EpochEnd { .. }));
+                    },
+                );
             }
             ends
         };
-        assert_eq!((ends(&[1, 2, 3]), ends(&[20, 40, 60]), ends(&[100, 101])), (3, 0, 0));
+        assert_eq!(
+            (ends(&[1, 2, 3]), ends(&[20, 40, 60]), ends(&[100, 101])),
+            (3, 0, 0)
+        );
     }
 
     #[test]
@@ -563,17 +685,29 @@ mod tests {
         for program in &PROGRAMS {
             for (at, (says, pattern, sample)) in program.forms.iter().enumerate() {
                 let first = program.forms.iter().position(|(_, pattern, _)| {
-                    Regex::new(pattern).unwrap_or_else(|why| panic!("{pattern}: {why}")).is_match(sample)
+                    Regex::new(pattern)
+                        .unwrap_or_else(|why| panic!("{pattern}: {why}"))
+                        .is_match(sample)
                 });
                 assert_eq!(first, Some(at), "{sample}");
                 let regex = Regex::new(pattern).unwrap();
                 let groups = regex.captures(sample).unwrap();
                 let facts = facts(&regex, &groups, program.others);
-                let wants_facts = regex.capture_names().flatten().any(|group| group.contains("figures"));
+                let wants_facts = regex
+                    .capture_names()
+                    .flatten()
+                    .any(|group| group.contains("figures"));
                 assert!(!wants_facts || !facts.metrics.is_empty(), "{sample}");
-                assert_eq!(event(*says, &groups, facts).is_none(), *says == Says::Nothing, "{sample}");
+                assert_eq!(
+                    event(*says, &groups, facts).is_none(),
+                    *says == Says::Nothing,
+                    "{sample}"
+                );
                 let wanted = |trigger: &&str| sample.contains(*trigger);
-                assert!(*says == Says::Nothing || program.triggers.iter().any(wanted), "{sample}");
+                assert!(
+                    *says == Says::Nothing || program.triggers.iter().any(wanted),
+                    "{sample}"
+                );
             }
         }
     }
@@ -586,7 +720,10 @@ mod tests {
             ("500 ms (step)", 0.5),
             ("0.013", 0.013),
         ] {
-            assert!(seconds(text).is_some_and(|seconds| (seconds - time).abs() < 1e-9), "{text}");
+            assert!(
+                seconds(text).is_some_and(|seconds| (seconds - time).abs() < 1e-9),
+                "{text}"
+            );
         }
         assert_eq!(seconds("soon"), None);
     }

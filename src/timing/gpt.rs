@@ -63,9 +63,17 @@ impl Recogniser for Gpt {
 }
 
 impl Gpt {
-    fn read_line<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) -> Option<Event<'a>> {
+    fn read_line<'a>(
+        &mut self,
+        text: &'a str,
+        say: &mut dyn FnMut(Event<'a>),
+    ) -> Option<Event<'a>> {
         // minGPT: `iter_dt 9.42ms; iter 10: train loss 2.11316`.
-        let (step_seconds, text) = match text.trim_start().strip_prefix("iter_dt ").and_then(scan::duration) {
+        let (step_seconds, text) = match text
+            .trim_start()
+            .strip_prefix("iter_dt ")
+            .and_then(scan::duration)
+        {
             Some((seconds, rest)) => (Some(seconds), rest.trim_start_matches([';', ' '])),
             None => (None, behind_logger(text).trim()),
         };
@@ -86,14 +94,25 @@ impl Gpt {
         let evaluated = facts.metrics.iter().any(|(name, _)| is_validation(name));
         if evaluated && !timed && self.stepped {
             // Which step it is of; a step that was told before is not told again.
-            say(Event::Iteration { step: Some(step), of, facts: Facts::default() });
+            say(Event::Iteration {
+                step: Some(step),
+                of,
+                facts: Facts::default(),
+            });
             return Some(Event::Validation { facts });
         }
         self.stepped |= timed || !evaluated;
         if let Some(seconds) = so_far.filter(|_| of == Some(step)) {
-            say(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
+            say(Event::RunEnd {
+                seconds: Some(seconds),
+                facts: Facts::default(),
+            });
         }
-        Some(Event::Iteration { step: Some(step), of, facts })
+        Some(Event::Iteration {
+            step: Some(step),
+            of,
+            facts,
+        })
     }
 }
 
@@ -101,7 +120,10 @@ impl Gpt {
 fn behind_logger(text: &str) -> &str {
     let head = &text[..text.floor_char_boundary(120)];
     let ends = [" - ", "] ", "]: ", "INFO: ", "INFO:", " | INFO | ", "INFO "];
-    let at = ["step", "Step", "iter", "Iter", "val"].iter().filter_map(|word| head.find(word)).min();
+    let at = ["step", "Step", "iter", "Iter", "val"]
+        .iter()
+        .filter_map(|word| head.find(word))
+        .min();
     match at {
         // A line that names an epoch is of no such script.
         Some(at) if scan::holds(&text[..at], "epoch") || text[..at].contains("ep:") => text,
@@ -112,14 +134,20 @@ fn behind_logger(text: &str) -> &str {
 
 /// `step 3`, `step:  4`, `iter 40`, `iteration 1`, `step 61/74`, or `490 | loss`, with the rest behind the number.
 fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
     let word = &text[..end];
-    if !["", "step", "iter", "iteration"].iter().any(|known| word.eq_ignore_ascii_case(known)) {
+    if !["", "step", "iter", "iteration"]
+        .iter()
+        .any(|known| word.eq_ignore_ascii_case(known))
+    {
         return None;
     }
     let (step, of, rest) = scan::counted(text[end..].trim_start_matches([' ', ':', '=', '#']))?;
     if word.is_empty() {
-        return (end == 0 && of.is_none() && rest.starts_with(" | loss ")).then_some((step, of, rest));
+        return (end == 0 && of.is_none() && rest.starts_with(" | loss "))
+            .then_some((step, of, rest));
     }
     // A bar is read by those who know whose it is.
     if rest.trim_start().starts_with("[=") {
@@ -132,17 +160,29 @@ fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
 /// Lines without a step's number: `val loss 5.25`, `validation loss: 3.2`, `total average iteration time: 30.1 ms`.
 fn standalone(text: &str) -> Option<Event<'_>> {
     if let Some(time) = text.strip_prefix("total average iteration time:") {
-        let facts = Facts { step_seconds: Some(scan::duration(time.trim_start())?.0), ..Facts::default() };
+        let facts = Facts {
+            step_seconds: Some(scan::duration(time.trim_start())?.0),
+            ..Facts::default()
+        };
         return Some(Event::Figures { facts });
     }
-    let value = ["val loss", "validation loss"].into_iter().find_map(|name| text.strip_prefix(name))?;
+    let value = ["val loss", "validation loss"]
+        .into_iter()
+        .find_map(|name| text.strip_prefix(name))?;
     let (loss, rest) = scan::number(value.trim_start_matches([' ', ':']))?;
-    let facts = Facts { metrics: vec![("val_loss".into(), loss)], ..Facts::default() };
-    rest.trim().is_empty().then_some(Event::Validation { facts })
+    let facts = Facts {
+        metrics: vec![("val_loss".into(), loss)],
+        ..Facts::default()
+    };
+    rest.trim()
+        .is_empty()
+        .then_some(Event::Validation { facts })
 }
 
 fn is_loss(name: &str) -> bool {
-    ["loss", "Loss", "bpb", "ppl", "perplexity", "xent"].iter().any(|word| name.contains(word))
+    ["loss", "Loss", "bpb", "ppl", "perplexity", "xent"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 fn is_validation(name: &str) -> bool {
@@ -155,15 +195,31 @@ mod tests {
 
     fn read(text: &str) -> Vec<Event<'_>> {
         let mut said = Vec::new();
-        Gpt { stepped: true }.read(&Line { text, redrawn: false }, &mut |event| said.push(event));
+        Gpt { stepped: true }.read(
+            &Line {
+                text,
+                redrawn: false,
+            },
+            &mut |event| said.push(event),
+        );
         said
     }
 
     #[test]
     fn steps_of_all_descendants_are_read() {
         for (text, number, all, seconds) in [
-            ("iter 40: loss 6.2081, time 48.67ms, mfu 10.07%", 40, None, Some(0.04867)),
-            ("490 | loss 5.7543 | lr 4.9e-05 | 8060.78ms | mfu 0.21%", 490, None, Some(8.06078)),
+            (
+                "iter 40: loss 6.2081, time 48.67ms, mfu 10.07%",
+                40,
+                None,
+                Some(0.04867),
+            ),
+            (
+                "490 | loss 5.7543 | lr 4.9e-05 | 8060.78ms | mfu 0.21%",
+                490,
+                None,
+                Some(8.06078),
+            ),
             (
                 "step     0 | loss: 10.955 | lr 4.28e-07 | norm: 15.3 | dt: 9507.77ms | tok/sec: 55142.50",
                 0,
@@ -176,8 +232,18 @@ mod tests {
                 Some(21_400),
                 Some(0.98944),
             ),
-            ("step 3: train loss 4.600470 (took 1290.761000 ms)", 3, None, Some(1.290_761)),
-            ("step   19/74: train loss 3.43 (acc 3.43) (33.6 ms, 121.5 tok/s)", 19, Some(74), Some(0.0336)),
+            (
+                "step 3: train loss 4.600470 (took 1290.761000 ms)",
+                3,
+                None,
+                Some(1.290_761),
+            ),
+            (
+                "step   19/74: train loss 3.43 (acc 3.43) (33.6 ms, 121.5 tok/s)",
+                19,
+                Some(74),
+                Some(0.0336),
+            ),
             (
                 "step:125/1480 val_loss:4.3719 train_time:29736ms step_avg:258.57ms",
                 125,
@@ -190,7 +256,12 @@ mod tests {
                 None,
                 None,
             ),
-            ("iter_dt 9.42ms; iter 10: train loss 2.11316", 10, None, Some(0.00942)),
+            (
+                "iter_dt 9.42ms; iter 10: train loss 2.11316",
+                10,
+                None,
+                Some(0.00942),
+            ),
             (
                 "03:22:14 [INFO] [TRAIN] [Rank 0] step: 8, loss: 9.9, tokens_per_second: 76957.79",
                 8,
@@ -199,18 +270,32 @@ mod tests {
             ),
         ] {
             let said = read(text);
-            let [Event::Iteration { step, of, facts }] = said.as_slice() else { panic!("{text}: {said:?}") };
+            let [Event::Iteration { step, of, facts }] = said.as_slice() else {
+                panic!("{text}: {said:?}")
+            };
             assert_eq!((*step, *of), (Some(number), all), "{text}");
             let near = |(read, expected): (f64, f64)| (read - expected).abs() < 1e-9;
             assert_eq!(facts.step_seconds.is_some(), seconds.is_some(), "{text}");
-            assert!(facts.step_seconds.zip(seconds).is_none_or(near), "{text}: {facts:?}");
+            assert!(
+                facts.step_seconds.zip(seconds).is_none_or(near),
+                "{text}: {facts:?}"
+            );
         }
     }
 
     #[test]
     fn the_last_step_tells_how_long_training_took() {
         let said = read("step:1480/1480 val_loss:3.2785 train_time:390000ms step_avg:263.51ms");
-        assert!(matches!(said[0], Event::RunEnd { seconds: Some(390.0), .. }), "{said:?}");
+        assert!(
+            matches!(
+                said[0],
+                Event::RunEnd {
+                    seconds: Some(390.0),
+                    ..
+                }
+            ),
+            "{said:?}"
+        );
     }
 
     #[test]
@@ -218,13 +303,37 @@ mod tests {
         let text = "step 250: train loss 1.9, val loss 2.0";
         let step = read(text);
         assert!(
-            matches!(step[..], [Event::Iteration { step: Some(250), .. }, Event::Validation { .. }]),
+            matches!(
+                step[..],
+                [
+                    Event::Iteration {
+                        step: Some(250),
+                        ..
+                    },
+                    Event::Validation { .. }
+                ]
+            ),
             "{step:?}"
         );
         let mut said = Vec::new();
-        Gpt::default().read(&Line { text, redrawn: false }, &mut |event| said.push(event));
-        assert!(matches!(said[..], [Event::Iteration { step: Some(250), .. }]));
-        assert!(matches!(read("val loss 5.252026")[..], [Event::Validation { .. }]));
+        Gpt::default().read(
+            &Line {
+                text,
+                redrawn: false,
+            },
+            &mut |event| said.push(event),
+        );
+        assert!(matches!(
+            said[..],
+            [Event::Iteration {
+                step: Some(250),
+                ..
+            }]
+        ));
+        assert!(matches!(
+            read("val loss 5.252026")[..],
+            [Event::Validation { .. }]
+        ));
     }
 
     #[test]

@@ -102,8 +102,13 @@ impl Recogniser for HfTrainer {
         if let Some(seconds) = self.wrapped.take() {
             return self.read_wrapped(seconds, text, say);
         }
-        if let Some(rest) = text.strip_prefix("{'train_runtime': ").filter(|rest| rest.ends_with(',')) {
-            self.wrapped = scan::number(rest).filter(|(_, rest)| *rest == ",").map(|(seconds, _)| seconds);
+        if let Some(rest) = text
+            .strip_prefix("{'train_runtime': ")
+            .filter(|rest| rest.ends_with(','))
+        {
+            self.wrapped = scan::number(rest)
+                .filter(|(_, rest)| *rest == ",")
+                .map(|(seconds, _)| seconds);
             return;
         }
         if let Some(begin) = text.find('{')
@@ -119,36 +124,58 @@ impl HfTrainer {
     /// Reads the lines before the training and the head of the table behind it.
     fn read_head<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
         if text.ends_with("***** Running training *****") {
-            *self = Self { known: true, ended: Some(0), ..Self::default() };
+            *self = Self {
+                known: true,
+                ended: Some(0),
+                ..Self::default()
+            };
         } else if text.ends_with("***** train metrics *****") {
             (self.known, self.table) = (true, true);
         } else if text.ends_with("***** eval metrics *****") {
             self.table = self.known;
-        } else if let Some((_, number)) =
-            text.split_once("Num Epochs = ").or_else(|| text.split_once("Num epochs = "))
+        } else if let Some((_, number)) = text
+            .split_once("Num Epochs = ")
+            .or_else(|| text.split_once("Num epochs = "))
         {
             let epochs = grouped(number);
             self.known |= epochs.is_some();
-            say(Event::Announce { epochs, steps: None });
+            say(Event::Announce {
+                epochs,
+                steps: None,
+            });
         } else if let Some((_, number)) = text.split_once("otal optimization steps = ") {
             self.known = true;
             self.steps = grouped(number).or(self.steps);
-        } else if let Some(rest) = text.split_once("epoch ").map(|(_, rest)| rest).filter(|_| self.known) {
+        } else if let Some(rest) = text
+            .split_once("epoch ")
+            .map(|(_, rest)| rest)
+            .filter(|_| self.known)
+        {
             self.read_script(rest, say);
         }
     }
 
     /// `0: perplexity: 12.3 eval_loss: 2.5`.
     fn read_script<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
-        let Some((epoch, rest)) = scan::unsigned(text) else { return };
-        let Some(rest) = rest.strip_prefix(": ") else { return };
+        let Some((epoch, rest)) = scan::unsigned(text) else {
+            return;
+        };
+        let Some(rest) = rest.strip_prefix(": ") else {
+            return;
+        };
         let mut facts = Facts::default();
         bar::postfix(rest, scan::figure_name, &mut facts);
         if facts.metrics.is_empty() {
             return;
         }
         self.scripted = true;
-        say(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+        say(Event::EpochEnd {
+            epoch,
+            epochs: None,
+            seconds: None,
+            step: None,
+            facts,
+        });
     }
 
     fn read_dict<'a>(&mut self, before: &'a str, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
@@ -159,8 +186,17 @@ impl HfTrainer {
             && !pairs.is_empty()
         {
             (self.known, self.scripted) = (true, true);
-            let facts = Facts { metrics: metrics(&pairs), ..Facts::default() };
-            return say(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+            let facts = Facts {
+                metrics: metrics(&pairs),
+                ..Facts::default()
+            };
+            return say(Event::EpochEnd {
+                epoch,
+                epochs: None,
+                seconds: None,
+                step: None,
+                facts,
+            });
         }
         let number = |key| dict::get(&pairs, key).and_then(Value::number);
         let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
@@ -173,9 +209,14 @@ impl HfTrainer {
         let step = whole_number(number("current_steps")).zip(whole_number(number("total_steps")));
         let numbered = step.is_some() || number("step").is_some();
         let logged = text.starts_with("{'") && (loss || rate) || loss && rate && numbered;
-        let Some(epoch) = epoch.filter(|_| whole.is_some() || evaluated || logged) else { return };
+        let Some(epoch) = epoch.filter(|_| whole.is_some() || evaluated || logged) else {
+            return;
+        };
         self.know(say);
-        let mut facts = Facts { metrics: metrics(&pairs), ..Facts::default() };
+        let mut facts = Facts {
+            metrics: metrics(&pairs),
+            ..Facts::default()
+        };
         if let Some(rate) = number("train_samples_per_second") {
             facts.throughput = Rate::of_run(rate, "samples/s");
         }
@@ -183,26 +224,51 @@ impl HfTrainer {
         if epoch + SHORT_OF < self.last && whole.is_none() {
             let done = finished((epoch - SHORT_OF).max(0.0), false);
             (self.over, self.runtime, self.steps, self.ended) = (false, None, None, Some(done));
-            say(Event::EpochStart { epoch: done + 1, epochs: None });
+            say(Event::EpochStart {
+                epoch: done + 1,
+                epochs: None,
+            });
         }
         self.last = epoch;
         // Another training, in a program that has several.
         let is_same = |(one, other): (f64, f64)| (one - other).abs() <= 0.001 * one.max(other);
         if whole.is_some() && self.over && !self.runtime.zip(whole).is_some_and(is_same) {
             self.ended = Some(0);
-            say(Event::EpochStart { epoch: 1, epochs: None });
+            say(Event::EpochStart {
+                epoch: 1,
+                epochs: None,
+            });
         }
         let done = self.read_epoch(epoch, evaluated || whole.is_some(), say);
         if let Some((step, of)) = step {
-            say(Event::RunStep { epoch: None, epochs: None, step, of: Some(of), facts: Facts::default() });
+            say(Event::RunStep {
+                epoch: None,
+                epochs: None,
+                step,
+                of: Some(of),
+                facts: Facts::default(),
+            });
         }
         if whole.is_some() {
             (self.over, self.runtime) = (true, whole);
-            say(Event::RunEnd { seconds: whole, facts });
+            say(Event::RunEnd {
+                seconds: whole,
+                facts,
+            });
         } else if epoch > as_number(done) || done == 0 {
-            say(Event::Within { epoch: done + 1, epochs: None, facts });
+            say(Event::Within {
+                epoch: done + 1,
+                epochs: None,
+                facts,
+            });
         } else {
-            say(Event::EpochEnd { epoch: done, epochs: None, seconds: None, step: None, facts });
+            say(Event::EpochEnd {
+                epoch: done,
+                epochs: None,
+                seconds: None,
+                step: None,
+                facts,
+            });
         }
     }
 
@@ -211,8 +277,9 @@ impl HfTrainer {
     fn read_epoch<'a>(&mut self, epoch: f64, certain: bool, say: &mut dyn FnMut(Event<'a>)) -> u64 {
         let mut done = finished(epoch, certain);
         // An evaluation at 0.98 was the end of an epoch; so is what follows at 0.98.
-        if let Some(ended) =
-            self.ended.filter(|ended| done < *ended && epoch + 2.0 * SHORT_OF >= as_number(*ended))
+        if let Some(ended) = self
+            .ended
+            .filter(|ended| done < *ended && epoch + 2.0 * SHORT_OF >= as_number(*ended))
         {
             done = ended;
         }
@@ -225,7 +292,13 @@ impl HfTrainer {
         if done.saturating_sub(first) <= MAX_AT_ONCE {
             for epoch in first..=done {
                 let facts = Facts::default();
-                say(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+                say(Event::EpochEnd {
+                    epoch,
+                    epochs: None,
+                    seconds: None,
+                    step: None,
+                    facts,
+                });
             }
         }
         self.ended = Some(done);
@@ -235,9 +308,26 @@ impl HfTrainer {
     /// Says what was held back until the output was known.
     fn know<'a>(&mut self, say: &mut dyn FnMut(Event<'a>)) {
         self.known = true;
-        if let Some(Held { step, of, step_seconds, throughput }) = self.held.take() {
-            let facts = Facts { step_seconds, throughput, one_pace: true, ..Facts::default() };
-            say(Event::RunStep { epoch: None, epochs: None, step, of, facts });
+        if let Some(Held {
+            step,
+            of,
+            step_seconds,
+            throughput,
+        }) = self.held.take()
+        {
+            let facts = Facts {
+                step_seconds,
+                throughput,
+                one_pace: true,
+                ..Facts::default()
+            };
+            say(Event::RunStep {
+                epoch: None,
+                epochs: None,
+                step,
+                of,
+                facts,
+            });
         }
     }
 
@@ -246,17 +336,28 @@ impl HfTrainer {
         if tqdm::subject(bar.label) != Subject::Training || bar.is_of_bytes {
             return;
         }
-        let Some(of) = bar.of.filter(|of| self.steps.is_none_or(|steps| *of >= steps)) else { return };
+        let Some(of) = bar
+            .of
+            .filter(|of| self.steps.is_none_or(|steps| *of >= steps))
+        else {
+            return;
+        };
         if self.over || !self.known && bar.is_full() {
             // It is drawn once more behind the figures of the whole; before them a full one was of the preparation.
-            let whole = self.runtime.zip(bar.elapsed).is_some_and(|(run, bar)| (run - bar).abs() <= 2.0);
+            let whole = self
+                .runtime
+                .zip(bar.elapsed)
+                .is_some_and(|(run, bar)| (run - bar).abs() <= 2.0);
             if self.over && (self.steps == Some(of) || self.steps.is_none() && whole) {
                 say(Event::RunStep {
                     epoch: None,
                     epochs: None,
                     step: bar.step,
                     of: bar.of,
-                    facts: Facts { step_seconds: bar.step_seconds, ..Facts::default() },
+                    facts: Facts {
+                        step_seconds: bar.step_seconds,
+                        ..Facts::default()
+                    },
                 });
             }
             return;
@@ -265,8 +366,17 @@ impl HfTrainer {
         if bar.step == 0 {
             return;
         }
-        let Facts { step_seconds, throughput, .. } = bar.pace();
-        self.held = Some(Held { step: bar.step, of: bar.of, step_seconds, throughput });
+        let Facts {
+            step_seconds,
+            throughput,
+            ..
+        } = bar.pace();
+        self.held = Some(Held {
+            step: bar.step,
+            of: bar.of,
+            step_seconds,
+            throughput,
+        });
         if self.known {
             self.know(say);
         }
@@ -284,14 +394,19 @@ impl HfTrainer {
         if let Some(rate) = number("train_samples_per_second") {
             facts.throughput = Rate::of_run(rate, "samples/s");
         }
-        facts.metrics.extend(number("train_loss").map(|loss| ("train_loss".into(), loss)));
+        facts
+            .metrics
+            .extend(number("train_loss").map(|loss| ("train_loss".into(), loss)));
         self.know(say);
         if let Some(epoch) = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch)) {
             self.read_epoch(epoch, true, say);
         }
         if text.ends_with('}') {
             (self.over, self.runtime) = (true, Some(seconds));
-            return say(Event::RunEnd { seconds: Some(seconds), facts });
+            return say(Event::RunEnd {
+                seconds: Some(seconds),
+                facts,
+            });
         }
         self.wrapped = Some(seconds);
         say(Event::Figures { facts });
@@ -299,10 +414,14 @@ impl HfTrainer {
 
     /// Reads a row of the table, `train_loss = 2.1`; false where it is none.
     fn read_row<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) -> bool {
-        let Some((key, value)) = text.split_once('=') else { return false };
+        let Some((key, value)) = text.split_once('=') else {
+            return false;
+        };
         let (key, value) = (key.trim(), value.trim());
         let mut facts = Facts::default();
-        let number = scan::number(value).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value);
+        let number = scan::number(value)
+            .filter(|(_, rest)| rest.is_empty())
+            .map(|(value, _)| value);
         match (key, number) {
             ("train_runtime", _) => {
                 let seconds = scan::clock(value).map(|(seconds, _)| seconds);
@@ -324,7 +443,9 @@ impl HfTrainer {
             }
             (_, Some(value))
                 if key.starts_with("eval_")
-                    && !["runtime", "samples", "_second", "mem_"].iter().any(|part| key.contains(part)) =>
+                    && !["runtime", "samples", "_second", "mem_"]
+                        .iter()
+                        .any(|part| key.contains(part)) =>
             {
                 facts.metrics.push((key.into(), value));
                 say(Event::Validation { facts });
@@ -337,8 +458,16 @@ impl HfTrainer {
 
 /// Epochs that are over at `epoch`.
 fn finished(epoch: f64, certain: bool) -> u64 {
-    let whole = if certain { (epoch + SHORT_OF).floor().max(epoch.floor()) } else { epoch.floor() };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the caller tests the range")]
+    let whole = if certain {
+        (epoch + SHORT_OF).floor().max(epoch.floor())
+    } else {
+        epoch.floor()
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the caller tests the range"
+    )]
     let whole = whole as u64;
     whole
 }
@@ -352,20 +481,30 @@ fn as_number(done: u64) -> f64 {
 
 /// `1,500` as 1500.
 fn grouped(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != ',')
+        .unwrap_or(text.len());
     let mut number: u64 = 0;
     let mut digits = text[..end].bytes().filter(u8::is_ascii_digit).peekable();
     digits.peek()?;
     for digit in digits {
-        number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+        number = number
+            .checked_mul(10)?
+            .checked_add(u64::from(digit - b'0'))?;
     }
     Some(number)
 }
 
 /// A count of steps.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the range of the test")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "within the range of the test"
+)]
 fn whole_number(value: Option<f64>) -> Option<u64> {
-    value.filter(|value| (0.0..1e15).contains(value) && value.fract() == 0.0).map(|value| value as u64)
+    value
+        .filter(|value| (0.0..1e15).contains(value) && value.fract() == 0.0)
+        .map(|value| value as u64)
 }
 
 /// The losses and metrics of a dictionary.
@@ -373,10 +512,15 @@ fn metrics<'a>(pairs: &[(&'a str, Value<'a>)]) -> Vec<(std::borrow::Cow<'a, str>
     let no_metric = |key: &str| {
         key == "epoch"
             || key == "step"
-            || matches!(key, "total_flos" | "current_steps" | "total_steps" | "percentage")
+            || matches!(
+                key,
+                "total_flos" | "current_steps" | "total_steps" | "percentage"
+            )
             || key.ends_with("_runtime")
             || key.contains("per_second")
     };
     let figures = pairs.iter().filter(|(key, _)| !no_metric(key));
-    figures.filter_map(|(key, value)| Some((scan::figure_name(key)?, value.number()?))).collect()
+    figures
+        .filter_map(|(key, value)| Some((scan::figure_name(key)?, value.number()?)))
+        .collect()
 }

@@ -55,7 +55,11 @@ impl Recogniser for Jax {
 
 impl Jax {
     fn read_line<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
-        for (mark, prefix) in [("train epoch: ", ""), ("eval epoch: ", "eval_"), ("test epoch: ", "test_")] {
+        for (mark, prefix) in [
+            ("train epoch: ", ""),
+            ("eval epoch: ", "eval_"),
+            ("test epoch: ", "test_"),
+        ] {
             if let Some(rest) = scan::after(text, mark) {
                 return summary(rest, prefix);
             }
@@ -65,7 +69,12 @@ impl Jax {
         }
         if let Some(rest) = scan::after(text, "eval metrics after step: ") {
             let metrics = prefixed("eval_", scan::metrics(rest, &["total_weights"]));
-            return Some(Event::Figures { facts: Facts { metrics, ..Facts::default() } });
+            return Some(Event::Figures {
+                facts: Facts {
+                    metrics,
+                    ..Facts::default()
+                },
+            });
         }
         if let Some(rest) = scan::after(text, "Setting work unit notes: ") {
             return self.notes(rest);
@@ -74,13 +83,25 @@ impl Jax {
             let (steps, rest) = scan::unsigned(rest)?;
             self.of = Some(steps);
             let (steps, _) = scan::unsigned(scan::after(rest, "steps_per_epoch=")?)?;
-            return Some(Event::Announce { epochs: None, steps: Some(steps) });
+            return Some(Event::Announce {
+                epochs: None,
+                steps: Some(steps),
+            });
         }
         if let Some((before, _)) = text.split_once(", train_loss: ") {
             let (_, epoch) = before.rsplit_once("epoch:")?;
             let (epoch, rest) = scan::unsigned(epoch.trim_start())?;
-            let facts = Facts { metrics: scan::metrics(&text[before.len()..], &[]), ..Facts::default() };
-            let end = Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts };
+            let facts = Facts {
+                metrics: scan::metrics(&text[before.len()..], &[]),
+                ..Facts::default()
+            };
+            let end = Event::EpochEnd {
+                epoch,
+                epochs: None,
+                seconds: None,
+                step: None,
+                facts,
+            };
             return rest.is_empty().then_some(end);
         }
         let message = scan::message(text);
@@ -89,12 +110,22 @@ impl Jax {
             let (seconds, _) =
                 scan::duration(rest.strip_prefix(" in ")?).filter(|(_, rest)| rest.is_empty())?;
             let facts = Facts::default();
-            return Some(Event::EpochEnd { epoch, epochs: None, seconds: Some(seconds), step: None, facts });
+            return Some(Event::EpochEnd {
+                epoch,
+                epochs: None,
+                seconds: Some(seconds),
+                step: None,
+                facts,
+            });
         }
         for name in ["Training set accuracy", "Test set accuracy"] {
             if let Some(rest) = message.strip_prefix(name) {
-                let (value, _) = scan::number(rest.trim_start()).filter(|(_, rest)| rest.is_empty())?;
-                let facts = Facts { metrics: vec![(name.into(), value)], ..Facts::default() };
+                let (value, _) =
+                    scan::number(rest.trim_start()).filter(|(_, rest)| rest.is_empty())?;
+                let facts = Facts {
+                    metrics: vec![(name.into(), value)],
+                    ..Facts::default()
+                };
                 return Some(Event::Figures { facts });
             }
         }
@@ -108,16 +139,29 @@ impl Jax {
         let mut numbers = Numbers::of(rest);
         while let Some((between, value, _)) = numbers.next_number() {
             let rate = |unit| Rate::of_device(value, unit);
-            match between.trim_start_matches([',', ' ']).trim_end_matches([':', ' ']) {
+            match between
+                .trim_start_matches([',', ' '])
+                .trim_end_matches([':', ' '])
+            {
                 "seconds" => facts.step_seconds = Some(value),
                 "Tokens/s/device" => facts.throughput = rate("tokens/s"),
-                "Samples/s/device" => facts.throughput = facts.throughput.or_else(|| rate("samples/s")),
+                "Samples/s/device" => {
+                    facts.throughput = facts.throughput.or_else(|| rate("samples/s"))
+                }
                 "total_weights" => {}
                 name if name.contains("/s/") || name.contains("TFLOP/s") => {}
-                name => facts.metrics.extend(scan::metric_name(name).map(|name| (name, value))),
+                name => facts
+                    .metrics
+                    .extend(scan::metric_name(name).map(|name| (name, value))),
             }
         }
-        Some(Event::RunStep { epoch: None, epochs: None, step, of: self.of, facts })
+        Some(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step,
+            of: self.of,
+            facts,
+        })
     }
 
     /// `7.1 steps/s, 1.6% (100/6255), ETA: 14m`.
@@ -126,8 +170,17 @@ impl Jax {
         let (unit, rest) = scan::rate_unit(rest)?;
         let (step, of, _) = scan::counted(scan::after(rest, "(")?)?;
         self.of = of;
-        let facts = Facts { throughput: Rate::of_run(value, unit), ..Facts::default() };
-        Some(Event::RunStep { epoch: None, epochs: None, step, of, facts })
+        let facts = Facts {
+            throughput: Rate::of_run(value, unit),
+            ..Facts::default()
+        };
+        Some(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step,
+            of,
+            facts,
+        })
     }
 
     /// `[1000] steps_per_second=1.76, train_loss=6.52`; figures of an evaluation are no step.
@@ -138,7 +191,10 @@ impl Jax {
             Some(rest) => rest.split_once(' ')?,
             None => ("train", rest),
         };
-        let mut facts = Facts { metrics: scan::metrics(rest, &["uptime"]), ..Facts::default() };
+        let mut facts = Facts {
+            metrics: scan::metrics(rest, &["uptime"]),
+            ..Facts::default()
+        };
         if facts.metrics.is_empty() {
             return None;
         }
@@ -149,13 +205,24 @@ impl Jax {
             }
             !rate && !name.starts_with("timing/")
         });
-        let of_evaluation = |name: &str| ["eval", "test", "val"].iter().any(|start| name.starts_with(start));
+        let of_evaluation = |name: &str| {
+            ["eval", "test", "val"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        };
         let evaluated = !collection.starts_with("train")
-            || facts.throughput.is_none() && facts.metrics.iter().all(|(name, _)| of_evaluation(name));
+            || facts.throughput.is_none()
+                && facts.metrics.iter().all(|(name, _)| of_evaluation(name));
         Some(if evaluated {
             Event::Figures { facts }
         } else {
-            Event::RunStep { epoch: None, epochs: None, step, of: self.of, facts }
+            Event::RunStep {
+                epoch: None,
+                epochs: None,
+                step,
+                of: self.of,
+                facts,
+            }
         })
     }
 }
@@ -165,17 +232,36 @@ fn summary<'a>(text: &'a str, prefix: &str) -> Option<Event<'a>> {
     let (epoch, rest) = scan::unsigned(text.trim_start())?;
     let mut metrics = scan::metrics(rest.strip_prefix(',')?, &[]);
     if prefix.is_empty() {
-        let facts = Facts { metrics, ..Facts::default() };
-        return Some(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+        let facts = Facts {
+            metrics,
+            ..Facts::default()
+        };
+        return Some(Event::EpochEnd {
+            epoch,
+            epochs: None,
+            seconds: None,
+            step: None,
+            facts,
+        });
     }
     metrics = prefixed(prefix, metrics);
-    let percent = metrics.iter().find(|(name, value)| name.ends_with("accuracy") && *value > 1.0).cloned();
+    let percent = metrics
+        .iter()
+        .find(|(name, value)| name.ends_with("accuracy") && *value > 1.0)
+        .cloned();
     metrics.extend(percent.map(|(name, value)| (format!("{name}_percent").into(), value)));
-    Some(Event::Validation { facts: Facts { metrics, ..Facts::default() } })
+    Some(Event::Validation {
+        facts: Facts {
+            metrics,
+            ..Facts::default()
+        },
+    })
 }
 
 fn prefixed<'a>(prefix: &str, mut metrics: Vec<(Cow<'a, str>, f64)>) -> Vec<(Cow<'a, str>, f64)> {
-    metrics.iter_mut().for_each(|(name, _)| *name = format!("{prefix}{name}").into());
+    metrics
+        .iter_mut()
+        .for_each(|(name, _)| *name = format!("{prefix}{name}").into());
     metrics
 }
 
@@ -185,16 +271,29 @@ mod tests {
 
     fn said(text: &str) -> String {
         match Jax::default().read_line(text) {
-            Some(Event::EpochEnd { epoch, seconds, facts, .. }) => {
+            Some(Event::EpochEnd {
+                epoch,
+                seconds,
+                facts,
+                ..
+            }) => {
                 format!("E{epoch} {seconds:?} {}", facts.metrics.len())
             }
-            Some(Event::RunStep { step, of, facts, .. }) => format!(
+            Some(Event::RunStep {
+                step, of, facts, ..
+            }) => format!(
                 "S{step} {of:?} {:?} {:?} {:?}",
                 facts.step_seconds,
                 facts.throughput.map(|rate| (rate.value, rate.unit)),
-                facts.metrics.iter().map(|(name, _)| name).collect::<Vec<_>>()
+                facts
+                    .metrics
+                    .iter()
+                    .map(|(name, _)| name)
+                    .collect::<Vec<_>>()
             ),
-            Some(Event::Validation { facts } | Event::Figures { facts }) => format!("{:?}", facts.metrics),
+            Some(Event::Validation { facts } | Event::Figures { facts }) => {
+                format!("{:?}", facts.metrics)
+            }
             Some(Event::Announce { steps, .. }) => format!("A{steps:?}"),
             Some(other) => panic!("{other:?}"),
             None => "-".to_owned(),
@@ -241,9 +340,15 @@ mod tests {
                 "completed step: 7, seconds: 2.5, TFLOP/s: 36.7, loss: 2.1",
                 "S7 None Some(2.5) None [\"loss\"]",
             ),
-            ("I0817 1 train.py:309] num_train_steps=22500, steps_per_epoch=1875", "ASome(1875)"),
+            (
+                "I0817 1 train.py:309] num_train_steps=22500, steps_per_epoch=1875",
+                "ASome(1875)",
+            ),
             ("Epoch 0 in 10.51 sec", "E0 Some(10.51) 0"),
-            ("Training set accuracy 0.5", "[(\"Training set accuracy\", 0.5)]"),
+            (
+                "Training set accuracy 0.5",
+                "[(\"Training set accuracy\", 0.5)]",
+            ),
             ("[Hyperparameters] {'seed': 42}", "-"),
             ("[2024] x", "-"),
             ("Epoch 3 validated in 10 sec", "-"),

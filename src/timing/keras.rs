@@ -70,7 +70,11 @@ impl Recogniser for Keras {
     }
 
     fn weight(&self) -> Weight {
-        if self.barred { Weight::Family } else { Weight::Bare }
+        if self.barred {
+            Weight::Family
+        } else {
+            Weight::Bare
+        }
     }
 
     fn triggers(&self) -> &'static [&'static str] {
@@ -85,30 +89,61 @@ impl Recogniser for Keras {
 
     /// Keras 3 writes no header where there is one epoch only; no evaluation has figures of the validation.
     fn finish(&mut self, say: &mut dyn FnMut(Event<'static>)) {
-        if let Some(Headless { seconds, step, validated: true, .. }) = self.headless.take() {
-            say(Event::EpochOver { seconds, step: Some(step), facts: Facts::default() });
+        if let Some(Headless {
+            seconds,
+            step,
+            validated: true,
+            ..
+        }) = self.headless.take()
+        {
+            say(Event::EpochOver {
+                seconds,
+                step: Some(step),
+                facts: Facts::default(),
+            });
         }
     }
 }
 
 impl Keras {
-    fn read_line<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) -> Option<Event<'a>> {
+    fn read_line<'a>(
+        &mut self,
+        line: &Line<'a>,
+        say: &mut dyn FnMut(Event<'a>),
+    ) -> Option<Event<'a>> {
         let text = line.text.trim();
         match text.as_bytes().first()? {
             b'E' => {
                 let (epoch, epochs) = header(text)?;
-                if let Some(Headless { seconds, step, step_seconds, .. }) = self.headless.take()
+                if let Some(Headless {
+                    seconds,
+                    step,
+                    step_seconds,
+                    ..
+                }) = self.headless.take()
                     && let Some(epoch) = epoch.checked_sub(1).filter(|epoch| *epoch > 0)
                 {
-                    let facts = Facts { step_seconds, ..Facts::default() };
-                    say(Event::EpochEnd { epoch, epochs: Some(epochs), seconds, step: Some(step), facts });
+                    let facts = Facts {
+                        step_seconds,
+                        ..Facts::default()
+                    };
+                    say(Event::EpochEnd {
+                        epoch,
+                        epochs: Some(epochs),
+                        seconds,
+                        step: Some(step),
+                        facts,
+                    });
                 }
                 // Another training may have other steps.
                 if self.epoch.and_then(|last| last.checked_add(1)) != Some(epoch) {
                     self.steps = None;
                 }
                 (self.epoch, self.ended) = (Some(epoch), None);
-                Some(Event::EpochStart { epoch, epochs: Some(epochs) })
+                Some(Event::EpochStart {
+                    epoch,
+                    epochs: Some(epochs),
+                })
             }
             b'0'..=b'9' | b'-' => {
                 let bar = bar(text)?;
@@ -125,14 +160,21 @@ impl Keras {
         redrawn: bool,
         say: &mut dyn FnMut(Event<'a>),
     ) -> Option<Event<'a>> {
-        let Some(epoch) = self.epoch else { return self.read_headless(bar, say) };
+        let Some(epoch) = self.epoch else {
+            return self.read_headless(bar, say);
+        };
         if bar.facts.metrics.is_empty()
-            || self.steps.is_some_and(|steps| bar.of.is_some_and(|of| of != steps))
+            || self
+                .steps
+                .is_some_and(|steps| bar.of.is_some_and(|of| of != steps))
         {
             return None;
         }
         // A full bar may be drawn once more, with the whole time and the figures of the validation.
-        let last = bar.step.zip(bar.of).map_or(!bar.eta, |(step, of)| step >= of);
+        let last = bar
+            .step
+            .zip(bar.of)
+            .map_or(!bar.eta, |(step, of)| step >= of);
         let validated = bar.validated();
         let unknown = bar.step.filter(|_| bar.of.is_none());
         if !last || unknown.is_some() && (redrawn || !validated || bar.eta) {
@@ -140,14 +182,27 @@ impl Keras {
         }
         // The line of an epoch of unknown length that has the figures of the validation is its last.
         if let Some(step) = unknown {
-            say(Event::Step { epoch, epochs: None, step, of: None, facts: Facts::default() });
+            say(Event::Step {
+                epoch,
+                epochs: None,
+                step,
+                of: None,
+                facts: Facts::default(),
+            });
         }
         // Keras 3 writes the time to go, 0 s, also at the last step; the whole time follows once validation is done.
-        let to_go = bar.eta || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
-        if self.ended.is_some_and(|ended| !ended.provisional && (ended.validated || !validated)) {
+        let to_go =
+            bar.eta || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
+        if self
+            .ended
+            .is_some_and(|ended| !ended.provisional && (ended.validated || !validated))
+        {
             return None;
         }
-        self.ended = Some(Ended { provisional: redrawn || to_go, validated });
+        self.ended = Some(Ended {
+            provisional: redrawn || to_go,
+            validated,
+        });
         self.steps = bar.of.or(self.steps);
         Some(Event::EpochEnd {
             epoch,
@@ -160,22 +215,41 @@ impl Keras {
 
     /// Reads a bar above which no epoch was named. A full one may be that of an evaluation, and of training if it was seen
     /// to grow or has the figures of the validation.
-    fn read_headless<'a>(&mut self, bar: Bar<'a>, say: &mut dyn FnMut(Event<'a>)) -> Option<Event<'a>> {
-        let (step, of) = bar.step.zip(bar.of).filter(|_| !bar.facts.metrics.is_empty())?;
+    fn read_headless<'a>(
+        &mut self,
+        bar: Bar<'a>,
+        say: &mut dyn FnMut(Event<'a>),
+    ) -> Option<Event<'a>> {
+        let (step, of) = bar
+            .step
+            .zip(bar.of)
+            .filter(|_| !bar.facts.metrics.is_empty())?;
         let growing = step < of;
         if !growing {
-            let to_go = bar.eta || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
+            let to_go = bar.eta
+                || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
             let seconds = bar.seconds.filter(|_| !to_go);
             let step_seconds = bar.facts.step_seconds;
-            self.headless =
-                Some(Headless { seconds, step: (step, of), step_seconds, validated: bar.validated() });
+            self.headless = Some(Headless {
+                seconds,
+                step: (step, of),
+                step_seconds,
+                validated: bar.validated(),
+            });
         }
         if !growing && self.grown != Some(of) && !bar.validated() {
             return None;
         }
         self.grown = Some(of);
-        say(Event::Announce { epochs: None, steps: Some(of) });
-        Some(Event::Iteration { step: Some(step), of: Some(of), facts: bar.facts })
+        say(Event::Announce {
+            epochs: None,
+            steps: Some(of),
+        });
+        Some(Event::Iteration {
+            step: Some(step),
+            of: Some(of),
+            facts: bar.facts,
+        })
     }
 
     fn read_step<'a>(&mut self, epoch: u64, bar: Bar<'a>) -> Option<Event<'a>> {
@@ -186,7 +260,13 @@ impl Keras {
             return None;
         }
         self.steps = bar.of.or(self.steps);
-        Some(Event::Step { epoch, epochs: None, step: bar.step?, of: bar.of, facts: bar.facts })
+        Some(Event::Step {
+            epoch,
+            epochs: None,
+            step: bar.step?,
+            of: bar.of,
+            facts: bar.facts,
+        })
     }
 }
 
@@ -230,7 +310,9 @@ fn drawing(text: &str, undrawn: bool) -> Option<&str> {
     }
     if let Some(inside) = text.strip_prefix('[') {
         let (inside, figures) = inside.split_once(']')?;
-        let drawn = inside.bytes().all(|byte| matches!(byte, b'=' | b'>' | b'.' | b'-'));
+        let drawn = inside
+            .bytes()
+            .all(|byte| matches!(byte, b'=' | b'>' | b'.' | b'-'));
         return figures.strip_prefix(" - ").filter(|_| drawn);
     }
     let figures = text.trim_start_matches('━');
@@ -240,12 +322,18 @@ fn drawing(text: &str, undrawn: bool) -> Option<&str> {
 impl<'a> Bar<'a> {
     /// True where figures of a validation are among its own.
     fn validated(&self) -> bool {
-        self.facts.metrics.iter().any(|(name, _)| name.starts_with("val_"))
+        self.facts
+            .metrics
+            .iter()
+            .any(|(name, _)| name.starts_with("val_"))
     }
 
     /// The seconds of all steps, by the time of one.
     fn whole(&self) -> Option<f64> {
-        self.facts.step_seconds.zip(self.of).map(|(step, of)| step * count(of))
+        self.facts
+            .step_seconds
+            .zip(self.of)
+            .map(|(step, of)| step * count(of))
     }
 
     /// Takes one of the parts between ` - `; `None` where the first is not a time.
@@ -262,8 +350,9 @@ impl<'a> Bar<'a> {
             // `147s/epoch` repeats the whole seconds of the line's beginning.
             if !rest.starts_with('/') {
                 self.seconds = Some(seconds);
-                self.facts.step_seconds =
-                    scan::per_step(rest.trim_start()).map(|(step, _)| step).or(self.facts.step_seconds);
+                self.facts.step_seconds = scan::per_step(rest.trim_start())
+                    .map(|(step, _)| step)
+                    .or(self.facts.step_seconds);
             }
             return Some(());
         }
@@ -295,17 +384,33 @@ mod tests {
         let mut said = Vec::new();
         for text in lines {
             // A line that ends in ^M is drawn over.
-            let (text, redrawn) = text.strip_suffix("^M").map_or((*text, false), |text| (text, true));
+            let (text, redrawn) = text
+                .strip_suffix("^M")
+                .map_or((*text, false), |text| (text, true));
             let before = said.len();
             let mut heads = 0;
             keras.read(&Line { text, redrawn }, &mut |event| match event {
                 Event::EpochStart { .. } => heads += 1,
                 Event::Step { step, .. } => said.push(format!("S{step}")),
-                Event::Iteration { step: Some(step), .. } => said.push(format!("I{step}")),
+                Event::Iteration {
+                    step: Some(step), ..
+                } => said.push(format!("I{step}")),
                 Event::Announce { steps: Some(_), .. } => {}
-                Event::EpochEnd { epoch, seconds, facts, .. } => {
-                    let Facts { step_seconds, metrics, .. } = facts;
-                    said.push(format!("E{epoch} {seconds:?} {step_seconds:?} {}", metrics.len()));
+                Event::EpochEnd {
+                    epoch,
+                    seconds,
+                    facts,
+                    ..
+                } => {
+                    let Facts {
+                        step_seconds,
+                        metrics,
+                        ..
+                    } = facts;
+                    said.push(format!(
+                        "E{epoch} {seconds:?} {step_seconds:?} {}",
+                        metrics.len()
+                    ));
                 }
                 other => panic!("{other:?}"),
             });
@@ -319,13 +424,34 @@ mod tests {
     #[test]
     fn all_forms_of_an_epochs_end_are_read() {
         for (line, expected) in [
-            ("60000/60000 [====] - 2s - loss: 0.2577 - acc: 0.9245     ", "E1 Some(2.0) None 2"),
-            ("60000/60000 [====] - 2s 33us/step - loss: 0.2577", "E1 Some(2.0) Some(3.3e-5) 1"),
-            ("782/782 [====] - 1s 1ms/step - loss: nan - val_loss: 2.1e-05", "E1 Some(1.0) Some(0.001) 2"),
-            (" - 2s - loss: 0.2577 - val_loss: 0.3", "E1 Some(2.0) None 2"),
-            ("195/195 - 147s - loss: 0.1119 - 147s/epoch - 753ms/step", "E1 Some(147.0) Some(0.753) 1"),
-            (" 907/907 ━━━━━ 8s 6ms/step - loss: 1.1928", "E1 Some(8.0) Some(0.006) 1"),
-            ("46/46 - 3s - 61ms/step - accuracy: 0.5 - loss: 1.9", "E1 Some(3.0) Some(0.061) 2"),
+            (
+                "60000/60000 [====] - 2s - loss: 0.2577 - acc: 0.9245     ",
+                "E1 Some(2.0) None 2",
+            ),
+            (
+                "60000/60000 [====] - 2s 33us/step - loss: 0.2577",
+                "E1 Some(2.0) Some(3.3e-5) 1",
+            ),
+            (
+                "782/782 [====] - 1s 1ms/step - loss: nan - val_loss: 2.1e-05",
+                "E1 Some(1.0) Some(0.001) 2",
+            ),
+            (
+                " - 2s - loss: 0.2577 - val_loss: 0.3",
+                "E1 Some(2.0) None 2",
+            ),
+            (
+                "195/195 - 147s - loss: 0.1119 - 147s/epoch - 753ms/step",
+                "E1 Some(147.0) Some(0.753) 1",
+            ),
+            (
+                " 907/907 ━━━━━ 8s 6ms/step - loss: 1.1928",
+                "E1 Some(8.0) Some(0.006) 1",
+            ),
+            (
+                "46/46 - 3s - 61ms/step - accuracy: 0.5 - loss: 1.9",
+                "E1 Some(3.0) Some(0.061) 2",
+            ),
             ("46/46 - 3s - loss: -1.9 - Acc@1: 2", "E1 Some(3.0) None 2"),
         ] {
             assert_eq!(said(&["Epoch 1/5", line]), [expected], "{line}");
@@ -345,7 +471,10 @@ mod tests {
             "782/782 [====] - ETA: 0s - loss: 0.34^M",
             "782/782 [====] - 1s 1ms/step - loss: 0.34 - val_loss: 0.2",
         ];
-        assert_eq!(said(&lines), ["S1", "E1 None None 1", "E1 Some(1.0) Some(0.001) 2"]);
+        assert_eq!(
+            said(&lines),
+            ["S1", "E1 None None 1", "E1 Some(1.0) Some(0.001) 2"]
+        );
         let lines = [
             "Epoch 2/5",
             "  1/907 ━━━━━ 1:23:45 5s/step - loss: 2.0^M",
@@ -353,7 +482,15 @@ mod tests {
             "907/907 ━━━━━ 0s 6ms/step - loss: 1.5^M",
             "907/907 ━━━━━ 8s 8ms/step - loss: 1.5 - val_loss: 1.6",
         ];
-        assert_eq!(said(&lines), ["S1", "S100", "E2 None Some(0.006) 1", "E2 Some(8.0) Some(0.008) 2"]);
+        assert_eq!(
+            said(&lines),
+            [
+                "S1",
+                "S100",
+                "E2 None Some(0.006) 1",
+                "E2 Some(8.0) Some(0.008) 2"
+            ]
+        );
     }
 
     #[test]
@@ -369,7 +506,10 @@ mod tests {
 
     #[test]
     fn a_line_of_unknown_length_with_validation_ends_its_epoch() {
-        let lines = ["Epoch 1/12", "  600/Unknown - 5s 8ms/step - loss: 0.3 - val_loss: 0.1"];
+        let lines = [
+            "Epoch 1/12",
+            "  600/Unknown - 5s 8ms/step - loss: 0.3 - val_loss: 0.1",
+        ];
         assert_eq!(said(&lines), ["S600", "E1 Some(5.0) Some(0.008) 2"]);
     }
 
@@ -381,7 +521,11 @@ mod tests {
             "Epoch 7/9",
         ];
         assert_eq!(said(&lines), ["I13", "I102", "E6 Some(51.0) Some(0.5) 0"]);
-        let lines = ["79/79 [====] - 0s 1ms/step - loss: 0.1", "Epoch 1/9", "Epoch 2/9"];
+        let lines = [
+            "79/79 [====] - 0s 1ms/step - loss: 0.1",
+            "Epoch 1/9",
+            "Epoch 2/9",
+        ];
         assert_eq!(said(&lines), ["-"], "an evaluation before the training");
     }
 

@@ -50,5 +50,7 @@ impl<'a> Iterator for Pairs<'a> {
 
 /// The number that a value is, with nothing behind it.
 pub(super) fn number(value: &str) -> Option<f64> {
-    scan::number(value).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
+    scan::number(value)
+        .filter(|(_, rest)| rest.is_empty())
+        .map(|(value, _)| value)
 }

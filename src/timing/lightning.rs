@@ -115,17 +115,28 @@ impl Recogniser for Lightning {
 
 /// `Trainer.fit` stopped: `max_epochs=3` reached.
 fn reached(text: &str) -> Option<u64> {
-    let (_, reached) = text.split_once("`max_epochs=").filter(|_| text.contains("Trainer.fit"))?;
+    let (_, reached) = text
+        .split_once("`max_epochs=")
+        .filter(|_| text.contains("Trainer.fit"))?;
     scan::unsigned(reached).map(|(epochs, _)| epochs)
 }
 
 impl Lightning {
     /// All epochs are done; of those of which no bar came, that is all that is known.
     fn end_of_fit<'a>(&self, epochs: u64, say: &mut dyn FnMut(Event<'a>)) {
-        say(Event::Announce { epochs: Some(epochs), steps: None });
+        say(Event::Announce {
+            epochs: Some(epochs),
+            steps: None,
+        });
         let whole = self.from_start && self.epoch.is_none() && epochs <= MAX_UNSEEN;
         for epoch in (0..epochs).filter(|_| whole) {
-            say(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts: Facts::default() });
+            say(Event::EpochEnd {
+                epoch,
+                epochs: None,
+                seconds: None,
+                step: None,
+                facts: Facts::default(),
+            });
         }
     }
 
@@ -139,7 +150,9 @@ impl Lightning {
         }
         if text.starts_with("Validat") {
             // The bar of the epoch may be full before or, where it counts validation too, only after this.
-            return self.full.then_some(Event::Validation { facts: Facts::default() });
+            return self.full.then_some(Event::Validation {
+                facts: Facts::default(),
+            });
         }
         let rest = text.get(text.find("Epoch ")?..)?;
         let (epoch, last, _) = scan::counted(&rest["Epoch ".len()..])?;
@@ -148,10 +161,19 @@ impl Lightning {
             return self.read_bar(&bar, epoch, last);
         }
         // The bars of rich name the last epoch.
-        self.read_bar(&bar::rich(rest)?, epoch, last.and_then(|last| last.checked_add(1)))
+        self.read_bar(
+            &bar::rich(rest)?,
+            epoch,
+            last.and_then(|last| last.checked_add(1)),
+        )
     }
 
-    fn read_bar<'a>(&mut self, bar: &Bar<'a>, epoch: u64, epochs: Option<u64>) -> Option<Event<'a>> {
+    fn read_bar<'a>(
+        &mut self,
+        bar: &Bar<'a>,
+        epoch: u64,
+        epochs: Option<u64>,
+    ) -> Option<Event<'a>> {
         if self.epoch.is_none() {
             self.from_one = self.from_start && epoch == 1;
         }
@@ -163,10 +185,20 @@ impl Lightning {
         let mut facts = bar.pace();
         bar::postfix(bar.postfix, scan::figure_name, &mut facts);
         Some(match bar.of.filter(|_| bar.is_full()) {
-            Some(of) => {
-                Event::EpochEnd { epoch, epochs, seconds: bar.elapsed, step: Some((bar.step, of)), facts }
-            }
-            None => Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts },
+            Some(of) => Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds: bar.elapsed,
+                step: Some((bar.step, of)),
+                facts,
+            },
+            None => Event::Step {
+                epoch,
+                epochs,
+                step: bar.step,
+                of: bar.of,
+                facts,
+            },
         })
     }
 }
@@ -178,15 +210,32 @@ mod tests {
     fn told(lines: &[&str]) -> Vec<String> {
         let (mut lightning, mut told) = (Lightning::default(), Vec::new());
         for text in lines {
-            lightning.read(&Line { text, redrawn: false }, &mut |event| {
-                told.push(match event {
-                    Event::EpochEnd { epoch, epochs, seconds, step, facts } => {
-                        format!("end {epoch}/{epochs:?} {seconds:?} {step:?} {:?}", facts.metrics)
-                    }
-                    Event::Step { epoch, step, of, .. } => format!("step {epoch} {step}/{of:?}"),
-                    other => other.kind().to_owned(),
-                })
-            });
+            lightning.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| {
+                    told.push(match event {
+                        Event::EpochEnd {
+                            epoch,
+                            epochs,
+                            seconds,
+                            step,
+                            facts,
+                        } => {
+                            format!(
+                                "end {epoch}/{epochs:?} {seconds:?} {step:?} {:?}",
+                                facts.metrics
+                            )
+                        }
+                        Event::Step {
+                            epoch, step, of, ..
+                        } => format!("step {epoch} {step}/{of:?}"),
+                        other => other.kind().to_owned(),
+                    })
+                },
+            );
         }
         told
     }
@@ -195,10 +244,19 @@ mod tests {
     fn bars_are_lightnings_where_something_says_so() {
         let bar = "Epoch 0:  50%|██   | 50/100 [00:01<00:01, 30.1it/s]";
         assert!(told(&[bar]).is_empty());
-        assert_eq!(told(&["LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0]", bar]), ["step 0 50/Some(100)"]);
+        assert_eq!(
+            told(&["LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0]", bar]),
+            ["step 0 50/Some(100)"]
+        );
         let full = "Epoch 0: 100%|████| 100/100 [00:03<00:00, 31.1it/s, v_num=2ab, loss=nan]";
-        let seen = told(&[full, "Epoch 0:   0%|    | 0/100 [00:00<?, ?it/s, v_num=2ab, loss=nan]"]);
-        assert_eq!(seen, ["end 0/None Some(3.0) Some((100, 100)) [(\"loss\", NaN)]"]);
+        let seen = told(&[
+            full,
+            "Epoch 0:   0%|    | 0/100 [00:00<?, ?it/s, v_num=2ab, loss=nan]",
+        ]);
+        assert_eq!(
+            seen,
+            ["end 0/None Some(3.0) Some((100, 100)) [(\"loss\", NaN)]"]
+        );
     }
 
     #[test]
@@ -209,7 +267,10 @@ mod tests {
         ]);
         assert_eq!(
             seen,
-            ["step 0 38/Some(938)", "end 0/Some(10) Some(9.0) Some((938, 938)) [(\"loss\", 0.25)]"]
+            [
+                "step 0 38/Some(938)",
+                "end 0/Some(10) Some(9.0) Some((938, 938)) [(\"loss\", 0.25)]"
+            ]
         );
     }
 

@@ -38,7 +38,12 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Calls `each` with every line that ends in `bytes`. Empty lines are left out.
-    pub(super) fn feed(&mut self, bytes: &[u8], at_ms: Option<u64>, mut each: impl FnMut(Piece<'_>)) {
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        at_ms: Option<u64>,
+        mut each: impl FnMut(Piece<'_>),
+    ) {
         if self.returned
             && let Some(first) = bytes.first()
         {
@@ -59,7 +64,12 @@ impl Lines {
                 self.release(redrawn, at_ms, &mut each);
             } else if !piece.is_empty() {
                 let bytes = &piece[..piece.len().min(MAX_LINE)];
-                each(Piece { bytes, redrawn, at_ms, line: self.ended + 1 });
+                each(Piece {
+                    bytes,
+                    redrawn,
+                    at_ms,
+                    line: self.ended + 1,
+                });
             }
             self.ended += u64::from(bytes[end] == b'\n');
             begin = end + 1;
@@ -69,7 +79,11 @@ impl Lines {
 
     /// Takes what is held as a line.
     pub(super) fn finish(&mut self, at_ms: Option<u64>, mut each: impl FnMut(Piece<'_>)) {
-        let at_ms = if self.returned { self.returned_at_ms } else { at_ms };
+        let at_ms = if self.returned {
+            self.returned_at_ms
+        } else {
+            at_ms
+        };
         self.release(false, at_ms, &mut each);
     }
 
@@ -80,7 +94,12 @@ impl Lines {
 
     fn release(&mut self, redrawn: bool, at_ms: Option<u64>, each: &mut impl FnMut(Piece<'_>)) {
         if !self.held.is_empty() {
-            each(Piece { bytes: &self.held, redrawn, at_ms, line: self.ended + 1 });
+            each(Piece {
+                bytes: &self.held,
+                redrawn,
+                at_ms,
+                line: self.ended + 1,
+            });
         }
         self.held.clear();
         self.returned = false;
@@ -92,9 +111,14 @@ pub(super) fn plain(line: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(line);
     // The system's logger and collectors of clouds write CR as `#015` and ESC as `#033`.
     if text.contains("#015") || text.contains("#033[") {
-        return Cow::Owned(without_escapes(&last_painted(&text).replace("#033", "\u{1b}")));
+        return Cow::Owned(without_escapes(
+            &last_painted(&text).replace("#033", "\u{1b}"),
+        ));
     }
-    if text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
+    if text
+        .bytes()
+        .any(|byte| byte.is_ascii_control() && byte != b'\t')
+    {
         Cow::Owned(without_escapes(&text))
     } else {
         text
@@ -125,19 +149,27 @@ fn without_escapes(text: &str) -> String {
         match characters.next() {
             // Control sequence: parameters and intermediates, then one final character.
             Some('[') => {
-                while characters.next_if(|c| ('\u{20}'..='\u{3f}').contains(c)).is_some() {}
+                while characters
+                    .next_if(|c| ('\u{20}'..='\u{3f}').contains(c))
+                    .is_some()
+                {}
                 characters.next_if(|c| ('\u{40}'..='\u{7e}').contains(c));
             }
             // Control string: up to BEL or ESC \.
             Some(']' | 'P' | 'X' | '^' | '_') => {
                 while let Some(inner) = characters.next() {
-                    if inner == '\u{7}' || inner == '\u{1b}' && characters.next_if_eq(&'\\').is_some() {
+                    if inner == '\u{7}'
+                        || inner == '\u{1b}' && characters.next_if_eq(&'\\').is_some()
+                    {
                         break;
                     }
                 }
             }
             Some(' '..='/') => {
-                while characters.next_if(|c| ('\u{20}'..='\u{2f}').contains(c)).is_some() {}
+                while characters
+                    .next_if(|c| ('\u{20}'..='\u{2f}').contains(c))
+                    .is_some()
+                {}
                 characters.next();
             }
             _ => {}
@@ -154,9 +186,13 @@ mod tests {
         let mut lines = Lines::default();
         let mut seen = Vec::new();
         for chunk in chunks {
-            lines.feed(chunk, None, |piece| seen.push((plain(piece.bytes).into_owned(), piece.redrawn)));
+            lines.feed(chunk, None, |piece| {
+                seen.push((plain(piece.bytes).into_owned(), piece.redrawn))
+            });
         }
-        lines.finish(None, |piece| seen.push((plain(piece.bytes).into_owned(), piece.redrawn)));
+        lines.finish(None, |piece| {
+            seen.push((plain(piece.bytes).into_owned(), piece.redrawn))
+        });
         seen
     }
 
@@ -167,8 +203,17 @@ mod tests {
     #[test]
     fn lines_end_at_line_feeds_and_redraws() {
         let seen = cut(&[b"a\nb\r\nc\rd\x08\x08\x08\re"]);
-        let expected = [("a", false), ("b", false), ("c", true), ("d", true), ("e", false)];
-        assert_eq!(seen, expected.map(|(text, redrawn)| (text.to_owned(), redrawn)));
+        let expected = [
+            ("a", false),
+            ("b", false),
+            ("c", true),
+            ("d", true),
+            ("e", false),
+        ];
+        assert_eq!(
+            seen,
+            expected.map(|(text, redrawn)| (text.to_owned(), redrawn))
+        );
     }
 
     #[test]
@@ -193,10 +238,19 @@ mod tests {
 
     #[test]
     fn escape_sequences_and_controls_are_removed() {
-        assert_eq!(plain(b"\x1b[1m 907/907\x1b[0m \x1b[32mok\x1b[0m"), " 907/907 ok");
-        assert_eq!(plain(b"\x1b]0;title\x07a\x1b]8;;u\x1b\\b\x1b(Bc\x00\td"), "abc\td");
+        assert_eq!(
+            plain(b"\x1b[1m 907/907\x1b[0m \x1b[32mok\x1b[0m"),
+            " 907/907 ok"
+        );
+        assert_eq!(
+            plain(b"\x1b]0;title\x07a\x1b]8;;u\x1b\\b\x1b(Bc\x00\td"),
+            "abc\td"
+        );
         assert_eq!(plain(b"cut \x1b[3"), "cut ");
         assert_eq!(plain(b"bad \xff byte"), "bad \u{fffd} byte");
-        assert_eq!(texts(&cut(&[b"\x1b[2K\x1b[1mEpoch 1/2\x1b[0m\n"])), ["Epoch 1/2"]);
+        assert_eq!(
+            texts(&cut(&[b"\x1b[2K\x1b[1mEpoch 1/2\x1b[0m\n"])),
+            ["Epoch 1/2"]
+        );
     }
 }

@@ -44,13 +44,24 @@ impl Recogniser for Megatron {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["elapsed time per iteration", "Training epoch ", "validation loss at ", "test loss at "]
+        &[
+            "elapsed time per iteration",
+            "Training epoch ",
+            "validation loss at ",
+            "test loss at ",
+        ]
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let text = line.text;
-        let evaluated = ["validation loss at ", "test loss at "].into_iter().any(|head| text.contains(head));
-        let event = if evaluated { validation(text) } else { nemo(text).or_else(|| iteration(text)) };
+        let evaluated = ["validation loss at ", "test loss at "]
+            .into_iter()
+            .any(|head| text.contains(head));
+        let event = if evaluated {
+            validation(text)
+        } else {
+            nemo(text).or_else(|| iteration(text))
+        };
         if let Some(event) = event {
             say(event);
         }
@@ -67,7 +78,11 @@ fn iteration(text: &str) -> Option<Event<'_>> {
     // GPT-NeoX has its rate before the count.
     let before = columns(&text[..at]);
     facts.throughput = facts.throughput.or(before.throughput);
-    Some(Event::Iteration { step: Some(step), of, facts })
+    Some(Event::Iteration {
+        step: Some(step),
+        of,
+        facts,
+    })
 }
 
 /// `Training epoch 0, iteration 120/149 | lr: 3e-05 | ...`.
@@ -75,7 +90,13 @@ fn nemo(text: &str) -> Option<Event<'_>> {
     let (epoch, rest) = scan::unsigned(text.split_once("Training epoch ")?.1)?;
     let (step, of, rest) = scan::counted(rest.strip_prefix(", iteration ")?)?;
     let facts = columns(rest);
-    Some(Event::Step { epoch, epochs: None, step, of, facts })
+    Some(Event::Step {
+        epoch,
+        epochs: None,
+        step,
+        of,
+        facts,
+    })
 }
 
 fn validation(text: &str) -> Option<Event<'_>> {
@@ -93,9 +114,13 @@ fn columns(text: &str) -> Facts<'_> {
     let mut facts = Facts::default();
     for column in text.split('|') {
         // The first versions have a blank for the colon.
-        let pair = [": ", ":", " "].into_iter().find_map(|between| column.trim().rsplit_once(between));
+        let pair = [": ", ":", " "]
+            .into_iter()
+            .find_map(|between| column.trim().rsplit_once(between));
         let Some((name, value)) = pair else { continue };
-        let Some((value, _)) = scan::number(value.trim()) else { continue };
+        let Some((value, _)) = scan::number(value.trim()) else {
+            continue;
+        };
         let name = name.rsplit(']').next().unwrap_or(name).trim();
         take(&mut facts, name, value);
     }
@@ -104,7 +129,11 @@ fn columns(text: &str) -> Facts<'_> {
 
 fn take<'a>(facts: &mut Facts<'a>, name: &'a str, value: f64) {
     if name.starts_with("elapsed time per iteration") {
-        let seconds = if name.contains("(ms)") { value / 1000.0 } else { value };
+        let seconds = if name.contains("(ms)") {
+            value / 1000.0
+        } else {
+            value
+        };
         facts.step_seconds = Some(seconds).filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
         return;
     }
@@ -113,9 +142,16 @@ fn take<'a>(facts: &mut Facts<'a>, name: &'a str, value: f64) {
         return;
     }
     if let Some((unit, device)) = figures::rate_name(name) {
-        let rate = if device { Rate::of_device(value, unit) } else { Rate::of_run(value, unit) };
+        let rate = if device {
+            Rate::of_device(value, unit)
+        } else {
+            Rate::of_run(value, unit)
+        };
         // Samples, where both are printed: what the batch is made of.
-        if facts.throughput.is_none_or(|known| known.unit != "samples/s") {
+        if facts
+            .throughput
+            .is_none_or(|known| known.unit != "samples/s")
+        {
             facts.throughput = rate;
         }
         return;
@@ -134,7 +170,13 @@ mod tests {
 
     fn read(text: &str) -> Vec<Event<'_>> {
         let mut said = Vec::new();
-        Megatron.read(&Line { text, redrawn: false }, &mut |event| said.push(event));
+        Megatron.read(
+            &Line {
+                text,
+                redrawn: false,
+            },
+            &mut |event| said.push(event),
+        );
         said
     }
 
@@ -149,15 +191,39 @@ mod tests {
                     1.825991E+00 | number of nan iterations:   0 |";
         let science = "0: iteration 43/100 | elapsed time per iteration (s): 5.4449 | lm loss: 1.825991E+00 | samples per \
                        second: 7.799 | tokens per gpu per second (tgs): 1234.5 | TFLOPs: 13.1 |";
-        for (text, rate) in [(core, None), (first, None), (neox, Some(7.799)), (science, Some(7.799))] {
+        for (text, rate) in [
+            (core, None),
+            (first, None),
+            (neox, Some(7.799)),
+            (science, Some(7.799)),
+        ] {
             let said = read(text);
-            let [Event::Iteration { step: Some(43), of: Some(100), facts }] = said.as_slice() else {
+            let [
+                Event::Iteration {
+                    step: Some(43),
+                    of: Some(100),
+                    facts,
+                },
+            ] = said.as_slice()
+            else {
                 panic!("{text}: {said:?}")
             };
-            assert!(facts.step_seconds.is_some_and(|seconds| (seconds - 5.4449).abs() < 1e-9), "{text}");
-            assert_eq!(facts.throughput, rate.and_then(|rate| Rate::of_run(rate, "samples/s")), "{text}");
             assert!(
-                facts.metrics.iter().any(|(name, value)| name.contains("loss") && *value == 1.825_991),
+                facts
+                    .step_seconds
+                    .is_some_and(|seconds| (seconds - 5.4449).abs() < 1e-9),
+                "{text}"
+            );
+            assert_eq!(
+                facts.throughput,
+                rate.and_then(|rate| Rate::of_run(rate, "samples/s")),
+                "{text}"
+            );
+            assert!(
+                facts
+                    .metrics
+                    .iter()
+                    .any(|(name, value)| name.contains("loss") && *value == 1.825_991),
                 "{text}"
             );
         }
@@ -168,8 +234,16 @@ mod tests {
         let said = read(
             " validation loss at iteration 1000 | lm loss value: 2.724416E+00 | lm loss PPL: 1.524754E+01 | ",
         );
-        let [Event::Validation { facts }] = said.as_slice() else { panic!("{said:?}") };
-        assert_eq!(facts.metrics, [("lm loss value".into(), 2.724_416), ("lm loss PPL".into(), 15.247_54)]);
+        let [Event::Validation { facts }] = said.as_slice() else {
+            panic!("{said:?}")
+        };
+        assert_eq!(
+            facts.metrics,
+            [
+                ("lm loss value".into(), 2.724_416),
+                ("lm loss PPL".into(), 15.247_54)
+            ]
+        );
     }
 
     #[test]

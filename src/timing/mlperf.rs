@@ -41,7 +41,13 @@ impl Recogniser for MlPerf {
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
-        let Some(entry) = line.text.find(":::ML").and_then(|at| entry(&line.text[at..])) else { return };
+        let Some(entry) = line
+            .text
+            .find(":::ML")
+            .and_then(|at| entry(&line.text[at..]))
+        else {
+            return;
+        };
         if let Some(event) = self.event(&entry) {
             say(event);
         }
@@ -64,21 +70,32 @@ impl Entry<'_> {
         let named = ["epoch_num", "epoch", "first_epoch_num"]
             .into_iter()
             .find_map(|name| dict::get(&self.more, name));
-        named.and_then(Value::count).filter(|epoch| *epoch <= MAX_EPOCHS)
+        named
+            .and_then(Value::count)
+            .filter(|epoch| *epoch <= MAX_EPOCHS)
     }
 
     fn number(&self) -> Option<f64> {
-        self.value.and_then(Value::number).or_else(|| dict::get(&self.more, "value").and_then(Value::number))
+        self.value
+            .and_then(Value::number)
+            .or_else(|| dict::get(&self.more, "value").and_then(Value::number))
     }
 }
 
 fn entry(text: &str) -> Option<Entry<'_>> {
     if let Some(json) = text.strip_prefix(":::MLLOG") {
         let pairs = dict::read(json);
-        let Some(Value::Text(key)) = dict::get(&pairs, "key") else { return None };
+        let Some(Value::Text(key)) = dict::get(&pairs, "key") else {
+            return None;
+        };
         let value = dict::get(&pairs, "value");
         let time = dict::get(&pairs, "time_ms").and_then(Value::number);
-        return Some(Entry { key, time, value, more: more(&pairs) });
+        return Some(Entry {
+            key,
+            time,
+            value,
+            more: more(&pairs),
+        });
     }
     if let Some(rest) = text.strip_prefix(":::MLL ") {
         let (seconds, rest) = scan::number(rest)?;
@@ -93,19 +110,28 @@ fn entry(text: &str) -> Option<Entry<'_>> {
     }
     // `:::MLPv0.5.0 resnet 1541710020.123 (file.py:123) train_epoch: 1`
     let (_, rest) = text.split_once(") ")?;
-    let (key, value) =
-        rest.split_once(':').map_or((rest.trim(), ""), |(key, value)| (key.trim(), value.trim()));
+    let (key, value) = rest
+        .split_once(':')
+        .map_or((rest.trim(), ""), |(key, value)| (key.trim(), value.trim()));
     let more = dict::read(value);
     let number = scan::number(value).map(|(value, _)| Value::Number(value));
-    Some(Entry { key, time: None, value: number, more })
+    Some(Entry {
+        key,
+        time: None,
+        value: number,
+        more,
+    })
 }
 
 /// The pairs of the metadata, and of the value where that is a dictionary.
 fn more<'a>(pairs: &[(&'a str, Value<'a>)]) -> Vec<(&'a str, Value<'a>)> {
-    let nested = ["metadata", "value"].into_iter().filter_map(|name| match dict::get(pairs, name) {
-        Some(Value::Nested(nested)) => Some(dict::read(nested)),
-        _ => None,
-    });
+    let nested =
+        ["metadata", "value"]
+            .into_iter()
+            .filter_map(|name| match dict::get(pairs, name) {
+                Some(Value::Nested(nested)) => Some(dict::read(nested)),
+                _ => None,
+            });
     nested.flatten().collect()
 }
 
@@ -123,7 +149,10 @@ impl MlPerf {
                     return None;
                 }
                 (self.open, self.over) = (epoch, false);
-                Some(Event::EpochStart { epoch: epoch?, epochs: None })
+                Some(Event::EpochStart {
+                    epoch: epoch?,
+                    epochs: None,
+                })
             }
             "epoch_stop" => {
                 self.epochs = true;
@@ -133,24 +162,40 @@ impl MlPerf {
                 let one = dict::get(&entry.more, "epoch_count").and_then(Value::count) == Some(1);
                 if one { self.end(entry) } else { None }
             }
-            "eval_accuracy" | "eval_error" => Some(Event::Figures { facts: evaluated(entry) }),
+            "eval_accuracy" | "eval_error" => Some(Event::Figures {
+                facts: evaluated(entry),
+            }),
             "run_stop" | "run_final" | "run_duration" => {
-                let stated = dict::get(&entry.more, "duration").filter(|_| entry.key != "run_duration");
+                let stated =
+                    dict::get(&entry.more, "duration").filter(|_| entry.key != "run_duration");
                 let seconds = match stated.or(entry.value) {
                     Some(Value::Number(seconds)) if entry.key == "run_duration" => Some(seconds),
                     Some(Value::Text(text)) => seconds(text),
                     _ => None,
                 };
-                Some(Event::RunEnd { seconds, facts: samples(entry) })
+                Some(Event::RunEnd {
+                    seconds,
+                    facts: samples(entry),
+                })
             }
             "tracked_stats" | "throughput" | "overall_throughput" | "training_throughput" => {
-                let rate = dict::get(&entry.more, "throughput").and_then(Value::number).or(entry.number());
-                let facts = Facts { throughput: Rate::of_run(rate?, "samples/s"), ..tracked(entry) };
+                let rate = dict::get(&entry.more, "throughput")
+                    .and_then(Value::number)
+                    .or(entry.number());
+                let facts = Facts {
+                    throughput: Rate::of_run(rate?, "samples/s"),
+                    ..tracked(entry)
+                };
                 Some(Event::Figures { facts })
             }
             "train_loss" => {
                 let metrics = vec![("train_loss".into(), entry.number()?)];
-                Some(Event::Figures { facts: Facts { metrics, ..Facts::default() } })
+                Some(Event::Figures {
+                    facts: Facts {
+                        metrics,
+                        ..Facts::default()
+                    },
+                })
             }
             _ => None,
         }
@@ -160,12 +205,22 @@ impl MlPerf {
         let facts = samples(entry);
         self.ended = self.open.or(entry.epoch()).zip(entry.time).or(self.ended);
         match self.open.or(entry.epoch()) {
-            Some(epoch) => Some(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts }),
+            Some(epoch) => Some(Event::EpochEnd {
+                epoch,
+                epochs: None,
+                seconds: None,
+                step: None,
+                facts,
+            }),
             // Every rank may say so.
             None if self.over => None,
             None => {
                 self.over = true;
-                Some(Event::EpochOver { seconds: None, step: None, facts })
+                Some(Event::EpochOver {
+                    seconds: None,
+                    step: None,
+                    facts,
+                })
             }
         }
     }
@@ -173,7 +228,9 @@ impl MlPerf {
 
 fn evaluated<'a>(entry: &Entry<'a>) -> Facts<'a> {
     let mut facts = samples(entry);
-    facts.metrics.extend(entry.number().map(|value| (entry.key.into(), value)));
+    facts
+        .metrics
+        .extend(entry.number().map(|value| (entry.key.into(), value)));
     facts
 }
 
@@ -181,16 +238,27 @@ fn evaluated<'a>(entry: &Entry<'a>) -> Facts<'a> {
 fn samples<'a>(entry: &Entry<'a>) -> Facts<'a> {
     let count = dict::get(&entry.more, "samples_count").and_then(Value::number);
     Facts {
-        metrics: count.map(|count| ("samples_count".into(), count)).into_iter().collect(),
+        metrics: count
+            .map(|count| ("samples_count".into(), count))
+            .into_iter()
+            .collect(),
         ..Facts::default()
     }
 }
 
 /// The losses among what is tracked.
 fn tracked<'a>(entry: &Entry<'a>) -> Facts<'a> {
-    let losses = entry.more.iter().filter(|(name, _)| name.contains("loss") || name.contains("accuracy"));
-    let metrics = losses.filter_map(|(name, value)| Some(((*name).into(), value.number()?))).collect();
-    Facts { metrics, ..Facts::default() }
+    let losses = entry
+        .more
+        .iter()
+        .filter(|(name, _)| name.contains("loss") || name.contains("accuracy"));
+    let metrics = losses
+        .filter_map(|(name, value)| Some(((*name).into(), value.number()?)))
+        .collect();
+    Facts {
+        metrics,
+        ..Facts::default()
+    }
 }
 
 /// Seconds of `5178.13s -> 86.3 minutes` or `5754.04 sec -> 95.9 minutes`.
@@ -205,7 +273,13 @@ mod tests {
 
     fn read<'a>(recogniser: &mut MlPerf, text: &'a str) -> Vec<Event<'a>> {
         let mut said = Vec::new();
-        recogniser.read(&Line { text, redrawn: false }, &mut |event| said.push(event));
+        recogniser.read(
+            &Line {
+                text,
+                redrawn: false,
+            },
+            &mut |event| said.push(event),
+        );
         said
     }
 
@@ -216,20 +290,38 @@ mod tests {
             &mut run,
             r#"0: :::MLLOG {"key": "epoch_start", "value": null, "metadata": {"lineno": 3, "epoch_num": 1}}"#,
         );
-        assert!(matches!(said[..], [Event::EpochStart { epoch: 1, .. }]), "{said:?}");
+        assert!(
+            matches!(said[..], [Event::EpochStart { epoch: 1, .. }]),
+            "{said:?}"
+        );
         let said = read(
             &mut run,
             r#":::MLLOG {"key": "epoch_stop", "value": null, "metadata": {"epoch_num": 799502}}"#,
         );
-        assert!(matches!(said[..], [Event::EpochEnd { epoch: 1, seconds: None, .. }]), "{said:?}");
+        assert!(
+            matches!(
+                said[..],
+                [Event::EpochEnd {
+                    epoch: 1,
+                    seconds: None,
+                    ..
+                }]
+            ),
+            "{said:?}"
+        );
         let said = read(
             &mut MlPerf::default(),
             r#":::MLLOG {"key": "epoch_stop", "metadata": {"samples_count": 331776}}"#,
         );
         assert!(matches!(said[..], [Event::EpochOver { .. }]), "{said:?}");
-        let said =
-            read(&mut MlPerf::default(), ":::MLPv0.5.0 resnet 1541710020.123 (file.py:123) train_epoch: 1");
-        assert!(matches!(said[..], [Event::EpochStart { epoch: 1, .. }]), "{said:?}");
+        let said = read(
+            &mut MlPerf::default(),
+            ":::MLPv0.5.0 resnet 1541710020.123 (file.py:123) train_epoch: 1",
+        );
+        assert!(
+            matches!(said[..], [Event::EpochStart { epoch: 1, .. }]),
+            "{said:?}"
+        );
     }
 
     #[test]
@@ -239,19 +331,30 @@ mod tests {
             &mut run,
             r#":::MLPv0.6.0 ssd 1560 (train.py:12) eval_accuracy: {"epoch": 43, "value": 0.212}"#,
         );
-        let [Event::Figures { facts }] = said.as_slice() else { panic!("{said:?}") };
+        let [Event::Figures { facts }] = said.as_slice() else {
+            panic!("{said:?}")
+        };
         assert_eq!(facts.metrics, [("eval_accuracy".into(), 0.212)]);
-        for (value, expected) in [("32857.5", 32857.5), ("\"5178.13s -> 86.3 minutes\"", 5178.13)] {
-            let text = format!(r#":::MLLOG {{"key": "run_duration", "value": {value}, "metadata": {{}}}}"#);
+        for (value, expected) in [
+            ("32857.5", 32857.5),
+            ("\"5178.13s -> 86.3 minutes\"", 5178.13),
+        ] {
+            let text = format!(
+                r#":::MLLOG {{"key": "run_duration", "value": {value}, "metadata": {{}}}}"#
+            );
             let said = read(&mut run, &text);
-            let [Event::RunEnd { seconds, .. }] = said.as_slice() else { panic!("{said:?}") };
+            let [Event::RunEnd { seconds, .. }] = said.as_slice() else {
+                panic!("{said:?}")
+            };
             assert_eq!(*seconds, Some(expected));
         }
         let said = read(
             &mut run,
             r#":::MLLOG {"key": "tracked_stats", "value": {"throughput": 12792.2, "epoch_num": 4}, "metadata": {"step": 1}}"#,
         );
-        let [Event::Figures { facts }] = said.as_slice() else { panic!("{said:?}") };
+        let [Event::Figures { facts }] = said.as_slice() else {
+            panic!("{said:?}")
+        };
         assert_eq!(facts.throughput, Rate::of_run(12792.2, "samples/s"));
     }
 

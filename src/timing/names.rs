@@ -32,9 +32,16 @@ impl Trained {
 
     /// The metrics of an evaluation: those that training has too, and any plain `loss`, with `prefix` before their names, unless
     /// the evaluation has one of that name already.
-    pub(super) fn tell_apart<'a>(&self, prefix: &str, mut metrics: Vec<Metric<'a>>) -> Vec<Metric<'a>> {
+    pub(super) fn tell_apart<'a>(
+        &self,
+        prefix: &str,
+        mut metrics: Vec<Metric<'a>>,
+    ) -> Vec<Metric<'a>> {
         let own: Vec<String> = metrics.iter().map(|(name, _)| name.to_string()).collect();
-        let is_taken = |name: &str| own.iter().any(|other| other.strip_prefix(prefix) == Some(name));
+        let is_taken = |name: &str| {
+            own.iter()
+                .any(|other| other.strip_prefix(prefix) == Some(name))
+        };
         metrics.retain(|(name, _)| !is_taken(name));
         for (name, _) in &mut metrics {
             if self.has(name) || name.eq_ignore_ascii_case("loss") {
@@ -138,7 +145,9 @@ const CHINESE: [&str; 3] = ["损失", "准确", "精度"];
 
 /// True for names that tell what a training is measured by; `l_pix` is how BasicSR writes a loss.
 pub(super) fn is_measure(name: &str) -> bool {
-    let words = name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+    let words = name
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .filter(|word| !word.is_empty());
     name.starts_with("l_")
         || CHINESE.iter().any(|word| name.contains(word))
         || words.map(str::to_ascii_lowercase).any(|word| {
@@ -150,7 +159,11 @@ pub(super) fn is_measure(name: &str) -> bool {
 pub(super) fn is_metric(name: &str) -> bool {
     let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
     is_measure(name)
-        || words.any(|word| ["lr", "learning", "norm"].iter().any(|known| word.eq_ignore_ascii_case(known)))
+        || words.any(|word| {
+            ["lr", "learning", "norm"]
+                .iter()
+                .any(|known| word.eq_ignore_ascii_case(known))
+        })
 }
 
 /// The name of a metric as records have it: `Loss` is `loss`, `Acc@1` is `acc1`, `lm loss` is `lm_loss`. Names in which
@@ -173,7 +186,11 @@ pub(super) fn canonical(name: &str) -> Cow<'_, str> {
             && !word[1..].contains(|c: char| c.is_ascii_uppercase())
             && word[1..].contains(|c: char| c.is_ascii_lowercase());
         for character in word.chars().filter(|c| *c != '@') {
-            words.push(if capitalised { character.to_ascii_lowercase() } else { character });
+            words.push(if capitalised {
+                character.to_ascii_lowercase()
+            } else {
+                character
+            });
         }
     }
     Cow::Owned(words)

@@ -42,10 +42,19 @@ impl Pace {
         if facts.counts_samples {
             return;
         }
-        let warm = if epoch.is_some() { after_first_epoch } else { self.stepped.is_some() };
-        let last = self.stepped.filter(|last| last.epoch == epoch && last.step < step);
+        let warm = if epoch.is_some() {
+            after_first_epoch
+        } else {
+            self.stepped.is_some()
+        };
+        let last = self
+            .stepped
+            .filter(|last| last.epoch == epoch && last.step < step);
         let steps = last.map(|last| step - last.step);
-        if let Some(seconds) = facts.step_seconds.filter(|seconds| warm && is_time(*seconds)) {
+        if let Some(seconds) = facts
+            .step_seconds
+            .filter(|seconds| warm && is_time(*seconds))
+        {
             self.stated.add(seconds, steps.unwrap_or(1));
         }
         if let Some((from, to)) = last.and_then(|last| last.at_ms).zip(at_ms) {
@@ -55,7 +64,10 @@ impl Pace {
             }
             // A clock that was set back says nothing of the steps in between.
             if let Some((steps, seconds)) = steps.filter(|_| warm).zip(seconds_between(from, to)) {
-                #[expect(clippy::cast_precision_loss, reason = "counts of steps stay far below 2^53")]
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "counts of steps stay far below 2^53"
+                )]
                 self.clocked.add(seconds / steps as f64, steps);
             }
         }

@@ -89,8 +89,9 @@ impl Recogniser for Paddle {
         }
         if let Some(event) = self.read_line(text) {
             self.training |= event.is_distinctive();
-            if let Event::Step { facts, .. } | Event::RunStep { facts, .. } | Event::EpochEnd { facts, .. } =
-                &event
+            if let Event::Step { facts, .. }
+            | Event::RunStep { facts, .. }
+            | Event::EpochEnd { facts, .. } = &event
             {
                 self.trained.note(&facts.metrics);
             }
@@ -114,17 +115,25 @@ impl Paddle {
             let (_, figures) = rest.split_once("[Avg]").unwrap_or((rest, ""));
             return Some(self.evaluated(figures));
         }
-        if let Some(rest) = scan::after(text, "Epoch: [").filter(|_| text.contains("batch_cost: ")) {
+        if let Some(rest) = scan::after(text, "Epoch: [").filter(|_| text.contains("batch_cost: "))
+        {
             let (epoch, rest) = scan::unsigned(rest)?;
             let (step, of, rest) = scan::counted(rest.strip_prefix("] [")?)?;
             self.from_zero = true;
             let facts = figures(rest.strip_prefix(']')?);
-            return Some(Event::Step { epoch, epochs: None, step, of, facts });
+            return Some(Event::Step {
+                epoch,
+                epochs: None,
+                step,
+                of,
+                facts,
+            });
         }
         if let Some((_, rest)) = text.split_once("[TRAIN] epoch") {
             return segmentation(rest);
         }
-        if let Some(rest) = scan::after(text, "epoch: [").filter(|_| text.contains("batch_cost: ")) {
+        if let Some(rest) = scan::after(text, "epoch: [").filter(|_| text.contains("batch_cost: "))
+        {
             return recognition(rest);
         }
         if let Some(rest) = scan::after(text, "global step ").filter(|_| text.contains("epoch: ")) {
@@ -144,44 +153,86 @@ impl Paddle {
         if let Some((before, rest)) = text.split_once("train step:") {
             let (epoch, _) = scan::unsigned(scan::after(before, "epoch:")?)?;
             let (step, rest) = scan::unsigned(rest)?;
-            return Some(Event::Step { epoch, epochs: None, step, of: None, facts: figures(rest) });
+            return Some(Event::Step {
+                epoch,
+                epochs: None,
+                step,
+                of: None,
+                facts: figures(rest),
+            });
         }
         if let Some(event) = pass(text) {
             self.from_zero = true;
             return Some(event);
         }
         if text.contains("Eval begin") {
-            return self.model_epoch.take().map(|_| Event::Validation { facts: Facts::default() });
+            return self.model_epoch.take().map(|_| Event::Validation {
+                facts: Facts::default(),
+            });
         }
         if !self.training {
             return None;
         }
         if let Some(rest) = scan::after(text, "cur metric, ") {
             // PaddleOCR evaluates also in the middle of an epoch.
-            let metrics = self.trained.tell_apart("eval_", scan::metrics(rest, &NOT_METRICS));
-            return Some(Event::Figures { facts: Facts { metrics, ..Facts::default() } });
+            let metrics = self
+                .trained
+                .tell_apart("eval_", scan::metrics(rest, &NOT_METRICS));
+            return Some(Event::Figures {
+                facts: Facts {
+                    metrics,
+                    ..Facts::default()
+                },
+            });
         }
-        let over =
-            ["save model in ", "Save checkpoint: ", "Eval iter: "].iter().any(|mark| text.contains(mark));
-        over.then(|| Event::Validation { facts: Facts::default() })
+        let over = ["save model in ", "Save checkpoint: ", "Eval iter: "]
+            .iter()
+            .any(|mark| text.contains(mark));
+        over.then(|| Event::Validation {
+            facts: Facts::default(),
+        })
     }
 
     fn evaluated<'a>(&self, text: &'a str) -> Event<'a> {
         let metrics = self.trained.tell_apart("eval_", figures(text).metrics);
-        Event::Validation { facts: Facts { metrics, ..Facts::default() } }
+        Event::Validation {
+            facts: Facts {
+                metrics,
+                ..Facts::default()
+            },
+        }
     }
 
     /// A bar of `paddle.Model`; those behind `Eval begin` and without an epoch are not of training.
     fn model_step<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
-        let Some((step, of, facts)) = model_bar(text) else { return };
+        let Some((step, of, facts)) = model_bar(text) else {
+            return;
+        };
         if let Some((epoch, epochs)) = self.header.take() {
             self.model_epoch = Some(epoch);
-            say(Event::EpochStart { epoch, epochs: Some(epochs) });
+            say(Event::EpochStart {
+                epoch,
+                epochs: Some(epochs),
+            });
         }
-        let Some(epoch) = self.model_epoch else { return };
+        let Some(epoch) = self.model_epoch else {
+            return;
+        };
         say(match of.filter(|of| step >= *of) {
-            Some(of) => Event::EpochEnd { epoch, epochs: None, seconds: None, step: Some((step, of)), facts },
-            None => Event::Step { epoch, epochs: None, step, of, facts },
+            Some(of) => Event::EpochEnd {
+                epoch,
+                epochs: None,
+                seconds: None,
+                step: Some((step, of)),
+                facts,
+            },
+            None => Event::Step {
+                epoch,
+                epochs: None,
+                step,
+                of,
+                facts,
+            },
         });
     }
 }
@@ -190,22 +241,41 @@ impl Paddle {
 fn classification(text: &str) -> Option<Event<'_>> {
     let (epoch, epochs, rest) = scan::counted(text)?;
     if let Some(rest) = rest.strip_prefix("][Avg]") {
-        return Some(Event::EpochEnd { epoch, epochs, seconds: None, step: None, facts: figures(rest) });
+        return Some(Event::EpochEnd {
+            epoch,
+            epochs,
+            seconds: None,
+            step: None,
+            facts: figures(rest),
+        });
     }
     let (step, of, rest) = scan::counted(rest.strip_prefix("][Iter:")?)?;
     let facts = figures(rest.strip_prefix(']')?);
-    Some(Event::Step { epoch, epochs, step, of, facts })
+    Some(Event::Step {
+        epoch,
+        epochs,
+        step,
+        of,
+        facts,
+    })
 }
 
 /// `[Pass 0, train batch 30] \tloss 11.1, acc1 0.0, lr 0.1, batch_cost 0.12 sec, ips 987.5 images/sec`.
 fn pass(text: &str) -> Option<Event<'_>> {
     let (epoch, rest) = scan::unsigned(scan::after(text, "Pass ")?)?;
-    let rest = rest.strip_prefix(", train")?.trim_start().strip_prefix("batch ")?;
+    let rest = rest
+        .strip_prefix(", train")?
+        .trim_start()
+        .strip_prefix("batch ")?;
     let (step, rest) = scan::unsigned(rest)?;
     let mut facts = Facts::default();
     for field in rest.trim_start_matches([']', ',', ' ', '\t']).split(", ") {
-        let Some((name, value)) = field.trim().split_once(' ') else { continue };
-        let Some((value, unit)) = scan::number(value) else { continue };
+        let Some((name, value)) = field.trim().split_once(' ') else {
+            continue;
+        };
+        let Some((value, unit)) = scan::number(value) else {
+            continue;
+        };
         match name {
             "batch_cost" | "time" => facts.step_seconds = Some(value),
             "ips" => {
@@ -213,27 +283,51 @@ fn pass(text: &str) -> Option<Event<'_>> {
                 facts.throughput = Rate::of_run(value, unit);
             }
             name if NOT_METRICS.contains(&name) => {}
-            name => facts.metrics.extend(scan::metric_name(name).map(|name| (name, value))),
+            name => facts
+                .metrics
+                .extend(scan::metric_name(name).map(|name| (name, value))),
         }
     }
-    (!facts.is_empty()).then_some(Event::Step { epoch, epochs: None, step, of: None, facts })
+    (!facts.is_empty()).then_some(Event::Step {
+        epoch,
+        epochs: None,
+        step,
+        of: None,
+        facts,
+    })
 }
 
 /// `: 1, iter: 20/500, loss: 2.0859, ...` or `=1, iter=20/500, loss=2.0859, ...`; steps count through the run.
 fn segmentation(text: &str) -> Option<Event<'_>> {
     let (epoch, rest) = scan::unsigned(text.trim_start_matches([':', '=', ' ']))?;
-    let rest = rest.strip_prefix(", iter")?.trim_start_matches([':', '=', ' ']);
+    let rest = rest
+        .strip_prefix(", iter")?
+        .trim_start_matches([':', '=', ' ']);
     let (step, of, rest) = scan::counted(rest)?;
-    Some(Event::RunStep { epoch: Some(epoch), epochs: None, step, of, facts: figures(rest) })
+    Some(Event::RunStep {
+        epoch: Some(epoch),
+        epochs: None,
+        step,
+        of,
+        facts: figures(rest),
+    })
 }
 
 /// `1/500], global_step: 100, lr: 0.001, ...`.
 fn recognition(text: &str) -> Option<Event<'_>> {
     let (epoch, epochs, rest) = scan::counted(text)?;
     let rest = rest.strip_prefix("], ")?;
-    let rest = rest.strip_prefix("global_step: ").or_else(|| rest.strip_prefix("iter: "))?;
+    let rest = rest
+        .strip_prefix("global_step: ")
+        .or_else(|| rest.strip_prefix("iter: "))?;
     let (step, rest) = scan::unsigned(rest)?;
-    Some(Event::RunStep { epoch: Some(epoch), epochs, step, of: None, facts: figures(rest) })
+    Some(Event::RunStep {
+        epoch: Some(epoch),
+        epochs,
+        step,
+        of: None,
+        facts: figures(rest),
+    })
 }
 
 /// `loss: 1.2, learning_rate: 1e-05, global_step: 10, interval_runtime: 5.2, interval_samples_per_second: 12.3, ...`.
@@ -242,8 +336,16 @@ fn trainer(text: &str) -> Option<Event<'_>> {
     let (rate, _) = scan::number(scan::after(text, "interval_samples_per_second: ")?)?;
     let mut metrics = scan::metrics(text, &NOT_METRICS);
     metrics.retain(|(name, _)| !name.starts_with("interval_") && name != "progress_or_epoch");
-    let facts = Facts { throughput: Rate::of_run(rate, "samples/s"), metrics, ..Facts::default() };
-    Some(Event::Iteration { step: Some(step), of: None, facts })
+    let facts = Facts {
+        throughput: Rate::of_run(rate, "samples/s"),
+        metrics,
+        ..Facts::default()
+    };
+    Some(Event::Iteration {
+        step: Some(step),
+        of: None,
+        facts,
+    })
 }
 
 /// The figures of a line: `lr: 0.1, loss: 6.9, batch_cost: 0.9s, ips: 269.8 images/sec`.
@@ -261,7 +363,9 @@ fn figures(text: &str) -> Facts<'_> {
                 facts.throughput = Rate::of_run(value, unit.map_or("samples/s", |(unit, _)| unit));
             }
             name if NOT_METRICS.contains(&name) => {}
-            name => facts.metrics.extend(scan::metric_name(name).map(|name| (name, value))),
+            name => facts
+                .metrics
+                .extend(scan::metric_name(name).map(|name| (name, value))),
         }
     }
     facts
@@ -298,22 +402,42 @@ mod tests {
         let mut paddle = Paddle::default();
         let mut said = Vec::new();
         for text in lines {
-            paddle.read(&Line { text, redrawn: false }, &mut |event| {
-                said.push(match event {
-                    Event::Step { epoch, epochs, step, of, facts } => {
-                        format!("S{epoch} {epochs:?} {step} {of:?} {}", told(&facts))
-                    }
-                    Event::RunStep { epoch, epochs, step, of, facts } => {
-                        format!("R{epoch:?} {epochs:?} {step} {of:?} {}", told(&facts))
-                    }
-                    Event::EpochEnd { epoch, facts, .. } => format!("E{epoch} {}", told(&facts)),
-                    Event::Validation { facts } | Event::Figures { facts } => {
-                        format!("V {:?}", facts.metrics)
-                    }
-                    Event::EpochStart { epoch, .. } => format!("B{epoch}"),
-                    other => panic!("{other:?}"),
-                });
-            });
+            paddle.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| {
+                    said.push(match event {
+                        Event::Step {
+                            epoch,
+                            epochs,
+                            step,
+                            of,
+                            facts,
+                        } => {
+                            format!("S{epoch} {epochs:?} {step} {of:?} {}", told(&facts))
+                        }
+                        Event::RunStep {
+                            epoch,
+                            epochs,
+                            step,
+                            of,
+                            facts,
+                        } => {
+                            format!("R{epoch:?} {epochs:?} {step} {of:?} {}", told(&facts))
+                        }
+                        Event::EpochEnd { epoch, facts, .. } => {
+                            format!("E{epoch} {}", told(&facts))
+                        }
+                        Event::Validation { facts } | Event::Figures { facts } => {
+                            format!("V {:?}", facts.metrics)
+                        }
+                        Event::EpochStart { epoch, .. } => format!("B{epoch}"),
+                        other => panic!("{other:?}"),
+                    });
+                },
+            );
         }
         said
     }
@@ -334,7 +458,10 @@ mod tests {
                 "[2022/04/30 11:30:30] ppcls INFO: [Train][Epoch 1/300][Iter: 100/1252]lr: 0.004, CELoss: 6.9, loss: 6.9, batch_cost: 0.5s, reader_cost: 0.2, ips: 269.5 images/sec, eta: 4 days, 2:57:18",
                 "S1 Some(300) 100 Some(1252) Some(0.5) Some(269.5) 3",
             ),
-            ("root INFO: [Train][Epoch 1/20][Avg]CELoss: 4.6, loss: 4.6", "E1 None None 2"),
+            (
+                "root INFO: [Train][Epoch 1/20][Avg]CELoss: 4.6, loss: 4.6",
+                "E1 None None 2",
+            ),
             (
                 "[07/21 14:43:00] ppdet.engine INFO: Epoch: [0] [ 20/200] learning_rate: 0.01 loss_xy: 7.0 loss: 1037.6 eta: 10 days, 19:39:33 batch_cost: 6.5 data_cost: 6.0 ips: 4.5 images/s",
                 "S0 None 20 Some(200) Some(6.5) Some(4.5) 3",
@@ -369,9 +496,19 @@ mod tests {
         let text = "[2024-01-01 10:00:00,000] [    INFO] - loss: 1.5, learning_rate: 1e-05, global_step: 10, interval_runtime: 5.2, \
                     interval_samples_per_second: 12.5, interval_steps_per_second: 1.9, progress_or_epoch: 0.25";
         let event = Paddle::default().read_line(text);
-        let Some(Event::Iteration { step: Some(10), facts, .. }) = event else { panic!("{event:?}") };
+        let Some(Event::Iteration {
+            step: Some(10),
+            facts,
+            ..
+        }) = event
+        else {
+            panic!("{event:?}")
+        };
         assert_eq!(facts.throughput, Rate::of_run(12.5, "samples/s"));
-        assert_eq!(facts.metrics, [("loss".into(), 1.5), ("learning_rate".into(), 1e-05)]);
+        assert_eq!(
+            facts.metrics,
+            [("loss".into(), 1.5), ("learning_rate".into(), 1e-05)]
+        );
     }
 
     #[test]
@@ -386,7 +523,12 @@ mod tests {
         ];
         assert_eq!(
             said(&lines),
-            ["B1", "S1 None 10 Some(938) Some(0.022) None 2", "E1 Some(0.015) None 2", "V []"]
+            [
+                "B1",
+                "S1 None 10 Some(938) Some(0.022) None 2",
+                "E1 Some(0.015) None 2",
+                "V []"
+            ]
         );
         assert_eq!(said(&lines[3..]), [""; 0]);
     }
@@ -399,7 +541,17 @@ mod tests {
             said(&[train, eval])[1..],
             ["V [(\"CELoss\", 0.5), (\"eval_loss\", 0.5), (\"top1\", 0.75)]"]
         );
-        assert_eq!(said(&[train, "ppocr INFO: save model in ./output/latest"])[1..], ["V []"]);
-        assert_eq!(said(&["save model in ./output/latest", "Eval iter: 0", "step 3 of the plan"]), [""; 0]);
+        assert_eq!(
+            said(&[train, "ppocr INFO: save model in ./output/latest"])[1..],
+            ["V []"]
+        );
+        assert_eq!(
+            said(&[
+                "save model in ./output/latest",
+                "Eval iter: 0",
+                "step 3 of the plan"
+            ]),
+            [""; 0]
+        );
     }
 }

@@ -14,7 +14,15 @@ use super::event::{Event, Facts, Line, Rate, Recogniser, Weight};
 use super::scan;
 
 /// The groups that an expression may name.
-const GROUPS: [&str; 7] = ["epoch", "epochs", "step", "steps", "seconds", "step_seconds", "rate"];
+const GROUPS: [&str; 7] = [
+    "epoch",
+    "epochs",
+    "step",
+    "steps",
+    "seconds",
+    "step_seconds",
+    "rate",
+];
 
 /// What the names of groups begin with that hold a loss or metric.
 const METRIC: &str = "metric_";
@@ -91,13 +99,27 @@ fn compile(key: &'static str, text: &str) -> Result<(Regex, Vec<Metric>), Patter
     let regex = RegexBuilder::new(text)
         .size_limit(MAX_COMPILED)
         .build()
-        .map_err(|error| PatternError::Syntax { key, reason: error.to_string() })?;
+        .map_err(|error| PatternError::Syntax {
+            key,
+            reason: error.to_string(),
+        })?;
     let mut metrics = Vec::new();
     for name in regex.capture_names().flatten() {
-        match name.strip_prefix(METRIC).filter(|metric| !metric.is_empty()) {
-            Some(metric) => metrics.push(Metric { group: name.to_owned(), name: metric.to_owned() }),
+        match name
+            .strip_prefix(METRIC)
+            .filter(|metric| !metric.is_empty())
+        {
+            Some(metric) => metrics.push(Metric {
+                group: name.to_owned(),
+                name: metric.to_owned(),
+            }),
             None if GROUPS.contains(&name) => {}
-            None => return Err(PatternError::UnknownGroup { key, name: name.to_owned() }),
+            None => {
+                return Err(PatternError::UnknownGroup {
+                    key,
+                    name: name.to_owned(),
+                });
+            }
         }
     }
     if !regex.capture_names().flatten().any(|name| name == key) {
@@ -132,13 +154,23 @@ impl Recogniser for Pattern {
 impl Pattern {
     pub(super) fn compile(pattern: &TimingPattern) -> Result<Self, PatternError> {
         let compiled = |key, text: &Option<String>| {
-            text.as_ref().map(|text| compile(key, text)).transpose().map(Option::unzip)
+            text.as_ref()
+                .map(|text| compile(key, text))
+                .transpose()
+                .map(Option::unzip)
         };
         let (epoch, epoch_metrics) = compiled("epoch", &pattern.epoch)?;
         let (step, step_metrics) = compiled("step", &pattern.step)?;
-        let (epoch_metrics, step_metrics) =
-            (epoch_metrics.unwrap_or_default(), step_metrics.unwrap_or_default());
-        Ok(Self { epoch, step, epoch_metrics, step_metrics })
+        let (epoch_metrics, step_metrics) = (
+            epoch_metrics.unwrap_or_default(),
+            step_metrics.unwrap_or_default(),
+        );
+        Ok(Self {
+            epoch,
+            step,
+            epoch_metrics,
+            step_metrics,
+        })
     }
 
     fn epoch<'a>(&self, line: &Line<'a>) -> Option<Event<'a>> {
@@ -157,8 +189,18 @@ impl Pattern {
         let (step, of) = (count(&groups, "step")?, count(&groups, "steps"));
         let facts = facts(&groups, &self.step_metrics);
         Some(match count(&groups, "epoch") {
-            Some(epoch) => Event::Step { epoch, epochs: count(&groups, "epochs"), step, of, facts },
-            None => Event::Iteration { step: Some(step), of, facts },
+            Some(epoch) => Event::Step {
+                epoch,
+                epochs: count(&groups, "epochs"),
+                step,
+                of,
+                facts,
+            },
+            None => Event::Iteration {
+                step: Some(step),
+                of,
+                facts,
+            },
         })
     }
 }
@@ -166,7 +208,10 @@ impl Pattern {
 /// The whole number in a group. 3.0 is 3; 3.5 is a place inside an epoch and none.
 fn count(groups: &Captures<'_>, name: &str) -> Option<u64> {
     let (count, rest) = scan::unsigned(groups.name(name)?.as_str().trim())?;
-    rest.trim_start_matches('.').trim_start_matches('0').is_empty().then_some(count)
+    rest.trim_start_matches('.')
+        .trim_start_matches('0')
+        .is_empty()
+        .then_some(count)
 }
 
 /// The seconds in a group, `65.5` or `0:01:05.5`.
@@ -177,7 +222,8 @@ fn time(groups: &Captures<'_>, name: &str) -> Option<f64> {
 }
 
 fn facts(groups: &Captures<'_>, metrics: &[Metric]) -> Facts<'static> {
-    let number = |group: &str| scan::number(groups.name(group)?.as_str().trim()).map(|(value, _)| value);
+    let number =
+        |group: &str| scan::number(groups.name(group)?.as_str().trim()).map(|(value, _)| value);
     Facts {
         step_seconds: time(groups, "step_seconds"),
         throughput: number("rate").and_then(|rate| Rate::of_run(rate, "samples/s")),
@@ -194,10 +240,18 @@ mod tests {
     use super::*;
 
     fn read(expression: &str, text: &str) -> Option<(u64, Option<u64>, Option<f64>)> {
-        let line = Line { text, redrawn: false };
+        let line = Line {
+            text,
+            redrawn: false,
+        };
         let pattern = Pattern::compile(&TimingPattern::of_epoch(expression)).unwrap();
         match pattern.epoch(&line)? {
-            Event::EpochEnd { epoch, epochs, seconds, .. } => Some((epoch, epochs, seconds)),
+            Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds,
+                ..
+            } => Some((epoch, epochs, seconds)),
             other => panic!("{other:?}"),
         }
     }
@@ -209,20 +263,44 @@ mod tests {
     #[test]
     fn named_groups_are_read() {
         let pattern = r"^pass (?<epoch>[\d.]+)(/(?P<epochs>\d+))? done( in (?<seconds>[\d:.]+))?";
-        assert_eq!(read(pattern, "pass 3/10 done in 2.5 s"), Some((3, Some(10), Some(2.5))));
+        assert_eq!(
+            read(pattern, "pass 3/10 done in 2.5 s"),
+            Some((3, Some(10), Some(2.5)))
+        );
         assert_eq!(read(pattern, "pass 3.0 done"), Some((3, None, None)));
-        assert_eq!(read(pattern, "pass 3 done in 0:01:05"), Some((3, None, Some(65.0))));
-        for text in ["pass 3.5 done", "pass x done", "pass 99999999999999999999999 done", ""] {
+        assert_eq!(
+            read(pattern, "pass 3 done in 0:01:05"),
+            Some((3, None, Some(65.0)))
+        );
+        for text in [
+            "pass 3.5 done",
+            "pass x done",
+            "pass 99999999999999999999999 done",
+            "",
+        ] {
             assert_eq!(read(pattern, text), None, "{text}");
         }
     }
 
     #[test]
     fn steps_rates_and_metrics_are_read() {
-        let step = r"it (?<step>\d+)/(?<steps>\d+) (?<rate>[\d.]+) img/s (?<metric_loss>\S+)".to_owned();
-        let pattern = Pattern::compile(&TimingPattern { epoch: None, step: Some(step) }).unwrap();
-        let line = Line { text: "it 5/9 12.5 img/s nan", redrawn: false };
-        let Some(Event::Iteration { step: Some(5), of: Some(9), facts }) = pattern.step(&line) else {
+        let step =
+            r"it (?<step>\d+)/(?<steps>\d+) (?<rate>[\d.]+) img/s (?<metric_loss>\S+)".to_owned();
+        let pattern = Pattern::compile(&TimingPattern {
+            epoch: None,
+            step: Some(step),
+        })
+        .unwrap();
+        let line = Line {
+            text: "it 5/9 12.5 img/s nan",
+            redrawn: false,
+        };
+        let Some(Event::Iteration {
+            step: Some(5),
+            of: Some(9),
+            facts,
+        }) = pattern.step(&line)
+        else {
             panic!("{:?}", pattern.step(&line))
         };
         assert_eq!(facts.throughput, Rate::of_run(12.5, "samples/s"));
@@ -231,13 +309,31 @@ mod tests {
 
     #[test]
     fn faults_are_named() {
-        assert!(matches!(check("(?<epoch>"), Err(PatternError::Syntax { .. })));
-        assert!(matches!(check(r"(?<epoch>\w{1000}{1000})"), Err(PatternError::Syntax { .. })));
-        assert_eq!(check(r"epoch (\d+)"), Err(PatternError::NoNumber { key: "epoch" }));
+        assert!(matches!(
+            check("(?<epoch>"),
+            Err(PatternError::Syntax { .. })
+        ));
+        assert!(matches!(
+            check(r"(?<epoch>\w{1000}{1000})"),
+            Err(PatternError::Syntax { .. })
+        ));
+        assert_eq!(
+            check(r"epoch (\d+)"),
+            Err(PatternError::NoNumber { key: "epoch" })
+        );
         let unknown = check(r"(?<epoch>\d+) (?<second>\d+)").unwrap_err();
-        assert_eq!(unknown.to_string(), "`timing.epoch`: unknown group `second`; did you mean `seconds`?");
+        assert_eq!(
+            unknown.to_string(),
+            "`timing.epoch`: unknown group `second`; did you mean `seconds`?"
+        );
         assert_eq!(check(r"(?<epoch>\d+) (?<metric_loss>.*)"), Ok(()));
-        let step = TimingPattern { epoch: None, step: Some(r"(?<epoch>\d+)".to_owned()) };
-        assert_eq!(check_pattern(&step), Err(PatternError::NoNumber { key: "step" }));
+        let step = TimingPattern {
+            epoch: None,
+            step: Some(r"(?<epoch>\d+)".to_owned()),
+        };
+        assert_eq!(
+            check_pattern(&step),
+            Err(PatternError::NoNumber { key: "step" })
+        );
     }
 }

@@ -37,8 +37,17 @@ const OTHER_TIMES: [&str; 26] = [
 ];
 
 /// Names of a time that may also be missing.
-const IDLE_NAMES: [&str; 9] =
-    ["", "done", "finished", "completed", "complete", "ended", "after", "train", "training"];
+const IDLE_NAMES: [&str; 9] = [
+    "",
+    "done",
+    "finished",
+    "completed",
+    "complete",
+    "ended",
+    "after",
+    "train",
+    "training",
+];
 
 /// Names of a number that counts steps.
 pub(super) const STEP_NAMES: [&str; 16] = [
@@ -95,7 +104,9 @@ pub(super) fn read(text: &str) -> Read<'_> {
             numbers.skip_to(after);
         }
     }
-    let first = text.split(|c: char| !c.is_ascii_alphabetic()).find(|word| !word.is_empty());
+    let first = text
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .find(|word| !word.is_empty());
     let begins = first.and_then(names::subject).is_some();
     name_by_subject(&mut figures.facts.metrics, &figures.heads, begins);
     figures
@@ -104,10 +115,17 @@ pub(super) fn read(text: &str) -> Read<'_> {
 /// Tells apart the figures of the parts of a line. Behind `Val - loss: 0.4`, in a line that begins so (`begins`), and where
 /// a name comes again they are the evaluation's; of `loss: 0.5, val loss: 0.4, acc: 0.8` nobody knows whose the last is,
 /// unless the line has `val acc` too.
-fn name_by_subject(metrics: &mut Vec<(Cow<'_, str>, f64)>, heads: &[Option<&'static str>], begins: bool) {
+fn name_by_subject(
+    metrics: &mut Vec<(Cow<'_, str>, f64)>,
+    heads: &[Option<&'static str>],
+    begins: bool,
+) {
     let mut part: Option<(&str, bool)> = None;
     let mut named: Vec<(Cow<'_, str>, f64)> = Vec::with_capacity(metrics.len());
-    let lower: Vec<String> = metrics.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    let lower: Vec<String> = metrics
+        .iter()
+        .map(|(name, _)| name.to_ascii_lowercase())
+        .collect();
     for (at, (name, value)) in metrics.drain(..).enumerate() {
         if let Some(own) = names::subject(&name) {
             part = Some((own, begins && at == 0));
@@ -122,8 +140,9 @@ fn name_by_subject(metrics: &mut Vec<(Cow<'_, str>, f64)>, heads: &[Option<&'sta
             }
             Some(_) if !names::is_measure(&name) => named.push((name, value)),
             Some(_) => {
-                let own =
-                    lower.iter().filter(|other| names::subject(other).is_some_and(|own| own != "train"));
+                let own = lower
+                    .iter()
+                    .filter(|other| names::subject(other).is_some_and(|own| own != "train"));
                 if own.into_iter().any(|other| other.ends_with(&lower[at])) {
                     named.push((name, value));
                 }
@@ -137,8 +156,13 @@ impl<'a> Read<'a> {
     /// Takes one number with what stands before it; returns where to go on if that is not right behind the number.
     fn take(&mut self, between: &'a str, value: f64, from: &'a str) -> Option<&'a str> {
         let name = scan::name(between);
-        let name = name.strip_prefix("train ").filter(|step| STEP_NAMES.contains(step)).unwrap_or(name);
-        let of_steps = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
+        let name = name
+            .strip_prefix("train ")
+            .filter(|step| STEP_NAMES.contains(step))
+            .unwrap_or(name);
+        let of_steps = STEP_NAMES
+            .iter()
+            .any(|step| name.eq_ignore_ascii_case(step));
         if of_steps
             && let Some((step, after)) = scan::grouped_count(from)
             && after.len() + 4 < from.len()
@@ -173,7 +197,8 @@ impl<'a> Read<'a> {
         let (_, after) = scan::number(from)?;
         // The mean stands behind the time of a step.
         if name.eq_ignore_ascii_case("time")
-            && let Some((mean, behind)) = after.trim_start().strip_prefix('(').and_then(scan::number)
+            && let Some((mean, behind)) =
+                after.trim_start().strip_prefix('(').and_then(scan::number)
         {
             self.facts.step_seconds = Some(mean);
             return Some(behind);
@@ -190,12 +215,17 @@ impl<'a> Read<'a> {
         }
         // A rounded number is no figure; one with commas is a count, or has a decimal comma.
         if unit.len() < after.len() || behind.len() < after.len() {
-            return Some(if unit.len() < after.len() { unit } else { behind });
+            return Some(if unit.len() < after.len() {
+                unit
+            } else {
+                behind
+            });
         }
         let said = between.trim_end().ends_with([':', '=']) || is_loss(name);
         // `316/1014` is no figure by itself, `0.284-0.341` a range.
-        let is_part =
-            after.strip_prefix(['/', '-']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let is_part = after
+            .strip_prefix(['/', '-'])
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         if said
             && !is_part
             && !name.to_ascii_lowercase().contains("time")
@@ -212,7 +242,10 @@ impl<'a> Read<'a> {
     /// Takes a number whose unit is in its name: `ms/batch 12.3`, `Time(s): 12.3`, `images/sec: 512`.
     fn take_named(&mut self, between: &str, value: f64) -> bool {
         let name = between.trim_end_matches([' ', '\t', ':', '=']);
-        let last = name.rsplit([' ', '\t', '|', ',', '(']).next().unwrap_or_default();
+        let last = name
+            .rsplit([' ', '\t', '|', ',', '('])
+            .next()
+            .unwrap_or_default();
         if let Some((unit, "")) = scan::rate_unit(last) {
             self.facts.throughput = Rate::of_run(value, unit);
             return true;
@@ -225,9 +258,22 @@ impl<'a> Read<'a> {
             return true;
         }
         let Some(scale) = unit_in_name(between) else {
-            let bare = name.rsplit([',', '|', ';', '\t', '-']).next().unwrap_or_default().trim();
-            let time = ["time", "epoch time", "epoch_time", "elapsed", "train time", "train_time"];
-            if self.step.is_none() && value >= 0.0 && time.iter().any(|time| bare.eq_ignore_ascii_case(time))
+            let bare = name
+                .rsplit([',', '|', ';', '\t', '-'])
+                .next()
+                .unwrap_or_default()
+                .trim();
+            let time = [
+                "time",
+                "epoch time",
+                "epoch_time",
+                "elapsed",
+                "train time",
+                "train_time",
+            ];
+            if self.step.is_none()
+                && value >= 0.0
+                && time.iter().any(|time| bare.eq_ignore_ascii_case(time))
             {
                 self.idle_seconds = self.idle_seconds.or(Some(value));
                 return true;
@@ -260,9 +306,11 @@ impl<'a> Read<'a> {
             return;
         }
         let last = name.rsplit(' ').next().unwrap_or_default();
-        if ["time", "taken", "took", "takes", "elapsed", "duration", "runtime"]
-            .iter()
-            .any(|word| last.ends_with(word))
+        if [
+            "time", "taken", "took", "takes", "elapsed", "duration", "runtime",
+        ]
+        .iter()
+        .any(|word| last.ends_with(word))
             || last == "in"
         {
             self.named_seconds = self.named_seconds.or(Some(seconds));
@@ -274,7 +322,9 @@ impl<'a> Read<'a> {
 
 /// Seconds of one of the unit that a name ends with: `Time(s)`, `time (sec):`, `Time [ms] =`.
 pub(super) fn unit_in_name(between: &str) -> Option<f64> {
-    let name = between.trim_end_matches([' ', '\t', ':', '=']).strip_suffix([')', ']'])?;
+    let name = between
+        .trim_end_matches([' ', '\t', ':', '='])
+        .strip_suffix([')', ']'])?;
     let (named, unit) = name.rsplit_once(['(', '['])?;
     let scale = match unit.trim().trim_start_matches("in ") {
         "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
@@ -283,15 +333,31 @@ pub(super) fn unit_in_name(between: &str) -> Option<f64> {
         "h" | "hours" => 3600.0,
         _ => return None,
     };
-    ["time", "elapsed", "duration", "took"].iter().any(|word| scan::holds(named, word)).then_some(scale)
+    ["time", "elapsed", "duration", "took"]
+        .iter()
+        .any(|word| scan::holds(named, word))
+        .then_some(scale)
 }
 
 /// True for names that need no `:` or `=` before their value.
 fn is_loss(name: &str) -> bool {
-    let last = name.rsplit(' ').next().unwrap_or_default().to_ascii_lowercase();
-    ["loss", "acc", "accuracy", "perplexity", "ppl", "mse", "mae", "f1"]
-        .iter()
-        .any(|word| last.ends_with(word))
+    let last = name
+        .rsplit(' ')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    [
+        "loss",
+        "acc",
+        "accuracy",
+        "perplexity",
+        "ppl",
+        "mse",
+        "mae",
+        "f1",
+    ]
+    .iter()
+    .any(|word| last.ends_with(word))
 }
 
 /// The name of a figure without the sentence before it: `finished. Loss` is `Loss`.
@@ -310,14 +376,21 @@ mod tests {
 
     #[test]
     fn rates_have_commas_between_their_thousands() {
-        let rate = read(" | loss: 8.2 | tok/sec: 528,029 | mfu: 73.87").facts.throughput;
+        let rate = read(" | loss: 8.2 | tok/sec: 528,029 | mfu: 73.87")
+            .facts
+            .throughput;
         assert_eq!(rate, Rate::of_run(528_029.0, "tokens/s"));
-        assert_eq!(read(" | 37.2k tok/s").facts.throughput, Rate::of_run(37_200.0, "tokens/s"));
+        assert_eq!(
+            read(" | 37.2k tok/s").facts.throughput,
+            Rate::of_run(37_200.0, "tokens/s")
+        );
     }
 
     #[test]
     fn name_that_comes_again_is_of_the_part_before_it() {
-        let metrics = read(" | Train Loss: 0.5 Acc: 0.8 | Val Loss: 0.7 Acc: 0.6").facts.metrics;
+        let metrics = read(" | Train Loss: 0.5 Acc: 0.8 | Val Loss: 0.7 Acc: 0.6")
+            .facts
+            .metrics;
         let names: Vec<_> = metrics.iter().map(|(name, _)| name.as_ref()).collect();
         assert_eq!(names, ["Train Loss", "Acc", "Val Loss", "val Acc"]);
     }

@@ -28,7 +28,10 @@ const HOSTS: [&str; 15] = [
 
 /// Splits off a rank's mark and the times around it; the mark is that of the rank, without what surrounds it.
 pub(super) fn split(text: &str) -> (Option<&str>, &str) {
-    let text = text.strip_prefix("# ").or_else(|| text.strip_prefix("> ")).unwrap_or(text);
+    let text = text
+        .strip_prefix("# ")
+        .or_else(|| text.strip_prefix("> "))
+        .unwrap_or(text);
     let text = without_time(text);
     match mark(text) {
         Some((mark, rest)) => (Some(mark), without_time(rest)),
@@ -41,7 +44,9 @@ fn mark(text: &str) -> Option<(&str, &str)> {
     match begun.as_bytes().first()? {
         b'[' => bracketed(begun).or_else(|| rank(begun)),
         b'(' => ray(begun).or_else(|| rank(begun)),
-        b'R' | b'r' | b'G' | b'g' | b'P' => rank(begun).or_else(|| host(begun)).or_else(|| service(begun)),
+        b'R' | b'r' | b'G' | b'g' | b'P' => rank(begun)
+            .or_else(|| host(begun))
+            .or_else(|| service(begun)),
         b'0'..=b'9' => labelled(begun).or_else(|| host(begun)),
         b'a'..=b'z' => host(begun).or_else(|| service(begun)),
         _ => None,
@@ -54,8 +59,9 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
     if mark.len() > 100 {
         return None;
     }
-    if let Some(rest) =
-        ["<stdout>:", "<stderr>:", "<stddiag>:"].into_iter().find_map(|tag| rest.strip_prefix(tag))
+    if let Some(rest) = ["<stdout>:", "<stderr>:", "<stddiag>:"]
+        .into_iter()
+        .find_map(|tag| rest.strip_prefix(tag))
     {
         return Some((mark, rest));
     }
@@ -63,12 +69,17 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
         return Some((mark, rest));
     }
     // Rounds of boosting stand in brackets too, before metrics in small letters, as do epochs of MXNet for R.
-    if ["Train-", "Validation-"].iter().any(|name| rest.trim_start().starts_with(name)) {
+    if ["Train-", "Validation-"]
+        .iter()
+        .any(|name| rest.trim_start().starts_with(name))
+    {
         return None;
     }
-    let number = !mark.is_empty() && mark.len() <= 4 && mark.bytes().all(|byte| byte.is_ascii_digit());
+    let number =
+        !mark.is_empty() && mark.len() <= 4 && mark.bytes().all(|byte| byte.is_ascii_digit());
     let rest = rest.strip_prefix(' ').filter(|_| number)?;
-    rest.starts_with(|c: char| c.is_ascii_uppercase() || matches!(c, '[' | ':')).then_some((mark, rest))
+    rest.starts_with(|c: char| c.is_ascii_uppercase() || matches!(c, '[' | ':'))
+        .then_some((mark, rest))
 }
 
 /// The name of a torchrun role and the number of its rank: `default0`, `rank0`, `trainer0|0`.
@@ -76,37 +87,61 @@ fn role(mark: &str) -> bool {
     let (name, _) = mark.split_once('|').unwrap_or((mark, ""));
     let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = mark.strip_prefix(letters).unwrap_or_default();
-    let counts = ["epoch", "ep", "step", "iter", "it", "batch", "stage", "fold"];
-    number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'|')
+    let counts = [
+        "epoch", "ep", "step", "iter", "it", "batch", "stage", "fold",
+    ];
+    number
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'|')
         && number.starts_with(|c: char| c.is_ascii_digit())
         && letters.len() > 1
-        && letters.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
-        && !counts.iter().any(|count| letters.eq_ignore_ascii_case(count))
+        && letters
+            .bytes()
+            .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
+        && !counts
+            .iter()
+            .any(|count| letters.eq_ignore_ascii_case(count))
 }
 
 /// `[RANK 3] `, `[Rank 3]: `, `Rank 3: `, `(rank 3) `, `[GPU0] `.
 fn rank(text: &str) -> Option<(&str, &str)> {
     let open = text.strip_prefix(['[', '(']);
     let inside = open.unwrap_or(text);
-    let names = ["global_rank", "global rank", "local_rank", "local rank", "rank", "process", "gpu"];
-    let name = names.iter().find(|name| scan::starts_with_any(inside, &[name]))?;
+    let names = [
+        "global_rank",
+        "global rank",
+        "local_rank",
+        "local rank",
+        "rank",
+        "process",
+        "gpu",
+    ];
+    let name = names
+        .iter()
+        .find(|name| scan::starts_with_any(inside, &[name]))?;
     let number = inside[name.len()..].trim_start_matches([' ', ':', '=', '_', '#']);
     let (_, rest) = scan::unsigned(number)?;
     let mark = &inside[..inside.len() - rest.len()];
     let rest = match open {
-        Some(_) => rest.strip_prefix([']', ')']).map(|rest| rest.strip_prefix(':').unwrap_or(rest))?,
+        Some(_) => rest
+            .strip_prefix([']', ')'])
+            .map(|rest| rest.strip_prefix(':').unwrap_or(rest))?,
         // `rank 0 of 4`, `GPU 0: Tesla` are no marks of lines; a colon or a bar is.
         None if scan::holds(name, "rank") => rest.trim_start().strip_prefix([':', '|', '>'])?,
         None => return None,
     };
-    rest.strip_prefix(' ').map(|rest| (mark, rest.trim_start_matches(['-', '|', ' '])))
+    rest.strip_prefix(' ')
+        .map(|rest| (mark, rest.trim_start_matches(['-', '|', ' '])))
 }
 
 /// `(RayTrainWorker pid=1234, ip=10.0.0.1) `.
 fn ray(text: &str) -> Option<(&str, &str)> {
     let (mark, rest) = text.strip_prefix('(')?.split_once(") ")?;
-    let at = mark.find("pid=").filter(|at| *at == 0 || mark[..*at].ends_with(' '))?;
-    (mark.len() <= 100 && mark[at + 4..].starts_with(|c: char| c.is_ascii_digit())).then_some((mark, rest))
+    let at = mark
+        .find("pid=")
+        .filter(|at| *at == 0 || mark[..*at].ends_with(' '))?;
+    (mark.len() <= 100 && mark[at + 4..].starts_with(|c: char| c.is_ascii_digit()))
+        .then_some((mark, rest))
 }
 
 /// `3: ` of `srun --label`.
@@ -119,13 +154,20 @@ fn labelled(text: &str) -> Option<(&str, &str)> {
 
 /// `worker-0: `, `node017: `, `gpu3.cluster.example: `, `10.0.0.1: `.
 fn host(text: &str) -> Option<(&str, &str)> {
-    let part = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
-    let end = text.bytes().position(|byte| !part(&byte)).filter(|end| (2..=80).contains(end))?;
+    let part = |byte: &u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
+    };
+    let end = text
+        .bytes()
+        .position(|byte| !part(&byte))
+        .filter(|end| (2..=80).contains(end))?;
     let (name, rest) = (&text[..end], text[end..].strip_prefix(": ")?);
-    let address = || name.split('.').count() == 4 && name.split('.').all(|part| part.parse::<u8>().is_ok());
-    let (letters, number) = name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
-    let numbered =
-        !number.is_empty() && (HOSTS.contains(&letters) || letters.len() > 2 && letters.ends_with('-'));
+    let address =
+        || name.split('.').count() == 4 && name.split('.').all(|part| part.parse::<u8>().is_ok());
+    let (letters, number) =
+        name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+    let numbered = !number.is_empty()
+        && (HOSTS.contains(&letters) || letters.len() > 2 && letters.ends_with('-'));
     let first = name.split('.').next().unwrap_or_default();
     let qualified = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.matches('.').count() >= 2
@@ -138,9 +180,13 @@ fn service(text: &str) -> Option<(&str, &str)> {
     let (name, rest) = text.split_once("| ")?;
     let name = name.strip_suffix(' ')?.trim_end();
     let part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
-    let (letters, number) = name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
-    (!number.is_empty() && letters.ends_with(['-', '_']) && name.len() <= 60 && name.chars().all(part))
-        .then_some((name, rest))
+    let (letters, number) =
+        name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+    (!number.is_empty()
+        && letters.ends_with(['-', '_'])
+        && name.len() <= 60
+        && name.chars().all(part))
+    .then_some((name, rest))
 }
 
 /// The text behind a time that a collector wrote before it.
@@ -171,10 +217,13 @@ fn dated(text: &str) -> Option<&str> {
     if bytes.len() < shape.len() || !bytes.iter().zip(shape).all(fits) {
         return None;
     }
-    let rest = text[shape.len()..].trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ','));
+    let rest = text[shape.len()..]
+        .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ','));
     let rest = rest.strip_prefix('Z').unwrap_or(rest);
     let zone = rest.strip_prefix(['+', '-']).and_then(|zone| {
-        let end = zone.find(|c: char| !(c.is_ascii_digit() || c == ':')).unwrap_or(zone.len());
+        let end = zone
+            .find(|c: char| !(c.is_ascii_digit() || c == ':'))
+            .unwrap_or(zone.len());
         matches!(end, 4 | 5).then(|| &zone[end..])
     });
     Some(zone.unwrap_or(rest))
@@ -182,8 +231,9 @@ fn dated(text: &str) -> Option<&str> {
 
 /// `Jan 31 10:00:00 `.
 fn syslog(text: &str) -> Option<&str> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let rest = MONTHS.iter().find_map(|month| text.strip_prefix(month))?;
     let (_, rest) = scan::unsigned(rest.strip_prefix(' ')?.trim_start())?;
     let (_, rest) = scan::clock(rest.strip_prefix(' ')?)?;
@@ -199,7 +249,11 @@ mod tests {
         for (line, mark, rest) in [
             ("[1,0]<stdout>:Train", "1,0", "Train"),
             ("[1,12]<stderr>: Train", "1,12", " Train"),
-            ("[prterun-n1-1234@1,0]<stdout>: Train", "prterun-n1-1234@1,0", " Train"),
+            (
+                "[prterun-n1-1234@1,0]<stdout>: Train",
+                "prterun-n1-1234@1,0",
+                " Train",
+            ),
             ("[0]<stdout>:Train", "0", "Train"),
             ("[default3]:Train", "default3", "Train"),
             ("[rank0]: Train", "rank0", " Train"),
@@ -217,10 +271,18 @@ mod tests {
             ("node017: Train", "node017", "Train"),
             ("10.0.0.1: Train", "10.0.0.1", "Train"),
             ("gpu3.hpc.example: Train", "gpu3.hpc.example", "Train"),
-            ("(RayTrainWorker pid=12, ip=10.0.0.1) Train", "RayTrainWorker pid=12, ip=10.0.0.1", "Train"),
+            (
+                "(RayTrainWorker pid=12, ip=10.0.0.1) Train",
+                "RayTrainWorker pid=12, ip=10.0.0.1",
+                "Train",
+            ),
             ("(pid=12) Train", "pid=12", "Train"),
             ("trainer-1  | Epoch 1/5", "trainer-1", "Epoch 1/5"),
-            ("2024-01-31T10:00:00.123456789Z [1,0]<stdout>:Train", "1,0", "Train"),
+            (
+                "2024-01-31T10:00:00.123456789Z [1,0]<stdout>:Train",
+                "1,0",
+                "Train",
+            ),
             ("0: 2024-01-31 10:00:00,123 Train", "0", "Train"),
         ] {
             assert_eq!(split(line), (Some(mark), rest), "{line}");

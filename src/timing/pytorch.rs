@@ -65,7 +65,10 @@ impl Recogniser for PyTorch {
             // Of the example's last line the figures stay those without a prefix too.
             if self.stepped
                 && let Event::Validation { facts } = &event
-                && facts.metrics.iter().any(|(name, _)| name.starts_with("val_"))
+                && facts
+                    .metrics
+                    .iter()
+                    .any(|(name, _)| name.starts_with("val_"))
             {
                 let mut facts = facts.clone();
                 facts.metrics.retain(|(name, _)| !name.starts_with("val_"));
@@ -87,13 +90,23 @@ impl PyTorch {
             _ => {}
         }
         if let Some((before, rest)) = text.split_once("Training time ").filter(|_| self.stepped) {
-            let seconds = super::bar::clock(rest).filter(|(_, rest)| rest.is_empty())?.0;
+            let seconds = super::bar::clock(rest)
+                .filter(|(_, rest)| rest.is_empty())?
+                .0;
             let plain = before.is_empty() || before.ends_with("] ");
-            return plain.then_some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
+            return plain.then_some(Event::RunEnd {
+                seconds: Some(seconds),
+                facts: Facts::default(),
+            });
         }
-        let head = text.get(..text.floor_char_boundary(MAX_PREFIX)).unwrap_or(text);
+        let head = text
+            .get(..text.floor_char_boundary(MAX_PREFIX))
+            .unwrap_or(text);
         // Copies of it say what they count: `Train: data epoch: [0]`.
-        let Some((before, _)) = head.split_once("Epoch: ").or_else(|| head.split_once("epoch: ")) else {
+        let Some((before, _)) = head
+            .split_once("Epoch: ")
+            .or_else(|| head.split_once("epoch: "))
+        else {
             return self.said(text);
         };
         let after = &text[before.len() + "Epoch: ".len()..];
@@ -103,18 +116,30 @@ impl PyTorch {
         }
         let plain = before.is_empty() || before.ends_with([' ', '\t', ']']);
         let tested = ["test", "val"].iter().any(|word| scan::holds(before, word));
-        if plain && !tested { self.steps(after.strip_prefix('[')?) } else { None }
+        if plain && !tested {
+            self.steps(after.strip_prefix('[')?)
+        } else {
+            None
+        }
     }
 
     /// What lines without the word say: how many epochs there will be, or a rate.
     fn said<'a>(&self, text: &'a str) -> Option<Event<'a>> {
         if let Some(epochs) = epoch_line::planned(text) {
-            return Some(Event::Announce { epochs: Some(epochs), steps: None });
+            return Some(Event::Announce {
+                epochs: Some(epochs),
+                steps: None,
+            });
         }
         let rate = text.split_once("hroughput").filter(|_| self.stepped)?.1;
         let (value, rest) = scan::number(rate.trim_start_matches([' ', ':', '=']))?;
         let throughput = Rate::of_run(value, scan::rate_unit(rest)?.0);
-        Some(Event::Figures { facts: Facts { throughput, ..Facts::default() } })
+        Some(Event::Figures {
+            facts: Facts {
+                throughput,
+                ..Facts::default()
+            },
+        })
     }
 
     /// What follows `Epoch: [`.
@@ -123,10 +148,22 @@ impl PyTorch {
         let rest = rest.strip_prefix(']')?.trim_start();
         if let Some(total) = rest.strip_prefix("Total time:") {
             let (seconds, rest) = scan::clock(total.trim_start())?;
-            let step_seconds =
-                rest.trim_start().strip_prefix('(').and_then(scan::per_step).map(|(step, _)| step);
-            let facts = Facts { step_seconds, ..Facts::default() };
-            return Some(Event::EpochEnd { epoch, epochs, seconds: Some(seconds), step: None, facts });
+            let step_seconds = rest
+                .trim_start()
+                .strip_prefix('(')
+                .and_then(scan::per_step)
+                .map(|(step, _)| step);
+            let facts = Facts {
+                step_seconds,
+                ..Facts::default()
+            };
+            return Some(Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds: Some(seconds),
+                step: None,
+                facts,
+            });
         }
         let (step, of, rest) = scan::counted(rest.strip_prefix('[')?)?;
         let of = of?;
@@ -150,7 +187,10 @@ fn samples(text: &str) -> Option<Event<'_>> {
     let (share, rest) = rest.split_once(']')?;
     // Samplers for several ranks and last batches leave the count short of the number of samples.
     let done = step >= of || share.contains("(100%");
-    let facts = Facts { counts_samples: true, ..columns(rest) };
+    let facts = Facts {
+        counts_samples: true,
+        ..columns(rest)
+    };
     Some(step_or_end(epoch, epochs, (step, of), done, facts))
 }
 
@@ -162,9 +202,21 @@ fn step_or_end(
     facts: Facts<'_>,
 ) -> Event<'_> {
     if done {
-        Event::EpochEnd { epoch, epochs, seconds: None, step: Some((step, of)), facts }
+        Event::EpochEnd {
+            epoch,
+            epochs,
+            seconds: None,
+            step: Some((step, of)),
+            facts,
+        }
     } else {
-        Event::Step { epoch, epochs, step, of: Some(of), facts }
+        Event::Step {
+            epoch,
+            epochs,
+            step,
+            of: Some(of),
+            facts,
+        }
     }
 }
 
@@ -189,7 +241,8 @@ fn columns(text: &str) -> Facts<'_> {
             continue;
         }
         // `Prec@1 05 87.901`: neither of two numbers is known to be the figure.
-        if between.trim().is_empty() && facts.metrics.last().is_some_and(|(name, _)| name == column) {
+        if between.trim().is_empty() && facts.metrics.last().is_some_and(|(name, _)| name == column)
+        {
             facts.metrics.pop();
             continue;
         }
@@ -241,7 +294,9 @@ pub(super) fn tested(text: &str) -> Option<Facts<'_>> {
     if let Some((_, rest)) = rest.split_once('(')
         && let Some((percent, "%)")) = scan::number(rest)
     {
-        facts.metrics.push(("test_accuracy_percent".into(), percent));
+        facts
+            .metrics
+            .push(("test_accuracy_percent".into(), percent));
     }
     Some(facts)
 }
@@ -254,7 +309,13 @@ fn summary(text: &str) -> Option<Event<'_>> {
         let (epoch, rest) = scan::unsigned(rest)?;
         let (loss, _) = scan::number(rest.strip_prefix(" Average loss: ")?)?;
         facts.metrics.push(("Average loss".into(), loss));
-        return Some(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+        return Some(Event::EpochEnd {
+            epoch,
+            epochs: None,
+            seconds: None,
+            step: None,
+            facts,
+        });
     }
     let (loss, _) = scan::number(rest.strip_prefix("Test set loss: ")?)?;
     facts.metrics.push(("test_loss".into(), loss));
@@ -288,27 +349,57 @@ mod tests {
     }
 
     fn read(text: &str) -> Option<Event<'_>> {
-        PyTorch::default().read_line(&Line { text, redrawn: false })
+        PyTorch::default().read_line(&Line {
+            text,
+            redrawn: false,
+        })
     }
 
     fn metrics<'a>(event: &'a Event<'_>) -> Vec<(&'a str, f64)> {
-        let (Event::Step { facts, .. } | Event::EpochEnd { facts, .. } | Event::Validation { facts }) = event
+        let (Event::Step { facts, .. }
+        | Event::EpochEnd { facts, .. }
+        | Event::Validation { facts }) = event
         else {
             return Vec::new();
         };
-        facts.metrics.iter().map(|(name, value)| (name.as_ref(), *value)).collect()
+        facts
+            .metrics
+            .iter()
+            .map(|(name, value)| (name.as_ref(), *value))
+            .collect()
     }
 
     #[test]
     fn sample_counts_are_steps_and_the_last_is_an_end() {
         let event = read("Train Epoch: 1 [640/60000 (1%)]\tLoss: 1.425025").unwrap();
-        assert!(matches!(event, Event::Step { epoch: 1, step: 640, of: Some(60000), .. }), "{event:?}");
+        assert!(
+            matches!(
+                event,
+                Event::Step {
+                    epoch: 1,
+                    step: 640,
+                    of: Some(60000),
+                    ..
+                }
+            ),
+            "{event:?}"
+        );
         assert_eq!(metrics(&event), [("Loss", 1.425025)]);
         for text in [
             "Train Epoch: 2 [60000/60000 (100%)]\tLoss: 1",
             "Train Epoch: 2/9 [59904/60000 (100%)] Loss: nan",
         ] {
-            assert!(matches!(read(text), Some(Event::EpochEnd { epoch: 2, seconds: None, .. })), "{text}");
+            assert!(
+                matches!(
+                    read(text),
+                    Some(Event::EpochEnd {
+                        epoch: 2,
+                        seconds: None,
+                        ..
+                    })
+                ),
+                "{text}"
+            );
         }
     }
 
@@ -317,12 +408,22 @@ mod tests {
         let text = "2021-05-21 INFO Epoch: [3][ 10/782]\tTime  0.794 ( 1.044)\tData  0.097 ( 0.104)\t\
                     Loss 6.0205e+00 (6.3747e+00)\tAcc@1   3.12 (  1.34)";
         let event = read(text).unwrap();
-        let Event::Step { epoch: 3, step: 10, of: Some(782), facts, .. } = &event else {
+        let Event::Step {
+            epoch: 3,
+            step: 10,
+            of: Some(782),
+            facts,
+            ..
+        } = &event
+        else {
             panic!("{event:?}")
         };
         assert_eq!(facts.step_seconds, Some(1.044));
         assert_eq!(metrics(&event), [("Loss", 6.0205), ("Acc@1", 3.12)]);
-        assert_eq!(facts.means, [("Loss".into(), 6.3747), ("Acc@1".into(), 1.34)]);
+        assert_eq!(
+            facts.means,
+            [("Loss".into(), 6.3747), ("Acc@1".into(), 1.34)]
+        );
     }
 
     #[test]
@@ -330,7 +431,10 @@ mod tests {
         let mut training = PyTorch::default();
         let mut ends = |text| {
             matches!(
-                training.read_line(&Line { text, redrawn: false }),
+                training.read_line(&Line {
+                    text,
+                    redrawn: false
+                }),
                 Some(Event::EpochEnd { epoch: 0, .. })
             )
         };
@@ -345,26 +449,58 @@ mod tests {
         let event = read("Epoch: [0]  [40/60]  eta: 0:00:07  lr: 0.0035  loss: 0.3901 (0.7568)  time: 0.3407  data: 0.0044  max mem: 5081").unwrap();
         assert_eq!(metrics(&event), [("lr", 0.0035), ("loss", 0.3901)]);
         let event = read("Epoch: [0] Total time: 0:00:21 (0.3570 s / it)").unwrap();
-        let Event::EpochEnd { epoch: 0, seconds: Some(21.0), facts, .. } = event else { panic!("{event:?}") };
+        let Event::EpochEnd {
+            epoch: 0,
+            seconds: Some(21.0),
+            facts,
+            ..
+        } = event
+        else {
+            panic!("{event:?}")
+        };
         assert_eq!(facts.step_seconds, Some(0.357));
     }
 
     #[test]
     fn a_word_before_the_epoch_says_what_it_is_of() {
         let event = read("Train: data epoch: [0] Total time: 0:08:05 (0.1620 s / it)").unwrap();
-        assert!(matches!(event, Event::EpochEnd { epoch: 0, seconds: Some(485.0), .. }), "{event:?}");
-        assert_eq!(read("Eval: data epoch: [0] Total time: 0:02:16 (0.0808 s / it)"), None);
+        assert!(
+            matches!(
+                event,
+                Event::EpochEnd {
+                    epoch: 0,
+                    seconds: Some(485.0),
+                    ..
+                }
+            ),
+            "{event:?}"
+        );
+        assert_eq!(
+            read("Eval: data epoch: [0] Total time: 0:02:16 (0.0808 s / it)"),
+            None
+        );
     }
 
     #[test]
     fn validation_lines_are_read() {
         let event = read("Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)").unwrap();
-        assert_eq!(metrics(&event), [("test_loss", 0.0458), ("test_accuracy_percent", 98.0)]);
-        assert!(matches!(read("Test: [  0/79]\tTime 0.9"), Some(Event::Validation { .. })));
+        assert_eq!(
+            metrics(&event),
+            [("test_loss", 0.0458), ("test_accuracy_percent", 98.0)]
+        );
+        assert!(matches!(
+            read("Test: [  0/79]\tTime 0.9"),
+            Some(Event::Validation { .. })
+        ));
         let event = read(" * Acc@1 69.760 Acc@5 89.080").unwrap();
         assert_eq!(
             metrics(&event),
-            [("Acc@1", 69.76), ("Acc@5", 89.08), ("val_acc@1", 69.76), ("val_acc@5", 89.08)]
+            [
+                ("Acc@1", 69.76),
+                ("Acc@5", 89.08),
+                ("val_acc@1", 69.76),
+                ("val_acc@5", 89.08)
+            ]
         );
         let event = read("====> Test set loss: 127.4").unwrap();
         assert_eq!(metrics(&event), [("test_loss", 127.4)]);

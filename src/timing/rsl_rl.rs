@@ -47,7 +47,9 @@ impl Recogniser for RslRl {
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let text = line.text.trim();
         if let Some(counts) = text.strip_prefix("Learning iteration ") {
-            let Some((step, Some(of), rest)) = scan::counted(counts) else { return };
+            let Some((step, Some(of), rest)) = scan::counted(counts) else {
+                return;
+            };
             if rest.trim().is_empty() {
                 self.left = MAX_LINES;
                 say(Event::RunStep {
@@ -61,7 +63,9 @@ impl Recogniser for RslRl {
             return;
         }
         self.left = self.left.saturating_sub(1);
-        let Some((name, value)) = text.rsplit_once(": ").filter(|_| self.left > 0) else { return };
+        let Some((name, value)) = text.rsplit_once(": ").filter(|_| self.left > 0) else {
+            return;
+        };
         if name == "ETA" {
             self.left = 0;
         } else if let Some(facts) = figure(text, name, value) {
@@ -73,13 +77,17 @@ impl Recogniser for RslRl {
 /// The figure of a line of the block.
 fn figure<'a>(text: &'a str, name: &'a str, value: &'a str) -> Option<Facts<'a>> {
     let mut facts = Facts::default();
-    let rate = text.strip_prefix("Computation: ").or_else(|| text.strip_prefix("Steps per second: "));
+    let rate = text
+        .strip_prefix("Computation: ")
+        .or_else(|| text.strip_prefix("Steps per second: "));
     if let Some(rate) = rate {
         facts.throughput = Rate::of_run(scan::number(rate)?.0, "steps/s");
     } else if name == "Iteration time" {
         facts.step_seconds = Some(scan::duration(value)?.0);
     } else if !NOT_METRICS.iter().any(|other| name.contains(other)) {
-        let (value, "") = scan::number(value)? else { return None };
+        let (value, "") = scan::number(value)? else {
+            return None;
+        };
         facts.metrics.push((name.into(), value));
     }
     (!facts.is_empty()).then_some(facts)
@@ -101,16 +109,22 @@ mod tests {
             "     ETA: 00:00:09",
             "Mean reward: 4.0",
         ] {
-            rsl.read(&Line { text, redrawn: false }, &mut |event| {
-                said.push(match event {
-                    Event::RunStep { step, of, .. } => format!("{step} {of:?}"),
-                    Event::Figures { facts } => {
-                        let rate = facts.throughput.map(|rate| rate.value);
-                        format!("{rate:?} {:?} {:?}", facts.step_seconds, facts.metrics)
-                    }
-                    other => panic!("{other:?}"),
-                });
-            });
+            rsl.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| {
+                    said.push(match event {
+                        Event::RunStep { step, of, .. } => format!("{step} {of:?}"),
+                        Event::Figures { facts } => {
+                            let rate = facts.throughput.map(|rate| rate.value);
+                            format!("{rate:?} {:?} {:?}", facts.step_seconds, facts.metrics)
+                        }
+                        other => panic!("{other:?}"),
+                    });
+                },
+            );
         }
         let expected = [
             "6 Some(30)",

@@ -17,7 +17,10 @@ const MAX_NAME_WORDS: usize = 5;
 
 /// `042` as 42.
 pub(super) fn unsigned(text: &str) -> Option<(u64, &str)> {
-    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .bytes()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
@@ -25,7 +28,9 @@ pub(super) fn unsigned(text: &str) -> Option<(u64, &str)> {
 pub(super) fn counted(text: &str) -> Option<(u64, Option<u64>, &str)> {
     let (number, rest) = unsigned(text.trim_start())?;
     let after = rest.trim_start();
-    let of = after.strip_prefix('/').or_else(|| after.strip_prefix("of "));
+    let of = after
+        .strip_prefix('/')
+        .or_else(|| after.strip_prefix("of "));
     match of.and_then(|of| unsigned(of.trim_start())) {
         Some((of, rest)) => Some((number, Some(of), rest)),
         None => Some((number, None, rest)),
@@ -35,31 +40,59 @@ pub(super) fn counted(text: &str) -> Option<(u64, Option<u64>, &str)> {
 /// A number: `12`, `-0.5`, `7.03e+00`, `nan`, `inf`, and as old runtimes of Microsoft wrote them, `1.#QNAN000`, `-1.#IND`.
 pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     let bytes = text.as_bytes();
-    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = |from: usize| {
+        bytes[from..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count()
+    };
     let sign = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
     let whole = digits(sign);
     let mut end = sign + whole;
     if bytes.get(end) == Some(&b'.') {
         let fraction = digits(end + 1);
-        end += if whole + fraction > 0 { 1 + fraction } else { 0 };
+        end += if whole + fraction > 0 {
+            1 + fraction
+        } else {
+            0
+        };
     }
     if end == sign {
-        let word = ["nan", "inf"]
-            .into_iter()
-            .find(|word| text.get(sign..sign + 3).is_some_and(|start| start.eq_ignore_ascii_case(word)))?;
+        let word = ["nan", "inf"].into_iter().find(|word| {
+            text.get(sign..sign + 3)
+                .is_some_and(|start| start.eq_ignore_ascii_case(word))
+        })?;
         let rest = &text[sign + 3..];
-        let value = if word == "nan" { f64::NAN } else { f64::INFINITY };
-        return (!rest.starts_with(is_word)).then_some((if bytes[0] == b'-' { -value } else { value }, rest));
+        let value = if word == "nan" {
+            f64::NAN
+        } else {
+            f64::INFINITY
+        };
+        return (!rest.starts_with(is_word))
+            .then_some((if bytes[0] == b'-' { -value } else { value }, rest));
     }
-    if let Some(word) = text[end..].strip_prefix('#').filter(|_| text[..end].ends_with('.')) {
-        let value = if word.starts_with("INF") { f64::INFINITY } else { f64::NAN };
+    if let Some(word) = text[end..]
+        .strip_prefix('#')
+        .filter(|_| text[..end].ends_with('.'))
+    {
+        let value = if word.starts_with("INF") {
+            f64::INFINITY
+        } else {
+            f64::NAN
+        };
         let rest = word.trim_start_matches(is_word);
-        let known = ["QNAN", "SNAN", "IND", "INF"].iter().any(|known| word.starts_with(known));
+        let known = ["QNAN", "SNAN", "IND", "INF"]
+            .iter()
+            .any(|known| word.starts_with(known));
         return known.then_some((if bytes[0] == b'-' { -value } else { value }, rest));
     }
     if matches!(bytes.get(end), Some(b'e' | b'E')) {
         let signed = end + 1 + usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
-        let exponent = if signed <= bytes.len() { digits(signed) } else { 0 };
+        let exponent = if signed <= bytes.len() {
+            digits(signed)
+        } else {
+            0
+        };
         end = if exponent > 0 { signed + exponent } else { end };
     }
     Some((text[..end].parse().ok()?, &text[end..]))
@@ -80,13 +113,17 @@ pub(super) fn grouped_count(text: &str) -> Option<(u64, &str)> {
 
 /// True where `text` begins with one of `words`, whichever letters either has.
 pub(super) fn starts_with_any(text: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
+    words.iter().any(|word| {
+        text.get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    })
 }
 
 /// True where `text` holds `word`, which is in small letters, whichever letters `text` has.
 pub(super) fn holds(text: &str, word: &str) -> bool {
     let (text, word) = (text.as_bytes(), word.as_bytes());
-    text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
+    text.windows(word.len())
+        .any(|window| window.eq_ignore_ascii_case(word))
 }
 
 /// A number that may have commas between its thousands: `529,882`, `1,234.5`.
@@ -147,7 +184,9 @@ fn measured(text: &str) -> Option<(f64, f64, &str)> {
     let (value, rest) = number(text)?;
     let unit = rest.strip_prefix(' ').unwrap_or(rest);
     let attached = unit.len() == rest.len();
-    let end = unit.find(|c: char| !c.is_alphabetic()).unwrap_or(unit.len());
+    let end = unit
+        .find(|c: char| !c.is_alphabetic())
+        .unwrap_or(unit.len());
     let scale: f64 = match &unit[..end] {
         "us" | "usec" | "µs" => 1e-6,
         "ms" | "msec" | "msecs" | "millisecond" | "milliseconds" => 1e-3,
@@ -160,7 +199,11 @@ fn measured(text: &str) -> Option<(f64, f64, &str)> {
         _ => return None,
     };
     // Divided, so that 33 us is the number nearest to 33e-6.
-    let seconds = if scale < 1.0 { value / scale.recip().round() } else { value * scale };
+    let seconds = if scale < 1.0 {
+        value / scale.recip().round()
+    } else {
+        value * scale
+    };
     (value.is_finite() && value >= 0.0).then_some((seconds, scale, &unit[end..]))
 }
 
@@ -172,12 +215,17 @@ pub(super) fn clock(text: &str) -> Option<(f64, &str)> {
         Some((third, rest)) => ([first, second, third], rest),
         None => ([0, first, second], rest),
     };
-    if parts[1] > 59 && parts[0] > 0 || parts[2] > 59 || rest.starts_with(|c| is_word(c) || c == ':') {
+    if parts[1] > 59 && parts[0] > 0
+        || parts[2] > 59
+        || rest.starts_with(|c| is_word(c) || c == ':')
+    {
         return None;
     }
     // An hour count that does not fit a u32 is no hour count.
     let [hours, minutes, seconds] = parts.map(u32::try_from);
-    let whole = f64::from(hours.ok()?) * 3600.0 + f64::from(minutes.ok()?) * 60.0 + f64::from(seconds.ok()?);
+    let whole = f64::from(hours.ok()?) * 3600.0
+        + f64::from(minutes.ok()?) * 60.0
+        + f64::from(seconds.ok()?);
     match rest.starts_with('.').then(|| number(rest)).flatten() {
         Some((fraction, rest)) => Some((whole + fraction, rest)),
         None => Some((whole, rest)),
@@ -189,8 +237,10 @@ pub(super) fn per_step(text: &str) -> Option<(f64, &str)> {
     let (seconds, rest) = duration(text)?;
     let rest = rest.trim_start().strip_prefix('/')?.trim_start();
     let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
-    let known =
-        matches!(&rest[..end], "it" | "iter" | "iteration" | "step" | "batch" | "sample" | "img" | "image");
+    let known = matches!(
+        &rest[..end],
+        "it" | "iter" | "iteration" | "step" | "batch" | "sample" | "img" | "image"
+    );
     known.then_some((seconds, &rest[end..]))
 }
 
@@ -199,8 +249,8 @@ pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
     let text = text.trim_start_matches([' ', '\t', '[']);
     let end = text.find(|c: char| !c.is_ascii_alphabetic())?;
     let unit = match text[..end].to_ascii_lowercase().as_str() {
-        "sample" | "samples" | "example" | "examples" | "image" | "images" | "img" | "imgs" | "sequences"
-        | "seqs" | "seq" | "instance" | "instances" => "samples/s",
+        "sample" | "samples" | "example" | "examples" | "image" | "images" | "img" | "imgs"
+        | "sequences" | "seqs" | "seq" | "instance" | "instances" => "samples/s",
         "step" | "steps" | "batch" | "batches" => "steps/s",
         "token" | "tokens" | "tok" => "tokens/s",
         "it" | "its" | "iter" | "iters" | "iterations" => "it/s",
@@ -209,7 +259,10 @@ pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
         _ => return None,
     };
     let rest = text[end..].trim_start();
-    let rest = rest.strip_prefix('/').or_else(|| rest.strip_prefix("per "))?.trim_start();
+    let rest = rest
+        .strip_prefix('/')
+        .or_else(|| rest.strip_prefix("per "))?
+        .trim_start();
     let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
     matches!(&rest[..end], "s" | "sec" | "second").then_some((unit, &rest[end..]))
 }
@@ -238,8 +291,8 @@ impl<'a> Numbers<'a> {
         let mut at = begin;
         while at < bytes.len() {
             let byte = bytes[at];
-            let may_begin =
-                byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'n' | b'N' | b'i' | b'I');
+            let may_begin = byte.is_ascii_digit()
+                || matches!(byte, b'-' | b'+' | b'.' | b'n' | b'N' | b'i' | b'I');
             if may_begin
                 && stands_alone(&bytes[..at])
                 && let Some((value, rest)) = number(&self.text[at..])
@@ -256,8 +309,9 @@ impl<'a> Numbers<'a> {
 
 /// True where a number may begin behind `before`.
 fn stands_alone(before: &[u8]) -> bool {
-    let inside =
-        |byte: &u8| byte.is_ascii_alphanumeric() || !byte.is_ascii() || matches!(byte, b'_' | b'@' | b'.');
+    let inside = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || !byte.is_ascii() || matches!(byte, b'_' | b'@' | b'.')
+    };
     match before {
         [.., earlier, b'-' | b'+'] => !inside(earlier),
         [.., last] => !inside(last),
@@ -269,18 +323,24 @@ fn stands_alone(before: &[u8]) -> bool {
 /// is none.
 pub(super) fn name(between: &str) -> &str {
     let name = between.trim_end_matches([' ', '\t', ':', '=', '[', '(', '#', '~', '"', '\'']);
-    let begin =
-        name.rfind([',', ';', '|', '(', ')', '[', ']', '{', '}', '\t', '"', '\'']).map_or(0, |at| at + 1);
+    let begin = name
+        .rfind([',', ';', '|', '(', ')', '[', ']', '{', '}', '\t', '"', '\''])
+        .map_or(0, |at| at + 1);
     let begin = name.rfind(" - ").map_or(begin, |at| begin.max(at + 3));
     let begin = name.rfind(": ").map_or(begin, |at| begin.max(at + 2));
-    let name = name.strip_suffix(" is").filter(|name| name.len() >= begin).unwrap_or(name);
+    let name = name
+        .strip_suffix(" is")
+        .filter(|name| name.len() >= begin)
+        .unwrap_or(name);
     name[begin..].trim_start_matches(|c| !is_word(c)).trim_end()
 }
 
 /// `name` as a figure's name where the form of its line says that it is one; `None` where it cannot be one, as a sentence
 /// or a file of source code.
 pub(super) fn figure_name(name: &str) -> Option<Cow<'_, str>> {
-    let file = [".py", ".h", ".cc", ".cpp", ".cu"].iter().any(|kind| name.ends_with(kind));
+    let file = [".py", ".h", ".cc", ".cpp", ".cu"]
+        .iter()
+        .any(|kind| name.ends_with(kind));
     let fits = name.len() <= MAX_NAME && name.split_whitespace().count() <= MAX_NAME_WORDS && !file;
     (fits && name.contains(char::is_alphabetic)).then_some(Cow::Borrowed(name))
 }
@@ -300,7 +360,9 @@ pub(super) fn metrics<'a>(text: &'a str, others: &[&str]) -> Vec<(Cow<'a, str>, 
         if after.starts_with([':', '/']) || !between.trim_end().ends_with([':', '=']) {
             continue;
         }
-        if let Some(name) = figure_name(name(between)).filter(|name| !others.contains(&name.as_ref())) {
+        if let Some(name) =
+            figure_name(name(between)).filter(|name| !others.contains(&name.as_ref()))
+        {
             metrics.push((name, value));
         }
     }
@@ -317,7 +379,9 @@ pub(super) fn message(text: &str) -> &str {
     if let Some((before, message)) = text.split_once("] ")
         && let Some((file, line)) = before.rsplit_once(':')
         && line.bytes().all(|byte| byte.is_ascii_digit())
-        && [".py", ".cpp", ".cc"].iter().any(|kind| file.ends_with(kind))
+        && [".py", ".cpp", ".cc"]
+            .iter()
+            .any(|kind| file.ends_with(kind))
     {
         return message.trim_start();
     }
@@ -327,11 +391,17 @@ pub(super) fn message(text: &str) -> &str {
 /// A line without the level of a logger and what stands around it: `- INFO - `, `| INFO | `, `[INFO]: `, `INFO:root:`.
 pub(super) fn behind_level(text: &str) -> &str {
     let head = &text[..text.floor_char_boundary(MAX_LEVEL)];
-    let Some(at) = head.find("INFO") else { return text };
-    let alone =
-        !head[..at].contains(|c: char| c.is_ascii_lowercase()) && !text[at + 4..].starts_with(is_word);
+    let Some(at) = head.find("INFO") else {
+        return text;
+    };
+    let alone = !head[..at].contains(|c: char| c.is_ascii_lowercase())
+        && !text[at + 4..].starts_with(is_word);
     let rest = text[at + 4..].trim_start_matches([' ', '\t', '-', ':', '|', ']']);
-    if alone { rest.strip_prefix("root:").unwrap_or(rest).trim_start() } else { text }
+    if alone {
+        rest.strip_prefix("root:").unwrap_or(rest).trim_start()
+    } else {
+        text
+    }
 }
 
 /// What stands behind the first `word`.
@@ -358,7 +428,9 @@ mod tests {
         assert!(number("nan - x").is_some_and(|(value, rest)| value.is_nan() && rest == " - x"));
         assert_eq!(number("-inf"), Some((f64::NEG_INFINITY, "")));
         assert!(number("-1.#IND00;").is_some_and(|(value, rest)| value.is_nan() && rest == ";"));
-        assert!(number("1.#QNAN000").is_some_and(|(value, rest)| value.is_nan() && rest.is_empty()));
+        assert!(
+            number("1.#QNAN000").is_some_and(|(value, rest)| value.is_nan() && rest.is_empty())
+        );
         assert_eq!(number("1.#INF"), Some((f64::INFINITY, "")));
         for text in ["", "-", ".", "nano", "x1", "+-1"] {
             assert_eq!(number(text), None, "{text}");
@@ -367,7 +439,11 @@ mod tests {
 
     #[test]
     fn sentences_and_source_files_are_no_names_of_metrics() {
-        for name in ["New best model saved with BLEU-2 now", "W ./tensorflow/core/framework/model.h", ""] {
+        for name in [
+            "New best model saved with BLEU-2 now",
+            "W ./tensorflow/core/framework/model.h",
+            "",
+        ] {
             assert_eq!(metric_name(name), None, "{name}");
         }
         assert!(metric_name("best val dice").is_some());
@@ -417,9 +493,20 @@ mod tests {
             ("4.1 seconds)", 4.1),
         ] {
             let read = duration(text).map(|(read, _)| read);
-            assert!(read.is_some_and(|read| (read - seconds).abs() < 1e-9), "{text}: {read:?}");
+            assert!(
+                read.is_some_and(|read| (read - seconds).abs() < 1e-9),
+                "{text}: {read:?}"
+            );
         }
-        for text in ["2.31", "3 m", "2 samples", "-2 s", "nan s", "3 images/s", "3sx"] {
+        for text in [
+            "2.31",
+            "3 m",
+            "2 samples",
+            "-2 s",
+            "nan s",
+            "3 images/s",
+            "3sx",
+        ] {
             assert_eq!(duration(text), None, "{text}");
         }
     }
@@ -445,6 +532,9 @@ mod tests {
         while let Some((between, value, _)) = numbers.next_number() {
             seen.push((name(between), value));
         }
-        assert_eq!(seen, [("Acc@1", 0.5), ("", 0.25), ("mAP50-95", 0.4), ("x", -2.0)]);
+        assert_eq!(
+            seen,
+            [("Acc@1", 0.5), ("", 0.25), ("mAP50-95", 0.4), ("x", -2.0)]
+        );
     }
 }

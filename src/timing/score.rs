@@ -21,10 +21,19 @@ use super::scan;
 const FINALS: [&str; 6] = ["final ", "best ", "overall ", "mean ", "average ", "the "];
 
 /// First words of the name: what was evaluated.
-const EVALUATED: [&str; 6] = ["test", "eval", "evaluation", "validation", "train", "training"];
+const EVALUATED: [&str; 6] = [
+    "test",
+    "eval",
+    "evaluation",
+    "validation",
+    "train",
+    "training",
+];
 
 /// Names that stand alone.
-const ALONE: [&str; 9] = ["score", "accuracy", "acc", "auc", "roc auc", "f1", "f1 score", "rmse", "r2 score"];
+const ALONE: [&str; 9] = [
+    "score", "accuracy", "acc", "auc", "roc auc", "f1", "f1 score", "rmse", "r2 score",
+];
 
 /// The recogniser.
 #[derive(Debug, Default)]
@@ -44,8 +53,8 @@ impl Recogniser for Score {
 
     fn triggers(&self) -> &'static [&'static str] {
         &[
-            "Test ", "test ", "Test_", "test_", "score", "Score", "ccuracy", "auc", "AUC", "F1", "f1",
-            "Eval", "eval",
+            "Test ", "test ", "Test_", "test_", "score", "Score", "ccuracy", "auc", "AUC", "F1",
+            "f1", "Eval", "eval",
         ]
     }
 
@@ -60,10 +69,23 @@ impl Recogniser for Score {
             return;
         }
         self.table = self.table.saturating_sub(1);
-        let metrics = if self.table > 0 { self.row(text) } else { Vec::new() };
-        let metrics = if metrics.is_empty() { said(text) } else { metrics };
+        let metrics = if self.table > 0 {
+            self.row(text)
+        } else {
+            Vec::new()
+        };
+        let metrics = if metrics.is_empty() {
+            said(text)
+        } else {
+            metrics
+        };
         if !metrics.is_empty() {
-            say(Event::Validation { facts: Facts { metrics, ..Facts::default() } });
+            say(Event::Validation {
+                facts: Facts {
+                    metrics,
+                    ..Facts::default()
+                },
+            });
         }
     }
 }
@@ -90,7 +112,10 @@ impl Score {
 /// The figures of a line that says nothing else.
 fn said(text: &str) -> Vec<(Cow<'_, str>, f64)> {
     if let Some((_, rest)) = text.split_once("| End of training |") {
-        let figures = rest.trim_matches(['|', ' ']).split('|').filter_map(|cell| figure(cell.trim()));
+        let figures = rest
+            .trim_matches(['|', ' '])
+            .split('|')
+            .filter_map(|cell| figure(cell.trim()));
         return figures.collect();
     }
     figure(text).into_iter().collect()
@@ -102,15 +127,23 @@ fn figure(text: &str) -> Option<(Cow<'_, str>, f64)> {
     let (name, number) = text.split_at(begin);
     let (value, rest) = scan::number(number)?;
     let name = name.trim_end_matches([' ', ':', '=', '\t']).trim();
-    if !matches!(rest.trim(), "" | "%" | ".") || name.len() > 40 || !name.starts_with(char::is_alphabetic) {
+    if !matches!(rest.trim(), "" | "%" | ".")
+        || name.len() > 40
+        || !name.starts_with(char::is_alphabetic)
+    {
         return None;
     }
     let mut bare = name;
-    while let Some(word) = FINALS.iter().find(|word| scan::starts_with_any(bare, &[word])) {
+    while let Some(word) = FINALS
+        .iter()
+        .find(|word| scan::starts_with_any(bare, &[word]))
+    {
         bare = &bare[word.len()..];
     }
     let first = bare.split([' ', '_']).next().unwrap_or_default();
-    let about = EVALUATED.iter().any(|word| first.eq_ignore_ascii_case(word));
+    let about = EVALUATED
+        .iter()
+        .any(|word| first.eq_ignore_ascii_case(word));
     // `train loss 0.5` may be of any epoch; a score or accuracy of the training data comes at the end alone.
     let trained = first.to_ascii_lowercase().starts_with("train");
     let told = about && is_measure(bare) && !(trained && scan::holds(bare, "loss"))
@@ -118,7 +151,10 @@ fn figure(text: &str) -> Option<(Cow<'_, str>, f64)> {
     if !told || bare.contains(['[', '(', '/', ',']) {
         return None;
     }
-    let short: Vec<&str> = bare.split(' ').filter(|word| !word.eq_ignore_ascii_case("set")).collect();
+    let short: Vec<&str> = bare
+        .split(' ')
+        .filter(|word| !word.eq_ignore_ascii_case("set"))
+        .collect();
     Some((short.join("_").to_ascii_lowercase().into(), value))
 }
 
@@ -141,7 +177,10 @@ mod tests {
             assert_eq!(said(text), [(name.into(), value)], "{text}");
         }
         let text = "| End of training | test loss  4.90 | test ppl   134.33";
-        assert_eq!(said(text), [("test_loss".into(), 4.9), ("test_ppl".into(), 134.33)]);
+        assert_eq!(
+            said(text),
+            [("test_loss".into(), 4.9), ("test_ppl".into(), 134.33)]
+        );
     }
 
     #[test]
@@ -153,10 +192,24 @@ mod tests {
             "│         test_loss         │    0.2931687533855438     │",
             "└───────────────────────────┴───────────────────────────┘",
         ] {
-            score.read(&Line { text, redrawn: false }, &mut |event| seen.push(event));
+            score.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| seen.push(event),
+            );
         }
         let metrics = vec![("test_loss".into(), 0.293_168_753_385_543_8)];
-        assert_eq!(seen, [Event::Validation { facts: Facts { metrics, ..Facts::default() } }]);
+        assert_eq!(
+            seen,
+            [Event::Validation {
+                facts: Facts {
+                    metrics,
+                    ..Facts::default()
+                }
+            }]
+        );
     }
 
     #[test]

@@ -54,10 +54,25 @@ impl Screen {
 fn moves(line: &[u8]) -> (usize, usize, usize) {
     let (mut before, mut after, mut begin) = (0, 0, 0);
     for at in memchr::memchr_iter(0x1b, line) {
-        let sequence = line.get(at + 1..).and_then(|rest| rest.strip_prefix(b"[")).unwrap_or_default();
-        let digits = sequence.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let number = || std::str::from_utf8(&sequence[..digits]).ok()?.parse::<usize>().ok();
-        let up = if sequence.get(digits) == Some(&b'A') { number().unwrap_or(1).min(MAX) } else { 0 };
+        let sequence = line
+            .get(at + 1..)
+            .and_then(|rest| rest.strip_prefix(b"["))
+            .unwrap_or_default();
+        let digits = sequence
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        let number = || {
+            std::str::from_utf8(&sequence[..digits])
+                .ok()?
+                .parse::<usize>()
+                .ok()
+        };
+        let up = if sequence.get(digits) == Some(&b'A') {
+            number().unwrap_or(1).min(MAX)
+        } else {
+            0
+        };
         if at == begin {
             before += up;
             begin = (at + 3 + digits).min(line.len());
@@ -91,8 +106,13 @@ mod tests {
         let up = "\r\u{1b}[2K\u{1b}[1A\u{1b}[2K";
         let frames = format!("a 1\nb 1{up}a 1\nb 2{up}a 1\nb 3{up}a 2\nb 3\nend\n");
         // Of the first frame nothing was kept: it had no escape sequence.
-        assert_eq!(kept(&frames), ["a 1", "b 1", "a 1", "b 2", "b 3", "a 2", "end"]);
-        let coloured = frames.replace("a ", "a \u{1b}[1m\u{1b}[0m").replace("b ", "b \u{1b}[1m\u{1b}[0m");
+        assert_eq!(
+            kept(&frames),
+            ["a 1", "b 1", "a 1", "b 2", "b 3", "a 2", "end"]
+        );
+        let coloured = frames
+            .replace("a ", "a \u{1b}[1m\u{1b}[0m")
+            .replace("b ", "b \u{1b}[1m\u{1b}[0m");
         assert_eq!(kept(&coloured), ["a 1", "b 1", "b 2", "b 3", "a 2", "end"]);
         // tqdm goes up behind its second bar.
         let nested = "out 1\n\rin 1\u{1b}[A\rout 1\n\rin 2\u{1b}[A\rout 1\n\rin 3\u{1b}[A\r";
@@ -101,6 +121,9 @@ mod tests {
 
     #[test]
     fn equal_lines_below_each_other_are_two_lines() {
-        assert_eq!(kept("a\na\n\u{1b}[1Aa\na\nb\nb\n"), ["a", "a", "a", "a", "b", "b"]);
+        assert_eq!(
+            kept("a\na\n\u{1b}[1Aa\na\nb\nb\n"),
+            ["a", "a", "a", "a", "b", "b"]
+        );
     }
 }

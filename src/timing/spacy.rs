@@ -39,7 +39,10 @@ impl Recogniser for SpaCy {
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let text = line.text.trim();
         if let Some(names) = text.strip_prefix("E    #   ") {
-            let names = names.split("  ").map(str::trim).filter(|name| !name.is_empty());
+            let names = names
+                .split("  ")
+                .map(str::trim)
+                .filter(|name| !name.is_empty());
             self.columns = names.map(str::to_owned).collect();
             return;
         }
@@ -94,10 +97,24 @@ mod tests {
             "Saved pipeline to output directory",
             "  2     400         35.70   2163.45    0.83",
         ] {
-            training.read(&Line { text, redrawn: false }, &mut |event| said.push(event));
+            training.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| said.push(event),
+            );
         }
         assert_eq!(said.len(), 2);
-        let Event::Step { epoch: 1, step: 200, facts, .. } = &said[1] else { panic!("{said:?}") };
+        let Event::Step {
+            epoch: 1,
+            step: 200,
+            facts,
+            ..
+        } = &said[1]
+        else {
+            panic!("{said:?}")
+        };
         assert_eq!(facts.metrics[1], ("LOSS NER".into(), 2163.45));
     }
 }

@@ -30,8 +30,8 @@ pub(super) fn read(text: &str) -> Option<u64> {
     // The first numbers of a line may be a rank, a process, a step.
     for _ in 0..3 {
         let begin = from + head[from..].find(|c: char| c.is_ascii_digit())?;
-        let alone =
-            !head[..begin].ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/'));
+        let alone = !head[..begin]
+            .ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/'));
         if alone && let Some(at) = date_time(&text[begin..]) {
             return Some(at);
         }
@@ -42,15 +42,25 @@ pub(super) fn read(text: &str) -> Option<u64> {
 
 /// `0828 22:17:48.338963` behind the letter of the level.
 fn glog_time(glog: &str, text: &str) -> Option<u64> {
-    let day = glog.get(..4).filter(|day| day.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let day = glog
+        .get(..4)
+        .filter(|day| day.bytes().all(|byte| byte.is_ascii_digit()))?;
     let clock = text.get(5..)?.strip_prefix(' ')?;
-    at(NO_YEAR, day[..2].parse().ok()?, day[2..].parse().ok()?, clock)
+    at(
+        NO_YEAR,
+        day[..2].parse().ok()?,
+        day[2..].parse().ok()?,
+        clock,
+    )
 }
 
 /// `2022-08-22 15:51:56`, `08/16/2016 09:56:36`, `04/05 01:30:24`.
 fn date_time(text: &str) -> Option<u64> {
     let (first, rest) = scan::unsigned(text)?;
-    let mark = rest.chars().next().filter(|mark| matches!(mark, '-' | '/'))?;
+    let mark = rest
+        .chars()
+        .next()
+        .filter(|mark| matches!(mark, '-' | '/'))?;
     let (second, rest) = scan::unsigned(&rest[1..])?;
     let (year, month, day, rest) = match rest.strip_prefix(mark).and_then(scan::unsigned) {
         Some((third, rest)) if first > 31 => (first, second, third, rest),
@@ -60,18 +70,30 @@ fn date_time(text: &str) -> Option<u64> {
         None => (NO_YEAR.unsigned_abs().into(), first, second, rest),
     };
     let clock = rest.strip_prefix(['T', ' ', ',', '_'])?.trim_start();
-    at(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?, clock)
+    at(
+        i16::try_from(year).ok()?,
+        i8::try_from(month).ok()?,
+        i8::try_from(day).ok()?,
+        clock,
+    )
 }
 
 /// The milliseconds of a day and what begins with `15:51:56.123`.
 fn at(year: i16, month: i8, day: i8, clock: &str) -> Option<u64> {
     let colons = clock.bytes().take(8).filter(|byte| *byte == b':').count();
-    let (seconds, rest) = if colons == 2 { scan::clock(until_zone(clock))? } else { return None };
+    let (seconds, rest) = if colons == 2 {
+        scan::clock(until_zone(clock))?
+    } else {
+        return None;
+    };
     if seconds >= 86_400.0 {
         return None;
     }
     // Python's logging writes a comma.
-    let comma = rest.strip_prefix(',').and_then(scan::unsigned).filter(|(ms, _)| *ms < 1000);
+    let comma = rest
+        .strip_prefix(',')
+        .and_then(scan::unsigned)
+        .filter(|(ms, _)| *ms < 1000);
     let date = civil::Date::new(year, month, day).ok()?;
     let days = civil::date(1970, 1, 1).until(date).ok()?.get_days();
     let day_ms = u64::try_from(days).ok()?.checked_mul(86_400_000)?;
@@ -81,8 +103,9 @@ fn at(year: i16, month: i8, day: i8, clock: &str) -> Option<u64> {
 
 /// A clock without the `Z`, `T` or other letters that may touch it.
 fn until_zone(clock: &str) -> &str {
-    let end =
-        clock.find(|c: char| !(c.is_ascii_digit() || matches!(c, ':' | '.' | ','))).unwrap_or(clock.len());
+    let end = clock
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, ':' | '.' | ',')))
+        .unwrap_or(clock.len());
     clock[..end].trim_end_matches([':', '.'])
 }
 
@@ -99,9 +122,17 @@ mod tests {
             ("2023-04-18T03:36:02+02:00 x", 19_465, 12_962_000),
             ("2023/04/18 03:36:02 - mmengine - INFO", 19_465, 12_962_000),
             ("04/18/2023 03:36:02: Starting", 19_465, 12_962_000),
-            ("DLL 2023-04-18 03:36:02.683000 - epoch 1", 19_465, 12_962_683),
+            (
+                "DLL 2023-04-18 03:36:02.683000 - epoch 1",
+                19_465,
+                12_962_683,
+            ),
             ("0: 2023-04-18 03:36:02 x", 19_465, 12_962_000),
-            ("I0418 03:36:02.683963 11510 solver.cpp:195] x", 838, 12_962_683),
+            (
+                "I0418 03:36:02.683963 11510 solver.cpp:195] x",
+                838,
+                12_962_683,
+            ),
             ("[04/18 03:36:02 d2.utils.events]: x", 838, 12_962_000),
         ] {
             assert_eq!(read(text), Some(days * day + ms), "{text}");

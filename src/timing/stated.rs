@@ -62,7 +62,9 @@ impl From<&Progress> for Stated {
         Self {
             epochs_completed: progress.epochs_completed,
             epochs_announced: progress.epochs_announced,
-            epoch_numbering: progress.epoch_numbering.unwrap_or(EpochNumbering::Unnumbered),
+            epoch_numbering: progress
+                .epoch_numbering
+                .unwrap_or(EpochNumbering::Unnumbered),
             epochs: progress.epochs.iter().map(epoch).collect(),
             steps_per_epoch: progress.steps_per_epoch,
             last_step: progress.last_step,

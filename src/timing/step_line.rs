@@ -21,12 +21,29 @@ use super::scan;
 const MAX_PREFIX: usize = 100;
 
 /// Words for steps, each of which a number must follow.
-const STEP_WORDS: [&str; 9] =
-    ["iteration", "iters", "iter", "global step", "global_step", "step", "batch", "it", "episode"];
+const STEP_WORDS: [&str; 9] = [
+    "iteration",
+    "iters",
+    "iter",
+    "global step",
+    "global_step",
+    "step",
+    "batch",
+    "it",
+    "episode",
+];
 
 /// Parts of words before a total that say that it is to come, or that of something else than the training.
-const OTHER_TOTALS: [&str; 8] =
-    ["remain", "estimated", "parsed", "profiling", "epoch", "test", "eval", "valid"];
+const OTHER_TOTALS: [&str; 8] = [
+    "remain",
+    "estimated",
+    "parsed",
+    "profiling",
+    "epoch",
+    "test",
+    "eval",
+    "valid",
+];
 
 /// Phrases of lines that say that the training is over, with its time where there is one.
 const TOTALS: [&str; 22] = [
@@ -59,15 +76,24 @@ const SETTINGS: [&str; 5] = ["weight", "coef", "scale", "lambda", "smooth"];
 
 /// First words of lines of figures: of training, and of an evaluation.
 const TRAINED: [&str; 2] = ["train", "training"];
-const EVALUATED: [&str; 7] = ["val", "valid", "validation", "test", "dev", "eval", "evaluation"];
+const EVALUATED: [&str; 7] = [
+    "val",
+    "valid",
+    "validation",
+    "test",
+    "dev",
+    "eval",
+    "evaluation",
+];
 
 /// Reads two bracketed counts: `[1, 2000]` is a step of an epoch, `[0/25][100/782]` as well, counted from 0. The second
 /// value is true for the latter.
 pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
     // Swin Transformer and what follows it have a word before.
-    let rest = text
-        .split_once("Train: [")
-        .map_or_else(|| text.trim_start().strip_prefix('['), |(_, rest)| Some(rest))?;
+    let rest = text.split_once("Train: [").map_or_else(
+        || text.trim_start().strip_prefix('['),
+        |(_, rest)| Some(rest),
+    )?;
     let (epoch, epochs, rest) = scan::counted(rest)?;
     let rest = rest.trim_start();
     let (step, of, rest, zero) = match rest.strip_prefix(',') {
@@ -76,7 +102,10 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
             (step, of, rest.trim_start().strip_prefix(']')?, false)
         }
         _ => {
-            let rest = rest.strip_prefix(']').filter(|_| epochs.is_some())?.trim_start();
+            let rest = rest
+                .strip_prefix(']')
+                .filter(|_| epochs.is_some())?
+                .trim_start();
             let (step, of, rest) = scan::counted(rest.strip_prefix('[')?)?;
             (step, Some(of?), rest.trim_start().strip_prefix(']')?, true)
         }
@@ -87,8 +116,20 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
     }
     let done = of.is_some_and(|of| step >= of || zero && step + 1 >= of);
     let event = match of.filter(|_| done) {
-        Some(of) => Event::EpochEnd { epoch, epochs, seconds: None, step: Some((step, of)), facts },
-        None => Event::Step { epoch, epochs, step, of, facts },
+        Some(of) => Event::EpochEnd {
+            epoch,
+            epochs,
+            seconds: None,
+            step: Some((step, of)),
+            facts,
+        },
+        None => Event::Step {
+            epoch,
+            epochs,
+            step,
+            of,
+            facts,
+        },
     };
     Some((event, zero))
 }
@@ -97,9 +138,17 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
 pub(super) fn counted(text: &str) -> Option<Event<'_>> {
     // WeNet has the epoch before the batch.
     if let Some((_, counts)) = text.split_once("DEBUG TRAIN Batch ") {
-        let (epoch, Some(step), rest) = scan::counted(counts)? else { return None };
+        let (epoch, Some(step), rest) = scan::counted(counts)? else {
+            return None;
+        };
         let facts = plain_figures::read(rest).facts;
-        return Some(Event::Step { epoch, epochs: None, step, of: None, facts });
+        return Some(Event::Step {
+            epoch,
+            epochs: None,
+            step,
+            of: None,
+            facts,
+        });
     }
     let (step, of, rest) = numbered(text)?;
     // A bar is read by those who know whose it is; Caffe counts the batches of its test runs so.
@@ -111,7 +160,10 @@ pub(super) fn counted(text: &str) -> Option<Event<'_>> {
     let tested = of.is_none() && scan::holds(&text[..text.len() - rest.len()], "batch");
     let told = facts.step_seconds.is_some()
         || facts.throughput.is_some()
-        || facts.metrics.iter().any(|(name, _)| is_measure(name) && !(tested && scan::holds(name, "acc")));
+        || facts
+            .metrics
+            .iter()
+            .any(|(name, _)| is_measure(name) && !(tested && scan::holds(name, "acc")));
     told.then_some(Event::Iteration { step, of, facts })
 }
 
@@ -125,17 +177,22 @@ fn numbered(text: &str) -> Option<(Option<u64>, Option<u64>, &str)> {
             continue;
         }
         let word = STEP_WORDS.iter().find(|word| {
-            text.get(at..at + word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+            text.get(at..at + word.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(word))
                 && !text[at + word.len()..].starts_with(scan::is_word)
         });
         let Some(word) = word else { continue };
         begin = at + word.len();
         let rest = text[begin..].trim_start_matches([' ', '\t', ':', '=', '#', '[', '(']);
-        let Some((step, of, rest)) = scan::counted(rest) else { continue };
+        let Some((step, of, rest)) = scan::counted(rest) else {
+            continue;
+        };
         let rest = rest.trim_start_matches([']', ')']);
-        let (step, rest) = scan::magnitude(rest).map_or((Some(step), rest), |(_, rest)| (None, rest));
-        let fraction =
-            rest.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let (step, rest) =
+            scan::magnitude(rest).map_or((Some(step), rest), |(_, rest)| (None, rest));
+        let fraction = rest
+            .strip_prefix('.')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         let ends = !fraction && !rest.starts_with(|c: char| scan::is_word(c) || c == '%');
         return (ends && epoch_line::prefix(&text[..at]).is_some()).then_some((step, of, rest));
     }
@@ -148,10 +205,17 @@ pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
     let (figures, counts) = text.strip_suffix(']')?.rsplit_once('[')?;
     let (step, of, rest) = scan::counted(counts)?;
     let of = of.filter(|_| rest.trim().is_empty())?;
-    let facts = Facts { counts_samples: true, ..plain_figures::read(figures).facts };
-    let told =
-        scan::starts_with_any(figures, &["loss", "train loss", "avg loss"]) && !facts.metrics.is_empty();
-    told.then_some(Event::Iteration { step: Some(step), of: Some(of), facts })
+    let facts = Facts {
+        counts_samples: true,
+        ..plain_figures::read(figures).facts
+    };
+    let told = scan::starts_with_any(figures, &["loss", "train loss", "avg loss"])
+        && !facts.metrics.is_empty();
+    told.then_some(Event::Iteration {
+        step: Some(step),
+        of: Some(of),
+        facts,
+    })
 }
 
 /// Reads what says that a training is over, and how long it took.
@@ -164,10 +228,18 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
         && let Some((seconds, "")) = scan::duration(bare)
         && bare.ends_with("seconds")
     {
-        return Some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
+        return Some(Event::RunEnd {
+            seconds: Some(seconds),
+            facts: Facts::default(),
+        });
     }
-    let phrase = TOTALS.iter().find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
-    if OTHER_TOTALS.iter().any(|other| scan::holds(&text[..phrase.0], other)) {
+    let phrase = TOTALS
+        .iter()
+        .find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
+    if OTHER_TOTALS
+        .iter()
+        .any(|other| scan::holds(&text[..phrase.0], other))
+    {
         return None;
     }
     let rest = &text[phrase.1..];
@@ -177,13 +249,26 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
     }
     // Without a time the line may say something else about the training; a total of an output that was of no training yet
     // is not that of one.
-    let named =
-        !text[phrase.0..phrase.1].to_ascii_lowercase().starts_with("total") || scan::holds(text, "train");
-    let throughput = plain_figures::read(rest).facts.throughput.filter(|_| seconds.is_some());
+    let named = !text[phrase.0..phrase.1]
+        .to_ascii_lowercase()
+        .starts_with("total")
+        || scan::holds(text, "train");
+    let throughput = plain_figures::read(rest)
+        .facts
+        .throughput
+        .filter(|_| seconds.is_some());
     Some(if seconds.is_some() && (known || named) {
-        Event::RunEnd { seconds, facts: Facts { throughput, ..Facts::default() } }
+        Event::RunEnd {
+            seconds,
+            facts: Facts {
+                throughput,
+                ..Facts::default()
+            },
+        }
     } else {
-        Event::Validation { facts: Facts::default() }
+        Event::Validation {
+            facts: Facts::default(),
+        }
     })
 }
 
@@ -217,7 +302,9 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
 
 /// True where a text ends with a date: `2026-03-08`, `08/03/2026`.
 fn is_date(text: &str) -> bool {
-    let from = text.rfind(|c: char| !c.is_ascii_digit() && !matches!(c, '-' | '/')).map_or(0, |at| at + 1);
+    let from = text
+        .rfind(|c: char| !c.is_ascii_digit() && !matches!(c, '-' | '/'))
+        .map_or(0, |at| at + 1);
     let parts = || text[from..].split(['-', '/']);
     let has_year = || parts().any(|part| part.len() == 4);
     parts().count() == 3 && has_year() && parts().all(|part| !part.is_empty() && part.len() <= 4)
@@ -233,10 +320,15 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     if let Some((_, rate)) = text.split_once("global_step/sec: ")
         && let Some((value, "")) = scan::number(rate)
     {
-        let facts = Facts { throughput: Rate::of_run(value, "steps/s"), ..Facts::default() };
+        let facts = Facts {
+            throughput: Rate::of_run(value, "steps/s"),
+            ..Facts::default()
+        };
         return Some(Event::Figures { facts });
     }
-    let word = &text[..text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len())];
+    let word = &text[..text
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(text.len())];
     let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
     let (trained, evaluated) = (is(&TRAINED), is(&EVALUATED));
     if !trained && !evaluated {
@@ -260,14 +352,18 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
             ],
         );
         // What the quickstart of PyTorch prints of a test.
-        let said = said || scan::starts_with_any(text, &["accuracy:"]) && scan::holds(text, ", avg loss:");
+        let said =
+            said || scan::starts_with_any(text, &["accuracy:"]) && scan::holds(text, ", avg loss:");
         let facts = plain_figures::read(text).facts;
         // Requests are what an inference serves.
-        let told = (!facts.metrics.is_empty() || facts.throughput.is_some()) && !text.contains("requests/s");
+        let told = (!facts.metrics.is_empty() || facts.throughput.is_some())
+            && !text.contains("requests/s");
         return (said && told).then_some(Event::Figures { facts });
     }
     if evaluated && scan::starts_with_any(text, &["test error:"]) {
-        return Some(Event::Validation { facts: Facts::default() });
+        return Some(Event::Validation {
+            facts: Facts::default(),
+        });
     }
     // A subject of its own: `train: Loss: 0.5`, `Validation - loss: 0.4`, `val Loss: 0.3 Acc: 0.8`.
     let mut facts = plain_figures::read(text).facts;
@@ -282,21 +378,38 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     };
     let mut more = Vec::new();
     for (name, value) in &facts.metrics {
-        if !TRAINED.iter().chain(&EVALUATED).any(|word| scan::holds(name, word)) {
-            more.push((format!("{} {name}", subject.to_ascii_lowercase()).into(), *value));
+        if !TRAINED
+            .iter()
+            .chain(&EVALUATED)
+            .any(|word| scan::holds(name, word))
+        {
+            more.push((
+                format!("{} {name}", subject.to_ascii_lowercase()).into(),
+                *value,
+            ));
         }
     }
     // The names without the subject stay those of the training.
     facts.metrics.retain(|(name, _)| {
-        !evaluated || TRAINED.iter().chain(&EVALUATED).any(|word| scan::holds(name, word))
+        !evaluated
+            || TRAINED
+                .iter()
+                .chain(&EVALUATED)
+                .any(|word| scan::holds(name, word))
     });
     facts.metrics.extend(more);
-    Some(if evaluated { Event::Validation { facts } } else { Event::Figures { facts } })
+    Some(if evaluated {
+        Event::Validation { facts }
+    } else {
+        Event::Figures { facts }
+    })
 }
 
 /// Where `text` holds `phrase`, which is in small letters.
 fn find(text: &str, phrase: &str) -> Option<usize> {
-    text.as_bytes().windows(phrase.len()).position(|window| window.eq_ignore_ascii_case(phrase.as_bytes()))
+    text.as_bytes()
+        .windows(phrase.len())
+        .position(|window| window.eq_ignore_ascii_case(phrase.as_bytes()))
 }
 
 #[cfg(test)]
@@ -305,14 +418,30 @@ mod tests {
 
     #[test]
     fn steps_without_the_word_epoch_are_read() {
-        let Some((Event::Step { epoch: 1, step: 2000, of: None, facts, .. }, false)) =
-            bracketed("[1,  2000] loss: 2.196")
+        let Some((
+            Event::Step {
+                epoch: 1,
+                step: 2000,
+                of: None,
+                facts,
+                ..
+            },
+            false,
+        )) = bracketed("[1,  2000] loss: 2.196")
         else {
             panic!()
         };
         assert_eq!(facts.metrics, [("loss".into(), 2.196)]);
-        let Some((Event::Step { epoch: 0, epochs: Some(25), step: 100, of: Some(782), .. }, true)) =
-            bracketed("[0/25][100/782]\tLoss_D: 0.5\tLoss_G: 3.2 D(x): 0.8 D(G(z)): 0.1 / 0.05")
+        let Some((
+            Event::Step {
+                epoch: 0,
+                epochs: Some(25),
+                step: 100,
+                of: Some(782),
+                ..
+            },
+            true,
+        )) = bracketed("[0/25][100/782]\tLoss_D: 0.5\tLoss_G: 3.2 D(x): 0.8 D(G(z)): 0.1 / 0.05")
         else {
             panic!()
         };
@@ -320,24 +449,66 @@ mod tests {
             ("Iteration 100/1000: loss 0.52", 100, Some(1000)),
             ("step 100: loss=0.52", 100, None),
             ("[Step 100/1000] loss: 0.52", 100, Some(1000)),
-            ("2024-01-01 12:00:00 INFO trainer.py:12 Iter 100, loss 0.5", 100, None),
-            ("Episode 100\tLast reward: 26.00\tAverage reward: 16.00", 100, None),
+            (
+                "2024-01-01 12:00:00 INFO trainer.py:12 Iter 100, loss 0.5",
+                100,
+                None,
+            ),
+            (
+                "Episode 100\tLast reward: 26.00\tAverage reward: 16.00",
+                100,
+                None,
+            ),
         ] {
-            let Some(Event::Iteration { step: Some(step), of, .. }) = counted(text) else { panic!("{text}") };
+            let Some(Event::Iteration {
+                step: Some(step),
+                of,
+                ..
+            }) = counted(text)
+            else {
+                panic!("{text}")
+            };
             assert_eq!((step, of), (number, all), "{text}");
         }
         let wenet = counted("2026-05-09 04:06:13,818 DEBUG TRAIN Batch 78/10 loss 28.96 acc 0.5");
-        assert!(matches!(wenet, Some(Event::Step { epoch: 78, step: 10, of: None, .. })), "{wenet:?}");
+        assert!(
+            matches!(
+                wenet,
+                Some(Event::Step {
+                    epoch: 78,
+                    step: 10,
+                    of: None,
+                    ..
+                })
+            ),
+            "{wenet:?}"
+        );
         assert!(matches!(
             trailing("loss: 2.301498  [   64/60000]"),
-            Some(Event::Iteration { step: Some(64), of: Some(60_000), .. })
+            Some(Event::Iteration {
+                step: Some(64),
+                of: Some(60_000),
+                ..
+            })
         ));
     }
 
     #[test]
     fn time_of_day_behind_a_date_is_no_duration() {
-        for text in ["Training complete (2026-03-08 23:06:17)", "Training finished 03/08/2026 23:06:17"] {
-            assert!(!matches!(total(text, true), Some(Event::RunEnd { seconds: Some(_), .. })), "{text}");
+        for text in [
+            "Training complete (2026-03-08 23:06:17)",
+            "Training finished 03/08/2026 23:06:17",
+        ] {
+            assert!(
+                !matches!(
+                    total(text, true),
+                    Some(Event::RunEnd {
+                        seconds: Some(_),
+                        ..
+                    })
+                ),
+                "{text}"
+            );
         }
         assert_eq!(first_time("took 1/2 23:06:17"), Some(83_177.0));
     }
@@ -352,22 +523,46 @@ mod tests {
             ("INFO: Total training time: 1.5 hours", 5400.0),
             ("--- 12.25 seconds ---", 12.25),
             ("Finished training, took 90 sec.", 90.0),
-            ("Training finished at Sat Oct 25 02:20:47 2025 | Elapsed time: 19408.62 s", 19408.62),
+            (
+                "Training finished at Sat Oct 25 02:20:47 2025 | Elapsed time: 19408.62 s",
+                19408.62,
+            ),
         ] {
-            let Some(Event::RunEnd { seconds: Some(seconds), .. }) = total(text, true) else {
+            let Some(Event::RunEnd {
+                seconds: Some(seconds),
+                ..
+            }) = total(text, true)
+            else {
                 panic!("{text}")
             };
             assert!((seconds - time).abs() < 1e-9, "{text}: {seconds}");
         }
-        let text = "Training finished with 25600000 samples in 71.5 seconds, 358417.0 samples/second.";
-        let Some(Event::RunEnd { seconds: Some(71.5), facts }) = total(text, true) else { panic!() };
-        assert_eq!(facts.throughput.map(|rate| (rate.value, rate.unit)), Some((358_417.0, "samples/s")));
-        let Some(Event::Figures { facts }) = figures("Total loss is  26.5 ETA is  6:49:22.9") else {
+        let text =
+            "Training finished with 25600000 samples in 71.5 seconds, 358417.0 samples/second.";
+        let Some(Event::RunEnd {
+            seconds: Some(71.5),
+            facts,
+        }) = total(text, true)
+        else {
+            panic!()
+        };
+        assert_eq!(
+            facts.throughput.map(|rate| (rate.value, rate.unit)),
+            Some((358_417.0, "samples/s"))
+        );
+        let Some(Event::Figures { facts }) = figures("Total loss is  26.5 ETA is  6:49:22.9")
+        else {
             panic!()
         };
         assert_eq!(facts.metrics, [("Total loss".into(), 26.5)]);
-        assert!(matches!(total("Finished Training", true), Some(Event::Validation { .. })));
-        assert_eq!(total("Test: Total time: 0:00:04 (0.0828 s / it)", true), None);
+        assert!(matches!(
+            total("Finished Training", true),
+            Some(Event::Validation { .. })
+        ));
+        assert_eq!(
+            total("Test: Total time: 0:00:04 (0.0828 s / it)", true),
+            None
+        );
     }
 
     #[test]
@@ -378,7 +573,11 @@ mod tests {
 
     #[test]
     fn settings_of_a_loss_are_no_figures() {
-        for text in ["loss_weights: {'bce': 1, 'dice': 1}", "Loss scale: 65536.0", "loss_smooth = 0.1"] {
+        for text in [
+            "loss_weights: {'bce': 1, 'dice': 1}",
+            "Loss scale: 65536.0",
+            "loss_smooth = 0.1",
+        ] {
             assert!(figures(text).is_none(), "{text}");
         }
     }

@@ -21,7 +21,10 @@ impl Histogram {
         if !(1e-7..=2.7e6).contains(&seconds) || count == 0 {
             return;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the logarithm of the range above is small")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the logarithm of the range above is small"
+        )]
         let bucket = (seconds.ln() / BUCKET.ln()).round() as i32;
         *self.buckets.entry(bucket).or_default() += count;
         self.total += count;
@@ -66,8 +69,14 @@ mod tests {
         }
         let summary = times.summary(TimeSource::Stated).expect("steps");
         assert_eq!(summary.steps, 1000);
-        assert!((summary.median_seconds / 0.5 - 1.0).abs() < 0.02, "{summary:?}");
-        assert!((summary.p95_seconds / 0.95 - 1.0).abs() < 0.02, "{summary:?}");
+        assert!(
+            (summary.median_seconds / 0.5 - 1.0).abs() < 0.02,
+            "{summary:?}"
+        );
+        assert!(
+            (summary.p95_seconds / 0.95 - 1.0).abs() < 0.02,
+            "{summary:?}"
+        );
     }
 
     #[test]

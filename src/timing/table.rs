@@ -57,7 +57,15 @@ impl Recogniser for Table {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["poch  ", "poch\t", "poch |", "ter  ", "teration  ", "tep  ", "ound  "]
+        &[
+            "poch  ",
+            "poch\t",
+            "poch |",
+            "ter  ",
+            "teration  ",
+            "tep  ",
+            "ound  ",
+        ]
     }
 
     fn wants_every_line(&self) -> bool {
@@ -81,14 +89,21 @@ impl Recogniser for Table {
         if head.since > BETWEEN {
             self.head = None;
         } else if let Some((epoch, epochs, step, of)) = fastai(line.text) {
-            say(Event::Announce { epochs: Some(epochs), steps: None });
+            say(Event::Announce {
+                epochs: Some(epochs),
+                steps: None,
+            });
             if self.bar.0 != epoch {
                 self.bar = (epoch, false);
             }
             let full = self.bar.1;
             self.bar.1 |= step == of;
             if !full {
-                say(Event::Iteration { step: Some(step), of: Some(of), facts: Facts::default() });
+                say(Event::Iteration {
+                    step: Some(step),
+                    of: Some(of),
+                    facts: Facts::default(),
+                });
             }
         }
     }
@@ -114,22 +129,37 @@ fn head(text: &str) -> Option<Head> {
     let name = |cell: &&str| {
         cell.len() <= 40 && cell.starts_with(char::is_alphabetic) && !cell.contains([':', '=', '/'])
     };
-    let columns: Vec<String> = cells(text).filter(|cell| *cell != "cp").map(str::to_owned).collect();
+    let columns: Vec<String> = cells(text)
+        .filter(|cell| *cell != "cp")
+        .map(str::to_owned)
+        .collect();
     let told = columns.len() > 1
         && columns.iter().all(|cell| name(&cell.as_str()))
         && columns.iter().any(|cell| is_measure(cell));
-    told.then_some(Head { columns, by_epoch, last: None, since: 0 })
+    told.then_some(Head {
+        columns,
+        by_epoch,
+        last: None,
+        since: 0,
+    })
 }
 
 impl Head {
     /// Reads a row: a number, or a time, in each column.
     fn row<'a>(&mut self, text: &str) -> Option<Event<'a>> {
-        if !text.trim_start_matches(['|', '│', ' ', '\t']).starts_with(|c: char| c.is_ascii_digit()) {
+        if !text
+            .trim_start_matches(['|', '│', ' ', '\t'])
+            .starts_with(|c: char| c.is_ascii_digit())
+        {
             return None;
         }
         let row: Vec<&str> = cells(text).collect();
-        let (count, "") = scan::unsigned(row.first()?)? else { return None };
-        if row.len() != self.columns.len() || self.last.is_some_and(|last| count <= last && count > 1) {
+        let (count, "") = scan::unsigned(row.first()?)? else {
+            return None;
+        };
+        if row.len() != self.columns.len()
+            || self.last.is_some_and(|last| count <= last && count > 1)
+        {
             return None;
         }
         let (mut facts, mut seconds) = (Facts::default(), None);
@@ -151,10 +181,22 @@ impl Head {
         }
         (self.last, self.since) = (Some(count), 0);
         Some(if self.by_epoch {
-            Event::EpochEnd { epoch: count, epochs: None, seconds, step: None, facts }
+            Event::EpochEnd {
+                epoch: count,
+                epochs: None,
+                seconds,
+                step: None,
+                facts,
+            }
         } else {
             facts.step_seconds = seconds;
-            Event::RunStep { epoch: None, epochs: None, step: count, of: None, facts }
+            Event::RunStep {
+                epoch: None,
+                epochs: None,
+                step: count,
+                of: None,
+                facts,
+            }
         })
     }
 }
@@ -183,16 +225,29 @@ mod tests {
     fn said(lines: &[&str]) -> Vec<String> {
         let (mut table, mut said) = (Table::default(), Vec::new());
         for text in lines {
-            table.read(&Line { text, redrawn: false }, &mut |event| {
-                said.push(match event {
-                    Event::EpochEnd { epoch, seconds, facts, .. } => {
-                        format!("{epoch} {seconds:?} {:?}", facts.metrics)
-                    }
-                    Event::RunStep { step, facts, .. } => format!("step {step} {:?}", facts.metrics),
-                    Event::Iteration { step, of, .. } => format!("{step:?} {of:?}"),
-                    other => other.kind().to_owned(),
-                });
-            });
+            table.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| {
+                    said.push(match event {
+                        Event::EpochEnd {
+                            epoch,
+                            seconds,
+                            facts,
+                            ..
+                        } => {
+                            format!("{epoch} {seconds:?} {:?}", facts.metrics)
+                        }
+                        Event::RunStep { step, facts, .. } => {
+                            format!("step {step} {:?}", facts.metrics)
+                        }
+                        Event::Iteration { step, of, .. } => format!("{step:?} {of:?}"),
+                        other => other.kind().to_owned(),
+                    });
+                },
+            );
         }
         said
     }
@@ -206,7 +261,10 @@ mod tests {
                 "      1        0.9521     +  0.0501",
                 "      2        nan            0.0401",
             ]),
-            ["1 Some(0.0501) [(\"train_loss\", 0.9521)]", "2 Some(0.0401) [(\"train_loss\", NaN)]"]
+            [
+                "1 Some(0.0501) [(\"train_loss\", 0.9521)]",
+                "2 Some(0.0401) [(\"train_loss\", NaN)]"
+            ]
         );
         assert_eq!(
             said(&[

@@ -35,7 +35,14 @@ impl Recogniser for TfCnn {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["images/sec: ", "examples/sec: ", "Img/sec", "Num batches:", "Mode:  ", "['horovod/"]
+        &[
+            "images/sec: ",
+            "examples/sec: ",
+            "Img/sec",
+            "Num batches:",
+            "Mode:  ",
+            "['horovod/",
+        ]
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -49,12 +56,18 @@ impl TfCnn {
     fn read_line<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
         if let Some(mode) = text.strip_prefix("Mode:") {
             // `forward-only`, `evaluation`.
-            *self = Self { silent: !mode.contains("train"), ..Self::default() };
+            *self = Self {
+                silent: !mode.contains("train"),
+                ..Self::default()
+            };
         } else if let Some(batches) = text.strip_prefix("Num batches:") {
             self.batches = scan::unsigned(batches.trim()).map(|(batches, _)| batches);
         } else if let Some(devices) = text.strip_prefix("Devices:") {
             self.ranks = devices.matches("horovod/").count() > 1;
-        } else if let Some(columns) = text.strip_prefix("Step").filter(|rest| rest.starts_with(['\t', ' '])) {
+        } else if let Some(columns) = text
+            .strip_prefix("Step")
+            .filter(|rest| rest.starts_with(['\t', ' ']))
+        {
             let columns = columns.trim_start().strip_prefix("Img/sec")?;
             self.columns = columns.split_whitespace().map(str::to_owned).collect();
             self.total = false;
@@ -70,28 +83,53 @@ impl TfCnn {
             Some(rest) => (None, rest),
             None => scan::unsigned(text).map(|(step, rest)| (Some(step), rest.trim_start()))?,
         };
-        let rest = rest.strip_prefix("images/sec: ").or_else(|| rest.strip_prefix("examples/sec: "))?;
+        let rest = rest
+            .strip_prefix("images/sec: ")
+            .or_else(|| rest.strip_prefix("examples/sec: "))?;
         let (value, rest) = scan::number(rest)?;
         let Some(step) = step else {
             self.total = true;
-            let facts = Facts { throughput: Rate::of_run(value, "samples/s"), ..Facts::default() };
-            return Some(Event::RunEnd { seconds: None, facts });
+            let facts = Facts {
+                throughput: Rate::of_run(value, "samples/s"),
+                ..Facts::default()
+            };
+            return Some(Event::RunEnd {
+                seconds: None,
+                facts,
+            });
         };
         let (_, figures) = rest.split_once(')')?;
         self.total &= step > 1;
-        let rate = if self.ranks { Rate::of_device } else { Rate::of_run };
+        let rate = if self.ranks {
+            Rate::of_device
+        } else {
+            Rate::of_run
+        };
         let throughput = rate(value, "samples/s").filter(|_| !self.total);
-        let metrics = figures.split_whitespace().enumerate().filter_map(|(column, value)| {
-            let (value, _) = scan::number(value).filter(|(_, rest)| rest.is_empty())?;
-            let name = match (self.columns.get(column), column) {
-                (Some(name), _) => name.clone(),
-                (None, 0) => "total_loss".to_owned(),
-                (None, _) => return None,
-            };
-            Some((name.into(), value))
-        });
-        let facts = Facts { throughput, metrics: metrics.collect(), ..Facts::default() };
-        Some(Event::RunStep { epoch: None, epochs: None, step, of: self.batches, facts })
+        let metrics = figures
+            .split_whitespace()
+            .enumerate()
+            .filter_map(|(column, value)| {
+                let (value, _) = scan::number(value).filter(|(_, rest)| rest.is_empty())?;
+                let name = match (self.columns.get(column), column) {
+                    (Some(name), _) => name.clone(),
+                    (None, 0) => "total_loss".to_owned(),
+                    (None, _) => return None,
+                };
+                Some((name.into(), value))
+            });
+        let facts = Facts {
+            throughput,
+            metrics: metrics.collect(),
+            ..Facts::default()
+        };
+        Some(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step,
+            of: self.batches,
+            facts,
+        })
     }
 }
 
@@ -112,8 +150,19 @@ mod tests {
             assert_eq!(benchmark.read_line(text), None, "{text}");
         }
         let event = benchmark.read_line("10\timages/sec: 154.4 +/- 0.7 (jitter = 4.0)\tnan\t0.001");
-        let Some(Event::RunStep { step: 10, of: Some(100), facts, .. }) = event else { panic!("{event:?}") };
-        assert_eq!(facts.throughput.map(|rate| rate.scope), Some(Scope::PerDevice));
+        let Some(Event::RunStep {
+            step: 10,
+            of: Some(100),
+            facts,
+            ..
+        }) = event
+        else {
+            panic!("{event:?}")
+        };
+        assert_eq!(
+            facts.throughput.map(|rate| rate.scope),
+            Some(Scope::PerDevice)
+        );
         assert!(facts.metrics[0].1.is_nan());
         assert_eq!(facts.metrics[1], ("top_1_accuracy".into(), 0.001));
         let total = benchmark.read_line("total images/sec: 308.27");
@@ -126,7 +175,10 @@ mod tests {
     fn what_does_not_train_is_not_read() {
         let mut benchmark = TfCnn::default();
         benchmark.read_line("Mode:        forward-only");
-        assert_eq!(benchmark.read_line("10\timages/sec: 154.4 +/- 0.7 (jitter = 4.0)\t8.1"), None);
+        assert_eq!(
+            benchmark.read_line("10\timages/sec: 154.4 +/- 0.7 (jitter = 4.0)\t8.1"),
+            None
+        );
         assert_eq!(benchmark.read_line("total images/sec: 308.27"), None);
     }
 }

@@ -57,17 +57,25 @@ impl Recogniser for TfOfficial {
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         if let Some((lines, evaluated)) = self.open {
-            self.open =
-                if lines == 0 || line.text.contains('}') { None } else { Some((lines - 1, evaluated)) };
+            self.open = if lines == 0 || line.text.contains('}') {
+                None
+            } else {
+                Some((lines - 1, evaluated))
+            };
             let metrics = quoted(line.text);
             if !metrics.is_empty() {
-                return say(Event::Figures { facts: self.told(metrics, evaluated) });
+                return say(Event::Figures {
+                    facts: self.told(metrics, evaluated),
+                });
             }
         }
         if let Some(event) = self.read_line(line.text) {
             // The time of a step hangs on the line before: none may be left out for a later one of the same form.
             if line.text.contains("BenchmarkMetric: ") {
-                say(Event::Announce { epochs: None, steps: None });
+                say(Event::Announce {
+                    epochs: None,
+                    steps: None,
+                });
             }
             say(event);
         }
@@ -90,7 +98,10 @@ impl TfOfficial {
         }
         if let Some(rest) = scan::after(text, "'avg_exp_per_second': ") {
             let facts = rate(scan::number(rest)?.0, "samples/s");
-            return Some(Event::RunEnd { seconds: None, facts });
+            return Some(Event::RunEnd {
+                seconds: None,
+                facts,
+            });
         }
         let message = scan::message(text);
         if let Some(rest) = message.strip_prefix("Step ") {
@@ -99,13 +110,20 @@ impl TfOfficial {
         if let Some(rest) = message.strip_prefix("Train Step: ") {
             return self.language(rest);
         }
-        if let Some(rest) = message.strip_prefix("Perf ").filter(|_| text.contains("model_training_utils")) {
+        if let Some(rest) = message
+            .strip_prefix("Perf ")
+            .filter(|_| text.contains("model_training_utils"))
+        {
             let (value, _) = scan::number(rest).filter(|(_, rest)| rest.trim().is_empty())?;
-            return Some(Event::Figures { facts: rate(value, "samples/s") });
+            return Some(Event::Figures {
+                facts: rate(value, "samples/s"),
+            });
         }
         if message.starts_with("{'Loss/") {
             let metrics = self.dictionary(message, false);
-            return Some(Event::Figures { facts: self.told(metrics, false) });
+            return Some(Event::Figures {
+                facts: self.told(metrics, false),
+            });
         }
         None
     }
@@ -119,8 +137,17 @@ impl TfOfficial {
         let (to, _) = scan::unsigned(rest.strip_prefix(" and ")?)?;
         (self.step, self.samples) = (Some(to), true);
         let step_seconds = divided(seconds, to.checked_sub(from)?);
-        let facts = Facts { step_seconds, ..rate(value, unit) };
-        Some(Event::RunStep { epoch: None, epochs: None, step: to, of: None, facts })
+        let facts = Facts {
+            step_seconds,
+            ..rate(value, unit)
+        };
+        Some(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step: to,
+            of: None,
+            facts,
+        })
     }
 
     fn benchmark_metric<'a>(&mut self, text: &str) -> Option<Event<'a>> {
@@ -128,15 +155,32 @@ impl TfOfficial {
         let seconds = dict::get(&pairs, "time_taken").and_then(dict::Value::number);
         if let Some(epoch) = dict::get(&pairs, "epoch").and_then(dict::Value::count) {
             let facts = Facts::default();
-            return Some(Event::EpochEnd { epoch, epochs: None, seconds, step: None, facts });
+            return Some(Event::EpochEnd {
+                epoch,
+                epochs: None,
+                seconds,
+                step: None,
+                facts,
+            });
         }
         let step = dict::get(&pairs, "global step").and_then(dict::Value::count)?;
         let value = dict::get(&pairs, "examples_per_second").and_then(dict::Value::number)?;
         let steps = self.step.and_then(|last| step.checked_sub(last));
-        let step_seconds = seconds.zip(steps).and_then(|(seconds, steps)| divided(seconds, steps));
+        let step_seconds = seconds
+            .zip(steps)
+            .and_then(|(seconds, steps)| divided(seconds, steps));
         self.step = Some(step);
-        let facts = Facts { step_seconds, ..rate(value, "samples/s") };
-        Some(Event::RunStep { epoch: None, epochs: None, step, of: None, facts })
+        let facts = Facts {
+            step_seconds,
+            ..rate(value, "samples/s")
+        };
+        Some(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step,
+            of: None,
+            facts,
+        })
     }
 
     /// `    100 | steps/sec:    1.2 | output: {...}`; lines without output say what comes next.
@@ -153,16 +197,31 @@ impl TfOfficial {
             .and_then(|(value, _)| Rate::of_run(value, "steps/s"))
             .filter(|_| !self.samples);
         let facts = Facts { throughput, ..told };
-        Some(Event::RunStep { epoch: None, epochs: None, step, of: None, facts })
+        Some(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step,
+            of: None,
+            facts,
+        })
     }
 
     /// `100 per-step time 0.813s loss=1.396`.
     fn detection<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
         let (step, rest) = scan::unsigned(text)?;
         let (seconds, rest) = scan::duration(rest.strip_prefix(" per-step time ")?)?;
-        let facts =
-            Facts { step_seconds: Some(seconds), metrics: scan::metrics(rest, &[]), ..Facts::default() };
-        Some(Event::RunStep { epoch: None, epochs: None, step, of: None, facts })
+        let facts = Facts {
+            step_seconds: Some(seconds),
+            metrics: scan::metrics(rest, &[]),
+            ..Facts::default()
+        };
+        Some(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step,
+            of: None,
+            facts,
+        })
     }
 
     /// `83/90  / loss = 10.21 / time = 0.143 sec`.
@@ -179,34 +238,61 @@ impl TfOfficial {
                 metrics.push((name, value));
             }
         }
-        let facts = Facts { step_seconds, metrics, ..Facts::default() };
-        Some(Event::RunStep { epoch: None, epochs: None, step, of: Some(of?), facts })
+        let facts = Facts {
+            step_seconds,
+            metrics,
+            ..Facts::default()
+        };
+        Some(Event::RunStep {
+            epoch: None,
+            epochs: None,
+            step,
+            of: Some(of?),
+            facts,
+        })
     }
 
     /// The metrics of a dictionary, which may go on in the next lines.
-    fn dictionary<'a>(&mut self, text: &'a str, evaluated: bool) -> Vec<(std::borrow::Cow<'a, str>, f64)> {
+    fn dictionary<'a>(
+        &mut self,
+        text: &'a str,
+        evaluated: bool,
+    ) -> Vec<(std::borrow::Cow<'a, str>, f64)> {
         self.open = (!text.contains('}')).then_some((MAX_DICT_LINES, evaluated));
         quoted(text)
     }
 
-    fn told<'a>(&mut self, metrics: Vec<(std::borrow::Cow<'a, str>, f64)>, evaluated: bool) -> Facts<'a> {
+    fn told<'a>(
+        &mut self,
+        metrics: Vec<(std::borrow::Cow<'a, str>, f64)>,
+        evaluated: bool,
+    ) -> Facts<'a> {
         let metrics = if evaluated {
             self.trained.tell_apart("eval_", metrics)
         } else {
             self.trained.note(&metrics);
             metrics
         };
-        Facts { metrics, ..Facts::default() }
+        Facts {
+            metrics,
+            ..Facts::default()
+        }
     }
 }
 
 fn rate<'a>(value: f64, unit: &'static str) -> Facts<'a> {
-    Facts { throughput: Rate::of_run(value, unit), ..Facts::default() }
+    Facts {
+        throughput: Rate::of_run(value, unit),
+        ..Facts::default()
+    }
 }
 
 /// Seconds of each of `steps` steps.
 fn divided(seconds: f64, steps: u64) -> Option<f64> {
-    u32::try_from(steps).ok().filter(|steps| *steps > 0).map(|steps| seconds / f64::from(steps))
+    u32::try_from(steps)
+        .ok()
+        .filter(|steps| *steps > 0)
+        .map(|steps| seconds / f64::from(steps))
 }
 
 /// The pairs `'name': number` of a line, which may be one of the middle of a dictionary.
@@ -214,9 +300,13 @@ fn quoted(text: &str) -> Vec<(std::borrow::Cow<'_, str>, f64)> {
     let mut metrics = Vec::new();
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('\'') {
-        let Some((name, after)) = after.split_once('\'') else { break };
+        let Some((name, after)) = after.split_once('\'') else {
+            break;
+        };
         rest = after;
-        let Some(value) = after.strip_prefix(':') else { continue };
+        let Some(value) = after.strip_prefix(':') else {
+            continue;
+        };
         let value = value.trim_start();
         // `array(0.5, dtype=float32)`, `<tf.Tensor ... numpy=0.5>`, `np.float32(0.5)`.
         let value = ["numpy=", "array(", "np.float32(", "np.float64("]
@@ -240,22 +330,36 @@ mod tests {
         let mut official = TfOfficial::default();
         let mut said = Vec::new();
         for text in lines {
-            official.read(&Line { text, redrawn: false }, &mut |event| {
-                said.push(match event {
-                    Event::RunStep { step, of, facts, .. } => format!(
-                        "S{step} {of:?} {:?} {:?} {}",
-                        facts.step_seconds,
-                        facts.throughput.map(|rate| rate.value),
-                        facts.metrics.len()
-                    ),
-                    Event::EpochEnd { epoch, seconds, .. } => format!("E{epoch} {seconds:?}"),
-                    Event::Announce { .. } => return,
-                    Event::Validation { facts } | Event::Figures { facts } | Event::RunEnd { facts, .. } => {
-                        format!("F {:?} {:?}", facts.throughput.map(|rate| rate.value), facts.metrics)
-                    }
-                    other => panic!("{other:?}"),
-                });
-            });
+            official.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| {
+                    said.push(match event {
+                        Event::RunStep {
+                            step, of, facts, ..
+                        } => format!(
+                            "S{step} {of:?} {:?} {:?} {}",
+                            facts.step_seconds,
+                            facts.throughput.map(|rate| rate.value),
+                            facts.metrics.len()
+                        ),
+                        Event::EpochEnd { epoch, seconds, .. } => format!("E{epoch} {seconds:?}"),
+                        Event::Announce { .. } => return,
+                        Event::Validation { facts }
+                        | Event::Figures { facts }
+                        | Event::RunEnd { facts, .. } => {
+                            format!(
+                                "F {:?} {:?}",
+                                facts.throughput.map(|rate| rate.value),
+                                facts.metrics
+                            )
+                        }
+                        other => panic!("{other:?}"),
+                    });
+                },
+            );
         }
         said
     }
@@ -271,14 +375,26 @@ mod tests {
                 "I1 9 controller.py:466] train | step:    100 | steps/sec:    1.2 | output: {'training_loss': 6.9, 'lr': 1e-3}",
                 "S100 None None Some(1.2) 2",
             ),
-            ("INFO:tensorflow:Step 100 per-step time 0.813s loss=1.396", "S100 None Some(0.813) None 1"),
+            (
+                "INFO:tensorflow:Step 100 per-step time 0.813s loss=1.396",
+                "S100 None Some(0.813) None 1",
+            ),
             (
                 "I0302 02:18:34.1 1 model_training_utils.py:539] Train Step: 83/90  / loss = 10.2 / time = 0.143 sec",
                 "S83 Some(90) Some(0.143) None 1",
             ),
-            ("BenchmarkMetric: {'epoch':0, 'time_taken': 43.452109}", "E0 Some(43.452109)"),
-            ("I0302 1 model_training_utils.py:540] Perf 7.35", "F Some(7.35) []"),
-            ("{'loss': 0.1, 'avg_exp_per_second': 4725.5}", "F Some(4725.5) []"),
+            (
+                "BenchmarkMetric: {'epoch':0, 'time_taken': 43.452109}",
+                "E0 Some(43.452109)",
+            ),
+            (
+                "I0302 1 model_training_utils.py:540] Perf 7.35",
+                "F Some(7.35) []",
+            ),
+            (
+                "{'loss': 0.1, 'avg_exp_per_second': 4725.5}",
+                "F Some(4725.5) []",
+            ),
         ] {
             assert_eq!(said(&[line]), [expected], "{line}");
         }

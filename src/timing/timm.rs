@@ -31,7 +31,13 @@ impl Recogniser for Timm {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["Train: ", "Scheduled epochs: ", "Test: [", "Test (EMA): [", "*** Best metric: "]
+        &[
+            "Train: ",
+            "Scheduled epochs: ",
+            "Test: [",
+            "Test (EMA): [",
+            "*** Best metric: ",
+        ]
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -42,7 +48,13 @@ impl Recogniser for Timm {
         if let Some(event) = read_line(line.text) {
             self.from_one |= matches!(
                 event,
-                Event::Step { epochs: Some(_), .. } | Event::EpochEnd { epochs: Some(_), .. }
+                Event::Step {
+                    epochs: Some(_),
+                    ..
+                } | Event::EpochEnd {
+                    epochs: Some(_),
+                    ..
+                }
             );
             say(event);
         }
@@ -55,9 +67,15 @@ fn read_line(text: &str) -> Option<Event<'_>> {
         return read_step(&text[at + "Train: ".len()..]);
     }
     if let Some((_, rest)) = head.split_once("Scheduled epochs: ") {
-        return Some(Event::Announce { epochs: Some(scan::unsigned(rest)?.0), steps: None });
+        return Some(Event::Announce {
+            epochs: Some(scan::unsigned(rest)?.0),
+            steps: None,
+        });
     }
-    if let Some((_, rest)) = head.split_once("Test: [").or_else(|| head.split_once("Test (EMA): [")) {
+    if let Some((_, rest)) = head
+        .split_once("Test: [")
+        .or_else(|| head.split_once("Test (EMA): ["))
+    {
         let mut facts = Facts::default();
         if let Some((step, Some(of), _)) = scan::counted(rest)
             && step >= of
@@ -72,7 +90,10 @@ fn read_line(text: &str) -> Option<Event<'_>> {
         }
         return Some(Event::Validation { facts });
     }
-    head.contains("*** Best metric: ").then(|| Event::Validation { facts: Facts::default() })
+    head.contains("*** Best metric: ")
+        .then(|| Event::Validation {
+            facts: Facts::default(),
+        })
 }
 
 /// What follows `Train: `.
@@ -89,9 +110,21 @@ fn read_step(text: &str) -> Option<Event<'_>> {
     let mut facts = Facts::default();
     columns(rest, &mut facts);
     Some(if step + 1 >= of {
-        Event::EpochEnd { epoch, epochs, seconds: None, step: Some((step, of)), facts }
+        Event::EpochEnd {
+            epoch,
+            epochs,
+            seconds: None,
+            step: Some((step, of)),
+            facts,
+        }
     } else {
-        Event::Step { epoch, epochs, step, of: Some(of), facts }
+        Event::Step {
+            epoch,
+            epochs,
+            step,
+            of: Some(of),
+            facts,
+        }
     })
 }
 
@@ -138,29 +171,51 @@ mod tests {
     #[test]
     fn the_mean_is_the_time_and_the_value_the_loss() {
         let text = "Train: 0 [  32/33 (100%)]  Loss: 1.336 (4.00)  Time: 0.934s,    8.57/s  (0.218s,   36.68/s)  LR: 5.000e-04  Data: 0.000 (0.014)";
-        let Some(Event::EpochEnd { epoch: 0, step: Some((32, 33)), facts, .. }) = read_line(text) else {
+        let Some(Event::EpochEnd {
+            epoch: 0,
+            step: Some((32, 33)),
+            facts,
+            ..
+        }) = read_line(text)
+        else {
             panic!("{:?}", read_line(text))
         };
         assert_eq!(
             (&*facts.metrics, &*facts.means),
             (&[("Loss".into(), 1.336)][..], &[("Loss".into(), 4.0)][..])
         );
-        assert_eq!((facts.step_seconds, facts.throughput), (Some(0.218), Rate::of_run(36.68, "samples/s")));
+        assert_eq!(
+            (facts.step_seconds, facts.throughput),
+            (Some(0.218), Rate::of_run(36.68, "samples/s"))
+        );
     }
 
     #[test]
     fn the_last_line_of_an_evaluation_has_its_figures() {
         let text = "Test: [  30/30]  Time: 0.044 (0.127)  Loss:   1.462 ( 1.701)  Acc@1:  96.471 ( 94.471)";
-        let Some(Event::Validation { facts }) = read_line(text) else { panic!() };
-        assert_eq!(facts.metrics, [("val_loss".into(), 1.701), ("val_acc@1".into(), 94.471)]);
+        let Some(Event::Validation { facts }) = read_line(text) else {
+            panic!()
+        };
+        assert_eq!(
+            facts.metrics,
+            [("val_loss".into(), 1.701), ("val_acc@1".into(), 94.471)]
+        );
         let first = text.replace("  30/30", "   0/30");
-        let Some(Event::Validation { facts }) = read_line(&first) else { panic!() };
+        let Some(Event::Validation { facts }) = read_line(&first) else {
+            panic!()
+        };
         assert!(facts.is_empty());
     }
 
     #[test]
     fn other_lines_are_left_alone() {
-        for text in ["Train: loss 3", "Train: 3", "Train: 3 [4]", "Scheduled epochs: many", "Train: 3 [4/"] {
+        for text in [
+            "Train: loss 3",
+            "Train: 3",
+            "Train: 3 [4]",
+            "Scheduled epochs: many",
+            "Train: 3 [4/",
+        ] {
             assert_eq!(read_line(text), None, "{text}");
         }
     }

@@ -145,16 +145,18 @@ impl Recogniser for Tqdm {
 impl Tqdm {
     fn read_bar<'a>(&mut self, bar: &Bar<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let counts_bytes = bar.is_of_bytes
-            || bar
-                .per_second
-                .is_some_and(|(_, unit)| matches!(unit.trim(), "B" | "iB" | "kB" | "MB" | "KB" | "GB"));
+            || bar.per_second.is_some_and(|(_, unit)| {
+                matches!(unit.trim(), "B" | "iB" | "kB" | "MB" | "KB" | "GB")
+            });
         if counts_bytes {
             return;
         }
         match subject(bar.label) {
             _ if bar.is_of_epochs => self.read_outer(bar, say),
             Subject::Other => {}
-            Subject::Evaluation => say(Event::Validation { facts: Facts::default() }),
+            Subject::Evaluation => say(Event::Validation {
+                facts: Facts::default(),
+            }),
             Subject::Epochs => self.read_outer(bar, say),
             // A bar around the epochs may name the one that runs.
             Subject::Epoch(epoch, None) if !bar.is_full() && self.names_its_step(bar, epoch) => {
@@ -163,7 +165,15 @@ impl Tqdm {
                     self.named = Some((epoch, bar.step, bar.elapsed));
                 } else {
                     if let Some((_, step, elapsed)) = first.filter(|_| self.outer.is_none()) {
-                        self.read_outer(&Bar { step, elapsed, of: bar.of, ..Bar::default() }, say);
+                        self.read_outer(
+                            &Bar {
+                                step,
+                                elapsed,
+                                of: bar.of,
+                                ..Bar::default()
+                            },
+                            say,
+                        );
                     }
                     self.read_outer(bar, say);
                 }
@@ -184,7 +194,8 @@ impl Tqdm {
     fn is_same(&self, bar: &Bar<'_>) -> bool {
         self.drawn.is_some_and(|drawn| {
             let anew = bar.step < drawn.step
-                && (bar.step <= drawn.step / 2 || bar.elapsed.unwrap_or_default() + 1.0 < drawn.elapsed);
+                && (bar.step <= drawn.step / 2
+                    || bar.elapsed.unwrap_or_default() + 1.0 < drawn.elapsed);
             drawn.of == bar.of && !anew
         })
     }
@@ -202,12 +213,17 @@ impl Tqdm {
         // Nothing says what a bar without a name and without figures is of.
         if number.is_none()
             && bar.label.is_empty()
-            && !facts.metrics.iter().any(|(name, _)| names::is_measure(name))
+            && !facts
+                .metrics
+                .iter()
+                .any(|(name, _)| names::is_measure(name))
         {
             return;
         }
         let same = self.is_same(bar) && self.drawn.is_some_and(|drawn| drawn.epoch == number);
-        let was_full = self.drawn.is_some_and(|drawn| drawn.of == Some(drawn.step) && drawn.epoch == number);
+        let was_full = self
+            .drawn
+            .is_some_and(|drawn| drawn.of == Some(drawn.step) && drawn.epoch == number);
         // A bar of another length between those of the training is an evaluation's; an old label stays until the next
         // epoch's comes.
         let other = self.drawn.is_some_and(|drawn| drawn.of != bar.of);
@@ -234,14 +250,27 @@ impl Tqdm {
                 facts,
             }),
             (Some((epoch, epochs)), None) => {
-                say(Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts });
+                say(Event::Step {
+                    epoch,
+                    epochs,
+                    step: bar.step,
+                    of: bar.of,
+                    facts,
+                });
             }
             // Whether it is a whole epoch only a bar around it says.
             (None, _) => {
                 if self.outer.is_some() {
-                    say(Event::Announce { epochs: None, steps: bar.of });
+                    say(Event::Announce {
+                        epochs: None,
+                        steps: bar.of,
+                    });
                 }
-                say(Event::Iteration { step: Some(bar.step), of: bar.of, facts });
+                say(Event::Iteration {
+                    step: Some(bar.step),
+                    of: bar.of,
+                    facts,
+                });
             }
         }
     }
@@ -253,7 +282,10 @@ impl Tqdm {
             _ => (0, Some(0.0)),
         };
         self.outer = Some((bar.step, if bar.step > done { bar.elapsed } else { since }));
-        say(Event::Announce { epochs: bar.of, steps: None });
+        say(Event::Announce {
+            epochs: bar.of,
+            steps: None,
+        });
         let mut facts = Facts::default();
         bar::postfix(bar.postfix, scan::metric_name, &mut facts);
         if bar.step == done {
@@ -261,13 +293,24 @@ impl Tqdm {
             return;
         }
         let each = bar.step - done;
-        let between = since.zip(bar.elapsed).map(|(from, to)| to - from).filter(|_| each == 1);
+        let between = since
+            .zip(bar.elapsed)
+            .map(|(from, to)| to - from)
+            .filter(|_| each == 1);
         let seconds = self.inner_seconds.take().filter(|_| each == 1).or(between);
         // A bar may be drawn seldom; more would be another thing than epochs.
         for _ in 1..each.min(1000) {
-            say(Event::EpochOver { seconds: None, step: None, facts: Facts::default() });
+            say(Event::EpochOver {
+                seconds: None,
+                step: None,
+                facts: Facts::default(),
+            });
         }
-        say(Event::EpochOver { seconds, step: None, facts });
+        say(Event::EpochOver {
+            seconds,
+            step: None,
+            facts,
+        });
     }
 }
 
@@ -278,15 +321,19 @@ pub(super) fn keeps_header(text: &str) -> bool {
 
 /// What a label says.
 pub(super) fn subject(label: &str) -> Subject {
-    let label = label.trim().trim_end_matches(|c: char| c.is_whitespace() || c == ':');
+    let label = label
+        .trim()
+        .trim_end_matches(|c: char| c.is_whitespace() || c == ':');
     if label.is_empty() {
         return Subject::Training;
     }
     let any = |words: &[&str]| words.iter().any(|word| scan::holds(label, word));
     let evaluated = any(&EVALUATIONS);
-    let first = EVALUATIONS
-        .iter()
-        .any(|word| label.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)));
+    let first = EVALUATIONS.iter().any(|word| {
+        label
+            .get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    });
     if first || evaluated && !any(&["train", "loss"]) {
         return Subject::Evaluation;
     }
@@ -303,8 +350,14 @@ pub(super) fn subject(label: &str) -> Subject {
     if scan::holds(label, "epoch") {
         return Subject::Epochs;
     }
-    let trains = any(&["train", "iter", "step", "batch", "fit", "learn", "loss", "optim", "tuning"]);
-    if trains && !any(&OTHER_WORK) { Subject::Training } else { Subject::Other }
+    let trains = any(&[
+        "train", "iter", "step", "batch", "fit", "learn", "loss", "optim", "tuning",
+    ]);
+    if trains && !any(&OTHER_WORK) {
+        Subject::Training
+    } else {
+        Subject::Other
+    }
 }
 
 #[cfg(test)]
@@ -313,7 +366,11 @@ mod tests {
 
     #[test]
     fn label_that_does_not_speak_of_training_is_of_other_work() {
-        for label in ["Running multistart_greedy", "Tokenizing train dataset", "Rollout"] {
+        for label in [
+            "Running multistart_greedy",
+            "Tokenizing train dataset",
+            "Rollout",
+        ] {
             assert_eq!(subject(label), Subject::Other, "{label}");
         }
         for label in ["", "Training Progress", "loss=0.5", "Fine-tuning"] {
@@ -333,11 +390,17 @@ mod tests {
             "Epoch 0, train loss: 0.5:   0%|  | 1/500 [00:04<33:16,  4.00s/it]",
             "Epoch 99, train loss: 0.5:  20%|# | 100/500 [06:00<24:00,  3.62s/it]",
         ] {
-            tqdm.read(&Line { text, redrawn: false }, &mut |event| match event {
-                Event::EpochOver { .. } => over += 1,
-                Event::Announce { epochs, .. } => announced = epochs,
-                _ => {}
-            });
+            tqdm.read(
+                &Line {
+                    text,
+                    redrawn: false,
+                },
+                &mut |event| match event {
+                    Event::EpochOver { .. } => over += 1,
+                    Event::Announce { epochs, .. } => announced = epochs,
+                    _ => {}
+                },
+            );
         }
         assert_eq!((over, announced), (100, Some(500)));
     }
@@ -348,10 +411,16 @@ mod tests {
         let ends = |lines: &[&str]| {
             let (mut tqdm, mut ends) = (Tqdm::default(), 0);
             for text in lines {
-                tqdm.read(&Line { text, redrawn: false }, &mut |event| match event {
-                    Event::EpochEnd { epoch: 3, .. } => ends += 1,
-                    other => panic!("{other:?}"),
-                });
+                tqdm.read(
+                    &Line {
+                        text,
+                        redrawn: false,
+                    },
+                    &mut |event| match event {
+                        Event::EpochEnd { epoch: 3, .. } => ends += 1,
+                        other => panic!("{other:?}"),
+                    },
+                );
             }
             ends
         };

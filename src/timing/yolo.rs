@@ -86,18 +86,32 @@ impl Yolo {
         if let Some((_, rest)) = text.split_once("Starting training for ") {
             let (epochs, rest) = scan::unsigned(rest)?;
             self.epochs = Some(epochs).filter(|_| rest.starts_with(" epochs"));
-            return self.epochs.map(|_| Event::Announce { epochs: self.epochs, steps: None });
+            return self.epochs.map(|_| Event::Announce {
+                epochs: self.epochs,
+                steps: None,
+            });
         }
         if let Some((before, rest)) = text.split_once(" epochs completed in ") {
             let (seconds, _) = scan::duration(rest)?;
-            let counted = before.trim_start().bytes().next().is_some_and(|byte| byte.is_ascii_digit())
+            let counted = before
+                .trim_start()
+                .bytes()
+                .next()
+                .is_some_and(|byte| byte.is_ascii_digit())
                 || self.rows
                 || !self.columns.is_empty();
-            return counted.then_some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
+            return counted.then_some(Event::RunEnd {
+                seconds: Some(seconds),
+                facts: Facts::default(),
+            });
         }
         let mut words = text.split_ascii_whitespace();
         match words.next()? {
-            "Epoch" if words.next().is_some_and(|word| word.eq_ignore_ascii_case("gpu_mem")) => {
+            "Epoch"
+                if words
+                    .next()
+                    .is_some_and(|word| word.eq_ignore_ascii_case("gpu_mem")) =>
+            {
                 self.read_head(text);
                 None
             }
@@ -110,7 +124,11 @@ impl Yolo {
 
     /// The head of the rows of training.
     fn read_head(&mut self, text: &str) {
-        self.columns = text.split_ascii_whitespace().take(MAX_COLUMNS).map(Box::from).collect();
+        self.columns = text
+            .split_ascii_whitespace()
+            .take(MAX_COLUMNS)
+            .map(Box::from)
+            .collect();
         let has = |part: &str| self.columns.iter().any(|column| column.contains(part));
         // The classification of YOLOv5 counts from 1, unlike its detection.
         if has("obj") && !has("kobj") {
@@ -143,9 +161,12 @@ impl Yolo {
             return None;
         }
         // An excerpt may begin behind the head; then only the form tells: memory, three figures or more, the size.
-        let figures =
-            cells.clone().filter(|cell| scan::number(cell).is_some_and(|(_, rest)| rest.is_empty()));
-        if self.columns.is_empty() && self.epochs.is_none() && (figures.count() < 4 || !memory.ends_with('G'))
+        let figures = cells
+            .clone()
+            .filter(|cell| scan::number(cell).is_some_and(|(_, rest)| rest.is_empty()));
+        if self.columns.is_empty()
+            && self.epochs.is_none()
+            && (figures.count() < 4 || !memory.ends_with('G'))
         {
             return None;
         }
@@ -155,10 +176,13 @@ impl Yolo {
         } else if epoch == of {
             self.from_zero = Some(self.from_zero == Some(true));
         }
-        let epochs = self
-            .epochs
-            .filter(|epochs| *epochs > epoch)
-            .or_else(|| if self.from_zero == Some(true) { of.checked_add(1) } else { Some(of) });
+        let epochs = self.epochs.filter(|epochs| *epochs > epoch).or_else(|| {
+            if self.from_zero == Some(true) {
+                of.checked_add(1)
+            } else {
+                Some(of)
+            }
+        });
         let bar = bar.unwrap_or_default();
         let mut facts = bar.pace();
         for (name, cell) in self.columns.iter().skip(2).zip(cells) {
@@ -184,9 +208,14 @@ impl Yolo {
         let names = names
             .split(|c: char| c.is_whitespace() || matches!(c, '(' | ')'))
             .filter(|name| !name.is_empty());
-        self.figures =
-            names.filter(|name| !matches!(*name, "Box")).take(MAX_COLUMNS).map(Box::from).collect();
-        Some(Event::Validation { facts: Facts::default() })
+        self.figures = names
+            .filter(|name| !matches!(*name, "Box"))
+            .take(MAX_COLUMNS)
+            .map(Box::from)
+            .collect();
+        Some(Event::Validation {
+            facts: Facts::default(),
+        })
     }
 
     /// `all  128  929  0.667  0.602  0.68  0.45`.
@@ -195,14 +224,19 @@ impl Yolo {
         let mut cells = text.split_ascii_whitespace().skip(1);
         let mut facts = Facts::default();
         let mut group = None;
-        for name in columns.into_iter().filter(|name| !matches!(&**name, "Class" | "classes")) {
+        for name in columns
+            .into_iter()
+            .filter(|name| !matches!(&**name, "Class" | "classes"))
+        {
             // `Mask(P` and `Pose(P` open groups of their own, without a cell.
             if matches!(&*name, "Mask" | "Pose") {
                 group = Some(name);
                 continue;
             }
             let Some(cell) = cells.next() else { break };
-            let Some((value, "")) = scan::number(cell) else { continue };
+            let Some((value, "")) = scan::number(cell) else {
+                continue;
+            };
             if NOT_METRICS.contains(&&*name) {
                 continue;
             }
@@ -212,19 +246,43 @@ impl Yolo {
                 (None, "mAP@.5:.95") => facts.metrics.push(("mAP50-95".into(), value)),
                 _ => {}
             }
-            let name = group.as_ref().map_or_else(|| name.to_string(), |group| format!("{group}_{name}"));
+            let name = group
+                .as_ref()
+                .map_or_else(|| name.to_string(), |group| format!("{group}_{name}"));
             facts.metrics.push((name.into(), value));
         }
         Some(Event::Validation { facts })
     }
 }
 
-fn step<'a>(epoch: u64, epochs: Option<u64>, bar: &Bar<'a>, cut: bool, facts: Facts<'a>) -> Event<'a> {
+fn step<'a>(
+    epoch: u64,
+    epochs: Option<u64>,
+    bar: &Bar<'a>,
+    cut: bool,
+    facts: Facts<'a>,
+) -> Event<'a> {
     match bar.of.filter(|_| bar.is_full()) {
-        Some(of) => {
-            Event::EpochEnd { epoch, epochs, seconds: bar.elapsed, step: Some((bar.step, of)), facts }
-        }
-        None if cut => Event::EpochEnd { epoch, epochs, seconds: None, step: None, facts },
-        None => Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts },
+        Some(of) => Event::EpochEnd {
+            epoch,
+            epochs,
+            seconds: bar.elapsed,
+            step: Some((bar.step, of)),
+            facts,
+        },
+        None if cut => Event::EpochEnd {
+            epoch,
+            epochs,
+            seconds: None,
+            step: None,
+            facts,
+        },
+        None => Event::Step {
+            epoch,
+            epochs,
+            step: bar.step,
+            of: bar.of,
+            facts,
+        },
     }
 }

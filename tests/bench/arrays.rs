@@ -23,7 +23,13 @@ const MINUTE_MS: u64 = 60_000;
 pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let site = Site::new()?;
     let queue = make_arrays(&site)?;
-    listed(&site, "arrays", &format!("{ARRAYS} live arrays of {ELEMENTS} elements"), &queue, effort)
+    listed(
+        &site,
+        "arrays",
+        &format!("{ARRAYS} live arrays of {ELEMENTS} elements"),
+        &queue,
+        effort,
+    )
 }
 
 /// Writes the arrays as their submissions and elements would have; returns what the queue says of them.
@@ -41,10 +47,18 @@ fn make_arrays(site: &Site) -> Result<String, Box<dyn Error>> {
         let seconds = submitted_at_ms / 1000;
         let job = record.job_id.as_ref().map_or("", |job| &job.0);
         for element in 0..RUNNING {
-            let stands = if element < OVER { Stands::Over } else { Stands::Running };
+            let stands = if element < OVER {
+                Stands::Over
+            } else {
+                Stands::Running
+            };
             write_attempt(&dir.join(format!("{element}.0")), &record, stands)?;
             if stands == Stands::Running {
-                writeln!(queue, "{job}_{element}|RUNNING|{seconds}|{}|N/A|n1|None", seconds + 30)?;
+                writeln!(
+                    queue,
+                    "{job}_{element}|RUNNING|{seconds}|{}|N/A|n1|None",
+                    seconds + 30
+                )?;
             }
         }
         let waiting = format!("{job}_[{RUNNING}-{}]", ELEMENTS - 1);

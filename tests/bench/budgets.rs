@@ -104,22 +104,40 @@ fn main() -> ExitCode {
         _ => {}
     }
     let asked = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let effort = Effort { long: asked("--long") };
+    let effort = Effort {
+        long: asked("--long"),
+    };
     // Cargo adds `--bench`.
-    let names: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    if let Some(unknown) = names.iter().find(|name| TOPICS.iter().all(|(known, _)| known != **name)) {
+    let names: Vec<&String> = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| TOPICS.iter().all(|(known, _)| known != **name))
+    {
         let known: Vec<&str> = TOPICS.iter().map(|(name, _)| *name).collect();
-        let _ = writeln!(std::io::stderr(), "no row is called `{unknown}`; there are {}", known.join(" "));
+        let _ = writeln!(
+            std::io::stderr(),
+            "no row is called `{unknown}`; there are {}",
+            known.join(" ")
+        );
         return ExitCode::from(2);
     }
     let mut report = Report::begin();
     for (name, topic) in TOPICS {
         if names.is_empty() || names.iter().any(|asked| *asked == name) {
             let _ = writeln!(std::io::stderr(), "measuring {name} ...");
-            report.rows.extend(topic(effort).unwrap_or_else(|error| vec![Row::failed(name, &*error)]));
+            report
+                .rows
+                .extend(topic(effort).unwrap_or_else(|error| vec![Row::failed(name, &*error)]));
         }
     }
-    let text = if asked("--json") { format!("{}\n", report.to_json()) } else { report.to_text() };
+    let text = if asked("--json") {
+        format!("{}\n", report.to_json())
+    } else {
+        report.to_text()
+    };
     // A reader that went away is no failure.
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS

@@ -37,7 +37,9 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 }
 
 fn train(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let [threads, steps, file] = arguments else { return Err("write: busy THREADS STEPS FILE".into()) };
+    let [threads, steps, file] = arguments else {
+        return Err("write: busy THREADS STEPS FILE".into());
+    };
     let (threads, steps): (u64, u64) = (threads.parse()?, steps.parse()?);
     let (begun, cpu) = (Instant::now(), cpu_seconds()?);
     for epoch in 1..=EPOCHS {
@@ -48,7 +50,10 @@ fn train(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             }
         });
         let seconds = epoch_begun.elapsed().as_secs_f64();
-        writeln!(std::io::stdout(), "Epoch {epoch}/{EPOCHS}\n - {seconds:.2}s - loss: 0.5")?;
+        writeln!(
+            std::io::stdout(),
+            "Epoch {epoch}/{EPOCHS}\n - {seconds:.2}s - loss: 0.5"
+        )?;
     }
     let took = format!("{} {}", begun.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
     Ok(fs::write(file, took)?)
@@ -58,7 +63,10 @@ fn train(arguments: &[String]) -> Result<(), Box<dyn Error>> {
 pub(crate) fn read(file: &Path) -> Result<Took, Box<dyn Error>> {
     let text = fs::read_to_string(file)?;
     let (wall, cpu) = text.split_once(' ').ok_or("the training said nothing")?;
-    Ok(Took { wall: wall.parse()?, cpu: cpu.parse()? })
+    Ok(Took {
+        wall: wall.parse()?,
+        cpu: cpu.parse()?,
+    })
 }
 
 /// Steps of [`work`] that take about `seconds` here and now.
@@ -68,7 +76,9 @@ pub(crate) fn steps_of(seconds: f64) -> u64 {
     work(TRIAL.into());
     let share = seconds / begun.elapsed().as_secs_f64();
     // To the next million, which is exact in either type.
-    (1..).take_while(|millions| f64::from(*millions) * 1e6 < share * f64::from(TRIAL)).count() as u64
+    (1..)
+        .take_while(|millions| f64::from(*millions) * 1e6 < share * f64::from(TRIAL))
+        .count() as u64
         * 1_000_000
 }
 
@@ -76,7 +86,9 @@ pub(crate) fn steps_of(seconds: f64) -> u64 {
 fn work(steps: u64) {
     let mut state = black_box(1_u64);
     for _ in 0..steps {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
     }
     black_box(state);
 }
@@ -84,8 +96,10 @@ fn work(steps: u64) {
 /// CPU time of this process.
 pub(crate) fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    let seconds = |time: TimeVal| -> Result<f64, Box<dyn Error>> {
-        Ok(number(usize::try_from(time.tv_sec())?) + number(usize::try_from(time.tv_usec())?) / 1e6)
-    };
+    let seconds =
+        |time: TimeVal| -> Result<f64, Box<dyn Error>> {
+            Ok(number(usize::try_from(time.tv_sec())?)
+                + number(usize::try_from(time.tv_usec())?) / 1e6)
+        };
     Ok(seconds(usage.user_time())? + seconds(usage.system_time())?)
 }

@@ -33,7 +33,11 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     for round in 0..rounds {
         let wanted = Wanted {
             framework: "tensorflow".into(),
-            version: Some(VersionRange::parse(if round % 2 == 0 { ">=2.1, <3" } else { "*" })?),
+            version: Some(VersionRange::parse(if round % 2 == 0 {
+                ">=2.1, <3"
+            } else {
+                "*"
+            })?),
             packages: Vec::new(),
             compiler: None,
             provenance: None,
@@ -44,9 +48,16 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         let begin = Instant::now();
         let choice = choose(&shelf.entries, &wanted, &|_| None);
         choosing.push(begin.elapsed().as_secs_f64() * 1e3);
-        fitting = choice.candidates.iter().filter(|candidate| candidate.rejected.is_empty()).count();
+        fitting = choice
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.rejected.is_empty())
+            .count();
     }
-    let size = format!("{:.1} MB in one file", f64::from(u32::try_from(text.len())?) / 1e6);
+    let size = format!(
+        "{:.1} MB in one file",
+        f64::from(u32::try_from(text.len())?) / 1e6
+    );
     Ok(vec![
         Row::budget(
             "catalogue",
@@ -56,8 +67,13 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             20.0,
         )
         .detailed(format!("{fitting} of them fit the last job")),
-        Row::figure("catalogue", &format!("reading {IMAGES} images"), median(&mut reading), "ms")
-            .detailed(size),
+        Row::figure(
+            "catalogue",
+            &format!("reading {IMAGES} images"),
+            median(&mut reading),
+            "ms",
+        )
+        .detailed(size),
     ])
 }
 
@@ -71,7 +87,8 @@ fn text() -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     for number in 0..IMAGES {
         let provenance = ["hub", "pip", "source"][number as usize % 3];
-        let microarch = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "zen3", "haswell"][number as usize % 5];
+        let microarch =
+            ["x86-64-v2", "x86-64-v3", "x86-64-v4", "zen3", "haswell"][number as usize % 5];
         let accelerator = ["none", "nvidia", "none", "amd"][number as usize % 4];
         writeln!(
             text,

@@ -34,7 +34,9 @@ pub(crate) struct Took {
 
 impl Resident {
     pub(crate) fn start(command: &mut Command) -> Result<Self, Box<dyn Error>> {
-        let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let child = command
+            .spawn()
+            .map_err(|error| format!("{command:?}: {error}"))?;
         Ok(Self { child })
     }
 
@@ -52,7 +54,11 @@ impl Resident {
     }
 
     /// Lets it run for `warm_up` and measures it for `window`; it is held before and after.
-    pub(crate) fn window(&mut self, warm_up: Duration, window: Duration) -> Result<Took, Box<dyn Error>> {
+    pub(crate) fn window(
+        &mut self,
+        warm_up: Duration,
+        window: Duration,
+    ) -> Result<Took, Box<dyn Error>> {
         self.signal(Signal::SIGCONT)?;
         std::thread::sleep(warm_up);
         let (begun, cpu_before, waits_before) = (Instant::now(), self.cpu_ms()?, self.waits()?);
@@ -71,7 +77,13 @@ impl Resident {
 
     /// CPU time of all its threads so far, in milliseconds, to the nanosecond.
     pub(crate) fn cpu_ms(&self) -> Result<f64, Box<dyn Error>> {
-        let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+        let (mut clock, mut time) = (
+            0,
+            libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+        );
         // SAFETY: both calls only write to the places given, which are valid.
         let failed = unsafe {
             libc::clock_getcpuclockid(self.pid().as_raw(), &raw mut clock) != 0
@@ -80,7 +92,8 @@ impl Resident {
         if failed {
             return Err("the CPU time of a process cannot be read".into());
         }
-        Ok(number(usize::try_from(time.tv_sec)?) * 1e3 + number(usize::try_from(time.tv_nsec)?) / 1e6)
+        Ok(number(usize::try_from(time.tv_sec)?) * 1e3
+            + number(usize::try_from(time.tv_nsec)?) / 1e6)
     }
 
     /// How often its threads waited for something so far.
@@ -94,12 +107,18 @@ impl Resident {
 
     /// Its resident memory, in bytes, now.
     pub(crate) fn rss_bytes(&self) -> Result<u64, Box<dyn Error>> {
-        Ok(figure(Path::new(&format!("/proc/{}/status", self.child.id())), "VmRSS:")? * 1024)
+        Ok(figure(
+            Path::new(&format!("/proc/{}/status", self.child.id())),
+            "VmRSS:",
+        )? * 1024)
     }
 
     /// Bytes that it had written to storage so far, by the kernel's account.
     pub(crate) fn written_bytes(&self) -> Result<u64, Box<dyn Error>> {
-        figure(Path::new(&format!("/proc/{}/io", self.child.id())), "write_bytes:")
+        figure(
+            Path::new(&format!("/proc/{}/io", self.child.id())),
+            "write_bytes:",
+        )
     }
 }
 
@@ -138,8 +157,15 @@ impl Dlrund {
         );
         fs::write(&config, text)?;
         let mut command = quiet(DLRUND);
-        command.arg("--config").arg(&config).env_clear().stderr(File::create(dir.join("log"))?);
-        let mut daemon = Self { process: Resident::start(&mut command)?, dir };
+        command
+            .arg("--config")
+            .arg(&config)
+            .env_clear()
+            .stderr(File::create(dir.join("log"))?);
+        let mut daemon = Self {
+            process: Resident::start(&mut command)?,
+            dir,
+        };
         let begun = Instant::now();
         while UnixStream::connect(daemon.socket()).is_err() {
             if daemon.process.child.try_wait()?.is_some() || begun.elapsed() > PATIENCE {
@@ -160,7 +186,11 @@ impl Dlrund {
 
     fn complaint(&self) -> Box<dyn Error> {
         let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-        format!("dlrund does not work: {}", log.lines().last().unwrap_or("it says nothing")).into()
+        format!(
+            "dlrund does not work: {}",
+            log.lines().last().unwrap_or("it says nothing")
+        )
+        .into()
     }
 
     /// Ends it as systemd does. Its database can be read then.

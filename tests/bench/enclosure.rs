@@ -38,14 +38,19 @@ impl Enclosure {
     pub(crate) fn make(name: &str) -> Result<Self, Box<dyn Error>> {
         let root = Path::new("/sys/fs/cgroup");
         let v1: Vec<PathBuf> = CONTROLLERS.map(|controller| root.join(controller)).into();
-        let roots = if v1.iter().all(|root| root.is_dir()) { v1 } else { vec![root.to_owned()] };
+        let roots = if v1.iter().all(|root| root.is_dir()) {
+            v1
+        } else {
+            vec![root.to_owned()]
+        };
         let outermost = name.split('/').next().unwrap_or(name);
         let made = Self {
             directories: roots.iter().map(|root| root.join(name)).collect(),
             outermost: roots.iter().map(|root| root.join(outermost)).collect(),
         };
         for directory in &made.directories {
-            fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+            fs::create_dir_all(directory)
+                .map_err(|error| format!("{}: {error}", directory.display()))?;
         }
         if made.files().is_empty() {
             return Err("cgroups that are made here count nothing".into());
@@ -63,12 +68,18 @@ impl Enclosure {
 
     /// The list of its processes.
     pub(crate) fn list(&self) -> PathBuf {
-        self.directories.first().map(|directory| directory.join("cgroup.procs")).unwrap_or_default()
+        self.directories
+            .first()
+            .map(|directory| directory.join("cgroup.procs"))
+            .unwrap_or_default()
     }
 
     /// Files with its totals.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let all = self.directories.iter().flat_map(|directory| FILES.map(|name| directory.join(name)));
+        let all = self
+            .directories
+            .iter()
+            .flat_map(|directory| FILES.map(|name| directory.join(name)));
         let mut files: Vec<PathBuf> = all.filter(|path| path.exists()).collect();
         files.sort();
         files.dedup();
@@ -85,7 +96,11 @@ impl Drop for Enclosure {
             while fs::remove_dir(directory).is_err() && begun.elapsed() < PATIENCE {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            for empty in directory.ancestors().skip(1).take_while(|path| path.starts_with(outermost)) {
+            for empty in directory
+                .ancestors()
+                .skip(1)
+                .take_while(|path| path.starts_with(outermost))
+            {
                 let _ = fs::remove_dir(empty);
             }
         }

@@ -25,7 +25,9 @@ const QUERY: &str = "SELECT (SELECT store FROM change), timing.change_seq, run_i
 
 /// CSV, JSON Lines and Parquet in time.
 pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
-    let tmp = tempfile::Builder::new().prefix("dlrun-export-").tempdir_in("/var/tmp")?;
+    let tmp = tempfile::Builder::new()
+        .prefix("dlrun-export-")
+        .tempdir_in("/var/tmp")?;
     let whole = tmp.path().join("whole.db");
     fill(&whole, RUNS)?;
     let parquet = tmp.path().join("rows.parquet");
@@ -33,38 +35,71 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         shell(&whole),
         export(&whole, tmp.path(), &["--format", "csv"]),
         export(&whole, tmp.path(), &["--format", "jsonl"]),
-        export(&whole, tmp.path(), &["--format", "parquet", "--output", &parquet.to_string_lossy()]),
+        export(
+            &whole,
+            tmp.path(),
+            &[
+                "--format",
+                "parquet",
+                "--output",
+                &parquet.to_string_lossy(),
+            ],
+        ),
     ];
     let taken = match in_turns(effort.of(3, 9), &mut commands) {
         Err(error) if Command::new("sqlite3").arg("--version").output().is_err() => {
-            return Ok(vec![Row::not_measured("export", "all of it", format!("it needs sqlite3: {error}"))]);
+            return Ok(vec![Row::not_measured(
+                "export",
+                "all of it",
+                format!("it needs sqlite3: {error}"),
+            )]);
         }
         other => other?,
     };
     let least = median_ms(&taken[0]);
     let row = |what: &str, which: usize, budget: f64| {
         let ms = median_ms(&taken[which]);
-        let detail = format!("{ms:.0} ms, the shell {least:.0} ms, for {} rows", RUNS * EPOCHS);
-        Row::budget("export", &format!("{what} over the sqlite3 shell"), ms / least, "times", budget)
-            .detailed(detail)
+        let detail = format!(
+            "{ms:.0} ms, the shell {least:.0} ms, for {} rows",
+            RUNS * EPOCHS
+        );
+        Row::budget(
+            "export",
+            &format!("{what} over the sqlite3 shell"),
+            ms / least,
+            "times",
+            budget,
+        )
+        .detailed(detail)
     };
     let lines = median_ms(&taken[2]) / least;
     Ok(vec![
         row("CSV", 1, 2.0),
         row("Parquet", 3, 3.0),
-        Row::figure("export", "JSON Lines over the sqlite3 shell", lines, "times"),
+        Row::figure(
+            "export",
+            "JSON Lines over the sqlite3 shell",
+            lines,
+            "times",
+        ),
     ])
 }
 
 fn shell(db: &Path) -> Command {
     let mut command = quiet("sqlite3");
-    command.args(["-readonly", "-csv", "-header"]).arg(db).arg(QUERY);
+    command
+        .args(["-readonly", "-csv", "-header"])
+        .arg(db)
+        .arg(QUERY);
     command
 }
 
 fn export(db: &Path, home: &Path, arguments: &[&str]) -> Command {
     let mut command = quiet(DLRUN);
-    command.args(["export", "--what", "timings", "--store"]).arg(db).args(arguments);
+    command
+        .args(["export", "--what", "timings", "--store"])
+        .arg(db)
+        .args(arguments);
     command.env_clear().env("HOME", home);
     command
 }
@@ -95,7 +130,11 @@ fn epochs() -> Progress {
             printed_seconds: Some(seconds),
             clock_seconds: Some(seconds + 0.011),
             ended_at_ms: Some(BEGIN_MS + u64::from(epoch) * 9_100),
-            metrics: [("loss".to_owned(), loss), ("accuracy".to_owned(), 1.0 - loss)].into(),
+            metrics: [
+                ("loss".to_owned(), loss),
+                ("accuracy".to_owned(), 1.0 - loss),
+            ]
+            .into(),
             warmup: epoch == 1,
             samples: Some(60_000),
             ..Epoch::default()

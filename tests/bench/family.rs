@@ -57,13 +57,29 @@ impl Family {
         enter: impl FnOnce(u32) -> Result<(), Box<dyn Error>>,
     ) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(VERBS[0]).arg(count.to_string()).arg(mode.to_text()).args(sockets);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command
+            .arg(VERBS[0])
+            .arg(count.to_string())
+            .arg(mode.to_text())
+            .args(sockets);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0);
         let mut supervisor = command.spawn()?;
         let output = BufReader::new(supervisor.stdout.take().ok_or("it has an output")?);
-        let mut family = Self { supervisor, output, command: 0 };
+        let mut family = Self {
+            supervisor,
+            output,
+            command: 0,
+        };
         enter(family.supervisor.id())?;
-        family.supervisor.stdin.take().ok_or("it has an input")?.write_all(b"\n")?;
+        family
+            .supervisor
+            .stdin
+            .take()
+            .ok_or("it has an input")?
+            .write_all(b"\n")?;
         family.command = family.line()?.parse()?;
         Ok(family)
     }
@@ -72,7 +88,11 @@ impl Family {
     pub(crate) fn line(&mut self) -> Result<String, Box<dyn Error>> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        if line.is_empty() { Err("the family has ended".into()) } else { Ok(line.trim_end().to_owned()) }
+        if line.is_empty() {
+            Err("the family has ended".into())
+        } else {
+            Ok(line.trim_end().to_owned())
+        }
     }
 }
 
@@ -124,12 +144,21 @@ pub(crate) fn run(verb: &str, arguments: &[String]) -> ExitCode {
 fn supervise(count: &str, mode: &str, sockets: &[String]) -> Result<(), Failure> {
     std::io::stdin().read_exact(&mut [0])?;
     let own = std::env::current_exe()?;
-    let mut load = Command::new(&own).args(["load", count]).stdout(Stdio::piped()).spawn()?;
+    let mut load = Command::new(&own)
+        .args(["load", count])
+        .stdout(Stdio::piped())
+        .spawn()?;
     // It says when all its processes are there.
-    load.stdout.take().ok_or("it has an output")?.read_exact(&mut [0])?;
+    load.stdout
+        .take()
+        .ok_or("it has an output")?
+        .read_exact(&mut [0])?;
     let pid = load.id();
     writeln!(std::io::stdout(), "{pid}")?;
-    let status = Command::new(own).args(["client", &pid.to_string(), mode]).args(sockets).status()?;
+    let status = Command::new(own)
+        .args(["client", &pid.to_string(), mode])
+        .args(sockets)
+        .status()?;
     // Whoever started us ends us, once it has read what the client printed.
     load.wait()?;
     Err(format!("the client ended: {status}").into())
@@ -162,7 +191,10 @@ fn be_client(command: &str, mode: &str, sockets: &[String]) -> Result<(), Failur
     let (singly, at_once) = mode.split_once(',').ok_or("no mode")?;
     let (singly, at_once): (u32, u32) = (singly.parse()?, at_once.parse()?);
     let pid: u32 = command.parse()?;
-    let command = Process { pid, start_time_ticks: start_time_ticks(pid)? };
+    let command = Process {
+        pid,
+        start_time_ticks: start_time_ticks(pid)?,
+    };
     let first = sockets.first().map(PathBuf::from).ok_or("no socket")?;
     if singly + at_once == 0 {
         return stay(command, sockets);
@@ -202,8 +234,13 @@ fn stay(command: Process, sockets: &[String]) -> Result<(), Failure> {
             scope.spawn(move || {
                 loop {
                     std::thread::sleep(UPDATE_PAUSE);
-                    let Ok(record) = node_record(place) else { break };
-                    if daemon.ask(&Request::Update(Box::new(Update { record }))).is_err() {
+                    let Ok(record) = node_record(place) else {
+                        break;
+                    };
+                    if daemon
+                        .ask(&Request::Update(Box::new(Update { record })))
+                        .is_err()
+                    {
                         break;
                     }
                 }
@@ -217,8 +254,14 @@ fn stay(command: Process, sockets: &[String]) -> Result<(), Failure> {
 fn register(socket: &Path, command: Process, place: u32) -> Result<(Daemon, Duration), Failure> {
     let record = node_record(place)?;
     let run = list::run_record(place, record.started_at_ms, PathBuf::from("/"));
-    let registration =
-        Registration { run, record, command, gpus: gpu_uuids(), gap: None, booted_at_ms: None };
+    let registration = Registration {
+        run,
+        record,
+        command,
+        gpus: gpu_uuids(),
+        gap: None,
+        booted_at_ms: None,
+    };
     let begun = Instant::now();
     let mut daemon = Daemon::connect(socket, PATIENCE)?;
     match daemon.ask(&Request::Register(Box::new(registration)))? {

@@ -23,8 +23,16 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
         let _ = writeln!(std::io::stderr(), "write: {VERB} LIST FILE...");
         return ExitCode::FAILURE;
     };
-    let files = files.iter().filter_map(|path| File::open(path).ok()).collect();
-    let mut floor = Floor { list: list.clone(), files, processes: Vec::new(), buffer: vec![0; BUFFER_BYTES] };
+    let files = files
+        .iter()
+        .filter_map(|path| File::open(path).ok())
+        .collect();
+    let mut floor = Floor {
+        list: list.clone(),
+        files,
+        processes: Vec::new(),
+        buffer: vec![0; BUFFER_BYTES],
+    };
     let mut due = Instant::now();
     loop {
         floor.sample();
@@ -54,12 +62,21 @@ impl Floor {
         for file in &self.files {
             let _ = black_box(file.read_at(&mut self.buffer, 0));
         }
-        let length = File::open(&self.list).and_then(|mut list| list.read(&mut self.buffer)).unwrap_or(0);
-        let pids = self.buffer[..length].split(u8::is_ascii_whitespace).filter_map(number);
+        let length = File::open(&self.list)
+            .and_then(|mut list| list.read(&mut self.buffer))
+            .unwrap_or(0);
+        let pids = self.buffer[..length]
+            .split(u8::is_ascii_whitespace)
+            .filter_map(number);
         for (place, pid) in pids.enumerate() {
-            if self.processes.get(place).is_none_or(|(known, _)| *known != pid) {
+            if self
+                .processes
+                .get(place)
+                .is_none_or(|(known, _)| *known != pid)
+            {
                 self.processes.truncate(place);
-                self.processes.push((pid, File::open(format!("/proc/{pid}/stat")).ok()));
+                self.processes
+                    .push((pid, File::open(format!("/proc/{pid}/stat")).ok()));
             }
         }
         let mut sum = 0_u64;

@@ -8,7 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
 use dlrun::record::{
-    Epoch, ExitStatus, HostFacts, MeasureKey, NodeRecord, NodeState, Progress, RunRecord, Usage, WatcherCost,
+    Epoch, ExitStatus, HostFacts, MeasureKey, NodeRecord, NodeState, Progress, RunRecord, Usage,
+    WatcherCost,
 };
 
 use crate::Effort;
@@ -32,7 +33,13 @@ pub(crate) enum Stands {
 pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let site = Site::new()?;
     let queue = make_runs(&site)?;
-    listed(&site, "list", &format!("{LIVE} live of {} runs", LIVE + KNOWN), &queue, effort)
+    listed(
+        &site,
+        "list",
+        &format!("{LIVE} live of {} runs", LIVE + KNOWN),
+        &queue,
+        effort,
+    )
 }
 
 /// Times `dlrun list` where the controller's answer is `queue`.
@@ -46,7 +53,10 @@ pub(crate) fn listed(
     let answer = site.path("queue");
     fs::write(&answer, queue)?;
     let (asked, history) = (site.path("asked"), site.path("history"));
-    site.command_script("squeue", &format!("echo >> {}\nexec cat {}", asked.display(), answer.display()))?;
+    site.command_script(
+        "squeue",
+        &format!("echo >> {}\nexec cat {}", asked.display(), answer.display()),
+    )?;
     site.command_script("sacct", &format!("echo >> {}", history.display()))?;
     let arguments = ["list"];
     let first = run(&mut site.dlrun(&arguments))?;
@@ -54,7 +64,14 @@ pub(crate) fn listed(
     let count = effort.of(20, 100);
     let lists = in_turns(count, &mut [site.dlrun(&arguments)])?;
     let questions = number(fs::metadata(&asked)?.len().try_into()?) / number(lists[0].len() + 1);
-    let taken = in_turns(count, &mut [floor(), site.pretended("squeue", &[]), site.dlrun(&arguments)])?;
+    let taken = in_turns(
+        count,
+        &mut [
+            floor(),
+            site.pretended("squeue", &[]),
+            site.dlrun(&arguments),
+        ],
+    )?;
     let [least, query, ours] = [0, 1, 2].map(|which| median_ms(&taken[which]));
     let beyond = median(
         taken[2]
@@ -72,12 +89,35 @@ pub(crate) fn listed(
     let accounts = fs::metadata(&history).map_or(0, |file| file.len());
     let first_ms = first.wall.as_secs_f64() * 1e3;
     Ok(vec![
-        Row::budget(name, &format!("dlrun list, {what}, beyond the query"), beyond, "ms", 50.0)
-            .detailed(detail),
-        Row::budget(name, "questions to the controller", questions, "for each list", 1.0),
-        Row::budget(name, "questions to accounting", number(accounts.try_into()?), "in all", 0.0),
+        Row::budget(
+            name,
+            &format!("dlrun list, {what}, beyond the query"),
+            beyond,
+            "ms",
+            50.0,
+        )
+        .detailed(detail),
+        Row::budget(
+            name,
+            "questions to the controller",
+            questions,
+            "for each list",
+            1.0,
+        ),
+        Row::budget(
+            name,
+            "questions to accounting",
+            number(accounts.try_into()?),
+            "in all",
+            0.0,
+        ),
         Row::figure(name, "peak RSS", number(usize::try_from(rss)?) / 1e6, "MB"),
-        Row::figure(name, "the first list, which indexes all runs", first_ms, "ms"),
+        Row::figure(
+            name,
+            "the first list, which indexes all runs",
+            first_ms,
+            "ms",
+        ),
     ])
 }
 
@@ -105,7 +145,11 @@ fn make_runs(site: &Site) -> Result<String, Box<dyn Error>> {
         let job = record.job_id.as_ref().map_or("", |job| &job.0);
         let _ = match stands {
             Stands::Pending => writeln!(queue, "{job}|PENDING|{seconds}|N/A|N/A||Resources"),
-            Stands::Running => writeln!(queue, "{job}|RUNNING|{seconds}|{}|N/A|n1|None", seconds + 30),
+            Stands::Running => writeln!(
+                queue,
+                "{job}|RUNNING|{seconds}|{}|N/A|n1|None",
+                seconds + 30
+            ),
             Stands::Over => Ok(()),
         };
     }
@@ -113,7 +157,11 @@ fn make_runs(site: &Site) -> Result<String, Box<dyn Error>> {
 }
 
 /// The run of a number.
-pub(crate) fn run_record(number: u32, submitted_at_ms: u64, workdir: std::path::PathBuf) -> RunRecord {
+pub(crate) fn run_record(
+    number: u32,
+    submitted_at_ms: u64,
+    workdir: std::path::PathBuf,
+) -> RunRecord {
     let mut bits = [0; 10];
     // Spread over all ids, as random ones are.
     bits[..4].copy_from_slice(&number.wrapping_mul(2_654_435_761).to_be_bytes());
@@ -146,7 +194,11 @@ pub(crate) fn run_record(number: u32, submitted_at_ms: u64, workdir: std::path::
 }
 
 /// Writes what the job of a run left.
-pub(crate) fn write_attempt(dir: &Path, record: &RunRecord, stands: Stands) -> Result<(), Box<dyn Error>> {
+pub(crate) fn write_attempt(
+    dir: &Path,
+    record: &RunRecord,
+    stands: Stands,
+) -> Result<(), Box<dyn Error>> {
     let started_at_ms = record.submitted_at_ms + MINUTE_MS / 2;
     let over = stands == Stands::Over;
     let node = dir.join("n1.0");
@@ -155,12 +207,18 @@ pub(crate) fn write_attempt(dir: &Path, record: &RunRecord, stands: Stands) -> R
     if over {
         fs::write(dir.join("end.json"), mark(started_at_ms + MINUTE_MS, "0"))?;
     }
-    let (state, ended_at_ms) =
-        if over { (NodeState::Ended, Some(started_at_ms + MINUTE_MS)) } else { (NodeState::Running, None) };
+    let (state, ended_at_ms) = if over {
+        (NodeState::Ended, Some(started_at_ms + MINUTE_MS))
+    } else {
+        (NodeState::Running, None)
+    };
     let mut measured = node_record(record, state, started_at_ms, ended_at_ms);
     measured.updated_at_ms = started_at_ms + MINUTE_MS;
     measured.progress = twenty_epochs();
-    Ok(fs::write(node.join("record.json"), serde_json::to_vec(&measured)?)?)
+    Ok(fs::write(
+        node.join("record.json"),
+        serde_json::to_vec(&measured)?,
+    )?)
 }
 
 /// What was measured of a run on its only node: nothing so far.
@@ -203,14 +261,21 @@ pub(crate) fn node_record(
 }
 
 fn mark(at_ms: u64, exit_code: &str) -> String {
-    format!("{{\"format\":1,\"at_ms\":{at_ms},\"node\":\"n1\",\"job_id\":\"\",\"exit_code\":{exit_code}}}\n")
+    format!(
+        "{{\"format\":1,\"at_ms\":{at_ms},\"node\":\"n1\",\"job_id\":\"\",\"exit_code\":{exit_code}}}\n"
+    )
 }
 
 fn twenty_epochs() -> Progress {
     let mut progress = Progress::default();
     for epoch in 1..=20 {
         let metrics = [("loss".to_owned(), 0.5), ("accuracy".to_owned(), 0.9)].into();
-        progress.push_epoch(Epoch { epoch, printed_seconds: Some(30.0), metrics, ..Epoch::default() });
+        progress.push_epoch(Epoch {
+            epoch,
+            printed_seconds: Some(30.0),
+            metrics,
+            ..Epoch::default()
+        });
     }
     progress
 }

@@ -19,12 +19,18 @@ pub(crate) struct Ran {
 /// Runs a program to its end; an exit code other than 0 is an error.
 pub(crate) fn run(command: &mut Command) -> Result<Ran, Box<dyn Error>> {
     let begun = Instant::now();
-    let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let child = command
+        .spawn()
+        .map_err(|error| format!("{command:?}: {error}"))?;
     let pid = i32::try_from(child.id())?;
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
     // SAFETY: both pointers are valid for writing during the call, and all-zero bytes are a valid `rusage`.
-    let (waited, usage) =
-        unsafe { (libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()), usage.assume_init()) };
+    let (waited, usage) = unsafe {
+        (
+            libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()),
+            usage.assume_init(),
+        )
+    };
     let wall = begun.elapsed();
     if waited != pid {
         return Err(io::Error::last_os_error().into());
@@ -32,13 +38,19 @@ pub(crate) fn run(command: &mut Command) -> Result<Ran, Box<dyn Error>> {
     if status != 0 {
         return Err(format!("{command:?} ended with wait status {status}").into());
     }
-    Ok(Ran { wall, rss_bytes: u64::try_from(usage.ru_maxrss)? * 1024 })
+    Ok(Ran {
+        wall,
+        rss_bytes: u64::try_from(usage.ru_maxrss)? * 1024,
+    })
 }
 
 /// A program that reads nothing and whose output nobody wants.
 pub(crate) fn quiet(program: &str) -> Command {
     let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
@@ -50,7 +62,10 @@ pub(crate) fn floor() -> Command {
 }
 
 /// Runs the programs in turns, A B C A B C ..., each `count` times after one round that does not count.
-pub(crate) fn in_turns(count: usize, commands: &mut [Command]) -> Result<Vec<Vec<Ran>>, Box<dyn Error>> {
+pub(crate) fn in_turns(
+    count: usize,
+    commands: &mut [Command],
+) -> Result<Vec<Vec<Ran>>, Box<dyn Error>> {
     let mut taken = vec![Vec::with_capacity(count); commands.len()];
     for round in 0..=count {
         for (command, taken) in commands.iter_mut().zip(&mut taken) {
@@ -65,7 +80,12 @@ pub(crate) fn in_turns(count: usize, commands: &mut [Command]) -> Result<Vec<Vec
 
 /// The median wall time, in milliseconds.
 pub(crate) fn median_ms(taken: &[Ran]) -> f64 {
-    median(taken.iter().map(|ran| ran.wall.as_secs_f64() * 1e3).collect())
+    median(
+        taken
+            .iter()
+            .map(|ran| ran.wall.as_secs_f64() * 1e3)
+            .collect(),
+    )
 }
 
 /// The median; of an even number of values the mean of the middle two.
@@ -107,7 +127,10 @@ pub(crate) fn mib(bytes: u64) -> f64 {
     usize::try_from(bytes).map_or(f64::NAN, number) / 1_048_576.0
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts are small, and bytes need no last digit")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts are small, and bytes need no last digit"
+)]
 pub(crate) fn number(count: usize) -> f64 {
     count as f64
 }

@@ -31,12 +31,20 @@ struct Runs {
 
 impl Runs {
     fn new(count: usize, workloads: usize) -> Self {
-        Self { at: 0, count, workloads, dice: 1 }
+        Self {
+            at: 0,
+            count,
+            workloads,
+            dice: 1,
+        }
     }
 
     fn below(&mut self, count: usize) -> usize {
         // A linear congruential generator of Knuth's; the upper bits are good enough for this.
-        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.dice = self
+            .dice
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.dice >> 33).unwrap_or(0) % count
     }
 
@@ -57,9 +65,13 @@ impl Iterator for Runs {
         let situation = situation(self, workload);
         let noise = 1.0 + f64::from(u32::try_from(self.below(1000)).unwrap_or(0)) * 1e-4;
         let threads = situation.hardware.threads.unwrap_or(8.0);
-        let slow = if situation.framework.compiler.as_deref() == Some("xla") { 1.3 } else { 1.0 };
-        let seconds =
-            noise * slow * (10.0 + f64::from(u32::try_from(workload).unwrap_or(0))) / threads.powf(0.7);
+        let slow = if situation.framework.compiler.as_deref() == Some("xla") {
+            1.3
+        } else {
+            1.0
+        };
+        let seconds = noise * slow * (10.0 + f64::from(u32::try_from(workload).unwrap_or(0)))
+            / threads.powf(0.7);
         let mut bits = [0; 10];
         bits[2..].copy_from_slice(&self.at.to_be_bytes());
         Some(Observation {
@@ -80,7 +92,10 @@ impl Iterator for Runs {
             outside_seconds: Some(Length::Known(20.0 * noise)),
             wall_seconds: Some(Length::Known(10.0 * seconds + 22.0)),
             memory_bytes: Some(2_000_000_000 + u64::try_from(self.at).unwrap_or(0)),
-            doubts: Doubts { others_busy: self.at.is_multiple_of(40), ..Doubts::default() },
+            doubts: Doubts {
+                others_busy: self.at.is_multiple_of(40),
+                ..Doubts::default()
+            },
         })
     }
 }
@@ -101,7 +116,10 @@ fn situation(dice: &mut Runs, workload: usize) -> Situation {
     };
     Situation {
         workload: Workload {
-            model: Some(format!("{}{workload}", ["resnet", "vgg", "bert", "unet"][workload % 4])),
+            model: Some(format!(
+                "{}{workload}",
+                ["resnet", "vgg", "bert", "unet"][workload % 4]
+            )),
             parameters: Some(1_000_000 + u64::try_from(workload).unwrap_or(0)),
             dataset: Some("imagenet".to_owned()),
             samples: Some(1_281_167),
@@ -117,7 +135,10 @@ fn situation(dice: &mut Runs, workload: usize) -> Situation {
         },
         image: Some(format!("sha256:{:064x}", dice.below(20))),
         hardware: Hardware {
-            cpu_model: Some(dice.of(&["EPYC 7742", "Xeon 8480+", "Xeon Gold 6132"]).to_owned()),
+            cpu_model: Some(
+                dice.of(&["EPYC 7742", "Xeon 8480+", "Xeon Gold 6132"])
+                    .to_owned(),
+            ),
             threads: Some(dice.of(&[4.0, 8.0, 16.0, 32.0])),
             gpu_model: (gpus > 0).then(|| dice.of(&["A100", "H100"]).to_owned()),
             gpus,
@@ -132,24 +153,37 @@ fn situation(dice: &mut Runs, workload: usize) -> Situation {
 
 /// `--model-runs COUNT WORKLOADS make|fit`.
 pub(crate) fn run_verb(arguments: &[String]) -> ExitCode {
-    let count = |at: usize| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(RUNS);
+    let count = |at: usize| {
+        arguments
+            .get(at)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(RUNS)
+    };
     let runs = Runs::new(count(0), count(1));
     let done = match arguments.get(2).map(String::as_str) {
-        Some("fit") => Model::fit(runs, &Priors::built_in()).is_ok_and(|model| !model.chunks().is_empty()),
+        Some("fit") => {
+            Model::fit(runs, &Priors::built_in()).is_ok_and(|model| !model.chunks().is_empty())
+        }
         _ => runs.map(|run| run.epochs).sum::<u32>() > 0,
     };
-    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if done {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rows = Vec::new();
-    for (workloads, what) in
-        [(WORKLOADS, "100,000 runs of 200 workloads"), (10_000, "100,000 runs of 10,000 workloads")]
-    {
+    for (workloads, what) in [
+        (WORKLOADS, "100,000 runs of 200 workloads"),
+        (10_000, "100,000 runs of 10,000 workloads"),
+    ] {
         let (mut seconds, mut bytes) = (Vec::new(), Vec::new());
         for _ in 0..effort.of(3, 9) {
             let process = |verb: &str| {
-                let mut command = crate::measure::quiet(&std::env::current_exe()?.to_string_lossy());
+                let mut command =
+                    crate::measure::quiet(&std::env::current_exe()?.to_string_lossy());
                 command.args([VERB, &RUNS.to_string(), &workloads.to_string(), verb]);
                 run(&mut command)
             };
@@ -158,18 +192,35 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             bytes.push(number(usize::try_from(fitted.rss_bytes)?) / 1e6);
         }
         rows.push(
-            Row::budget("model", &format!("{what}: fitted in"), median(seconds), "s", 1.0)
-                .detailed("beyond the making of the runs; five responses, model written"),
+            Row::budget(
+                "model",
+                &format!("{what}: fitted in"),
+                median(seconds),
+                "s",
+                1.0,
+            )
+            .detailed("beyond the making of the runs; five responses, model written"),
         );
-        rows.push(Row::budget("model", &format!("{what}: peak memory"), median(bytes), "MB", 200.0));
+        rows.push(Row::budget(
+            "model",
+            &format!("{what}: peak memory"),
+            median(bytes),
+            "MB",
+            200.0,
+        ));
     }
     let model = Model::fit(Runs::new(RUNS, WORKLOADS), &Priors::built_in())?;
     let bytes = model.to_bytes();
     let mut dice = Runs::new(RUNS, WORKLOADS);
     let one: Vec<Situation> = (0..CANDIDATES).map(|_| situation(&mut dice, 7)).collect();
-    let many: Vec<Situation> = (0..CANDIDATES).map(|at| situation(&mut dice, at % WORKLOADS)).collect();
+    let many: Vec<Situation> = (0..CANDIDATES)
+        .map(|at| situation(&mut dice, at % WORKLOADS))
+        .collect();
     let kinds: Vec<Likely> = (0..KINDS)
-        .map(|at| Likely { hardware: situation(&mut dice, at).hardware, share: 1.0 / number(KINDS) })
+        .map(|at| Likely {
+            hardware: situation(&mut dice, at).hardware,
+            share: 1.0 / number(KINDS),
+        })
         .collect();
     let (mut loads, mut asked, mut mixed) = (Vec::new(), Vec::new(), Vec::new());
     let (mut anywhere, mut drawn) = (Vec::new(), Vec::new());
@@ -193,11 +244,33 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             return Err("a forecast is missing".into());
         }
     }
-    rows.push(Row::budget("model", "1,000 candidates of a job", median(asked), "ms", 10.0));
+    rows.push(Row::budget(
+        "model",
+        "1,000 candidates of a job",
+        median(asked),
+        "ms",
+        10.0,
+    ));
     let on_kinds = format!("the same on {KINDS} kinds of nodes, for each");
-    rows.push(Row::budget("model", &on_kinds, median(anywhere) / number(KINDS), "ms", 10.0));
-    rows.push(Row::figure("model", "the same, a draw of all", median(drawn), "ms"));
-    rows.push(Row::figure("model", "1,000 candidates of 200 workloads in turn", median(mixed), "ms"));
+    rows.push(Row::budget(
+        "model",
+        &on_kinds,
+        median(anywhere) / number(KINDS),
+        "ms",
+        10.0,
+    ));
+    rows.push(Row::figure(
+        "model",
+        "the same, a draw of all",
+        median(drawn),
+        "ms",
+    ));
+    rows.push(Row::figure(
+        "model",
+        "1,000 candidates of 200 workloads in turn",
+        median(mixed),
+        "ms",
+    ));
     rows.push(
         Row::figure("model", "read from bytes", median(loads), "ms")
             .detailed(format!("{:.1} MB", number(bytes.len()) / 1e6)),

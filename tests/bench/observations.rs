@@ -35,16 +35,24 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             return Err(format!("{seen} observations of {RUNS} runs").into());
         }
         let begun = Instant::now();
-        for (table, column) in
-            [("timing", "printed_seconds"), ("node", "started_at_ms"), ("run", "submitted_at_ms")]
-        {
-            plain.query_row(&format!("SELECT sum({column}) FROM {table}"), [], |row| row.get::<_, f64>(0))?;
+        for (table, column) in [
+            ("timing", "printed_seconds"),
+            ("node", "started_at_ms"),
+            ("run", "submitted_at_ms"),
+        ] {
+            plain.query_row(&format!("SELECT sum({column}) FROM {table}"), [], |row| {
+                row.get::<_, f64>(0)
+            })?;
         }
         floor.push(begun.elapsed().as_secs_f64());
     }
     let output = tmp.path().join("out.model");
     let mut command = quiet(DLRUN);
-    command.args(["model", "fit", "--store"]).arg(&path).arg("--output").arg(&output);
+    command
+        .args(["model", "fit", "--store"])
+        .arg(&path)
+        .arg("--output")
+        .arg(&output);
     let fitted = run(command.env("HOME", tmp.path()))?;
     let (ours, floor) = (median(ours), median(floor));
     Ok(vec![
@@ -52,7 +60,12 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             "SQLite sums one column of each table in {floor:.2} s: {:.1} times as much",
             ours / floor
         )),
-        Row::figure("learn", "dlrun model fit over them, evaluated", fitted.wall.as_secs_f64(), "s"),
+        Row::figure(
+            "learn",
+            "dlrun model fit over them, evaluated",
+            fitted.wall.as_secs_f64(),
+            "s",
+        ),
         Row::budget(
             "learn",
             "the same: peak RSS",
@@ -65,7 +78,8 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
 
 fn fill(path: &Path) -> Result<(), Box<dyn Error>> {
     let mut store = Store::open(path)?;
-    let written: Result<(), StoreError> = store.write(|writer| (0..RUNS).try_for_each(|at| one(writer, at)));
+    let written: Result<(), StoreError> =
+        store.write(|writer| (0..RUNS).try_for_each(|at| one(writer, at)));
     Ok(written?)
 }
 
@@ -90,7 +104,8 @@ fn one(writer: &dlrun::store::Writer<'_>, at: u32) -> Result<(), StoreError> {
     node.host.cpu_model = Some(format!("EPYC {}", 7_000 + at % 4));
     node.host.cpus = Some(64);
     node.progress = Default::default();
-    let steady = f64::from(at % 97 + 1) * (1.0 + f64::from(at.wrapping_mul(2_654_435_761) % 100) / 1e3);
+    let steady =
+        f64::from(at % 97 + 1) * (1.0 + f64::from(at.wrapping_mul(2_654_435_761) % 100) / 1e3);
     for epoch in 1..=EPOCHS {
         let seconds = if epoch == 1 { 1.5 * steady } else { steady };
         let ended_at_ms = Some(begun + epoch * 1000);

@@ -17,7 +17,10 @@ pub(crate) fn rows(_: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         Ok(count) => Row::budget("package", what, number(count), "crates", 210.0),
         Err(why) => Row::not_measured("package", what, why.to_string()),
     };
-    Ok(vec![Row::budget("package", "size of dlrun", bytes / 1e6, "MB", 10.0), crates])
+    Ok(vec![
+        Row::budget("package", "size of dlrun", bytes / 1e6, "MB", 10.0),
+        crates,
+    ])
 }
 
 /// Crates besides dlrun itself that are compiled for Linux, those that build scripts need included.
@@ -33,12 +36,23 @@ fn crates() -> Result<usize, Box<dyn Error>> {
         "--prefix",
         "none",
     ];
-    let output = Command::new(cargo).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output()?;
+    let output = Command::new(cargo)
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()?;
     if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned().into());
+        return Err(String::from_utf8_lossy(&output.stderr)
+            .trim()
+            .to_owned()
+            .into());
     }
     let text = String::from_utf8(output.stdout)?;
     // `name v1.2.3`, then what sets several mentions of the same crate apart.
-    let named = text.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>());
-    Ok(named.filter(|words| words.len() == 2 && words[0] != "dlrun").collect::<BTreeSet<_>>().len())
+    let named = text
+        .lines()
+        .map(|line| line.split(' ').take(2).collect::<Vec<_>>());
+    Ok(named
+        .filter(|words| words.len() == 2 && words[0] != "dlrun")
+        .collect::<BTreeSet<_>>()
+        .len())
 }

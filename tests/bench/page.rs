@@ -42,8 +42,19 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let detail = format!("{:.0} times `sh -c true` ({least:.2} ms)", html / least);
     Ok(vec![
         Row::budget("report", &format!("{what}, as HTML"), html / 1e3, "s", 3.0).detailed(detail),
-        Row::budget("report", "the same, size of the page", bytes / 1e6, "MB", 2.0),
+        Row::budget(
+            "report",
+            "the same, size of the page",
+            bytes / 1e6,
+            "MB",
+            2.0,
+        ),
         Row::figure("report", "the same, as Markdown", text / 1e3, "s"),
-        Row::figure("report", "the same, peak RSS", number(usize::try_from(rss)?) / 1e6, "MB"),
+        Row::figure(
+            "report",
+            "the same, peak RSS",
+            number(usize::try_from(rss)?) / 1e6,
+            "MB",
+        ),
     ])
 }

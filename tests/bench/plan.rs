@@ -29,7 +29,10 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let arguments = ["plan", "open.toml"];
     let (with, mut without) = (site.dlrun(&arguments), site.dlrun(&arguments));
     without.env("DLRUN_MODEL__USE", "off");
-    let told = site.dlrun(&arguments).stdout(std::process::Stdio::piped()).output()?;
+    let told = site
+        .dlrun(&arguments)
+        .stdout(std::process::Stdio::piped())
+        .output()?;
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     let candidates = format!("{} candidates, ", 2 * IMAGES);
     if !told.contains(&candidates) {
@@ -42,7 +45,9 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         size as f64 / 1e6
     );
     let what = "dlrun plan with a performance model";
-    Ok(vec![Row::budget("plan", what, with / without, "x without", 1.5).detailed(detail)])
+    Ok(vec![
+        Row::budget("plan", what, with / without, "x without", 1.5).detailed(detail),
+    ])
 }
 
 const JOB: &str = r#"
@@ -91,7 +96,11 @@ fn run(number: u32) -> Observation {
     let net = number % WORKLOADS;
     let xla = (number / WORKLOADS).is_multiple_of(2);
     let noise = f64::from(number.wrapping_mul(2_654_435_761) >> 16) / 65_536.0;
-    let factor = if xla == net.is_multiple_of(3) { 0.6 } else { 1.0 };
+    let factor = if xla == net.is_multiple_of(3) {
+        0.6
+    } else {
+        1.0
+    };
     let seconds = (1.0 + f64::from(net % 50)) * factor * (0.95 + 0.1 * noise);
     Observation {
         run_id: RunId::from_random(std::array::from_fn(|at| number.to_le_bytes()[at % 4])),

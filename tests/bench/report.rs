@@ -10,7 +10,12 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone)]
 pub(crate) enum Outcome {
     /// A figure with a limit. Bounds are those of its 95 % confidence interval, where there is one.
-    Budget { figure: f64, bounds: Option<(f64, f64)>, budget: f64, unit: &'static str },
+    Budget {
+        figure: f64,
+        bounds: Option<(f64, f64)>,
+        budget: f64,
+        unit: &'static str,
+    },
     /// A figure that nothing limits.
     Figure { figure: f64, unit: &'static str },
     /// No figure, and why.
@@ -34,18 +39,38 @@ impl Row {
         unit: &'static str,
         budget: f64,
     ) -> Self {
-        let outcome = Outcome::Budget { figure, bounds: None, budget, unit };
-        Self { name, what: what.to_owned(), outcome, detail: String::new() }
+        let outcome = Outcome::Budget {
+            figure,
+            bounds: None,
+            budget,
+            unit,
+        };
+        Self {
+            name,
+            what: what.to_owned(),
+            outcome,
+            detail: String::new(),
+        }
     }
 
     pub(crate) fn figure(name: &'static str, what: &str, figure: f64, unit: &'static str) -> Self {
         let outcome = Outcome::Figure { figure, unit };
-        Self { name, what: what.to_owned(), outcome, detail: String::new() }
+        Self {
+            name,
+            what: what.to_owned(),
+            outcome,
+            detail: String::new(),
+        }
     }
 
     pub(crate) fn not_measured(name: &'static str, what: &str, why: impl Into<String>) -> Self {
         let outcome = Outcome::NotMeasured(why.into());
-        Self { name, what: what.to_owned(), outcome, detail: String::new() }
+        Self {
+            name,
+            what: what.to_owned(),
+            outcome,
+            detail: String::new(),
+        }
     }
 
     /// A topic that could not be measured at all.
@@ -67,7 +92,12 @@ impl Row {
 
     fn shown_figure(&self) -> String {
         match &self.outcome {
-            Outcome::Budget { figure, bounds: Some((low, high)), unit, .. } => {
+            Outcome::Budget {
+                figure,
+                bounds: Some((low, high)),
+                unit,
+                ..
+            } => {
                 format!("{figure:.2} {unit} [{low:.2} .. {high:.2}]")
             }
             Outcome::Budget { figure, unit, .. } | Outcome::Figure { figure, unit } => {
@@ -86,7 +116,11 @@ impl Row {
 
     fn verdict(&self) -> String {
         match &self.outcome {
-            Outcome::Budget { bounds: Some((low, high)), budget, .. } if low <= budget && high > budget => {
+            Outcome::Budget {
+                bounds: Some((low, high)),
+                budget,
+                ..
+            } if low <= budget && high > budget => {
                 "cannot tell: the budget lies inside the interval".to_owned()
             }
             Outcome::Budget { figure, budget, .. } if figure <= budget => "budget met".to_owned(),
@@ -98,9 +132,12 @@ impl Row {
 
     fn to_json(&self) -> Value {
         let (figure, bounds, budget, unit) = match &self.outcome {
-            Outcome::Budget { figure, bounds, budget, unit } => {
-                (Some(*figure), *bounds, Some(*budget), Some(*unit))
-            }
+            Outcome::Budget {
+                figure,
+                bounds,
+                budget,
+                unit,
+            } => (Some(*figure), *bounds, Some(*budget), Some(*unit)),
             Outcome::Figure { figure, unit } => (Some(*figure), None, None, Some(*unit)),
             Outcome::NotMeasured(_) => (None, None, None, None),
         };
@@ -120,7 +157,10 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn begin() -> Self {
-        Self { rows: Vec::new(), load_before: load() }
+        Self {
+            rows: Vec::new(),
+            load_before: load(),
+        }
     }
 
     pub(crate) fn to_text(&self) -> String {
@@ -140,7 +180,13 @@ impl Report {
         for row in self.rows.iter().filter(|row| !row.detail.is_empty()) {
             let _ = writeln!(text, "{}: {}: {}", row.name, row.what, row.detail);
         }
-        let _ = writeln!(text, "CPUs: {}; load before: {}; after: {}", cpus(), self.load_before, load());
+        let _ = writeln!(
+            text,
+            "CPUs: {}; load before: {}; after: {}",
+            cpus(),
+            self.load_before,
+            load()
+        );
         text
     }
 
@@ -158,5 +204,9 @@ fn cpus() -> usize {
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let averages: Vec<&str> = text.split(' ').take(3).collect();
-    if averages.is_empty() { "unknown".to_owned() } else { averages.join(" ") }
+    if averages.is_empty() {
+        "unknown".to_owned()
+    } else {
+        averages.join(" ")
+    }
 }

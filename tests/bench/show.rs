@@ -44,15 +44,22 @@ fn one_of_many(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         write_attempt(&dir.join("0.0"), &record, Stands::Over)?;
         shown = Some((record.run_id.to_string(), dir));
     }
-    let Some((run, dir)) = shown else { return Ok(Vec::new()) };
+    let Some((run, dir)) = shown else {
+        return Ok(Vec::new());
+    };
     let bytes = write_series(&dir.join("0.0/n1.0"), 8, 7200)?;
     let _ = run_once(&mut site.dlrun(&["list"]))?;
     let show = ["show", run.as_str()];
     let taken = in_turns(effort.of(20, 100), &mut [floor(), site.dlrun(&show)])?;
     let [least, ours] = [0, 1].map(|which| median_ms(&taken[which]));
-    let detail = format!("`sh -c true` {least:.1} ms, {:.0} kB of segments", number(bytes) / 1e3);
+    let detail = format!(
+        "`sh -c true` {least:.1} ms, {:.0} kB of segments",
+        number(bytes) / 1e3
+    );
     let what = format!("dlrun show, 2 h with 8 GPUs, one of {RUNS} runs");
-    Ok(vec![Row::budget("show", &what, ours, "ms", 30.0).detailed(detail)])
+    Ok(vec![
+        Row::budget("show", &what, ours, "ms", 30.0).detailed(detail),
+    ])
 }
 
 fn month(effort: Effort, gpus: u64, what: &str) -> Result<Vec<Row>, Box<dyn Error>> {
@@ -65,15 +72,32 @@ fn month(effort: Effort, gpus: u64, what: &str) -> Result<Vec<Row>, Box<dyn Erro
     let bytes = write_series(&dir.join("0.0/n1.0"), gpus, DAYS * 86_400)?;
     let numbers = site.dlrun(&["show", "--series", "--json"]);
     let taken = in_turns(effort.of(3, 10), &mut [numbers, site.dlrun(&["show"])])?;
-    let rss = taken.iter().flatten().map(|ran| ran.rss_bytes).max().unwrap_or(0);
+    let rss = taken
+        .iter()
+        .flatten()
+        .map(|ran| ran.rss_bytes)
+        .max()
+        .unwrap_or(0);
     let row = |name: &str, which: usize| {
-        Row::budget("show", &format!("{name}, {what}"), median_ms(&taken[which]) / 1e3, "s", 2.0)
+        Row::budget(
+            "show",
+            &format!("{name}, {what}"),
+            median_ms(&taken[which]) / 1e3,
+            "s",
+            2.0,
+        )
     };
     let size = format!("{:.0} MB of segments", number(bytes) / 1e6);
     Ok(vec![
         row(&format!("series of {DAYS} days at 1 Hz in 300 points"), 0).detailed(size),
         row("the same as curves", 1),
-        Row::budget("show", &format!("peak RSS, {what}"), number(usize::try_from(rss)?) / 1e6, "MB", 200.0),
+        Row::budget(
+            "show",
+            &format!("peak RSS, {what}"),
+            number(usize::try_from(rss)?) / 1e6,
+            "MB",
+            200.0,
+        ),
     ])
 }
 
@@ -81,8 +105,9 @@ fn month(effort: Effort, gpus: u64, what: &str) -> Result<Vec<Row>, Box<dyn Erro
 fn write_series(dir: &Path, gpus: u64, seconds: u64) -> Result<usize, Box<dyn Error>> {
     let mut total = 0;
     for segment in 0..seconds / SEGMENT {
-        let samples: Vec<Sample> =
-            (segment * SEGMENT..(segment + 1) * SEGMENT).map(|tick| sample(tick, gpus)).collect();
+        let samples: Vec<Sample> = (segment * SEGMENT..(segment + 1) * SEGMENT)
+            .map(|tick| sample(tick, gpus))
+            .collect();
         for bytes in encode_segments(&samples) {
             fs::write(dir.join(format!("series-{segment:04}.seg")), &bytes)?;
             total += bytes.len();
@@ -98,12 +123,21 @@ fn noise(tick: u64, limit: u64) -> u64 {
 
 fn sample(tick: u64, gpus: u64) -> Sample {
     let counter = |rate: u64| Some(tick * rate + noise(tick, rate));
-    let mut sample = Sample { at_ms: BEGIN_MS + 1000 * tick + noise(tick, 5), ..Sample::default() };
-    sample.set_values(std::array::from_fn(|column| counter(100 * (column as u64 + 1))));
+    let mut sample = Sample {
+        at_ms: BEGIN_MS + 1000 * tick + noise(tick, 5),
+        ..Sample::default()
+    };
+    sample.set_values(std::array::from_fn(|column| {
+        counter(100 * (column as u64 + 1))
+    }));
     sample.mem_rss_bytes = Some((6 << 30) + 4096 * noise(tick, 6000));
     let is_costly = tick.is_multiple_of(5);
     if !is_costly {
-        (sample.io_read_bytes, sample.io_write_bytes, sample.mem_shmem_bytes) = (None, None, None);
+        (
+            sample.io_read_bytes,
+            sample.io_write_bytes,
+            sample.mem_shmem_bytes,
+        ) = (None, None, None);
     }
     let process = |number: u32| ProcessReading {
         pid: 1000 + number,
@@ -117,7 +151,9 @@ fn sample(tick: u64, gpus: u64) -> Sample {
     sample.commands = (0..17).filter(|_| is_costly).map(process).collect();
     let gpu = |number: u64| {
         let mut gpu = GpuReading::of(format!("GPU-{number}").into());
-        gpu.set_values(std::array::from_fn(|column| counter(10 * (column as u64 + number + 1))));
+        gpu.set_values(std::array::from_fn(|column| {
+            counter(10 * (column as u64 + number + 1))
+        }));
         gpu.utilisation_percent = Some(90 + noise(tick + number, 10));
         gpu
     };

@@ -91,14 +91,25 @@ impl Site {
 
     /// One of the pretended commands.
     pub(crate) fn pretended(&self, name: &str, arguments: &[&str]) -> Command {
-        self.in_place(quiet(&self.path("bin").join(name).to_string_lossy()), arguments)
+        self.in_place(
+            quiet(&self.path("bin").join(name).to_string_lossy()),
+            arguments,
+        )
     }
 
     /// A program that finds these surroundings in its environment and nothing else.
     pub(crate) fn in_place(&self, mut command: Command, arguments: &[&str]) -> Command {
-        command.args(arguments).current_dir(self.dir.path()).env_clear();
-        command.env("PATH", format!("{}:{SYSTEM_PATH}", self.path("bin").display()));
-        command.env("HOME", self.dir.path()).env("XDG_STATE_HOME", self.path("state"));
+        command
+            .args(arguments)
+            .current_dir(self.dir.path())
+            .env_clear();
+        command.env(
+            "PATH",
+            format!("{}:{SYSTEM_PATH}", self.path("bin").display()),
+        );
+        command
+            .env("HOME", self.dir.path())
+            .env("XDG_STATE_HOME", self.path("state"));
         command
     }
 
@@ -109,8 +120,10 @@ impl Site {
 
     /// Submits and returns what `--json` says.
     pub(crate) fn submitted(&self) -> Result<Value, Box<dyn Error>> {
-        let output =
-            self.dlrun(&["submit", "--json", "train.toml"]).stdout(std::process::Stdio::piped()).output()?;
+        let output = self
+            .dlrun(&["submit", "--json", "train.toml"])
+            .stdout(std::process::Stdio::piped())
+            .output()?;
         let said: Value = serde_json::from_slice(&output.stdout)?;
         Ok(said["result"].clone())
     }
@@ -118,13 +131,19 @@ impl Site {
     /// Makes a job file with Python requirements whose environment is there already, as far as dlrun looks.
     pub(crate) fn python_job(&self) -> Result<&'static str, Box<dyn Error>> {
         let python = ["/usr/bin/python3", "/usr/local/bin/python3"].map(Path::new);
-        let python = python.into_iter().find(|python| python.exists()).ok_or("there is no python3")?;
+        let python = python
+            .into_iter()
+            .find(|python| python.exists())
+            .ok_or("there is no python3")?;
         fs::write(self.path("requirements.txt"), "torch==2.6.0\nnumpy\n")?;
         let job = format!("{TWO_NODES}[python]\nrequirements = \"requirements.txt\"\n");
         fs::write(self.path("python.toml"), job)?;
         self.command_link("python3", python)?;
-        let facts =
-            pyenv::inspect(&self.path("requirements.txt"), Some(python), &self.state_dir().join("python"))?;
+        let facts = pyenv::inspect(
+            &self.path("requirements.txt"),
+            Some(python),
+            &self.state_dir().join("python"),
+        )?;
         let marker = json!({
             "format": 1, "hash": facts.hash, "interpreter": facts.interpreter, "version": facts.version,
             "requirements": facts.requirements, "made_at_ms": 0,
@@ -136,7 +155,10 @@ impl Site {
     }
 
     fn command_link(&self, name: &str, target: &Path) -> Result<(), Box<dyn Error>> {
-        Ok(std::os::unix::fs::symlink(target, self.path("bin").join(name))?)
+        Ok(std::os::unix::fs::symlink(
+            target,
+            self.path("bin").join(name),
+        )?)
     }
 }
 
@@ -144,7 +166,9 @@ impl Site {
 fn remove_remains(root: &Path) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(root)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        let pid = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split('-').next());
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             fs::remove_dir_all(entry.path())?;
         }

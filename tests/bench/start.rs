@@ -15,14 +15,28 @@ const FLOORS: &str = "x `sh -c true`";
 
 /// `dlrun --help`.
 pub(crate) fn help(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
-    Ok(vec![times_floor("help", "dlrun --help", &["--help"], 2.0, effort)?])
+    Ok(vec![times_floor(
+        "help",
+        "dlrun --help",
+        &["--help"],
+        2.0,
+        effort,
+    )?])
 }
 
 /// `dlrun render` of a job on two nodes, for each dialect.
 pub(crate) fn render(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
-    let mut rows =
-        vec![times_floor("render", "dlrun render, two nodes", &["render", "train.toml"], 3.0, effort)?];
-    for (kind, version) in [("torque", "Version: 6.1.3"), ("openpbs", "pbs_version = 23.06.06")] {
+    let mut rows = vec![times_floor(
+        "render",
+        "dlrun render, two nodes",
+        &["render", "train.toml"],
+        3.0,
+        effort,
+    )?];
+    for (kind, version) in [
+        ("torque", "Version: 6.1.3"),
+        ("openpbs", "pbs_version = 23.06.06"),
+    ] {
         rows.push(render_pbs(kind, version, effort)?);
     }
     Ok(rows)
@@ -74,33 +88,68 @@ fn asking_rows(site: &Site, effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> 
     let asking = ("DLRUN_SCHEDULER__CACHE_MINUTES", "0");
     let mut ours = site.dlrun(&["submit", "train.toml"]);
     ours.env(asking.0, asking.1);
-    let (sbatch, scontrol) = (site.pretended("sbatch", &[]), site.pretended("scontrol", &["show", "config"]));
+    let (sbatch, scontrol) = (
+        site.pretended("sbatch", &[]),
+        site.pretended("scontrol", &["show", "config"]),
+    );
     let taken = in_turns(effort.of(50, 500), &mut [floor(), sbatch, scontrol, ours])?;
     let [least, sbatch, scontrol, ours] = [0, 1, 2, 3].map(|which| median_ms(&taken[which]));
     let time = (ours - sbatch - 4.0 * scontrol) / least;
     let detail = format!("{ours:.2} ms, one question {scontrol:.2} ms, `sh -c true` {least:.2} ms");
     let calls = match file_calls(site, &["submit", "train.toml"], Some(asking)) {
-        Ok(calls) => Row::figure("submit", &format!("{what}, file-system calls"), total(&calls), "calls"),
+        Ok(calls) => Row::figure(
+            "submit",
+            &format!("{what}, file-system calls"),
+            total(&calls),
+            "calls",
+        ),
         Err(why) => Row::not_measured("submit", what, why.to_string()),
     };
     let what = format!("{what}, beyond sbatch and four questions");
-    Ok(vec![Row::figure("submit", &what, time, FLOORS).detailed(detail), calls])
+    Ok(vec![
+        Row::figure("submit", &what, time, FLOORS).detailed(detail),
+        calls,
+    ])
 }
 
-fn submit_rows(site: &Site, job: &str, what: &str, effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+fn submit_rows(
+    site: &Site,
+    job: &str,
+    what: &str,
+    effort: Effort,
+) -> Result<Vec<Row>, Box<dyn Error>> {
     let arguments = ["submit", job];
-    let mut commands = [floor(), site.pretended("sbatch", &[]), site.dlrun(&arguments)];
+    let mut commands = [
+        floor(),
+        site.pretended("sbatch", &[]),
+        site.dlrun(&arguments),
+    ];
     let taken = in_turns(effort.of(100, 500), &mut commands)?;
     let [least, stub, ours] = [0, 1, 2].map(|which| median_ms(&taken[which]));
     let rss = taken[2].iter().map(|ran| ran.rss_bytes).max().unwrap_or(0);
     let figure = (ours - stub) / least;
-    let time = Row::budget("submit", &format!("{what}, beyond sbatch"), figure, FLOORS, 8.0);
+    let time = Row::budget(
+        "submit",
+        &format!("{what}, beyond sbatch"),
+        figure,
+        FLOORS,
+        8.0,
+    );
     let disk = disk_ms(site, effort)?;
     let mib = number(usize::try_from(rss)?) / 1e6;
     Ok(vec![
-        time.detailed(format!("{ours:.2} ms, the stub sbatch {stub:.2} ms, `sh -c true` {least:.2} ms")),
-        Row::figure("submit", &format!("{what}, of that the disk"), disk / least, FLOORS)
-            .detailed(format!("{disk:.2} ms for two files that last through a power failure")),
+        time.detailed(format!(
+            "{ours:.2} ms, the stub sbatch {stub:.2} ms, `sh -c true` {least:.2} ms"
+        )),
+        Row::figure(
+            "submit",
+            &format!("{what}, of that the disk"),
+            disk / least,
+            FLOORS,
+        )
+        .detailed(format!(
+            "{disk:.2} ms for two files that last through a power failure"
+        )),
         calls_row(site, &arguments, &format!("{what}, file-system calls")),
         Row::budget("submit", &format!("{what}, peak RSS"), mib, "MB", 12.0),
     ])
@@ -129,7 +178,10 @@ fn disk_ms(site: &Site, effort: Effort) -> Result<f64, Box<dyn Error>> {
 fn calls_row(site: &Site, arguments: &[&str], what: &str) -> Row {
     match file_calls(site, arguments, None) {
         Ok(calls) => {
-            let named: Vec<String> = calls.iter().map(|(name, count)| format!("{count} {name}")).collect();
+            let named: Vec<String> = calls
+                .iter()
+                .map(|(name, count)| format!("{count} {name}"))
+                .collect();
             Row::budget("submit", what, total(&calls), "calls", 120.0).detailed(named.join(", "))
         }
         Err(why) => Row::not_measured("submit", what, why.to_string()),
@@ -148,11 +200,19 @@ fn file_calls(
     variable: Option<(&str, &str)>,
 ) -> Result<BTreeMap<String, usize>, Box<dyn Error>> {
     let trace = site.path("trace");
-    let mut strace =
-        site.in_place(quiet("strace"), &["-f", "-qq", "-e", "trace=%file,%fstat,getdents64", "-o"]);
-    strace.arg(&trace).arg(crate::DLRUN).args(arguments).envs(variable);
+    let mut strace = site.in_place(
+        quiet("strace"),
+        &["-f", "-qq", "-e", "trace=%file,%fstat,getdents64", "-o"],
+    );
+    strace
+        .arg(&trace)
+        .arg(crate::DLRUN)
+        .args(arguments)
+        .envs(variable);
     let status = match strace.status() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err("strace is missing".into()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err("strace is missing".into());
+        }
         status => status?,
     };
     if !status.success() {
@@ -161,8 +221,12 @@ fn file_calls(
     let mut calls = BTreeMap::new();
     for line in fs::read_to_string(trace)?.lines() {
         // `4711 openat(...`; a call that was interrupted in the log goes on as `4711 <... openat resumed>`.
-        let call = line.split_once(' ').and_then(|(_, rest)| rest.trim_start().split_once('('));
-        let Some((name, _)) = call.filter(|(name, _)| !name.starts_with(['<', '-', '+'])) else { continue };
+        let call = line
+            .split_once(' ')
+            .and_then(|(_, rest)| rest.trim_start().split_once('('));
+        let Some((name, _)) = call.filter(|(name, _)| !name.starts_with(['<', '-', '+'])) else {
+            continue;
+        };
         if !["execve", "getcwd"].contains(&name) {
             *calls.entry(name.to_owned()).or_default() += 1;
         }

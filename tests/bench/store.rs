@@ -36,27 +36,69 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let many = middle(&of_runs, 20, effort.of(3, 9))?;
     let what = "500 series of a run";
     Ok(vec![
-        Row::budget("store", &format!("{what}: on disk"), one.disk_bytes, "bytes a value", 2.5).detailed(
-            format!("{TICKS} ticks, folded every {FOLD}, roll-ups included; rows with an index take 42"),
+        Row::budget(
+            "store",
+            &format!("{what}: on disk"),
+            one.disk_bytes,
+            "bytes a value",
+            2.5,
+        )
+        .detailed(format!(
+            "{TICKS} ticks, folded every {FOLD}, roll-ups included; rows with an index take 42"
+        )),
+        Row::budget(
+            "store",
+            &format!("{what}: written"),
+            one.written_bytes,
+            "bytes a value",
+            60.0,
+        )
+        .detailed("by write(2), journal and checkpoints included; rows with an index take 6990"),
+        Row::budget(
+            "store",
+            &format!("{what}: CPU of a tick"),
+            one.cpu_ms,
+            "ms",
+            0.1,
+        )
+        .detailed("folds and waits for the disk included; rows with an index take 4.6"),
+        Row::figure(
+            "store",
+            "25 series of each of 20 runs: on disk",
+            many.disk_bytes,
+            "bytes a value",
+        )
+        .detailed(
+            "18 of the 25 grow by 20 random bits, which are 2.5 bytes, and each has its roll-ups",
         ),
-        Row::budget("store", &format!("{what}: written"), one.written_bytes, "bytes a value", 60.0)
-            .detailed("by write(2), journal and checkpoints included; rows with an index take 6990"),
-        Row::budget("store", &format!("{what}: CPU of a tick"), one.cpu_ms, "ms", 0.1)
-            .detailed("folds and waits for the disk included; rows with an index take 4.6"),
-        Row::figure("store", "25 series of each of 20 runs: on disk", many.disk_bytes, "bytes a value")
-            .detailed("18 of the 25 grow by 20 random bits, which are 2.5 bytes, and each has its roll-ups"),
-        Row::figure("store", "25 series of each of 20 runs: written", many.written_bytes, "bytes a value"),
-        Row::figure("store", "25 series of each of 20 runs: CPU of a tick", many.cpu_ms, "ms"),
+        Row::figure(
+            "store",
+            "25 series of each of 20 runs: written",
+            many.written_bytes,
+            "bytes a value",
+        ),
+        Row::figure(
+            "store",
+            "25 series of each of 20 runs: CPU of a tick",
+            many.cpu_ms,
+            "ms",
+        ),
     ])
 }
 
 fn without_things(sample: &Sample) -> Sample {
-    Sample { gpus: Vec::new(), commands: Vec::new(), ..sample.clone() }
+    Sample {
+        gpus: Vec::new(),
+        commands: Vec::new(),
+        ..sample.clone()
+    }
 }
 
 /// Medians over some half hours.
 fn middle(samples: &[Sample], runs: u8, times: usize) -> Result<Took, Box<dyn Error>> {
-    let taken: Vec<Took> = (0..times).map(|_| half_an_hour(samples, runs)).collect::<Result<_, _>>()?;
+    let taken: Vec<Took> = (0..times)
+        .map(|_| half_an_hour(samples, runs))
+        .collect::<Result<_, _>>()?;
     let middle = |of: fn(&Took) -> f64| median(taken.iter().map(of).collect());
     Ok(Took {
         disk_bytes: middle(|took| took.disk_bytes),
@@ -68,7 +110,9 @@ fn middle(samples: &[Sample], runs: u8, times: usize) -> Result<Took, Box<dyn Er
 fn half_an_hour(samples: &[Sample], runs: u8) -> Result<Took, Box<dyn Error>> {
     let tmp = tempfile::tempdir()?;
     let mut store = NodeStore::open(&tmp.path().join("dlrun.db"))?;
-    let nodes: Vec<NodeId> = (0..runs).map(|run| register(&mut store, run)).collect::<Result<_, _>>()?;
+    let nodes: Vec<NodeId> = (0..runs)
+        .map(|run| register(&mut store, run))
+        .collect::<Result<_, _>>()?;
     let disk = store.used_bytes()?;
     let (written, cpu) = (written_bytes()?, cpu_seconds()?);
     for (tick, sample) in samples.iter().enumerate() {
@@ -89,8 +133,10 @@ fn half_an_hour(samples: &[Sample], runs: u8) -> Result<Took, Box<dyn Error>> {
 /// Bytes that this process handed to write(2) and its like.
 fn written_bytes() -> Result<f64, Box<dyn Error>> {
     let text = fs::read_to_string("/proc/self/io")?;
-    let line =
-        text.lines().find_map(|line| line.strip_prefix("wchar: ")).ok_or("no `wchar` in /proc/self/io")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("wchar: "))
+        .ok_or("no `wchar` in /proc/self/io")?;
     Ok(number(line.parse()?))
 }
 
@@ -98,6 +144,11 @@ fn register(store: &mut NodeStore, number: u8) -> Result<NodeId, Box<dyn Error>>
     let run = run_record(u32::from(number), BEGIN_MS, "/home/anna".into());
     let record = node_record(&run, NodeState::Running, BEGIN_MS, None);
     let boot_id = "6a1c6c2e-7a1c-4a52-9f0e-0f4d7d2c1b3a".to_owned();
-    let live = Live { pid: 1, start_time_ticks: 1, boot_id, state: "{}".to_owned() };
+    let live = Live {
+        pid: 1,
+        start_time_ticks: 1,
+        boot_id,
+        state: "{}".to_owned(),
+    };
     Ok(store.register(&run, 1000, &record, &live)?)
 }

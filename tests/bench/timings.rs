@@ -42,8 +42,14 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         #[expect(clippy::cast_precision_loss, reason = "sizes stay far below 2^53")]
         let rate = text.len() as f64 / seconds[seconds.len() / 2] / 1e6;
         rows.push(
-            Row::budget("timings", name, 10.0 / rate * 100.0, "% of a core at 10 MB/s", BUDGET_PERCENT)
-                .detailed(format!("{rate:.0} MB/s")),
+            Row::budget(
+                "timings",
+                name,
+                10.0 / rate * 100.0,
+                "% of a core at 10 MB/s",
+                BUDGET_PERCENT,
+            )
+            .detailed(format!("{rate:.0} MB/s")),
         );
     }
     Ok(rows)
@@ -79,11 +85,13 @@ fn chatter() -> String {
 }
 
 fn mixed() -> String {
-    filled(
-        |text, number| {
-            if number % 100 == 99 { imagenet_line(text, number / 100) } else { chat(text, number) }
-        },
-    )
+    filled(|text, number| {
+        if number % 100 == 99 {
+            imagenet_line(text, number / 100)
+        } else {
+            chat(text, number)
+        }
+    })
 }
 
 fn imagenet_line(text: &mut String, number: usize) {

@@ -20,16 +20,26 @@ fn no_crate_has_a_known_fault() {
     let mut faults = Vec::new();
     for package in list(&lock["package"]) {
         let (name, version) = (text(&package["name"]), text(&package["version"]));
-        assert!(looked_for.contains(&name), "{name} is new: run tests/advisories.py");
+        assert!(
+            looked_for.contains(&name),
+            "{name} is new: run tests/advisories.py"
+        );
         let version = Version::parse(&version).expect("a version");
-        let is_fine = |range: &Value| VersionReq::parse(&text(range)).expect("a range").matches(&version);
+        let is_fine = |range: &Value| {
+            VersionReq::parse(&text(range))
+                .expect("a range")
+                .matches(&version)
+        };
         for advisory in list(&known["advisories"]) {
             let is_accepted = ACCEPTED.contains(&&*text(&advisory["id"]));
             if text(&advisory["crate"]) == name
                 && !is_accepted
                 && !list(&advisory["fine"]).iter().any(is_fine)
             {
-                faults.push(format!("{name} {version}: {} {}", advisory["id"], advisory["title"]));
+                faults.push(format!(
+                    "{name} {version}: {} {}",
+                    advisory["id"], advisory["title"]
+                ));
             }
         }
     }

@@ -18,7 +18,12 @@ const DAY: u64 = 86_400;
 /// A place with a Slurm and a state directory, and programs and data to name.
 fn place() -> TestEnv {
     let (env, _sbatch) = with_site();
-    for (name, text) in [("short.py", "# short"), ("slow.py", "# slow"), ("a.csv", "1"), ("b.csv", "2")] {
+    for (name, text) in [
+        ("short.py", "# short"),
+        ("slow.py", "# slow"),
+        ("a.csv", "1"),
+        ("b.csv", "2"),
+    ] {
         let _ = env.write(name, text);
     }
     let other = env.job("true", "");
@@ -31,22 +36,34 @@ fn open(env: &TestEnv, name: &str, command: &str, more: &str) -> PathBuf {
     let words: Vec<&str> = command.split(' ').collect();
     let command = serde_json::to_string(&words).expect("text");
     let limits = "walltime = \"auto\"\nmemory = \"auto\"\n";
-    env.write(&format!("{name}.toml"), format!("[run]\ncommand = {command}\n[resources]\n{limits}{more}"))
+    env.write(
+        &format!("{name}.toml"),
+        format!("[run]\ncommand = {command}\n[resources]\n{limits}{more}"),
+    )
 }
 
 fn planned(env: &TestEnv, file: &Path) -> Value {
-    env.dlrun(["plan", "--json", "--no-check"]).arg(file).run().code(0).result()
+    env.dlrun(["plan", "--json", "--no-check"])
+        .arg(file)
+        .run()
+        .code(0)
+        .result()
 }
 
 fn walltime(env: &TestEnv, file: &Path) -> u64 {
-    planned(env, file)["plan"]["resources"]["walltime"].as_u64().expect("a limit")
+    planned(env, file)["plan"]["resources"]["walltime"]
+        .as_u64()
+        .expect("a limit")
 }
 
 fn why(env: &TestEnv, file: &Path, what: &str) -> String {
     let planned = planned(env, file);
     let decisions = planned["plan"]["decisions"].as_array().expect("a list");
     let found = decisions.iter().find(|decision| decision["what"] == what);
-    found.unwrap_or_else(|| panic!("{decisions:#?}"))["why"].as_str().expect("text").to_owned()
+    found.unwrap_or_else(|| panic!("{decisions:#?}"))["why"]
+        .as_str()
+        .expect("text")
+        .to_owned()
 }
 
 /// Plants a run of a job file as it would be recorded, with epochs as `epoch` makes them.
@@ -69,14 +86,20 @@ fn plant(
     };
     let code = i32::from(state != JobState::Completed);
     let begun = submitted_at_ms + 60_000;
-    let ended = begun + u64::try_from(Duration::from_secs_f64(seconds).as_millis()).expect("it fits");
+    let ended =
+        begun + u64::try_from(Duration::from_secs_f64(seconds).as_millis()).expect("it fits");
     let mut measured = node(run_id(number), "n1", ended);
     measured.state = NodeState::Ended;
     measured.exit = Some(ExitStatus::Code(code));
     (measured.started_at_ms, measured.ended_at_ms) = (begun, Some(ended));
     measured.usage.wall_seconds = Some(seconds);
-    measured.progress = Progress { recogniser: Some("plain".to_owned()), ..Progress::default() };
-    (1..=5).filter_map(epoch).for_each(|epoch| measured.progress.push_epoch(epoch));
+    measured.progress = Progress {
+        recogniser: Some("plain".to_owned()),
+        ..Progress::default()
+    };
+    (1..=5)
+        .filter_map(epoch)
+        .for_each(|epoch| measured.progress.push_epoch(epoch));
     let outcome = Outcome {
         start: Some(mark(begun, None)),
         end: Some(mark(ended, Some(code))),
@@ -101,7 +124,13 @@ fn ran(env: &TestEnv, file: &Path, first: u32, seconds: &[f64]) {
 }
 
 fn stated(seconds: f64) -> impl Fn(u64) -> Option<Epoch> {
-    move |epoch| Some(Epoch { epoch, printed_seconds: Some(seconds), ..Epoch::default() })
+    move |epoch| {
+        Some(Epoch {
+            epoch,
+            printed_seconds: Some(seconds),
+            ..Epoch::default()
+        })
+    }
 }
 
 #[test]
@@ -112,7 +141,12 @@ fn another_program_sets_no_limit() {
         let _ = plant(&env, &short, number, 8.0, JobState::Completed, &stated(0.7));
     }
     let _ = env.dlrun(["model", "fit"]).run().code(0);
-    let long = open(&env, "long", "python3 slow.py --epochs 30", "[workload]\nepochs = 30\n");
+    let long = open(
+        &env,
+        "long",
+        "python3 slow.py --epochs 30",
+        "[workload]\nepochs = 30\n",
+    );
     let planned = planned(&env, &long);
     assert_eq!(planned["plan"]["resources"]["walltime"], DAY, "{planned:#}");
     // A sixteenth of 64000 MiB.
@@ -123,14 +157,27 @@ fn another_program_sets_no_limit() {
         "queue `batch` allows 24h; no run is known to be alike: same program, another script: 3 runs took 8.00 s, this one may take \
          0.80 s to 80.0 s"
     );
-    let text = env.dlrun(["plan", "--no-check"]).arg(&long).run().code(0).text();
-    assert!(unwrapped(&text).contains("same program, another script: 3 runs"), "{text}");
+    let text = env
+        .dlrun(["plan", "--no-check"])
+        .arg(&long)
+        .run()
+        .code(0)
+        .text();
+    assert!(
+        unwrapped(&text).contains("same program, another script: 3 runs"),
+        "{text}"
+    );
 }
 
 /// Five epochs of a second by the clock behind a start of 330 s; the first says when it ends alone.
 fn behind_a_slow_start(epoch: u64) -> Option<Epoch> {
     let clock_seconds = (epoch > 1).then_some(1.0);
-    Some(Epoch { epoch, clock_seconds, warmup: epoch == 1, ..Epoch::default() })
+    Some(Epoch {
+        epoch,
+        clock_seconds,
+        warmup: epoch == 1,
+        ..Epoch::default()
+    })
 }
 
 #[test]
@@ -138,9 +185,20 @@ fn a_slow_start_counts_in_forecast_and_limit() {
     let env = place();
     let slow = open(&env, "slow", "python3 slow.py --epochs 5", "");
     for (number, seconds) in [(1, 335.0), (2, 336.0), (3, 334.0)] {
-        let _ = plant(&env, &slow, number, seconds, JobState::Completed, &behind_a_slow_start);
+        let _ = plant(
+            &env,
+            &slow,
+            number,
+            seconds,
+            JobState::Completed,
+            &behind_a_slow_start,
+        );
     }
-    assert_eq!(walltime(&env, &slow), 600, "334 s to 336 s, half as much again and a minute");
+    assert_eq!(
+        walltime(&env, &slow),
+        600,
+        "334 s to 336 s, half as much again and a minute"
+    );
     assert!(
         why(&env, &slow, "walltime")
             .starts_with("same script, same arguments: 3 runs, the longest took 5 min 36 s")
@@ -148,8 +206,16 @@ fn a_slow_start_counts_in_forecast_and_limit() {
     let _ = env.dlrun(["model", "fit"]).run().code(0);
     let total = planned(&env, &slow)["plan"]["forecast"]["total_seconds"].clone();
     let of = |key: &str| total[key].as_f64().unwrap_or_else(|| panic!("{total}"));
-    assert!(of("low") <= 334.0 && of("high") >= 336.0 && (300.0..370.0).contains(&of("median")), "{total}");
-    let text = env.dlrun(["model", "predict", "--no-check"]).arg(&slow).run().code(0).text();
+    assert!(
+        of("low") <= 334.0 && of("high") >= 336.0 && (300.0..370.0).contains(&of("median")),
+        "{total}"
+    );
+    let text = env
+        .dlrun(["model", "predict", "--no-check"])
+        .arg(&slow)
+        .run()
+        .code(0)
+        .text();
     assert!(text.contains("in all 5 min 3"), "{text}");
 }
 
@@ -161,7 +227,14 @@ fn a_limit_that_cut_a_run_off_is_raised_without_a_refit() {
     let mut before = walltime(&env, &slow);
     assert_eq!(before, 300);
     for number in 3.. {
-        let _ = plant(&env, &slow, number, before as f64, JobState::Timeout, &|_| None);
+        let _ = plant(
+            &env,
+            &slow,
+            number,
+            before as f64,
+            JobState::Timeout,
+            &|_| None,
+        );
         let next = walltime(&env, &slow);
         assert!(next > before, "{next} after {before}");
         before = next;
@@ -180,18 +253,47 @@ fn what_was_changed_since_does_not_act() {
     let same = open(&env, "same", command, "");
     ran(&env, &same, 1, &[60.0, 70.0]);
     assert_eq!(walltime(&env, &same), 300);
-    let seeded = open(&env, "seeded", &format!("{command} --seed 7 --run-name x1 --output-dir out/7"), "");
-    assert_eq!(walltime(&env, &seeded), 300, "seeds, names and outputs are no difference");
+    let seeded = open(
+        &env,
+        "seeded",
+        &format!("{command} --seed 7 --run-name x1 --output-dir out/7"),
+        "",
+    );
+    assert_eq!(
+        walltime(&env, &seeded),
+        300,
+        "seeds, names and outputs are no difference"
+    );
 
     let others = [
         (command.replace("a.csv", "b.csv"), "", "its data are others"),
         (command.replace(" 5 ", " 6 "), "", "epochs is 6 where 5 ran"),
         (command.replace(" 5 ", " 4 "), "", "epochs is 4 where 5 ran"),
-        (command.to_owned(), "cpus_per_task = 2\n", "another size or queue"),
-        (command.to_owned(), "queue = \"gpu\"\n", "another size or queue"),
-        (format!("{command} --fast"), "", "same script, other arguments: 2 runs"),
-        (command.replace("slow.py", "short.py"), "", "same program, another script: 2 runs"),
-        (command.to_owned(), "[framework]\nname = \"pytorch\"\n", "same script, other arguments"),
+        (
+            command.to_owned(),
+            "cpus_per_task = 2\n",
+            "another size or queue",
+        ),
+        (
+            command.to_owned(),
+            "queue = \"gpu\"\n",
+            "another size or queue",
+        ),
+        (
+            format!("{command} --fast"),
+            "",
+            "same script, other arguments: 2 runs",
+        ),
+        (
+            command.replace("slow.py", "short.py"),
+            "",
+            "same program, another script: 2 runs",
+        ),
+        (
+            command.to_owned(),
+            "[framework]\nname = \"pytorch\"\n",
+            "same script, other arguments",
+        ),
     ];
     for (command, more, lacks) in others {
         let other = open(&env, "other", &command, more);
@@ -218,7 +320,11 @@ fn one_run_or_none_that_completed_is_not_enough() {
     assert_eq!(walltime(&env, &file), DAY);
     assert!(why(&env, &file, "walltime").ends_with("(none of them completed)"));
     ran(&env, &file, 3, &[50.0]);
-    assert_eq!(walltime(&env, &file), 300, "the longest took 60 s, and went on longer");
+    assert_eq!(
+        walltime(&env, &file),
+        300,
+        "the longest took 60 s, and went on longer"
+    );
 }
 
 #[test]
@@ -230,23 +336,57 @@ fn plan_submit_predict_and_render_agree() {
     }
     let _ = env.dlrun(["model", "fit"]).run().code(0);
     let forecast = planned(&env, &file)["plan"]["forecast"].clone();
-    assert_eq!((&forecast["basis"], &forecast["runs"]), (&"alike".into(), &2.into()), "{forecast}");
-    let predicted = env.dlrun(["model", "predict", "--json", "--no-check"]).arg(&file).run().code(0).result();
+    assert_eq!(
+        (&forecast["basis"], &forecast["runs"]),
+        (&"alike".into(), &2.into()),
+        "{forecast}"
+    );
+    let predicted = env
+        .dlrun(["model", "predict", "--json", "--no-check"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .result();
     assert_eq!(predicted["forecast"], forecast);
-    let script = env.dlrun(["render", "--no-check"]).arg(&file).run().code(0).text();
-    assert!(script.contains("--time=00:05:00") || script.contains("--time=5"), "{script}");
-    let id =
-        env.dlrun(["submit", "--json", "--no-check"]).arg(&file).run().code(0).result()["run_id"].clone();
+    let script = env
+        .dlrun(["render", "--no-check"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .text();
+    assert!(
+        script.contains("--time=00:05:00") || script.contains("--time=5"),
+        "{script}"
+    );
+    let id = env
+        .dlrun(["submit", "--json", "--no-check"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .result()["run_id"]
+        .clone();
     let shown = env.show(id.as_str().expect("an id"));
     assert_eq!(shown["run"]["forecast"], forecast);
     let identity = &shown["run"]["identity"];
-    assert_eq!((&identity["program"], &identity["numbers"]["epochs"]), (&"python".into(), &5.0.into()));
+    assert_eq!(
+        (&identity["program"], &identity["numbers"]["epochs"]),
+        (&"python".into(), &5.0.into())
+    );
     assert_eq!(identity["asked"]["walltime_seconds"], 300);
     // The table of runs has it, and it comes back from there.
-    let rows = env.dlrun(["export", "--format", "jsonl", "--what", "runs"]).run().code(0).text();
+    let rows = env
+        .dlrun(["export", "--format", "jsonl", "--what", "runs"])
+        .run()
+        .code(0)
+        .text();
     let file = env.write("runs.jsonl", &rows);
     let store = env.jobs().join("other.db");
-    let _ = env.dlrun(["import", "--store"]).arg(&store).arg(&file).run().code(0);
+    let _ = env
+        .dlrun(["import", "--store"])
+        .arg(&store)
+        .arg(&file)
+        .run()
+        .code(0);
     let again = env
         .dlrun(["show", "--json", id.as_str().expect("an id"), "--store"])
         .arg(&store)
@@ -261,13 +401,20 @@ fn a_job_that_no_model_knows_is_planned_and_submitted_and_predict_says_why() {
     let env = place();
     let file = open(&env, "hello", "python3 slow.py", "");
     let predict = || env.dlrun(["model", "predict", "--no-check"]).arg(&file);
-    let _ = predict().run().code(65).warns("there is no performance model").warns("`dlrun model fit`");
+    let _ = predict()
+        .run()
+        .code(65)
+        .warns("there is no performance model")
+        .warns("`dlrun model fit`");
     let other = open(&env, "other", "python3 short.py", "");
     for number in 1..=3 {
         let _ = plant(&env, &other, number, 9.0, JobState::Completed, &stated(1.0));
     }
     let _ = env.dlrun(["model", "fit"]).run().code(0);
-    let _ = predict().run().code(65).warns("says nothing of this job: no run of it was learned from");
+    let _ = predict()
+        .run()
+        .code(65)
+        .warns("says nothing of this job: no run of it was learned from");
     let _ = predict().args(["--model", "nosuch"]).run().code(66);
     let _ = env.dlrun(["plan", "--no-check"]).arg(&file).run().code(0);
     let _ = env.dlrun(["submit", "--no-check"]).arg(&file).run().code(0);
@@ -286,7 +433,11 @@ fn a_repeat_that_ran_is_inside_of_its_forecast() {
     let total = planned(&env, &file)["plan"]["forecast"]["total_seconds"].clone();
     let of = |key: &str| total[key].as_f64().expect("a number");
     assert!(of("low") <= 40.0 && of("high") >= 400.0, "{total}");
-    assert_eq!(walltime(&env, &file), 900, "400 s, half as much again and a minute");
+    assert_eq!(
+        walltime(&env, &file),
+        900,
+        "400 s, half as much again and a minute"
+    );
 }
 
 #[test]
@@ -297,17 +448,28 @@ fn a_job_of_the_readme_has_a_forecast_after_one_run_and_a_fit() {
                  epochs = 3\nprecision = \"fp32\"\n";
     let mnist = open(&env, "mnist-cnn", "python3 short.py --epochs 3", mnist);
     let hello = open(&env, "hello", "python3 slow.py", "");
-    let _ =
-        plant(&env, &mnist, 1, 14.0, JobState::Completed, &|epoch| stated(3.0)(epoch).filter(|_| epoch <= 3));
+    let _ = plant(&env, &mnist, 1, 14.0, JobState::Completed, &|epoch| {
+        stated(3.0)(epoch).filter(|_| epoch <= 3)
+    });
     let _ = plant(&env, &hello, 2, 0.82, JobState::Completed, &|_| None);
     let _ = env.dlrun(["model", "fit"]).run().code(0);
     for (file, seconds) in [(&mnist, 14.0), (&hello, 0.82)] {
         let forecast = planned(&env, file)["plan"]["forecast"].clone();
         let total = &forecast["total_seconds"];
-        assert!(total["low"].as_f64().is_some_and(|low| low <= seconds), "{forecast}");
-        assert!(total["high"].as_f64().is_some_and(|high| high >= seconds), "{forecast}");
-        let predicted =
-            env.dlrun(["model", "predict", "--json", "--no-check"]).arg(file).run().code(0).result();
+        assert!(
+            total["low"].as_f64().is_some_and(|low| low <= seconds),
+            "{forecast}"
+        );
+        assert!(
+            total["high"].as_f64().is_some_and(|high| high >= seconds),
+            "{forecast}"
+        );
+        let predicted = env
+            .dlrun(["model", "predict", "--json", "--no-check"])
+            .arg(file)
+            .run()
+            .code(0)
+            .result();
         assert_eq!(predicted["forecast"], forecast);
     }
 }

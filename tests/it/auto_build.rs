@@ -67,8 +67,13 @@ fn calls(env: &TestEnv) -> String {
 
 /// Names in a directory of the state.
 fn names(env: &TestEnv, dir: &str) -> Vec<String> {
-    let found = fs::read_dir(env.state().join(dir)).into_iter().flatten().flatten();
-    found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    let found = fs::read_dir(env.state().join(dir))
+        .into_iter()
+        .flatten()
+        .flatten();
+    found
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 #[test]
@@ -76,17 +81,45 @@ fn what_only_tells_builds_nothing() {
     let env = env();
     let sbatch = env.fake_slurm();
     let file = job(&env, "");
-    let plan = env.dlrun(["plan", "--json"]).arg(&file).run().code(0).result()["plan"].to_string();
-    assert!(plan.contains("is built before the run") && plan.contains("mxnet-1.9.1-pip-cpu-"), "{plan}");
-    let _ = env.dlrun(["check"]).arg(&file).run().code(0).says("is not built yet");
-    let checked = env.dlrun(["check", "--json"]).arg(&file).run().code(0).result();
+    let plan = env
+        .dlrun(["plan", "--json"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .result()["plan"]
+        .to_string();
     assert!(
-        checked["image_to_build"].as_str().is_some_and(|name| name.starts_with("mxnet-1.9.1")),
+        plan.contains("is built before the run") && plan.contains("mxnet-1.9.1-pip-cpu-"),
+        "{plan}"
+    );
+    let _ = env
+        .dlrun(["check"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .says("is not built yet");
+    let checked = env
+        .dlrun(["check", "--json"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .result();
+    assert!(
+        checked["image_to_build"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("mxnet-1.9.1")),
         "{checked}"
     );
-    let _ = env.dlrun(["render"]).arg(&file).run().code(0).warns("is not built yet");
-    let handed =
-        sbatch.calls().into_iter().filter(|call| !call.argv.iter().any(|word| word == "--test-only"));
+    let _ = env
+        .dlrun(["render"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .warns("is not built yet");
+    let handed = sbatch
+        .calls()
+        .into_iter()
+        .filter(|call| !call.argv.iter().any(|word| word == "--test-only"));
     assert_eq!((calls(&env).as_str(), handed.count()), ("", 0));
     for dir in ["images", "image-builds", "runs"] {
         assert_eq!(names(&env, dir), [""; 0], "{dir}");
@@ -97,11 +130,22 @@ fn what_only_tells_builds_nothing() {
 fn a_run_here_does_not_start_when_its_build_fails() {
     let env = env();
     let file = job(&env, "");
-    let done = env.dlrun(["submit", "--scheduler", "local"]).arg(file).run().code(69);
-    let _ = done.warns("is built here").warns("the build of mxnet-1.9.1-pip-cpu-").warns("no such luck");
+    let done = env
+        .dlrun(["submit", "--scheduler", "local"])
+        .arg(file)
+        .run()
+        .code(69);
+    let _ = done
+        .warns("is built here")
+        .warns("the build of mxnet-1.9.1-pip-cpu-")
+        .warns("no such luck");
     assert!(calls(&env).contains("build "), "{}", calls(&env));
     assert_eq!(names(&env, "runs"), [""; 0]);
-    assert!(names(&env, "images").iter().all(|name| name.ends_with(".log") || name.ends_with(".lock")));
+    assert!(
+        names(&env, "images")
+            .iter()
+            .all(|name| name.ends_with(".log") || name.ends_with(".lock"))
+    );
 }
 
 #[test]
@@ -113,23 +157,53 @@ fn a_run_of_a_scheduler_waits_for_the_job_that_builds() {
     let sbatch = env.fake_slurm();
     let done = env.dlrun(["submit"]).arg(job(&env, "")).run().code(0);
     let _ = done.warns("this run waits for it");
-    let of_the_build = names(&env, "image-builds").into_iter().find(|name| name.ends_with(".job.toml"));
-    let of_the_build = env.state().join("image-builds").join(of_the_build.expect("a job file"));
+    let of_the_build = names(&env, "image-builds")
+        .into_iter()
+        .find(|name| name.ends_with(".job.toml"));
+    let of_the_build = env
+        .state()
+        .join("image-builds")
+        .join(of_the_build.expect("a job file"));
     let text = fs::read_to_string(of_the_build).expect("ours");
-    let words =
-        format!("\"/usr/bin/env\", \"DLRUN_IMAGES__RUNTIME={}\", \"XDG_CONFIG_HOME=", runtime.display());
-    assert!(text.contains(&words) && text.contains("\"image\", \"build\", \"--order\""), "{text}");
+    let words = format!(
+        "\"/usr/bin/env\", \"DLRUN_IMAGES__RUNTIME={}\", \"XDG_CONFIG_HOME=",
+        runtime.display()
+    );
+    assert!(
+        text.contains(&words) && text.contains("\"image\", \"build\", \"--order\""),
+        "{text}"
+    );
     let (build, run) = (&sbatch.calls()[0], &sbatch.calls()[1]);
-    assert!(build.argv.iter().any(|word| word.starts_with("--job-name=build-mxnet-")), "{:?}", build.argv);
+    assert!(
+        build
+            .argv
+            .iter()
+            .any(|word| word.starts_with("--job-name=build-mxnet-")),
+        "{:?}",
+        build.argv
+    );
     assert_eq!(build.option("--dependency"), None);
     assert_eq!(run.option("--dependency"), Some("afterok:4711"));
     assert_eq!(run.option("--kill-on-invalid-dep"), Some("yes"));
 
     // While it goes on, no second one is handed over.
     let now = jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S").to_string();
-    let _ = env.fake("squeue").stdout(&format!("4711|PENDING|{now}|N/A|N/A||Resources\n"));
-    let _ = env.dlrun(["submit"]).arg(job(&env, "")).run().code(0).warns("this run waits for it");
-    assert_eq!((sbatch.calls().len(), sbatch.calls()[2].option("--dependency")), (3, Some("afterok:4711")));
+    let _ = env
+        .fake("squeue")
+        .stdout(&format!("4711|PENDING|{now}|N/A|N/A||Resources\n"));
+    let _ = env
+        .dlrun(["submit"])
+        .arg(job(&env, ""))
+        .run()
+        .code(0)
+        .warns("this run waits for it");
+    assert_eq!(
+        (
+            sbatch.calls().len(),
+            sbatch.calls()[2].option("--dependency")
+        ),
+        (3, Some("afterok:4711"))
+    );
     assert_eq!(calls(&env), "");
 }
 
@@ -137,7 +211,10 @@ fn a_run_of_a_scheduler_waits_for_the_job_that_builds() {
 fn an_option_that_would_undo_the_wait_is_refused() {
     let env = env();
     let sbatch = env.fake_slurm();
-    let file = job(&env, "[scheduler]\narguments = [\"--dependency=singleton\"]\n");
+    let file = job(
+        &env,
+        "[scheduler]\narguments = [\"--dependency=singleton\"]\n",
+    );
     let _ = env
         .dlrun(["submit"])
         .arg(file)
@@ -145,5 +222,10 @@ fn an_option_that_would_undo_the_wait_is_refused() {
         .code(65)
         .warns("`--dependency=singleton`")
         .warns("resources.depends");
-    assert!(sbatch.calls().iter().all(|call| call.argv.iter().any(|word| word == "--test-only")));
+    assert!(
+        sbatch
+            .calls()
+            .iter()
+            .all(|call| call.argv.iter().any(|word| word == "--test-only"))
+    );
 }

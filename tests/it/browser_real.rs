@@ -18,14 +18,24 @@ fn of_environment(name: &str) -> PathBuf {
 
 /// What `tests/browser/look.py` says of the report of these runs.
 fn looked_at(env: &TestEnv, name: &str, runs: &[&str]) -> Value {
-    let _ = env.dlrun(["report", "--output", "report.html"]).args(runs).run().code(0);
+    let _ = env
+        .dlrun(["report", "--output", "report.html"])
+        .args(runs)
+        .run()
+        .code(0);
     page_looked_at(&env.jobs().join("report.html"), name)
 }
 
 fn page_looked_at(page: &Path, name: &str) -> Value {
     let output = Command::new(python())
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/look.py"))
-        .args([of_environment("DLRUN_TEST_CHROMIUM"), of_environment("DLRUN_TEST_AXE")])
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/browser/look.py"
+        ))
+        .args([
+            of_environment("DLRUN_TEST_CHROMIUM"),
+            of_environment("DLRUN_TEST_AXE"),
+        ])
         .args([page, &of_environment("DLRUN_TEST_SHOTS").join(name)])
         .output()
         .expect("python3 can be started");
@@ -46,18 +56,36 @@ fn assert_good(found: &Value) {
     }
     assert_eq!(found["evil"], Value::Null, "a name was run as a script");
     assert!(found["focusable"].as_u64() > Some(2), "{found}");
-    assert_eq!(found["tabbed"], found["focusable"], "the Tab key comes to all of them");
-    let levels: Vec<u64> =
-        found["headings"].as_array().expect("a list").iter().filter_map(Value::as_u64).collect();
-    assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1, "{levels:?}");
-    assert!(levels[0] == 1 && levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{levels:?}");
+    assert_eq!(
+        found["tabbed"], found["focusable"],
+        "the Tab key comes to all of them"
+    );
+    let levels: Vec<u64> = found["headings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_u64)
+        .collect();
+    assert_eq!(
+        levels.iter().filter(|level| **level == 1).count(),
+        1,
+        "{levels:?}"
+    );
+    assert!(
+        levels[0] == 1 && levels.windows(2).all(|pair| pair[1] <= pair[0] + 1),
+        "{levels:?}"
+    );
 }
 
 #[test]
 #[ignore = "it needs Chromium and axe-core: tests/browser/check"]
 fn one_run_with_trouble_and_hostile_names() {
     let evil = "\"><script>window.evil=1</script><img src=//evil.example/x onerror=window.evil=2>";
-    let hostile = Trained { hostile: evil.to_owned(), has_trouble: true, ..Trained::usual(1, "hostile") };
+    let hostile = Trained {
+        hostile: evil.to_owned(),
+        has_trouble: true,
+        ..Trained::usual(1, "hostile")
+    };
     let env = with(&[hostile]);
     assert_good(&looked_at(&env, "one", &["hostile"]));
 }
@@ -73,10 +101,23 @@ fn a_comparison_with_scaling() {
         epochs: 40,
         ..Trained::usual(3, "resnet50-2x8")
     };
-    let lustre = Trained { epoch_seconds: 64.4, has_trouble: true, ..Trained::usual(2, "resnet50-lustre") };
-    let untimed = Trained { gpus: 0, is_timed: false, ..Trained::usual(4, "no-times") };
+    let lustre = Trained {
+        epoch_seconds: 64.4,
+        has_trouble: true,
+        ..Trained::usual(2, "resnet50-lustre")
+    };
+    let untimed = Trained {
+        gpus: 0,
+        is_timed: false,
+        ..Trained::usual(4, "no-times")
+    };
     let env = with(&[Trained::usual(1, "resnet50-bf16"), lustre, large, untimed]);
-    let runs = ["resnet50-bf16", "resnet50-lustre", "resnet50-2x8", "no-times"];
+    let runs = [
+        "resnet50-bf16",
+        "resnet50-lustre",
+        "resnet50-2x8",
+        "no-times",
+    ];
     assert_good(&looked_at(&env, "four", &runs));
 }
 
@@ -99,12 +140,29 @@ for e in 1 2 3; do echo "Epoch $e/3 - 0.$(($1 / 2 + $$ % 7))$e s - loss: 0.5"; d
          workload.batch_size = [128, 512]\nvars.threads = [1, 2]\n"
     );
     let file = env.write("wide.toml", text);
-    let words = ["bench", "run", "--scheduler", "local", "--max-jobs", "4", "--output-dir", "out"];
+    let words = [
+        "bench",
+        "run",
+        "--scheduler",
+        "local",
+        "--max-jobs",
+        "4",
+        "--output-dir",
+        "out",
+    ];
     let _ = env.dlrun(words).arg(file).run().code(10);
     let found = page_looked_at(&env.jobs().join("out/bench.html"), "matrix");
     assert_good(&found);
     for view in ["wide-light", "phone-light"] {
-        assert_eq!(found[view]["scrolling"], Value::Array(Vec::new()), "{view}: tables are seen whole");
-        assert_eq!(found[view]["broken"], Value::Array(Vec::new()), "{view}: words are whole");
+        assert_eq!(
+            found[view]["scrolling"],
+            Value::Array(Vec::new()),
+            "{view}: tables are seen whole"
+        );
+        assert_eq!(
+            found[view]["broken"],
+            Value::Array(Vec::new()),
+            "{view}: words are whole"
+        );
     }
 }

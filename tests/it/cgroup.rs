@@ -39,13 +39,22 @@ impl Job {
     /// with a word about it, where that is not possible.
     fn make(path: &str, ends: &[&str]) -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
-        let mut job = Self { tops: vec![], tasks: vec![] };
-        for line in mounts.lines().filter(|line| ends.iter().any(|end| line.ends_with(end))) {
+        let mut job = Self {
+            tops: vec![],
+            tasks: vec![],
+        };
+        for line in mounts
+            .lines()
+            .filter(|line| ends.iter().any(|end| line.ends_with(end)))
+        {
             let point = line.split(' ').nth(4).expect("a mount point");
             let top = Path::new(point).join(format!("dlrun-test-{}", id()));
             let task = top.join(path);
             if let Err(error) = fs::create_dir_all(&task) {
-                skip(&format!("cannot make the cgroup {}: {error}", task.display()));
+                skip(&format!(
+                    "cannot make the cgroup {}: {error}",
+                    task.display()
+                ));
                 return None;
             }
             job.tops.push(top);
@@ -66,7 +75,12 @@ impl Job {
             .map(|task| format!("echo $$ > {}/cgroup.procs || exit 99; ", task.display()))
             .collect();
         let mut command = Command::new("sh");
-        command.arg("-c").arg(join.concat() + script).arg("sh").args(arguments).process_group(0);
+        command
+            .arg("-c")
+            .arg(join.concat() + script)
+            .arg("sh")
+            .args(arguments)
+            .process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -110,10 +124,16 @@ impl Load {
         let binary = std::env::current_exe().expect("this binary");
         let script = "exec \"$1\" --exact cgroup::inner_load --ignored";
         let mut command = job.shell(script, &[binary.to_str().expect("a name")]);
-        command.env("DLRUN_TEST_ANSWERS", answers.path()).stdin(Stdio::piped());
+        command
+            .env("DLRUN_TEST_ANSWERS", answers.path())
+            .stdin(Stdio::piped());
         let mut process = command.spawn().expect("sh starts");
         let input = process.stdin.take();
-        Self { process, input, answers }
+        Self {
+            process,
+            input,
+            answers,
+        }
     }
 
     fn does(&mut self, word: &str) {
@@ -144,11 +164,23 @@ fn inner_load() {
                 // Short-lived ones, and one that init or a subreaper inherits and nobody sees end.
                 let burn = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
                 let script = format!("({burn}); (setsid sh -c '{burn}' & ); ({burn})");
-                assert!(Command::new("sh").args(["-c", &script]).status().expect("sh").success());
+                assert!(
+                    Command::new("sh")
+                        .args(["-c", &script])
+                        .status()
+                        .expect("sh")
+                        .success()
+                );
             }
             "orphan" => {
                 let script = "(setsid sleep 300 < /dev/null > /dev/null 2>&1 &)";
-                assert!(Command::new("sh").args(["-c", script]).status().expect("sh").success());
+                assert!(
+                    Command::new("sh")
+                        .args(["-c", script])
+                        .status()
+                        .expect("sh")
+                        .success()
+                );
             }
             "write" => {
                 let mut file = fs::File::create(answers.join("written")).expect("made");
@@ -177,16 +209,25 @@ fn cpu_us(sample: &Sample) -> u64 {
 /// Holds a value within 2 % of what is known, and `slack` of what cannot be.
 fn assert_about(what: &str, value: u64, known: u64, slack: u64) {
     say(&format!("{what}: {value}, known {known}"));
-    assert!(value.abs_diff(known) <= known / 50 + slack, "{what}: {value} against {known}");
+    assert!(
+        value.abs_diff(known) <= known / 50 + slack,
+        "{what}: {value} against {known}"
+    );
 }
 
 /// Runs an ignored test of this binary as a process of its own: it inherits orphans and adds up all its children.
 fn alone(test: &str) {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
-    let output = command.args(["--exact", test, "--ignored", "--nocapture"]).output().expect("it starts");
+    let output = command
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .output()
+        .expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}{errors}"
+    );
     say(&errors);
 }
 
@@ -198,7 +239,10 @@ fn wait_for_all() {
 fn found(pid: u32, load: &mut Load) -> JobCgroup {
     load.does("ready");
     let job = locate(pid).expect("/proc tells").expect("it is in a job");
-    assert_eq!((job.scheduler, job.job_id.as_deref()), (Some(CgroupScheduler::Slurm), Some("7")));
+    assert_eq!(
+        (job.scheduler, job.job_id.as_deref()),
+        (Some(CgroupScheduler::Slurm), Some("7"))
+    );
     job
 }
 
@@ -208,7 +252,10 @@ fn settled(mut sample: impl FnMut() -> Sample, before: Option<u64>) -> Sample {
     let start = Instant::now();
     loop {
         let now = sample();
-        let taken = now.mem_anon_bytes.unwrap_or(0).saturating_sub(before.unwrap_or(0));
+        let taken = now
+            .mem_anon_bytes
+            .unwrap_or(0)
+            .saturating_sub(before.unwrap_or(0));
         if taken >= MEMORY as u64 || start.elapsed() > Duration::from_secs(6) {
             return now;
         }
@@ -238,7 +285,10 @@ fn run(job: &Job) -> (Sampler, Sample, JobCgroup) {
     let options = SamplerOptions::default();
     let mut sampler = Sampler::of_job(root.clone(), Some(&cgroup), options);
     let first = sampler.sample(0);
-    assert!(cpu_us(&first) < 150_000 + before / 10, "of before: {first:?}, {before}");
+    assert!(
+        cpu_us(&first) < 150_000 + before / 10,
+        "of before: {first:?}, {before}"
+    );
     load.does("memory");
     let held = settled(|| sampler.sample(1000), first.mem_anon_bytes);
     if let (Some(anon), Some(was)) = (held.mem_anon_bytes, first.mem_anon_bytes) {
@@ -248,17 +298,24 @@ fn run(job: &Job) -> (Sampler, Sample, JobCgroup) {
     load.does("cpu");
     load.does("orphan");
     load.does("write");
-    let name = |sample: &Sample, name: &str| sample.commands.iter().any(|command| &*command.name == name);
+    let name =
+        |sample: &Sample, name: &str| sample.commands.iter().any(|command| &*command.name == name);
     let start = Instant::now();
     let busy = loop {
         let sample = sampler.sample_all(2000);
         if sample.processes == Some(2) && name(&sample, "sleep") {
             break sample;
         }
-        assert!(start.elapsed() < PATIENCE, "not the load and an orphan: {sample:?}");
+        assert!(
+            start.elapsed() < PATIENCE,
+            "not the load and an orphan: {sample:?}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     };
-    let is_in_memory = statfs(load.answers.path()).expect("known").filesystem_type() == TMPFS_MAGIC;
+    let is_in_memory = statfs(load.answers.path())
+        .expect("known")
+        .filesystem_type()
+        == TMPFS_MAGIC;
     let written = busy.io_write_bytes.expect("read") - first.io_write_bytes.expect("read");
     if !is_in_memory {
         assert_about("bytes written", written, WRITTEN as u64, 256 << 10);
@@ -266,14 +323,30 @@ fn run(job: &Job) -> (Sampler, Sample, JobCgroup) {
     // A daemon that starts again.
     let baseline = serde_json::to_string(sampler.baseline()).expect("written");
     let after = Sampler::of_job(root, Some(&cgroup), options);
-    let again = after.with_baseline(serde_json::from_str(&baseline).expect("read")).sample(3000);
-    assert!(cpu_us(&again) >= cpu_us(&busy) && cpu_us(&again) < cpu_us(&busy) + 500_000, "{again:?}");
+    let again = after
+        .with_baseline(serde_json::from_str(&baseline).expect("read"))
+        .sample(3000);
+    assert!(
+        cpu_us(&again) >= cpu_us(&busy) && cpu_us(&again) < cpu_us(&busy) + 500_000,
+        "{again:?}"
+    );
     assert_eq!(again.processes, Some(2));
 
     drop(load.input.take());
     assert!(load.process.wait().expect("waited").success());
-    let orphan = busy.commands.iter().find(|command| &*command.name == "sleep").expect("there").pid;
-    assert!(Command::new("kill").arg(orphan.to_string()).status().expect("kill").success());
+    let orphan = busy
+        .commands
+        .iter()
+        .find(|command| &*command.name == "sleep")
+        .expect("there")
+        .pid;
+    assert!(
+        Command::new("kill")
+            .arg(orphan.to_string())
+            .status()
+            .expect("kill")
+            .success()
+    );
     wait_for_all();
     let used = cpu_of_children_us() - before;
     assert!(used > OWN_CPU_US);
@@ -292,28 +365,58 @@ fn job_in_v1_is_measured_within_2_percent() {
 #[test]
 #[ignore = "run by job_in_v1_is_measured_within_2_percent"]
 fn inner_job_in_v1() {
-    let ends =
-        ["rw,cpu", "rw,cpuacct", "rw,cpu,cpuacct", "rw,cpuacct,cpu", "rw,memory", "rw,freezer", "rw,blkio"];
-    let Some(job) = Job::make("slurm/uid_0/job_7/step_0/task_0", &ends) else { return };
+    let ends = [
+        "rw,cpu",
+        "rw,cpuacct",
+        "rw,cpu,cpuacct",
+        "rw,cpuacct,cpu",
+        "rw,memory",
+        "rw,freezer",
+        "rw,blkio",
+    ];
+    let Some(job) = Job::make("slurm/uid_0/job_7/step_0/task_0", &ends) else {
+        return;
+    };
     let (mut sampler, last, cgroup) = run(&job);
-    assert_eq!((cgroup.uid, cgroup.step.as_deref(), cgroup.task.as_deref()), (Some(0), Some("0"), Some("0")));
-    assert!(cgroup.directories.processes.as_ref().is_some_and(|path| path.ends_with("job_7")));
+    assert_eq!(
+        (cgroup.uid, cgroup.step.as_deref(), cgroup.task.as_deref()),
+        (Some(0), Some("0"), Some("0"))
+    );
+    assert!(
+        cgroup
+            .directories
+            .processes
+            .as_ref()
+            .is_some_and(|path| path.ends_with("job_7"))
+    );
     if let Some(memory) = &cgroup.directories.memory {
-        assert!(last.mem_anon_bytes.is_some() && last.mem_shmem_bytes.is_some(), "{last:?}");
+        assert!(
+            last.mem_anon_bytes.is_some() && last.mem_shmem_bytes.is_some(),
+            "{last:?}"
+        );
         assert_eq!(last.mem_oom_kills, Some(0));
         let task = memory.join("step_0/task_0");
         for limit in ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"] {
             let _ = fs::write(task.join(limit), "16777216");
         }
         let eats = "head -c 80000000 /dev/zero | tail -c 80000000 > /dev/null";
-        assert!(!job.shell(eats, &[]).stderr(Stdio::null()).status().expect("sh").success());
+        assert!(
+            !job.shell(eats, &[])
+                .stderr(Stdio::null())
+                .status()
+                .expect("sh")
+                .success()
+        );
         let killed = sampler.sample_all(5000);
         assert_eq!(killed.mem_oom_kills, Some(1), "{killed:?}");
     }
     drop(job);
     // The kept files of a cgroup that is no more.
     let gone = sampler.sample_all(6000);
-    assert_eq!((gone.cpu_user_us, gone.mem_anon_bytes, gone.processes), (None, None, None));
+    assert_eq!(
+        (gone.cpu_user_us, gone.mem_anon_bytes, gone.processes),
+        (None, None, None)
+    );
 }
 
 #[test]
@@ -325,12 +428,27 @@ fn job_in_v2_is_measured_within_2_percent() {
 #[ignore = "run by job_in_v2_is_measured_within_2_percent"]
 fn inner_job_in_v2() {
     let path = "system.slice/n1_slurmstepd.scope/job_7/step_batch/user/task_special";
-    let Some(job) = Job::make(path, &["- cgroup2 cgroup2 rw", "- cgroup2 cgroup rw"]) else { return };
+    let Some(job) = Job::make(path, &["- cgroup2 cgroup2 rw", "- cgroup2 cgroup rw"]) else {
+        return;
+    };
     let (mut sampler, last, cgroup) = run(&job);
-    assert_eq!((cgroup.step.as_deref(), cgroup.task.as_deref()), (Some("batch"), Some("special")));
-    assert!(cgroup.directories.unified.as_ref().is_some_and(|path| path.ends_with("job_7")));
+    assert_eq!(
+        (cgroup.step.as_deref(), cgroup.task.as_deref()),
+        (Some("batch"), Some("special"))
+    );
+    assert!(
+        cgroup
+            .directories
+            .unified
+            .as_ref()
+            .is_some_and(|path| path.ends_with("job_7"))
+    );
     // Controllers are not handed down here; what is missing has a reason.
-    let missing: Vec<_> = sampler.missing().into_iter().map(|missing| missing.what).collect();
+    let missing: Vec<_> = sampler
+        .missing()
+        .into_iter()
+        .map(|missing| missing.what)
+        .collect();
     assert!(
         last.mem_peak_bytes.is_some() || missing.iter().any(|what| what == "mem_peak_bytes"),
         "{missing:?}"

@@ -27,7 +27,9 @@ const BENCH: &str = "[workload]\nsamples = 1000\n[bench]\nrepeats = 2\n[bench.ax
 /// A matrix of four cells with two repeats; each run takes `pause` seconds, and that with the words `failing` fails.
 fn matrix(env: &TestEnv, pause: &str, failing: &str) -> PathBuf {
     let _ = env.write("step.sh", PROGRAM);
-    let text = format!("{HEAD}{BENCH}").replace("PAUSE", pause).replace("FAILING", failing);
+    let text = format!("{HEAD}{BENCH}")
+        .replace("PAUSE", pause)
+        .replace("FAILING", failing);
     env.write("small.toml", text)
 }
 
@@ -35,16 +37,20 @@ fn matrix(env: &TestEnv, pause: &str, failing: &str) -> PathBuf {
 fn ran(env: &TestEnv) -> BTreeMap<String, usize> {
     let text = fs::read_to_string(env.jobs().join("ran")).unwrap_or_default();
     let mut counts = BTreeMap::new();
-    text.lines().for_each(|line| *counts.entry(line.to_owned()).or_default() += 1);
+    text.lines()
+        .for_each(|line| *counts.entry(line.to_owned()).or_default() += 1);
     counts
 }
 
 fn each_twice() -> BTreeMap<String, usize> {
-    ["64 1", "64 2", "256 1", "256 2"].map(|words| (words.to_owned(), 2)).into()
+    ["64 1", "64 2", "256 1", "256 2"]
+        .map(|words| (words.to_owned(), 2))
+        .into()
 }
 
 fn bench(env: &TestEnv, file: &Path) -> crate::support::env::Dlrun {
-    env.dlrun(["bench", "run", "--scheduler", "local"]).arg(file)
+    env.dlrun(["bench", "run", "--scheduler", "local"])
+        .arg(file)
 }
 
 #[test]
@@ -52,12 +58,21 @@ fn every_cell_runs_as_often_as_asked_and_the_end_is_a_table() {
     let env = TestEnv::new();
     let file = matrix(&env, "0", "none");
     let out = env.root().join("report/here");
-    let done = bench(&env, &file).arg("--json").arg("--output-dir").arg(&out).run().code(0);
+    let done = bench(&env, &file)
+        .arg("--json")
+        .arg("--output-dir")
+        .arg(&out)
+        .run()
+        .code(0);
     assert_eq!(ran(&env), each_twice());
     assert_eq!(done.envelope()["operation"], "bench run");
     let result = done.result();
     assert_eq!(
-        (&result["runs_asked"], &result["runs_measured"], &result["runs_failed"]),
+        (
+            &result["runs_asked"],
+            &result["runs_measured"],
+            &result["runs_failed"]
+        ),
         (&json!(8), &json!(8), &json!(0))
     );
     let cells = result["cells"].as_array().expect("a list");
@@ -67,38 +82,75 @@ fn every_cell_runs_as_often_as_asked_and_the_end_is_a_table() {
         let seconds = if cell["values"][1] == "1" { 8.25 } else { 4.25 };
         let median = cell["epoch_seconds_median"].as_f64().expect("measured");
         assert!((median - seconds).abs() < 0.01, "{cell}");
-        assert_eq!((&cell["runs"], &cell["results"][0]["epochs"]), (&json!(2), &json!(2)), "{cell}");
-        let rate = cell["samples_per_second"].as_f64().expect("samples are known");
+        assert_eq!(
+            (&cell["runs"], &cell["results"][0]["epochs"]),
+            (&json!(2), &json!(2)),
+            "{cell}"
+        );
+        let rate = cell["samples_per_second"]
+            .as_f64()
+            .expect("samples are known");
         assert!((rate - 1000.0 / median).abs() < 1e-6, "{cell}");
     }
     let effect = &result["effects"][1];
-    assert_eq!((&effect["axis"], &effect["pairs"]), (&json!("vars.threads"), &json!(2)));
+    assert_eq!(
+        (&effect["axis"], &effect["pairs"]),
+        (&json!("vars.threads"), &json!(2))
+    );
     let ratio = effect["time_ratio"].as_f64().expect("a ratio");
-    assert!((ratio - 4.25 / 8.25).abs() < 0.01 && effect["significant"] == true, "{effect}");
+    assert!(
+        (ratio - 4.25 / 8.25).abs() < 0.01 && effect["significant"] == true,
+        "{effect}"
+    );
     let of_batch = &result["effects"][0];
-    assert!((of_batch["time_ratio"].as_f64().expect("a ratio") - 1.0).abs() < 0.01, "{of_batch}");
+    assert!(
+        (of_batch["time_ratio"].as_f64().expect("a ratio") - 1.0).abs() < 0.01,
+        "{of_batch}"
+    );
 
     // The runs are ordinary ones.
     let listed = env.dlrun(["list", "--json"]).run().code(0).result();
     assert_eq!(listed["runs"].as_array().map(Vec::len), Some(8));
-    assert!(listed["runs"][0]["name"].as_str().is_some_and(|name| name.starts_with("small-")), "{listed}");
+    assert!(
+        listed["runs"][0]["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("small-")),
+        "{listed}"
+    );
     let html = fs::read_to_string(out.join("bench.html")).expect("a page");
-    assert!(html.contains("<h1>small</h1>") && html.contains("significant"), "{html}");
+    assert!(
+        html.contains("<h1>small</h1>") && html.contains("significant"),
+        "{html}"
+    );
     let markdown = fs::read_to_string(out.join("bench.md")).expect("a page");
     assert!(markdown.starts_with("# small\n"), "{markdown}");
     let kept: Value =
-        serde_json::from_str(&fs::read_to_string(out.join("bench.json")).expect("a file")).expect("JSON");
+        serde_json::from_str(&fs::read_to_string(out.join("bench.json")).expect("a file"))
+            .expect("JSON");
     assert_eq!(kept["result"]["cells"], result["cells"]);
 
     // What is done is not done again.
-    let again =
-        bench(&env, &file).run().code(0).says("vars.threads").says("shorter").warns("2 repeats are few");
+    let again = bench(&env, &file)
+        .run()
+        .code(0)
+        .says("vars.threads")
+        .says("shorter")
+        .warns("2 repeats are few");
     assert_eq!(ran(&env), each_twice());
     let shown = env.dlrun(["bench", "show", "small"]).run().code(0);
     assert_eq!(shown.text(), again.text());
-    assert_eq!(env.dlrun(["bench", "show", "--json"]).run().code(0).result()["cells"], result["cells"]);
+    assert_eq!(
+        env.dlrun(["bench", "show", "--json"])
+            .run()
+            .code(0)
+            .result()["cells"],
+        result["cells"]
+    );
     // More repeats go on where fewer ended.
-    let _ = bench(&env, &file).args(["--repeats", "3", "--max-jobs", "2"]).run().code(0);
+    let _ = bench(&env, &file)
+        .args(["--repeats", "3", "--max-jobs", "2"])
+        .run()
+        .code(0);
     assert_eq!(ran(&env).values().collect::<Vec<_>>(), [&3; 4]);
     // Asked for fewer, none that is measured goes out of the figures.
     let _ = bench(&env, &file).run().code(0).says("12 of 12 count");
@@ -111,11 +163,17 @@ fn a_killed_bench_goes_on_and_no_run_is_lost_or_doubled() {
     let file = matrix(&env, "0.5", "none");
     for runs in [1, 4] {
         let started = bench(&env, &file).start();
-        wait_for("runs of the matrix", || ran(&env).values().sum::<usize>() > runs);
+        wait_for("runs of the matrix", || {
+            ran(&env).values().sum::<usize>() > runs
+        });
         started.signal(Signal::SIGKILL);
         let _ = started.finish().killed_by(Signal::SIGKILL);
     }
-    let _ = bench(&env, &file).arg("--resume").run().code(0).warns("taken up again");
+    let _ = bench(&env, &file)
+        .arg("--resume")
+        .run()
+        .code(0)
+        .warns("taken up again");
     assert_eq!(ran(&env), each_twice());
     let listed = env.dlrun(["list", "--json"]).run().code(0).result();
     assert_eq!(listed["runs"].as_array().map(Vec::len), Some(8));
@@ -126,13 +184,29 @@ fn a_part_of_the_cells_runs_and_the_others_follow() {
     let env = TestEnv::new();
     let file = matrix(&env, "0", "none");
     let only = ["--only", "threads=2", "--only", "workload.batch_size=256"];
-    let dry = bench(&env, &file).args(only).args(["--dry-run", "--json"]).run().code(0).result();
-    assert_eq!((&dry["runs"], &dry["cells"][0]["cell"]), (&json!(2), &json!(4)));
+    let dry = bench(&env, &file)
+        .args(only)
+        .args(["--dry-run", "--json"])
+        .run()
+        .code(0)
+        .result();
+    assert_eq!(
+        (&dry["runs"], &dry["cells"][0]["cell"]),
+        (&json!(2), &json!(4))
+    );
     let done = bench(&env, &file).args(only).run().code(0);
     assert_eq!(ran(&env), BTreeMap::from([("256 2".to_owned(), 2)]));
-    let _ = done.warns("1 of 4 cells, 2 repeats, 2 runs").says("3 cells have none yet").says("2 of 8 count");
-    let refused = bench(&env, &file).args(["--only", "thread=2"]).run().code(64);
-    let _ = refused.warns("there is no axis `thread`").warns("did you mean `threads`?");
+    let _ = done
+        .warns("1 of 4 cells, 2 repeats, 2 runs")
+        .says("3 cells have none yet")
+        .says("2 of 8 count");
+    let refused = bench(&env, &file)
+        .args(["--only", "thread=2"])
+        .run()
+        .code(64);
+    let _ = refused
+        .warns("there is no axis `thread`")
+        .warns("did you mean `threads`?");
     let _ = bench(&env, &file).run().code(0).says("8 of 8 count");
     assert_eq!(ran(&env), each_twice());
 }
@@ -143,11 +217,20 @@ fn a_torn_journal_and_a_run_that_never_was_are_mended() {
     let file = matrix(&env, "0", "none");
     let _ = bench(&env, &file).args(["--repeats", "1"]).run().code(0);
     let benches = env.state().join("benches");
-    let id = fs::read_dir(&benches).expect("a directory").flatten().next().expect("a matrix").path();
+    let id = fs::read_dir(&benches)
+        .expect("a directory")
+        .flatten()
+        .next()
+        .expect("a matrix")
+        .path();
     let journal = fs::read_to_string(id.join("journal.jsonl")).expect("a journal");
     // Noted but never handed over, as by a kill in between; the line after it was cut off.
     let orphan = r#"{"what":"begun","at_ms":1,"cell":0,"repeat":1,"run_id":"zzzzzzzzzzzzzzzz"}"#;
-    fs::write(id.join("journal.jsonl"), format!("{journal}{orphan}\n{}", &orphan[..20])).expect("it is ours");
+    fs::write(
+        id.join("journal.jsonl"),
+        format!("{journal}{orphan}\n{}", &orphan[..20]),
+    )
+    .expect("it is ours");
     let done = bench(&env, &file).run().code(0);
     let _ = done.warns("1 lines of").warns("cannot be read");
     assert_eq!(ran(&env), each_twice());
@@ -165,10 +248,23 @@ fn two_at_once_are_refused_and_ctrl_c_tells_what_goes_on() {
         message.contains("another dlrun (pid ") && message.contains("runs the matrix `small`"),
         "{message}"
     );
-    let so_far = env.dlrun(["bench", "show", "--json"]).run().code(0).result();
-    assert!(so_far["remarks"][0].as_str().is_some_and(|remark| remark.contains("are not over")), "{so_far}");
+    let so_far = env
+        .dlrun(["bench", "show", "--json"])
+        .run()
+        .code(0)
+        .result();
+    assert!(
+        so_far["remarks"][0]
+            .as_str()
+            .is_some_and(|remark| remark.contains("are not over")),
+        "{so_far}"
+    );
     started.signal(Signal::SIGINT);
-    let _ = started.finish().code(75).warns("interrupted; 1 job goes on: ").warns("the same command goes on");
+    let _ = started
+        .finish()
+        .code(75)
+        .warns("interrupted; 1 job goes on: ")
+        .warns("the same command goes on");
     let _ = bench(&env, &file).run().code(0);
     assert_eq!(ran(&env), each_twice());
 }
@@ -181,17 +277,34 @@ fn a_cell_that_fails_is_tried_again_once_and_then_told() {
     let mut expected = each_twice();
     expected.insert("256 2".to_owned(), 4);
     assert_eq!(ran(&env), expected);
-    let done = done.says("2 of 8 runs failed").says("it counts for nothing").says("6 of 8 count, 2 failed");
+    let done = done
+        .says("2 of 8 runs failed")
+        .says("it counts for nothing")
+        .says("6 of 8 count, 2 failed");
     let _ = done.warns("it is tried again");
-    let result = env.dlrun(["bench", "show", "small", "--json"]).run().code(0).result();
-    assert_eq!(result["cells"][3]["failures"].as_array().map(Vec::len), Some(4));
+    let result = env
+        .dlrun(["bench", "show", "small", "--json"])
+        .run()
+        .code(0)
+        .result();
     assert_eq!(
-        (&result["cells"][3]["runs"], &result["cells"][3]["epoch_seconds_median"]),
+        result["cells"][3]["failures"].as_array().map(Vec::len),
+        Some(4)
+    );
+    assert_eq!(
+        (
+            &result["cells"][3]["runs"],
+            &result["cells"][3]["epoch_seconds_median"]
+        ),
         (&json!(0), &Value::Null)
     );
     // Begun anew everything runs again; what was measured is kept.
-    let _ =
-        bench(&env, &file).arg("--restart").args(["--repeats", "1"]).run().code(10).warns("is set aside as ");
+    let _ = bench(&env, &file)
+        .arg("--restart")
+        .args(["--repeats", "1"])
+        .run()
+        .code(10)
+        .warns("is set aside as ");
     assert_eq!(ran(&env).values().sum::<usize>(), 10 + 5);
 }
 
@@ -200,7 +313,11 @@ fn where_nothing_succeeds_the_rest_is_not_begun() {
     let env = TestEnv::new();
     let _ = env.write("step.sh", "echo x >>ran; exit 1\n");
     let file = env.write("small.toml", format!("{HEAD}{BENCH}"));
-    let hopeless = bench(&env, &file).args(["--repeats", "20"]).run().code(10).warns("nothing succeeded");
+    let hopeless = bench(&env, &file)
+        .args(["--repeats", "20"])
+        .run()
+        .code(10)
+        .warns("nothing succeeded");
     let _ = hopeless.warns("failed: the program ended with exit code 1; it is tried again");
     assert_eq!(ran(&env).values().sum::<usize>(), 5);
 }
@@ -211,19 +328,66 @@ fn faults_are_told_with_their_place_before_anything_is_queued() {
     let file = matrix(&env, "0", "none");
     let text = fs::read_to_string(&file).expect("it is there");
     for (from, to, code, line, part) in [
-        ("[64, 256]", "[64, 0]", 65, 9, "cell 3 (batch_size=0 threads=1): `workload.batch_size` must be"),
-        ("[64, 256]", "64", 65, 9, "`bench.axes.workload.batch_size` must be a list of values"),
-        ("{{threads}}", "{{thread}}", 65, 10, "the variable `vars.threads`"),
-        ("{{threads}}", "{{threads}}{{y}}", 65, 2, "nothing has the name of {{y}}"),
-        ("repeats = 2", "repeat = 2", 65, 7, "unknown key `bench.repeat`"),
-        ("samples = 1000", "sample = 1000", 65, 5, "unknown key `workload.sample`"),
-        ("\"step.sh\"", "\"other.sh\"", 66, 2, "other.sh is not a file"),
+        (
+            "[64, 256]",
+            "[64, 0]",
+            65,
+            9,
+            "cell 3 (batch_size=0 threads=1): `workload.batch_size` must be",
+        ),
+        (
+            "[64, 256]",
+            "64",
+            65,
+            9,
+            "`bench.axes.workload.batch_size` must be a list of values",
+        ),
+        (
+            "{{threads}}",
+            "{{thread}}",
+            65,
+            10,
+            "the variable `vars.threads`",
+        ),
+        (
+            "{{threads}}",
+            "{{threads}}{{y}}",
+            65,
+            2,
+            "nothing has the name of {{y}}",
+        ),
+        (
+            "repeats = 2",
+            "repeat = 2",
+            65,
+            7,
+            "unknown key `bench.repeat`",
+        ),
+        (
+            "samples = 1000",
+            "sample = 1000",
+            65,
+            5,
+            "unknown key `workload.sample`",
+        ),
+        (
+            "\"step.sh\"",
+            "\"other.sh\"",
+            66,
+            2,
+            "other.sh is not a file",
+        ),
     ] {
         fs::write(&file, text.replace(from, to)).expect("it is ours");
         let error = bench(&env, &file).arg("--json").run().code(code).error();
         let problem = &error["problems"][0];
         assert_eq!(problem["line"], line, "{to}: {error}");
-        assert!(problem["message"].as_str().is_some_and(|message| message.contains(part)), "{to}: {error}");
+        assert!(
+            problem["message"]
+                .as_str()
+                .is_some_and(|message| message.contains(part)),
+            "{to}: {error}"
+        );
     }
     fs::write(&file, &text).expect("it is ours");
     let resumed = bench(&env, &file).arg("--resume").run().code(66);
@@ -240,12 +404,36 @@ fn a_dry_run_tells_every_job_and_hostile_values_stay_words() {
     let text = "name = \"dry\"\n[run]\ncommand = [\"sh\", \"step.sh\", \"{{x}}\", \"1\"]\n[bench.axes]\n\
                 vars.x = [\"$(touch hurt) `touch hurt`; touch hurt\", \"../../x\", \"a' b\"]\n";
     let file = env.write("dry.toml", text);
-    let dry = bench(&env, &file).args(["--dry-run", "--json"]).run().code(0).result();
-    assert_eq!((&dry["runs"], dry["cells"].as_array().map(Vec::len)), (&json!(15), Some(3)));
-    let job_file = |dry: &Value| dry["cells"][0]["job_file"].as_str().expect("text").to_owned();
-    assert!(job_file(&dry).contains("exclusive = true"), "jobs of this machine share it otherwise");
+    let dry = bench(&env, &file)
+        .args(["--dry-run", "--json"])
+        .run()
+        .code(0)
+        .result();
+    assert_eq!(
+        (&dry["runs"], dry["cells"].as_array().map(Vec::len)),
+        (&json!(15), Some(3))
+    );
+    let job_file = |dry: &Value| {
+        dry["cells"][0]["job_file"]
+            .as_str()
+            .expect("text")
+            .to_owned()
+    };
+    assert!(
+        job_file(&dry).contains("exclusive = true"),
+        "jobs of this machine share it otherwise"
+    );
     let _slurm = env.fake_slurm();
-    let of_slurm = env.dlrun(["bench", "run", "--scheduler", "slurm", "--dry-run", "--json"]).arg(&file);
+    let of_slurm = env
+        .dlrun([
+            "bench",
+            "run",
+            "--scheduler",
+            "slurm",
+            "--dry-run",
+            "--json",
+        ])
+        .arg(&file);
     assert!(job_file(&of_slurm.run().code(0).result()).contains("exclusive = true"));
     assert!(!env.state().join("benches").exists());
     let _ = bench(&env, &file)
@@ -266,12 +454,26 @@ fn figures_are_printed_though_their_files_cannot_be_written() {
     // The place was free when the matrix began; a directory is nothing that anybody writes over, root included.
     let blocking = format!("{PROGRAM}mkdir -p '{}/bench.md'\n", out.display());
     let _ = env.write("step.sh", blocking);
-    let done = bench(&env, &file).args(["--json", "--output-dir"]).arg(&out).run().code(73);
-    assert_eq!((&done.result()["runs_measured"], &done.result()["files"]), (&json!(8), &Value::Null));
+    let done = bench(&env, &file)
+        .args(["--json", "--output-dir"])
+        .arg(&out)
+        .run()
+        .code(73);
+    assert_eq!(
+        (&done.result()["runs_measured"], &done.result()["files"]),
+        (&json!(8), &Value::Null)
+    );
     let message = done.result()["files_error"]["message"].to_string();
-    assert!(message.contains("bench.md") && message.contains("no regular file"), "{message}");
+    assert!(
+        message.contains("bench.md") && message.contains("no regular file"),
+        "{message}"
+    );
     let _ = done.warns("--output-dir DIR` writes the files");
-    let _ = env.dlrun(["bench", "show", "--output-dir", "elsewhere"]).run().code(0).says("wrote elsewhere/");
+    let _ = env
+        .dlrun(["bench", "show", "--output-dir", "elsewhere"])
+        .run()
+        .code(0)
+        .says("wrote elsewhere/");
 }
 
 /// The matrices of `jobs/bench`: every cell is a job file that says what it must.
@@ -285,7 +487,11 @@ fn the_matrices_of_the_example_are_valid() {
         for number in 0..cells {
             let cell = matrix.cell(number).expect("all names are known");
             let spec = dlrun::job::parse(&cell.job_file).expect("a job file");
-            assert!(spec.workload.model.is_some() && spec.workload.samples.is_some(), "{}", cell.job_file);
+            assert!(
+                spec.workload.model.is_some() && spec.workload.samples.is_some(),
+                "{}",
+                cell.job_file
+            );
             assert!(!cell.job_file.contains("{{"), "{}", cell.job_file);
         }
     }

@@ -14,10 +14,21 @@ use crate::support::recorded::rows;
 use crate::support::{TestEnv, wait_for_some};
 
 /// Little of everything, for a program that is not optimised and a machine that others use.
-const LITTLE: [&str; 7] = ["bench", "node", "--json", "--force", "--arrays=6MiB", "--file=20MiB", "--dir=."];
+const LITTLE: [&str; 7] = [
+    "bench",
+    "node",
+    "--json",
+    "--force",
+    "--arrays=6MiB",
+    "--file=20MiB",
+    "--dir=.",
+];
 
 fn targets(env: &TestEnv) -> Vec<PathBuf> {
-    let entries = fs::read_dir(env.state().join("targets")).into_iter().flatten().flatten();
+    let entries = fs::read_dir(env.state().join("targets"))
+        .into_iter()
+        .flatten()
+        .flatten();
     entries.map(|entry| entry.path()).collect()
 }
 
@@ -27,29 +38,52 @@ fn target(path: &Path) -> TargetRecord {
 
 /// Puts figures of this machine where a measurement would have put them.
 fn put(env: &TestEnv, like: &TargetRecord, core_gflops: f64, measured_at_ms: u64) {
-    let figures = NodeFigures { core_gflops, measured_at_ms, disk_mb_per_second: None, ..like.figures };
+    let figures = NodeFigures {
+        core_gflops,
+        measured_at_ms,
+        disk_mb_per_second: None,
+        ..like.figures
+    };
     let path = targets(env).pop().expect("it was measured");
-    let text = serde_json::to_string(&TargetRecord { figures, ..like.clone() }).expect("JSON");
+    let text = serde_json::to_string(&TargetRecord {
+        figures,
+        ..like.clone()
+    })
+    .expect("JSON");
     fs::write(path, text).expect("ours");
 }
 
 fn usage(env: &TestEnv) -> Vec<Value> {
-    let done = env.dlrun(["export", "--what", "usage", "--format", "jsonl"]).run().code(0);
-    done.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    let done = env
+        .dlrun(["export", "--what", "usage", "--format", "jsonl"])
+        .run()
+        .code(0);
+    done.text()
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
 }
 
 #[test]
 fn figures_are_positive_repeatable_and_kept_once() {
     let env = TestEnv::new();
     let doctor = env.dlrun(["doctor", "--json"]).run().result();
-    assert!(finding(&doctor, "figures").1.contains("not measured"), "{doctor}");
-    let found: Vec<Value> = (0..2).map(|_| env.dlrun(LITTLE).run().code(0).result()).collect();
+    assert!(
+        finding(&doctor, "figures").1.contains("not measured"),
+        "{doctor}"
+    );
+    let found: Vec<Value> = (0..2)
+        .map(|_| env.dlrun(LITTLE).run().code(0).result())
+        .collect();
     for told in &found {
         for name in ["core_gflops", "node_gflops", "memory_gb_per_second"] {
             let figure = told["figures"][name].as_f64().expect("a number");
             assert!(figure > 0.0 && figure.is_finite(), "{name}: {told}");
             let spread = &told["bench"][name];
-            assert!(spread["median"].as_f64() <= spread["best"].as_f64(), "{name}: {told}");
+            assert!(
+                spread["median"].as_f64() <= spread["best"].as_f64(),
+                "{name}: {told}"
+            );
         }
         // Where the directory lies in memory there is no disk, and a note says so.
         let disk = told["figures"]["disk_mb_per_second"].as_f64();
@@ -64,12 +98,18 @@ fn figures_are_positive_repeatable_and_kept_once() {
     let files = targets(&env);
     assert_eq!(files.len(), 1, "{files:?}");
     let kept = target(&files[0]);
-    assert_eq!(Some(kept.figures.core_gflops), found[1]["figures"]["core_gflops"].as_f64());
+    assert_eq!(
+        Some(kept.figures.core_gflops),
+        found[1]["figures"]["core_gflops"].as_f64()
+    );
     assert_eq!(found[1]["kept_in"], json!(files[0]));
     assert_eq!(found[1]["fingerprint"], json!(kept.host.fingerprint()));
     let doctor = env.dlrun(["doctor", "--json"]).run().result();
     let (level, text) = finding(&doctor, "figures");
-    assert!(level == "ok" && text.contains("Gflop/s a core") && text.contains(" s ago"), "{text}");
+    assert!(
+        level == "ok" && text.contains("Gflop/s a core") && text.contains(" s ago"),
+        "{text}"
+    );
     // Nothing is left where reading was measured.
     assert_eq!(fs::read_dir(env.jobs()).expect("ours").count(), 0);
 }
@@ -80,20 +120,36 @@ fn runs_carry_the_figures_of_their_kind_of_node_through_export_and_import() {
     let run = env.submit(&env.job("true", ""));
     env.wait_state(&run, "completed");
     let before = usage(&env);
-    assert!(before[0]["core_gflops"].is_null() && before[0]["benched_at_ms"].is_null(), "{before:?}");
+    assert!(
+        before[0]["core_gflops"].is_null() && before[0]["benched_at_ms"].is_null(),
+        "{before:?}"
+    );
     let _ = env.dlrun(LITTLE).run().code(0);
     let first = target(&targets(&env)[0]);
     let after = usage(&env);
-    assert_eq!(after[0]["core_gflops"], json!(first.figures.core_gflops), "{after:?}");
-    assert_eq!(after[0]["disk_mb_per_second"], json!(first.figures.disk_mb_per_second));
-    assert!(after[0]["seq"].as_u64() > before[0]["seq"].as_u64(), "a row that changed is news");
+    assert_eq!(
+        after[0]["core_gflops"],
+        json!(first.figures.core_gflops),
+        "{after:?}"
+    );
+    assert_eq!(
+        after[0]["disk_mb_per_second"],
+        json!(first.figures.disk_mb_per_second)
+    );
+    assert!(
+        after[0]["seq"].as_u64() > before[0]["seq"].as_u64(),
+        "a row that changed is news"
+    );
     // A later measurement counts, an earlier one does not.
     let later = first.figures.measured_at_ms + 5;
     put(&env, &first, 4321.5, later);
     let _ = env.dlrun(["list"]).run().code(0);
     put(&env, &first, 1.5, later - 1);
     let told = usage(&env);
-    assert_eq!((&told[0]["core_gflops"], &told[0]["benched_at_ms"]), (&json!(4321.5), &json!(later)));
+    assert_eq!(
+        (&told[0]["core_gflops"], &told[0]["benched_at_ms"]),
+        (&json!(4321.5), &json!(later))
+    );
     assert!(told[0]["disk_mb_per_second"].is_null(), "{told:?}");
     // An index that is made anew has what the files have.
     put(&env, &first, 4321.5, later);
@@ -101,26 +157,43 @@ fn runs_carry_the_figures_of_their_kind_of_node_through_export_and_import() {
     assert_eq!(usage(&env)[0]["core_gflops"], json!(4321.5));
 
     let file = env.root().join("out.jsonl");
-    let arguments = ["export", "--what", "runs,usage", "--format", "jsonl", "--output"];
+    let arguments = [
+        "export",
+        "--what",
+        "runs,usage",
+        "--format",
+        "jsonl",
+        "--output",
+    ];
     let _ = env.dlrun(arguments).arg(&file).run().code(0);
     let other = TestEnv::new();
     let _ = other.dlrun(["import"]).arg(&file).run().code(0);
     let there = usage(&other);
-    for name in ["core_gflops", "node_gflops", "memory_gb_per_second", "disk_mb_per_second", "benched_at_ms"]
-    {
+    for name in [
+        "core_gflops",
+        "node_gflops",
+        "memory_gb_per_second",
+        "disk_mb_per_second",
+        "benched_at_ms",
+    ] {
         assert_eq!(there[0][name], told[0][name], "{name}");
     }
     let _ = other.dlrun(["list", "--reindex"]).run().code(0);
     assert_eq!(usage(&other)[0]["core_gflops"], json!(4321.5));
     let sql = "SELECT count(*), max(core_gflops) FROM target";
-    assert_eq!(rows(&other.state().join("dlrun.db"), sql), [["1", "4321.5"]]);
+    assert_eq!(
+        rows(&other.state().join("dlrun.db"), sql),
+        [["1", "4321.5"]]
+    );
 }
 
 #[test]
 fn a_part_of_a_node_is_measured_and_not_kept() {
     let env = TestEnv::new();
     let all = sched_getaffinity(Pid::from_raw(0)).expect("the kernel tells");
-    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| all.is_set(*cpu).unwrap_or(false)).collect();
+    let cpus: Vec<usize> = (0..CpuSet::count())
+        .filter(|cpu| all.is_set(*cpu).unwrap_or(false))
+        .collect();
     if cpus.len() < 2 {
         return crate::support::skip("it takes two CPUs");
     }
@@ -131,7 +204,11 @@ fn a_part_of_a_node_is_measured_and_not_kept() {
     let done = env.dlrun(little).run().code(75);
     let done = done.warns("only 1 of the node's");
     let told = done.result();
-    assert_eq!((&told["kept_in"], &told["bench"]["cpus_used"]), (&Value::Null, &json!(1)), "{told}");
+    assert_eq!(
+        (&told["kept_in"], &told["bench"]["cpus_used"]),
+        (&Value::Null, &json!(1)),
+        "{told}"
+    );
     assert!(told["figures"]["disk_mb_per_second"].is_null(), "{told}");
     assert_eq!(targets(&env), Vec::<PathBuf>::new());
 }
@@ -140,10 +217,13 @@ fn a_part_of_a_node_is_measured_and_not_kept() {
 fn what_cannot_be_measured_is_refused_before_it_is_tried() {
     let env = TestEnv::new();
     let bench = |more: &[&str]| env.dlrun(["bench", "node"]).args(more).run();
-    let _ =
-        bench(&["--dir=/nonexistent/place"]).code(66).warns("`--dir`: /nonexistent/place is no directory");
+    let _ = bench(&["--dir=/nonexistent/place"])
+        .code(66)
+        .warns("`--dir`: /nonexistent/place is no directory");
     let _ = bench(&["--arrays=1KiB"]).code(64).warns("at least");
-    let _ = bench(&["--arrays=900TiB"]).code(64).warns("more than half of the");
+    let _ = bench(&["--arrays=900TiB"])
+        .code(64)
+        .warns("more than half of the");
     let _ = bench(&["--queue=batch"]).code(64).warns("--submit");
     assert_eq!(targets(&env), Vec::<PathBuf>::new());
 }
@@ -153,7 +233,14 @@ fn a_measurement_that_is_killed_leaves_nothing_behind() {
     let env = TestEnv::new();
     let dir = env.root().join("tmp");
     let here = dir.to_string_lossy().into_owned();
-    let arguments = ["bench", "node", "--force", "--arrays=1MiB", "--file=1GiB", "--dir"];
+    let arguments = [
+        "bench",
+        "node",
+        "--force",
+        "--arrays=1MiB",
+        "--file=1GiB",
+        "--dir",
+    ];
     let bench = env.dlrun(arguments).arg(&dir).start();
     let links = format!("/proc/{}/fd", bench.pid());
     let open = || {
@@ -162,7 +249,11 @@ fn a_measurement_that_is_killed_leaves_nothing_behind() {
         files.find(|file| file.to_string_lossy().starts_with(&here))
     };
     let file = wait_for_some("the file to be written", open);
-    assert!(file.to_string_lossy().ends_with("(deleted)"), "{}", file.display());
+    assert!(
+        file.to_string_lossy().ends_with("(deleted)"),
+        "{}",
+        file.display()
+    );
     bench.signal(Signal::SIGKILL);
     let _ = bench.finish().killed_by(Signal::SIGKILL);
     assert_eq!(fs::read_dir(&dir).expect("ours").count(), 0);
@@ -179,20 +270,34 @@ fn files_that_are_wrong_are_told_and_stop_nothing() {
     fs::write(dir.join("x.json"), "{").expect("ours");
     fs::write(dir.join("y.json"), r#"{"format": 9}"#).expect("ours");
     let done = env.dlrun(["list"]).run().code(0);
-    let _ = done.says(&run[..4]).warns("passed over").warns("is damaged");
+    let _ = done
+        .says(&run[..4])
+        .warns("passed over")
+        .warns("is damaged");
 }
 
 #[test]
 fn a_job_on_this_machine_keeps_what_it_found() {
     let env = TestEnv::new();
-    let arguments =
-        ["bench", "node", "--submit", "--scheduler=local", "--force", "--arrays=3MiB", "--no-disk", "--json"];
+    let arguments = [
+        "bench",
+        "node",
+        "--submit",
+        "--scheduler=local",
+        "--force",
+        "--arrays=3MiB",
+        "--no-disk",
+        "--json",
+    ];
     let told = env.dlrun(arguments).run().code(0).result();
     let jobs = told["jobs"].as_array().expect("a list");
     assert_eq!((jobs.len(), &jobs[0]["ok"]), (1, &json!(true)), "{told}");
     env.wait_state(jobs[0]["run_id"].as_str().expect("an id"), "completed");
     let text = fs::read_to_string(jobs[0]["output"].as_str().expect("a file")).expect("an output");
-    assert!(text.contains("one core") && text.contains("kept in"), "{text}");
+    assert!(
+        text.contains("one core") && text.contains("kept in"),
+        "{text}"
+    );
     assert_eq!(targets(&env).len(), 1);
 }
 
@@ -208,30 +313,66 @@ fn each_kind_of_node_of_a_site_gets_a_job_of_its_own() {
             "PartitionName={name} AllowAccounts=ALL Default={default} MinNodes=0 MaxTime=1-00:00:00 State=UP"
         )
     };
-    let queues = [queue("debug", "NO"), queue("batch", "YES"), queue("gpu", "NO")].join("\n");
+    let queues = [
+        queue("debug", "NO"),
+        queue("batch", "YES"),
+        queue("gpu", "NO"),
+    ]
+    .join("\n");
     let _ = env.fake("sinfo").hook(&format!(
         "case $* in *--version*) echo 'slurm 22.05.8' ;; *) cat <<'END'\n{nodes}\nEND\n;; esac"
     ));
-    let _ =
-        env.fake("scontrol").hook(&format!("case $* in *partition*) cat <<'END'\n{queues}\nEND\n;; esac"));
-    let done = env.dlrun(["bench", "node", "--submit", "--json", "--dir=/scratch"]).run().code(0);
+    let _ = env.fake("scontrol").hook(&format!(
+        "case $* in *partition*) cat <<'END'\n{queues}\nEND\n;; esac"
+    ));
+    let done = env
+        .dlrun(["bench", "node", "--submit", "--json", "--dir=/scratch"])
+        .run()
+        .code(0);
     let told = done.result();
     assert_eq!(told["jobs"].as_array().map(Vec::len), Some(2), "{told}");
-    assert!(told["left_out"][0].as_str().is_some_and(|why| why.contains("none is up")), "{told}");
+    assert!(
+        told["left_out"][0]
+            .as_str()
+            .is_some_and(|why| why.contains("none is up")),
+        "{told}"
+    );
     let script = |number: usize| {
         let run = told["jobs"][number]["run_id"].as_str().expect("an id");
         fs::read_to_string(env.run_dir(run).join("job.sh")).expect("a script")
     };
     let has = |script: &str, part: &str| assert!(script.contains(part), "{part} in\n{script}");
-    for part in ["--partition=batch", "--cpus-per-task=16", "--constraint=ib", "--exclusive", "/scratch"] {
+    for part in [
+        "--partition=batch",
+        "--cpus-per-task=16",
+        "--constraint=ib",
+        "--exclusive",
+        "/scratch",
+    ] {
         has(&script(0), part);
     }
-    for part in ["--partition=gpu", "--cpus-per-task=32", "h100:8", "--exclusive", "ib&nvl"] {
+    for part in [
+        "--partition=gpu",
+        "--cpus-per-task=32",
+        "h100:8",
+        "--exclusive",
+        "ib&nvl",
+    ] {
         has(&script(1), part);
     }
     assert_eq!(sbatch.calls().len(), 2);
-    let _ = env.dlrun(["bench", "node", "--submit", "--queue=none"]).run().code(66).warns("no queue `none`");
+    let _ = env
+        .dlrun(["bench", "node", "--submit", "--queue=none"])
+        .run()
+        .code(66)
+        .warns("no queue `none`");
     // A queue with nothing that is up.
-    let _ = env.fake("sinfo").hook("case $* in *--version*) echo 'slurm 22.05.8' ;; esac");
-    let _ = env.dlrun(["bench", "node", "--submit"]).run().code(75).warns("no kind of node");
+    let _ = env
+        .fake("sinfo")
+        .hook("case $* in *--version*) echo 'slurm 22.05.8' ;; esac");
+    let _ = env
+        .dlrun(["bench", "node", "--submit"])
+        .run()
+        .code(75)
+        .warns("no kind of node");
 }

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 
 use dlrun::job::JobState;
 use dlrun::record::{
-    Event, EventKind, ExitStatus, GpuFacts, GpuReading, GpuUsage, NodeState, ProcessReading, Sample, Status,
-    Table, encode_segments,
+    Event, EventKind, ExitStatus, GpuFacts, GpuReading, GpuUsage, NodeState, ProcessReading,
+    Sample, Status, Table, encode_segments,
 };
 use dlrun::store::{NodeStore, Segment, Store, StoreError};
 use serde_json::Value;
@@ -45,9 +45,20 @@ impl Site {
     /// The arguments of an export to a consumer.
     pub(crate) fn arguments(&self, name: &str, more: &[&str]) -> Vec<String> {
         let path = |path: &Path| path.to_string_lossy().into_owned();
-        let words =
-            ["export", "--store", &path(&self.db), "--output-dir", &path(&self.out), "--since-last", name];
-        words.iter().chain(more).map(|word| (*word).to_owned()).collect()
+        let words = [
+            "export",
+            "--store",
+            &path(&self.db),
+            "--output-dir",
+            &path(&self.out),
+            "--since-last",
+            name,
+        ];
+        words
+            .iter()
+            .chain(more)
+            .map(|word| (*word).to_owned())
+            .collect()
     }
 
     pub(crate) fn since_last(&self, name: &str, more: &[&str]) -> Done {
@@ -61,7 +72,9 @@ impl Site {
 
     fn export(&self, more: &[&str]) -> Done {
         let db = self.db.to_string_lossy().into_owned();
-        self.env.dlrun(["export", "--store", &db].iter().chain(more)).run()
+        self.env
+            .dlrun(["export", "--store", &db].iter().chain(more))
+            .run()
     }
 
     /// The lines of all files that were delivered, in the order of their names; they are taken away.
@@ -69,13 +82,22 @@ impl Site {
         let mut files: Vec<PathBuf> = fs::read_dir(&self.out)
             .expect("a directory")
             .map(|entry| entry.expect("an entry").path())
-            .filter(|path| !path.file_name().expect("a name").to_string_lossy().starts_with('.'))
+            .filter(|path| {
+                !path
+                    .file_name()
+                    .expect("a name")
+                    .to_string_lossy()
+                    .starts_with('.')
+            })
             .collect();
         files.sort();
         let mut lines = Vec::new();
         for file in files {
             let text = fs::read_to_string(&file).expect("text");
-            lines.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")));
+            lines.extend(
+                text.lines()
+                    .map(|line| serde_json::from_str::<Value>(line).expect("JSON")),
+            );
             fs::remove_file(&file).expect("it is ours");
         }
         lines
@@ -97,9 +119,16 @@ pub(crate) fn put_run(store: &mut Store, number: u32, epochs: u64) {
     record.progress.epochs_completed = 0;
     for number in 0..epochs {
         let ended_at_ms = Some(BEGIN_MS + number * 1_000);
-        record.progress.push_epoch(dlrun::record::Epoch { epoch: number, ended_at_ms, ..epoch.clone() });
+        record.progress.push_epoch(dlrun::record::Epoch {
+            epoch: number,
+            ended_at_ms,
+            ..epoch.clone()
+        });
     }
-    let status = Status { ended_at_ms: Some(BEGIN_MS + 9_000), ..Status::of(JobState::Completed) };
+    let status = Status {
+        ended_at_ms: Some(BEGIN_MS + 9_000),
+        ..Status::of(JobState::Completed)
+    };
     let done = store.write(|writer| {
         writer.upsert_run(&run(run_id(number), "mnist", BEGIN_MS + u64::from(number)))?;
         writer.ingest_node(&record)?;
@@ -109,17 +138,33 @@ pub(crate) fn put_run(store: &mut Store, number: u32, epochs: u64) {
 }
 
 fn gpu() -> GpuUsage {
-    GpuUsage { readings: 60, ..GpuUsage::of(GpuFacts { uuid: "GPU-1".to_owned(), ..GpuFacts::default() }) }
+    GpuUsage {
+        readings: 60,
+        ..GpuUsage::of(GpuFacts {
+            uuid: "GPU-1".to_owned(),
+            ..GpuFacts::default()
+        })
+    }
 }
 
 /// Samples with a GPU and a process.
 fn samples(count: u64) -> Vec<Sample> {
-    let process = |cpu_us| ProcessReading { pid: 7, cpu_us: Some(cpu_us), ..ProcessReading::default() };
+    let process = |cpu_us| ProcessReading {
+        pid: 7,
+        cpu_us: Some(cpu_us),
+        ..ProcessReading::default()
+    };
     let one = |number: u64| Sample {
-        gpus: vec![GpuReading { power_milliwatts: Some(300_000), ..GpuReading::of("GPU-1".into()) }],
+        gpus: vec![GpuReading {
+            power_milliwatts: Some(300_000),
+            ..GpuReading::of("GPU-1".into())
+        }],
         commands: vec![process(number)],
         cpu_user_us: Some(number * 1_000),
-        ..Sample { at_ms: BEGIN_MS + number * 1_000, ..Sample::default() }
+        ..Sample {
+            at_ms: BEGIN_MS + number * 1_000,
+            ..Sample::default()
+        }
     };
     (0..count).map(one).collect()
 }
@@ -131,10 +176,20 @@ pub(crate) fn put_all(store: &mut Store, number: u32) {
     record.state = NodeState::Ended;
     record.gpus = vec![gpu()];
     let detail = "line\nbreak, \"quoted\"".to_owned();
-    record.events = vec![Event { at_ms: BEGIN_MS + 1, kind: EventKind::Note, detail }];
+    record.events = vec![Event {
+        at_ms: BEGIN_MS + 1,
+        kind: EventKind::Note,
+        detail,
+    }];
     let samples = samples(5);
     let bytes = encode_segments(&samples).remove(0);
-    let segment = Segment { seq: 0, t0_ms: BEGIN_MS, t1_ms: BEGIN_MS + 4_000, samples: 5, bytes: &bytes };
+    let segment = Segment {
+        seq: 0,
+        t0_ms: BEGIN_MS,
+        t1_ms: BEGIN_MS + 4_000,
+        samples: 5,
+        bytes: &bytes,
+    };
     let done = store.write(|writer| {
         writer.ingest_node(&record)?;
         writer.ingest_segment(&record.key, segment)
@@ -147,8 +202,13 @@ fn counted(lines: &[Value]) -> BTreeMap<(String, u64, String), usize> {
     let mut counted = BTreeMap::new();
     for line in lines {
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-        let row = format!("{} {} {} {}", line["run_id"], line["node"], line["place"], line["at_ms"]);
-        *counted.entry((text("kind"), line["seq"].as_u64().expect("a number"), row)).or_insert(0) += 1;
+        let row = format!(
+            "{} {} {} {}",
+            line["run_id"], line["node"], line["place"], line["at_ms"]
+        );
+        *counted
+            .entry((text("kind"), line["seq"].as_u64().expect("a number"), row))
+            .or_insert(0) += 1;
     }
     counted
 }
@@ -159,26 +219,48 @@ fn every_table_comes_out_with_its_columns() {
     put_all(&mut site.store(), 1);
     let rows = [1, 1, 2, 1, 2, 1, 5, 5, 5];
     for (table, rows) in Table::ALL.into_iter().zip(rows) {
-        let lines = site.export(&["--what", table.as_str(), "--format", "jsonl"]).code(0).text();
+        let lines = site
+            .export(&["--what", table.as_str(), "--format", "jsonl"])
+            .code(0)
+            .text();
         assert_eq!(lines.lines().count(), rows, "{table:?}");
         for line in lines.lines() {
             let value: Value = serde_json::from_str(line).expect("JSON");
             assert_eq!(value["kind"], table.kind());
             for field in table.fields() {
-                let value =
-                    value.get(field.name).unwrap_or_else(|| panic!("{table:?} has no {}", field.name));
-                assert!(field.is_optional() || !value.is_null(), "{table:?} {}", field.name);
+                let value = value
+                    .get(field.name)
+                    .unwrap_or_else(|| panic!("{table:?} has no {}", field.name));
+                assert!(
+                    field.is_optional() || !value.is_null(),
+                    "{table:?} {}",
+                    field.name
+                );
             }
         }
         let csv = site.export(&["--what", table.as_str()]).code(0).text();
-        let names: Vec<&str> = csv.split("\r\n").next().expect("a head").split(',').collect();
+        let names: Vec<&str> = csv
+            .split("\r\n")
+            .next()
+            .expect("a head")
+            .split(',')
+            .collect();
         let expected: Vec<&str> = table.fields().iter().map(|field| field.name).collect();
         assert_eq!(names, expected);
     }
-    let gpu = site.export(&["--what", "gpu-samples", "--format", "jsonl"]).code(0).text();
+    let gpu = site
+        .export(&["--what", "gpu-samples", "--format", "jsonl"])
+        .code(0)
+        .text();
     let gpu: Value = serde_json::from_str(gpu.lines().last().expect("a line")).expect("JSON");
-    assert_eq!((&gpu["uuid"], &gpu["power_milliwatts"]), (&"GPU-1".into(), &300_000.into()));
-    assert_eq!((&gpu["at_ms"], &gpu["segment"]), (&(BEGIN_MS + 4_000).into(), &0.into()));
+    assert_eq!(
+        (&gpu["uuid"], &gpu["power_milliwatts"]),
+        (&"GPU-1".into(), &300_000.into())
+    );
+    assert_eq!(
+        (&gpu["at_ms"], &gpu["segment"]),
+        (&(BEGIN_MS + 4_000).into(), &0.into())
+    );
 }
 
 #[test]
@@ -187,15 +269,28 @@ fn rows_are_chosen_by_time_user_and_run() {
     let mut store = site.store();
     put_run(&mut store, 1, 3);
     put_run(&mut store, 2, 2);
-    let lines =
-        |more: &[&str]| site.export(&[&["--what", "timings", "--format", "jsonl"], more].concat()).code(0);
+    let lines = |more: &[&str]| {
+        site.export(&[&["--what", "timings", "--format", "jsonl"], more].concat())
+            .code(0)
+    };
     let count = |more: &[&str]| lines(more).text().lines().count();
     assert_eq!(count(&[]), 5);
     assert_eq!(count(&["--run", run_id(2).as_str()]), 2);
-    assert_eq!((count(&["--user", "ada"]), count(&["--user", "bob"])), (5, 0));
+    assert_eq!(
+        (count(&["--user", "ada"]), count(&["--user", "bob"])),
+        (5, 0)
+    );
     // The first second of 2025-10-09T08:53:20Z.
     assert_eq!(count(&["--since", "2025-10-09T08:53:21Z"]), 3);
-    assert_eq!(count(&["--since", "2025-10-09T08:53:21Z", "--until", "2025-10-09T08:53:22Z"]), 2);
+    assert_eq!(
+        count(&[
+            "--since",
+            "2025-10-09T08:53:21Z",
+            "--until",
+            "2025-10-09T08:53:22Z"
+        ]),
+        2
+    );
     assert_eq!(site.export(&["--since", "soon"]).exit_code(), Some(64));
     assert_eq!(site.export(&["--run", "none"]).exit_code(), Some(66));
 }
@@ -227,7 +322,10 @@ fn a_consumer_gets_each_row_once_and_a_corrected_one_again() {
     let more = ["--what", "runs,usage,timings,gpus", "--format", "jsonl"];
     site.delivers("site", &more);
     let kinds = |lines: &[Value]| -> Vec<String> {
-        lines.iter().map(|line| line["kind"].as_str().expect("a kind").to_owned()).collect()
+        lines
+            .iter()
+            .map(|line| line["kind"].as_str().expect("a kind").to_owned())
+            .collect()
     };
     assert_eq!(kinds(&site.take()), ["timing", "timing"]);
     // It ends: nothing else of its GPU changed, and it must come all the same.
@@ -241,8 +339,13 @@ fn a_consumer_gets_each_row_once_and_a_corrected_one_again() {
     site.delivers("site", &more);
     assert_eq!(kinds(&site.take()), ["gpu", "run", "usage"]);
     // Accounting knows better.
-    let status = Status { raw_state: Some("TIMEOUT".to_owned()), ..Status::of(JobState::Timeout) };
-    store.write(|writer| writer.set_status(&run_id(1), &status)).expect("written");
+    let status = Status {
+        raw_state: Some("TIMEOUT".to_owned()),
+        ..Status::of(JobState::Timeout)
+    };
+    store
+        .write(|writer| writer.set_status(&run_id(1), &status))
+        .expect("written");
     site.delivers("site", &more);
     let again = site.take();
     assert_eq!((again.len(), &again[0]["state"]), (1, &"timeout".into()));
@@ -257,7 +360,9 @@ fn a_run_whose_end_its_node_did_not_see_waits_only_until_it_is_closed() {
     let site = Site::new();
     let mut store = NodeStore::open(&site.db).expect("opened");
     let (run, mut record) = records(1);
-    let node = store.register(&run, 1000, &record, &live()).expect("registered");
+    let node = store
+        .register(&run, 1000, &record, &live())
+        .expect("registered");
     let more = ["--what", "runs,usage", "--format", "jsonl"];
     site.delivers("site", &more);
     assert_eq!(site.take(), Vec::<Value>::new(), "it goes on");
@@ -265,8 +370,18 @@ fn a_run_whose_end_its_node_did_not_see_waits_only_until_it_is_closed() {
     (record.state, record.exit) = (NodeState::Interrupted, None);
     store.end(&[(node, &record)]).expect("ended");
     site.delivers("site", &more);
-    let came: Vec<_> = site.take().iter().map(|line| (line["kind"].clone(), line["state"].clone())).collect();
-    assert_eq!(came, [("run".into(), "unknown".into()), ("usage".into(), "interrupted".into())]);
+    let came: Vec<_> = site
+        .take()
+        .iter()
+        .map(|line| (line["kind"].clone(), line["state"].clone()))
+        .collect();
+    assert_eq!(
+        came,
+        [
+            ("run".into(), "unknown".into()),
+            ("usage".into(), "interrupted".into())
+        ]
+    );
     site.delivers("site", &more);
     assert_eq!(site.take(), Vec::<Value>::new());
 }
@@ -283,7 +398,10 @@ fn epochs_that_a_record_drops_come_once_all_the_same() {
         lines.extend(site.take());
     }
     // 1000 are kept; none of those that came between two exports was beyond that.
-    let places: Vec<u64> = lines.iter().map(|line| line["place"].as_u64().expect("a place")).collect();
+    let places: Vec<u64> = lines
+        .iter()
+        .map(|line| line["place"].as_u64().expect("a place"))
+        .collect();
     assert_eq!(places, (0..2_100).collect::<Vec<u64>>());
     assert!(counted(&lines).values().all(|count| *count == 1));
 }
@@ -295,10 +413,22 @@ fn what_was_on_its_way_is_delivered_once_whenever_the_export_died() {
     let more = ["--what", "timings", "--format", "jsonl"];
     put_run(&mut store, 1, 3);
     site.delivers("site", &more);
-    let delivered = fs::read_dir(&site.out).expect("a directory").next().expect("a file").expect("a file");
-    let (name, content) = (delivered.file_name(), fs::read(delivered.path()).expect("read"));
-    let cursor: Value = serde_json::from_slice(&fs::read(site.cursor("site")).expect("read")).expect("JSON");
-    let hidden = format!(".{}.{}.tmp", name.to_string_lossy(), cursor["id"].as_str().expect("an id"));
+    let delivered = fs::read_dir(&site.out)
+        .expect("a directory")
+        .next()
+        .expect("a file")
+        .expect("a file");
+    let (name, content) = (
+        delivered.file_name(),
+        fs::read(delivered.path()).expect("read"),
+    );
+    let cursor: Value =
+        serde_json::from_slice(&fs::read(site.cursor("site")).expect("read")).expect("JSON");
+    let hidden = format!(
+        ".{}.{}.tmp",
+        name.to_string_lossy(),
+        cursor["id"].as_str().expect("an id")
+    );
     let pending = serde_json::json!({
         "table": "timings", "upto": cursor["reached"]["timings"], "dir": site.out,
         "dir_inode": fs::metadata(&site.out).expect("there").ino(), "file": name.to_string_lossy(),
@@ -317,7 +447,14 @@ fn what_was_on_its_way_is_delivered_once_whenever_the_export_died() {
     fs::write(&hidden, "half").expect("written");
     fs::write(site.out.join(".other.tmp"), "not his").expect("written");
     site.delivers("site", &more);
-    assert_eq!((site.take().len(), hidden.exists(), site.out.join(".other.tmp").exists()), (3, false, true));
+    assert_eq!(
+        (
+            site.take().len(),
+            hidden.exists(),
+            site.out.join(".other.tmp").exists()
+        ),
+        (3, false, true)
+    );
     // Before it was renamed.
     died(&pending);
     fs::write(&hidden, &content).expect("written");
@@ -338,13 +475,23 @@ fn what_was_on_its_way_is_delivered_once_whenever_the_export_died() {
     fs::write(&precious, &content).expect("written");
     symlink(&precious, &hidden).expect("linked");
     site.delivers("site", &more);
-    assert_eq!((site.take().len(), fs::read(&precious).expect("read") == content), (3, true));
+    assert_eq!(
+        (
+            site.take().len(),
+            fs::read(&precious).expect("read") == content
+        ),
+        (3, true)
+    );
     // The directory is another one: nobody can tell.
     died(&pending);
     fs::rename(&site.out, site.env.root().join("moved")).expect("moved");
     fs::create_dir(&site.out).expect("made");
     let refused = site.since_last("site", &more).code(78);
-    assert!(refused.stderr.contains("not the directory it was"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("not the directory it was"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -374,11 +521,26 @@ fn what_a_cursor_does_not_fit_is_refused_and_begun_anew_where_asked() {
         serde_json::from_slice(&fs::read(site.cursor("site")).expect("read")).expect("JSON");
     cursor["reached"]["runs"] = 1_000_000.into();
     fs::write(site.cursor("site"), cursor.to_string()).expect("written");
-    assert!(site.since_last("site", &more).code(78).stderr.contains("has only"));
+    assert!(
+        site.since_last("site", &more)
+            .code(78)
+            .stderr
+            .contains("has only")
+    );
     fs::write(site.cursor("site"), "{").expect("written");
-    assert!(site.since_last("site", &more).code(78).stderr.contains("damaged"));
+    assert!(
+        site.since_last("site", &more)
+            .code(78)
+            .stderr
+            .contains("damaged")
+    );
     fs::write(site.cursor("site"), " ".repeat(100_000)).expect("written");
-    assert!(site.since_last("site", &more).code(78).stderr.contains("larger than"));
+    assert!(
+        site.since_last("site", &more)
+            .code(78)
+            .stderr
+            .contains("larger than")
+    );
     // What is told to help does help.
     site.delivers("site", &[&more[..], &["--restart"]].concat());
     assert_eq!(site.take().len(), 1);
@@ -390,14 +552,33 @@ fn what_a_cursor_does_not_fit_is_refused_and_begun_anew_where_asked() {
         "file": "../taken", "temporary": "../precious", "bytes": 8,
     });
     fs::write(site.cursor("site"), cursor.to_string()).expect("written");
-    assert!(site.since_last("site", &more).code(78).stderr.contains("damaged"));
+    assert!(
+        site.since_last("site", &more)
+            .code(78)
+            .stderr
+            .contains("damaged")
+    );
     assert!(precious.exists());
     fs::write(site.cursor("site"), "{\"format\":2}").expect("written");
-    assert!(site.since_last("site", &more).code(78).stderr.contains("format 2"));
-    assert_eq!(site.since_last("site", &[&more[..], &["--restart"]].concat()).exit_code(), Some(78));
+    assert!(
+        site.since_last("site", &more)
+            .code(78)
+            .stderr
+            .contains("format 2")
+    );
+    assert_eq!(
+        site.since_last("site", &[&more[..], &["--restart"]].concat())
+            .exit_code(),
+        Some(78)
+    );
     for name in ["../x", ".x", "a/b", "", "-x", "a\nb", &"x".repeat(65)] {
         let refused = site.since_last(name, &more);
-        assert_eq!(refused.exit_code(), Some(64), "{name:?}: {}", refused.stderr);
+        assert_eq!(
+            refused.exit_code(),
+            Some(64),
+            "{name:?}: {}",
+            refused.stderr
+        );
     }
 }
 
@@ -408,16 +589,30 @@ fn two_exports_at_once_are_told_and_a_name_that_is_taken_too() {
     site.delivers("site", &[]);
     let lock = File::open(site.env.state().join("exports/site.lock")).expect("there");
     lock.lock().expect("locked");
-    assert!(site.since_last("site", &[]).code(75).stderr.contains("another export for `site` goes on"));
+    assert!(
+        site.since_last("site", &[])
+            .code(75)
+            .stderr
+            .contains("another export for `site` goes on")
+    );
     drop(lock);
     // Of another consumer of this name, elsewhere; or a link that somebody left there.
-    let name = fs::read_dir(&site.out).expect("a directory").next().expect("a file").expect("a file").path();
+    let name = fs::read_dir(&site.out)
+        .expect("a directory")
+        .next()
+        .expect("a file")
+        .expect("a file")
+        .path();
     fs::remove_file(&name).expect("it is ours");
     let precious = site.env.root().join("precious");
     fs::write(&precious, "precious").expect("written");
     symlink(&precious, &name).expect("linked");
     let taken = site.since_last("site", &["--restart"]).code(73);
-    assert!(taken.stderr.contains("is there already"), "{}", taken.stderr);
+    assert!(
+        taken.stderr.contains("is there already"),
+        "{}",
+        taken.stderr
+    );
     assert_eq!(fs::read_to_string(&precious).expect("read"), "precious");
     fs::remove_file(&name).expect("the link goes");
     site.delivers("site", &[]);
@@ -436,12 +631,32 @@ fn a_database_of_another_version_is_refused_untouched() {
         fs::write(&site.db, &bytes).expect("written");
         let refused = site.export(&[]).code(78);
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
-        let _ = site.env.dlrun(["show", "--store"]).arg(&site.db).run().code(78).warns(said);
+        let _ = site
+            .env
+            .dlrun(["show", "--store"])
+            .arg(&site.db)
+            .run()
+            .code(78)
+            .warns(said);
         assert_eq!(fs::read(&site.db).expect("read"), bytes);
     }
-    fs::write(&site.db, "no database, and longer than its header would be: ".repeat(9)).expect("written");
-    assert!(site.export(&[]).code(65).stderr.contains("bring a copy of it back"));
-    let _ = site.env.dlrun(["list", "--store"]).arg(&site.db).run().code(65);
+    fs::write(
+        &site.db,
+        "no database, and longer than its header would be: ".repeat(9),
+    )
+    .expect("written");
+    assert!(
+        site.export(&[])
+            .code(65)
+            .stderr
+            .contains("bring a copy of it back")
+    );
+    let _ = site
+        .env
+        .dlrun(["list", "--store"])
+        .arg(&site.db)
+        .run()
+        .code(65);
     fs::remove_file(&site.db).expect("removed");
     assert_eq!(site.export(&[]).exit_code(), Some(66));
     assert!(!site.db.exists());
@@ -454,9 +669,21 @@ fn a_damaged_block_keeps_no_other_back() {
     put_all(&mut store, 1);
     put_run(&mut store, 2, 1);
     let key = node(run_id(2), "n1", 1).key;
-    let segment = Segment { seq: 0, t0_ms: 1, t1_ms: 2, samples: 1, bytes: b"damage" };
-    assert!(store.write(|writer| writer.ingest_segment(&key, segment)).expect("written"));
-    let done = site.export(&["--what", "samples", "--format", "jsonl"]).code(0);
+    let segment = Segment {
+        seq: 0,
+        t0_ms: 1,
+        t1_ms: 2,
+        samples: 1,
+        bytes: b"damage",
+    };
+    assert!(
+        store
+            .write(|writer| writer.ingest_segment(&key, segment))
+            .expect("written")
+    );
+    let done = site
+        .export(&["--what", "samples", "--format", "jsonl"])
+        .code(0);
     assert_eq!(done.text().lines().count(), 5);
     assert!(done.stderr.contains("1 damaged blocks"), "{}", done.stderr);
 }
@@ -467,23 +694,60 @@ fn usage_is_told_and_json_names_the_files() {
     put_all(&mut site.store(), 1);
     assert_eq!(site.export(&["--what", "runs,usage"]).exit_code(), Some(64));
     assert_eq!(site.export(&["--json"]).exit_code(), Some(64));
-    assert_eq!(site.export(&["--format", "openmetrics", "--what", "events"]).exit_code(), Some(64));
+    assert_eq!(
+        site.export(&["--format", "openmetrics", "--what", "events"])
+            .exit_code(),
+        Some(64)
+    );
     // Without a directory it is the setting's, which must be there.
     let missing = site.env.root().join("none");
     let words = ["export", "--since-last", "x", "--store"];
-    let done = site.env.dlrun(words).arg(&site.db).env("DLRUN_EXPORT__DIR", &missing).run().code(66);
-    assert!(done.stderr.contains("cannot open the directory"), "{}", done.stderr);
+    let done = site
+        .env
+        .dlrun(words)
+        .arg(&site.db)
+        .env("DLRUN_EXPORT__DIR", &missing)
+        .run()
+        .code(66);
+    assert!(
+        done.stderr.contains("cannot open the directory"),
+        "{}",
+        done.stderr
+    );
     let out = site.env.root().join("rows.csv");
     let out = out.to_str().expect("text");
-    let value = site.export(&["--json", "--what", "timings", "--output", out]).code(0).result();
+    let value = site
+        .export(&["--json", "--what", "timings", "--output", out])
+        .code(0)
+        .result();
     assert_eq!(value["rows"], 2);
-    assert_eq!(fs::metadata(out).expect("there").permissions().mode() & 0o137, 0);
+    assert_eq!(
+        fs::metadata(out).expect("there").permissions().mode() & 0o137,
+        0
+    );
     let before = fs::read(out).expect("read");
-    assert_eq!(site.export(&["--what", "timings", "--run", "none", "--output", out]).exit_code(), Some(66));
-    assert_eq!(fs::read(out).expect("read"), before, "what stood there still does");
-    let value = site.since_last("site", &["--json", "--what", "timings"]).code(0).result();
+    assert_eq!(
+        site.export(&["--what", "timings", "--run", "none", "--output", out])
+            .exit_code(),
+        Some(66)
+    );
+    assert_eq!(
+        fs::read(out).expect("read"),
+        before,
+        "what stood there still does"
+    );
+    let value = site
+        .since_last("site", &["--json", "--what", "timings"])
+        .code(0)
+        .result();
     let file = &value["files"][0];
-    assert!(file["path"].as_str().expect("a path").contains("/out/site-timings-"), "{file}");
+    assert!(
+        file["path"]
+            .as_str()
+            .expect("a path")
+            .contains("/out/site-timings-"),
+        "{file}"
+    );
     assert_eq!((&file["rows"], &file["after"]), (&2.into(), &0.into()));
 }
 
@@ -497,7 +761,11 @@ pub(crate) fn kill_exports(times: usize, mut chance: impl FnMut() -> u64) {
         put_run(&mut store, next, 40);
         next += 1;
         let mut command = Command::new(DLRUN);
-        command.args(site.arguments("site", &more)).env_clear().stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .args(site.arguments("site", &more))
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         command
             .env("HOME", site.env.root().join("home"))
             .env("XDG_STATE_HOME", site.env.root().join("state"));
@@ -519,7 +787,11 @@ pub(crate) fn kill_exports(times: usize, mut chance: impl FnMut() -> u64) {
     lines.extend(site.take());
     let expected = usize::try_from(next).expect("few") * 42;
     let counted = counted(&lines);
-    assert_eq!((lines.len(), counted.len()), (expected, expected), "killed {killed} times");
+    assert_eq!(
+        (lines.len(), counted.len()),
+        (expected, expected),
+        "killed {killed} times"
+    );
     let left: Vec<_> = fs::read_dir(&site.out).expect("a directory").collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -528,7 +800,9 @@ pub(crate) fn kill_exports(times: usize, mut chance: impl FnMut() -> u64) {
 fn an_export_that_is_killed_at_any_moment_loses_and_doubles_nothing() {
     let mut seed = 7_u64;
     kill_exports(8, || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         seed >> 33
     });
 }
@@ -552,40 +826,68 @@ fn a_member_of_the_group_reads_a_nodes_database_while_it_is_written_and_when_it_
     let db = dir.join("dlrun.db");
     let mut store = NodeStore::open(&db).expect("opened");
     let (run, mut record) = records(1);
-    let node = store.register(&run, 1000, &record, &live()).expect("registered");
+    let node = store
+        .register(&run, 1000, &record, &live())
+        .expect("registered");
     let rows = |db: &Path, gid: u32| -> (Option<i32>, usize, String) {
         let mut command = Command::new("/usr/bin/setpriv");
-        command.args([format!("--reuid={READER}"), format!("--regid={gid}"), "--clear-groups".to_owned()]);
-        command.arg(env.root().join("bin/dlrun")).args(["export", "--what", "timings", "--store"]).arg(db);
-        command.env("HOME", env.root().join("home")).env("XDG_STATE_HOME", env.root().join("state"));
+        command.args([
+            format!("--reuid={READER}"),
+            format!("--regid={gid}"),
+            "--clear-groups".to_owned(),
+        ]);
+        command
+            .arg(env.root().join("bin/dlrun"))
+            .args(["export", "--what", "timings", "--store"])
+            .arg(db);
+        command
+            .env("HOME", env.root().join("home"))
+            .env("XDG_STATE_HOME", env.root().join("state"));
         let done = command.output().expect("setpriv");
         let lines = String::from_utf8_lossy(&done.stdout).lines().count();
-        (done.status.code(), lines.saturating_sub(1), String::from_utf8_lossy(&done.stderr).into_owned())
+        (
+            done.status.code(),
+            lines.saturating_sub(1),
+            String::from_utf8_lossy(&done.stderr).into_owned(),
+        )
     };
     assert_eq!(rows(&db, READER).0, Some(77), "others do not");
     let (code, lines, said) = rows(&db, GROUP);
     assert_eq!((code, lines), (Some(0), 2), "while it is written: {said}");
     // What was not moved out of the journal yet is seen too.
-    record.progress.push_epoch(dlrun::record::Epoch { epoch: 3, ..dlrun::record::Epoch::default() });
+    record.progress.push_epoch(dlrun::record::Epoch {
+        epoch: 3,
+        ..dlrun::record::Epoch::default()
+    });
     record.updated_at_ms += 1;
     store.update(node, &record).expect("written");
     assert_eq!(rows(&db, GROUP).1, 3);
     // As a kill leaves it: database, journal and index of the journal.
     let killed = dir.join("killed.db");
     for suffix in ["", "-wal", "-shm"] {
-        let (from, to) = (dir.join(format!("dlrun.db{suffix}")), dir.join(format!("killed.db{suffix}")));
+        let (from, to) = (
+            dir.join(format!("dlrun.db{suffix}")),
+            dir.join(format!("killed.db{suffix}")),
+        );
         fs::copy(&from, &to).expect("copied");
         chown(&to, None, Some(GROUP)).expect("root may");
     }
     let (code, lines, said) = rows(&killed, GROUP);
     assert_eq!((code, lines), (Some(0), 3), "after a kill: {said}");
     drop(store);
-    assert!(!dir.join("dlrun.db-wal").exists(), "it took its journal along");
+    assert!(
+        !dir.join("dlrun.db-wal").exists(),
+        "it took its journal along"
+    );
     let (code, lines, said) = rows(&db, GROUP);
     assert_eq!((code, lines), (Some(0), 3), "when it is down: {said}");
-    let owners =
-        fs::read_dir(&dir).expect("listed").map(|entry| entry.expect("one").metadata().expect("one").uid());
-    assert!(owners.into_iter().all(|owner| owner == 0), "the reader left nothing there");
+    let owners = fs::read_dir(&dir)
+        .expect("listed")
+        .map(|entry| entry.expect("one").metadata().expect("one").uid());
+    assert!(
+        owners.into_iter().all(|owner| owner == 0),
+        "the reader left nothing there"
+    );
 }
 
 #[test]
@@ -595,7 +897,10 @@ fn a_full_disk_loses_and_doubles_nothing() {
     }
     let site = Site::new();
     let mount = |options: &str| {
-        let done = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&site.out).status();
+        let done = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "none"])
+            .arg(&site.out)
+            .status();
         done.is_ok_and(|done| done.success())
     };
     if !mount("size=64k") {
@@ -628,28 +933,58 @@ fn ones_own_records_are_exported_without_a_database_being_named() {
     env.wait_state(&run, "completed");
     let out = env.root().join("out");
     fs::create_dir(&out).expect("made");
-    let arguments =
-        ["export", "--what", "runs,usage", "--format", "jsonl", "--since-last", "me", "--output-dir"];
+    let arguments = [
+        "export",
+        "--what",
+        "runs,usage",
+        "--format",
+        "jsonl",
+        "--since-last",
+        "me",
+        "--output-dir",
+    ];
     let export = || {
-        env.dlrun(arguments.iter().map(|word| Path::new(*word)).chain([out.as_path()])).run().code(0).text()
+        env.dlrun(
+            arguments
+                .iter()
+                .map(|word| Path::new(*word))
+                .chain([out.as_path()]),
+        )
+        .run()
+        .code(0)
+        .text()
     };
     assert_eq!(export().lines().count(), 2);
     assert_eq!(export(), "");
-    let runs = fs::read_dir(&out).expect("listed").map(|entry| entry.expect("one").path());
+    let runs = fs::read_dir(&out)
+        .expect("listed")
+        .map(|entry| entry.expect("one").path());
     let mut runs: Vec<PathBuf> = runs.collect();
     runs.sort();
-    let line: Value = serde_json::from_str(&fs::read_to_string(&runs[0]).expect("text")).expect("JSON");
-    assert_eq!((&line["run_id"], &line["state"]), (&run.as_str().into(), &"completed".into()));
+    let line: Value =
+        serde_json::from_str(&fs::read_to_string(&runs[0]).expect("text")).expect("JSON");
+    assert_eq!(
+        (&line["run_id"], &line["state"]),
+        (&run.as_str().into(), &"completed".into())
+    );
 }
 
 /// docs/export.md between its marks, as the code has it.
 fn columns_for_people() -> String {
     let mut page = String::new();
     for table in Table::ALL {
-        page.push_str(&format!("\n### {}\n\n`kind` is `{}`.\n\n", table.as_str(), table.kind()));
+        page.push_str(&format!(
+            "\n### {}\n\n`kind` is `{}`.\n\n",
+            table.as_str(),
+            table.kind()
+        ));
         page.push_str("| column | type | unit | null | what it is |\n|---|---|---|---|---|\n");
         for field in table.fields() {
-            let null = if field.is_optional() { "may be" } else { "never" };
+            let null = if field.is_optional() {
+                "may be"
+            } else {
+                "never"
+            };
             let (name, of, unit) = (field.name, field.of.as_str(), field.unit().unwrap_or(""));
             page.push_str(&format!(
                 "| `{name}` | {of} | {unit} | {null} | {} |\n",
@@ -664,14 +999,20 @@ fn columns_for_people() -> String {
 fn the_columns_are_documented() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/export.md");
     let page = fs::read_to_string(&path).expect("docs/export.md");
-    let (begin, end) = ("<!-- columns: made by a test -->\n", "<!-- end of columns -->\n");
+    let (begin, end) = (
+        "<!-- columns: made by a test -->\n",
+        "<!-- end of columns -->\n",
+    );
     let (before, rest) = page.split_once(begin).expect("the first mark");
     let (columns, after) = rest.split_once(end).expect("the last mark");
     let now = columns_for_people();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, format!("{before}{begin}{now}{end}{after}")).expect("written");
     } else {
-        assert_eq!(columns, now, "`UPDATE_DOCS=1 cargo test the_columns_are_documented` writes them anew");
+        assert_eq!(
+            columns, now,
+            "`UPDATE_DOCS=1 cargo test the_columns_are_documented` writes them anew"
+        );
     }
 }
 
@@ -682,12 +1023,24 @@ fn seconds_and_source_are_as_the_record_has_them() {
     let mut record = node(run_id(1), "n1", BEGIN_MS);
     record.progress.epochs.clear();
     record.progress.epochs_completed = 0;
-    let times = [None, Some(2.0), Some(2.5), Some(99.0), Some(100.0), Some(147.0), Some(0.0)];
+    let times = [
+        None,
+        Some(2.0),
+        Some(2.5),
+        Some(99.0),
+        Some(100.0),
+        Some(147.0),
+        Some(0.0),
+    ];
     for printed_seconds in times {
         for clock_seconds in [None, Some(1.84), Some(147.3)] {
             for event in [false, true] {
-                let epoch =
-                    dlrun::record::Epoch { printed_seconds, clock_seconds, event, ..Default::default() };
+                let epoch = dlrun::record::Epoch {
+                    printed_seconds,
+                    clock_seconds,
+                    event,
+                    ..Default::default()
+                };
                 record.progress.push_epoch(epoch);
             }
         }
@@ -696,12 +1049,21 @@ fn seconds_and_source_are_as_the_record_has_them() {
         writer.upsert_run(&run(run_id(1), "mnist", BEGIN_MS))?;
         writer.ingest_node(&record)
     });
-    done.map_err(|error: StoreError| error.to_string()).expect("written");
-    let lines = site.export(&["--what", "timings", "--format", "jsonl"]).code(0).text();
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    done.map_err(|error: StoreError| error.to_string())
+        .expect("written");
+    let lines = site
+        .export(&["--what", "timings", "--format", "jsonl"])
+        .code(0)
+        .text();
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
     assert_eq!(lines.len(), record.progress.epochs.len());
     for (line, epoch) in lines.iter().zip(&record.progress.epochs) {
-        let time = epoch.time().map(|(seconds, source)| (seconds, source.as_str()));
+        let time = epoch
+            .time()
+            .map(|(seconds, source)| (seconds, source.as_str()));
         let told = line["seconds"].as_f64().zip(line["source"].as_str());
         assert_eq!(told, time, "{epoch:?}");
     }
@@ -715,10 +1077,18 @@ fn names_that_are_no_utf8_are_written_to_or_refused() {
     fs::create_dir(&odd).expect("a directory");
     let export = |output: &Path| {
         let words = ["export", "--json", "--what", "runs", "--store"];
-        site.env.dlrun(words).arg(&site.db).arg("--output").arg(output).run()
+        site.env
+            .dlrun(words)
+            .arg(&site.db)
+            .arg("--output")
+            .arg(output)
+            .run()
     };
     assert_eq!(export(&odd.join("runs.csv")).code(0).result()["rows"], 1);
     assert!(odd.join("runs.csv").is_file());
-    assert_eq!(export(&odd.join(OsStr::from_bytes(b"\xfe.csv"))).exit_code(), Some(64));
+    assert_eq!(
+        export(&odd.join(OsStr::from_bytes(b"\xfe.csv"))).exit_code(),
+        Some(64)
+    );
     assert_eq!(fs::read_dir(&odd).expect("there").count(), 1);
 }

@@ -45,7 +45,10 @@ fn whole(store: &str) -> Vec<Value> {
             Table::Gpus,
             store,
             seq + 4,
-            of(node, json!({ "uuid": "GPU-1", "gpu": "H200", "readings": 60 })),
+            of(
+                node,
+                json!({ "uuid": "GPU-1", "gpu": "H200", "readings": 60 }),
+            ),
         ));
         rows.push(row(
             Table::Events,
@@ -54,12 +57,12 @@ fn whole(store: &str) -> Vec<Value> {
             of(node, json!({ "place": 0, "at_ms": 3_000, "event": "xid" })),
         ));
         for at in 0..3 {
-            let told = json!({ "segment": 0, "at_ms": 3_000 + 1_000 * at, "cpu_user_us": 500 * at });
+            let told =
+                json!({ "segment": 0, "at_ms": 3_000 + 1_000 * at, "cpu_user_us": 500 * at });
             rows.push(row(Table::Samples, store, seq + 6, of(node, told)));
         }
         for at in 0..3 {
-            let told =
-                json!({ "segment": 0, "at_ms": 3_000 + 1_000 * at, "uuid": "GPU-1", "power_milliwatts": 7 });
+            let told = json!({ "segment": 0, "at_ms": 3_000 + 1_000 * at, "uuid": "GPU-1", "power_milliwatts": 7 });
             rows.push(row(Table::GpuSamples, store, seq + 6, of(node, told)));
         }
     }
@@ -67,14 +70,20 @@ fn whole(store: &str) -> Vec<Value> {
 }
 
 fn import(env: &TestEnv, file: &Path) -> Value {
-    env.dlrun(["import", "--json"]).arg(file).run().code(0).result()["files"][0].clone()
+    env.dlrun(["import", "--json"])
+        .arg(file)
+        .run()
+        .code(0)
+        .result()["files"][0]
+        .clone()
 }
 
 /// All that a database says, but for numbers that tell in which order it came.
 fn content(database: &Path) -> Vec<Vec<String>> {
     let runs = "SELECT run_id, run.name, user, run.state, run.exit_code, run.started_at_ms, run.ended_at_ms, run.job_id, uid
          FROM run ORDER BY run_id";
-    let of_node = "FROM node JOIN attempt ON attempt.id = node.attempt JOIN run ON run.id = attempt.run";
+    let of_node =
+        "FROM node JOIN attempt ON attempt.id = node.attempt JOIN run ON run.id = attempt.run";
     let nodes = format!(
         "SELECT run_id, element, attempt.attempt, node.node, step, node.state, updated_at_ms, recogniser, node.exit_code,
              (SELECT cpu_model FROM target WHERE target.id = target), last_metrics, attempt.started_at_ms,
@@ -90,13 +99,19 @@ fn content(database: &Path) -> Vec<Vec<String>> {
     let questions = [
         runs.to_owned(),
         nodes,
-        below("timing", "place, epoch, printed_seconds, metrics, warmup, timing.origin_seq"),
+        below(
+            "timing",
+            "place, epoch, printed_seconds, metrics, warmup, timing.origin_seq",
+        ),
         below("gpu", "uuid, gpu.name, readings"),
         below("event", "at_ms, kind, detail"),
         below("block", "seq, t0_ms, t1_ms, block.samples, hex(bytes)"),
         "SELECT run_id, measure, count(*) FROM waiting GROUP BY 1, 2 ORDER BY 1, 2".to_owned(),
     ];
-    questions.iter().flat_map(|sql| rows_of(database, sql)).collect()
+    questions
+        .iter()
+        .flat_map(|sql| rows_of(database, sql))
+        .collect()
 }
 
 fn last_change(database: &Path) -> Vec<Vec<String>> {
@@ -108,8 +123,12 @@ fn index(env: &TestEnv) -> PathBuf {
 }
 
 fn copies(env: &TestEnv) -> Vec<PathBuf> {
-    let entries = fs::read_dir(env.state().join("imports")).into_iter().flatten();
-    entries.map(|entry| entry.expect("an entry").path()).collect()
+    let entries = fs::read_dir(env.state().join("imports"))
+        .into_iter()
+        .flatten();
+    entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect()
 }
 
 #[test]
@@ -117,7 +136,10 @@ fn what_was_exported_elsewhere_is_listed_and_shown() {
     let env = TestEnv::new();
     let file = env.write("runs.jsonl", lines(&whole("a")));
     let counts = import(&env, &file);
-    assert_eq!((&counts["lines"], &counts["new"], &counts["wrong"]), (&json!(23), &json!(23), &json!(0)));
+    assert_eq!(
+        (&counts["lines"], &counts["new"], &counts["wrong"]),
+        (&json!(23), &json!(23), &json!(0))
+    );
     assert_eq!(
         counts["rows"],
         json!({ "run": 1, "usage": 2, "timing": 4, "gpu": 2, "event": 2, "sample": 6, "gpu_sample": 6 })
@@ -128,29 +150,62 @@ fn what_was_exported_elsewhere_is_listed_and_shown() {
         (&json!("mnist"), &json!("completed"))
     );
     let shown = env.show("mnist");
-    assert_eq!((&shown["records"], &shown["summary"]["epochs"]["epochs"]), (&json!(null), &json!(2)));
+    assert_eq!(
+        (&shown["records"], &shown["summary"]["epochs"]["epochs"]),
+        (&json!(null), &json!(2))
+    );
     let node = &shown["nodes"][1];
     assert_eq!(
-        (&node["node"], &node["host"]["cpus"], &node["progress"]["recogniser"]),
+        (
+            &node["node"],
+            &node["host"]["cpus"],
+            &node["progress"]["recogniser"]
+        ),
         (&json!("n2"), &json!(128), &json!("keras"))
     );
-    assert_eq!(node["progress"]["last_metrics"], json!({ "loss": null, "accuracy": 0.97 }));
-    assert_eq!((&node["gaps"][0]["why"], &node["gpus"][0]["name"]), (&json!("stopped"), &json!("H200")));
+    assert_eq!(
+        node["progress"]["last_metrics"],
+        json!({ "loss": null, "accuracy": 0.97 })
+    );
+    assert_eq!(
+        (&node["gaps"][0]["why"], &node["gpus"][0]["name"]),
+        (&json!("stopped"), &json!("H200"))
+    );
     assert_eq!(
         (&node["events"][0]["kind"], &node["usage"]["mem_peak_bytes"]),
         (&json!("xid"), &json!(1_048_576))
     );
-    let _ = env.dlrun(["show", RUN]).run().code(0).says("none here: the run was imported");
+    let _ = env
+        .dlrun(["show", RUN])
+        .run()
+        .code(0)
+        .says("none here: the run was imported");
     for verb in ["logs", "wait", "cancel"] {
-        let _ = env.dlrun([verb, "mnist"]).run().code(66).warns("was imported: it has no directory here");
+        let _ = env
+            .dlrun([verb, "mnist"])
+            .run()
+            .code(66)
+            .warns("was imported: it has no directory here");
     }
-    let _ = env.dlrun(["show", "--series"]).run().code(66).warns("its series is not in files here");
+    let _ = env
+        .dlrun(["show", "--series"])
+        .run()
+        .code(66)
+        .warns("its series is not in files here");
     let samples = dlrun::store::Store::open_reader(&index(&env)).expect("opened");
-    let key = samples.node_records(&RUN.parse().expect("an id")).expect("read")[0].key.clone();
+    let key = samples
+        .node_records(&RUN.parse().expect("an id"))
+        .expect("read")[0]
+        .key
+        .clone();
     let block = &samples.blocks(&key).expect("read")[0];
     let readings = dlrun::record::decode_segment(&block.bytes).expect("a segment");
     assert_eq!(
-        (readings.len(), readings[2].cpu_user_us, readings[2].gpus[0].power_milliwatts),
+        (
+            readings.len(),
+            readings[2].cpu_user_us,
+            readings[2].gpus[0].power_milliwatts
+        ),
         (3, Some(1_000), Some(7))
     );
 }
@@ -160,13 +215,37 @@ fn the_same_file_twice_changes_nothing() {
     let env = TestEnv::new();
     let file = env.write("runs.jsonl", lines(&whole("a")));
     let _ = import(&env, &file);
-    let before = (content(&index(&env)), last_change(&index(&env)), copies(&env));
+    let before = (
+        content(&index(&env)),
+        last_change(&index(&env)),
+        copies(&env),
+    );
     assert_eq!(before.2.len(), 1);
     let counts = import(&env, &file);
-    assert_eq!((&counts["known"], &counts["new"], &counts["newer"]), (&json!(23), &json!(0), &json!(0)));
-    let _ = env.dlrun(["import"]).arg(&file).arg(&file).run().code(0).says("23 lines: 23 known");
-    assert_eq!((content(&index(&env)), last_change(&index(&env)), copies(&env)), before);
-    let mode = copies(&env)[0].metadata().expect("there").permissions().mode();
+    assert_eq!(
+        (&counts["known"], &counts["new"], &counts["newer"]),
+        (&json!(23), &json!(0), &json!(0))
+    );
+    let _ = env
+        .dlrun(["import"])
+        .arg(&file)
+        .arg(&file)
+        .run()
+        .code(0)
+        .says("23 lines: 23 known");
+    assert_eq!(
+        (
+            content(&index(&env)),
+            last_change(&index(&env)),
+            copies(&env)
+        ),
+        before
+    );
+    let mode = copies(&env)[0]
+        .metadata()
+        .expect("there")
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600, "it tells of other users' runs");
 }
 
@@ -175,7 +254,10 @@ fn an_older_version_never_replaces_a_newer_one() {
     let run = |seq, told| row(Table::Runs, "a", seq, told);
     let running = run(5, json!({ "state": "running", "job_id": "7" }));
     let over = run(9, json!({ "state": "failed", "ended_at_ms": 9_000 }));
-    let corrected = run(12, json!({ "state": "timeout", "ended_at_ms": 9_000, "job_id": "7" }));
+    let corrected = run(
+        12,
+        json!({ "state": "timeout", "ended_at_ms": 9_000, "job_id": "7" }),
+    );
     let usage = |store: &str, seq: u64, updated: u64, state: &str| {
         row(
             Table::Usage,
@@ -184,8 +266,14 @@ fn an_older_version_never_replaces_a_newer_one() {
             json!({ "state": state, "updated_at_ms": updated, "recogniser": format!("r{updated}") }),
         )
     };
-    let epoch =
-        |seq, seconds| row(Table::Timings, "a", seq, json!({ "place": 0, "printed_seconds": seconds }));
+    let epoch = |seq, seconds| {
+        row(
+            Table::Timings,
+            "a",
+            seq,
+            json!({ "place": 0, "printed_seconds": seconds }),
+        )
+    };
     let told = [
         running,
         over,
@@ -206,13 +294,27 @@ fn an_older_version_never_replaces_a_newer_one() {
     ] {
         let env = TestEnv::new();
         for (number, place) in order.into_iter().enumerate() {
-            let _ = import(&env, &env.write(&format!("{number}.jsonl"), lines([&told[place]])));
+            let _ = import(
+                &env,
+                &env.write(&format!("{number}.jsonl"), lines([&told[place]])),
+            );
         }
         let state = rows_of(&index(&env), "SELECT state, job_id FROM run");
         assert_eq!(state, [["timeout", "7"]], "{order:?}");
-        let node = rows_of(&index(&env), "SELECT state, updated_at_ms, recogniser FROM node");
-        assert_eq!(node, [["ended", "4000", "r4000"]], "the clock was set back: {order:?}");
-        assert_eq!(rows_of(&index(&env), "SELECT printed_seconds FROM timing"), [["2"]], "{order:?}");
+        let node = rows_of(
+            &index(&env),
+            "SELECT state, updated_at_ms, recogniser FROM node",
+        );
+        assert_eq!(
+            node,
+            [["ended", "4000", "r4000"]],
+            "the clock was set back: {order:?}"
+        );
+        assert_eq!(
+            rows_of(&index(&env), "SELECT printed_seconds FROM timing"),
+            [["2"]],
+            "{order:?}"
+        );
         seen.push(content(&index(&env)));
     }
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
@@ -232,7 +334,11 @@ fn lines_may_come_in_any_order_and_more_than_once() {
         assert_eq!(content(&index(&env)), expected, "{what}");
         // What waited for a row of the same file waits no longer at its end.
         let told = ["waiting", "new", "known"].map(|key| counts[key].as_u64().expect("a number"));
-        assert_eq!((told[0], told[1] + told[2]), (0, rows.len() as u64), "{what}: {counts}");
+        assert_eq!(
+            (told[0], told[1] + told[2]),
+            (0, rows.len() as u64),
+            "{what}: {counts}"
+        );
     }
     // One line a file, the run last.
     let env = TestEnv::new();
@@ -254,7 +360,12 @@ fn lines_may_come_in_any_order_and_more_than_once() {
 fn a_deleted_index_is_filled_again_from_the_copies() {
     let env = TestEnv::new();
     let _ = import(&env, &env.write("a.jsonl", lines(&whole("a"))));
-    let alone = row(Table::Timings, "a", 1, json!({ "place": 0, "run_id": "0000000000000009" }));
+    let alone = row(
+        Table::Timings,
+        "a",
+        1,
+        json!({ "place": 0, "run_id": "0000000000000009" }),
+    );
     let _ = import(&env, &env.write("b.jsonl", lines([&alone])));
     let before = content(&index(&env));
     fs::remove_file(index(&env)).expect("ours");
@@ -264,7 +375,12 @@ fn a_deleted_index_is_filled_again_from_the_copies() {
     let mut paths = copies(&env);
     paths.sort_by_key(|path| path.metadata().expect("there").len());
     fs::write(&paths[0], b"no zstd").expect("ours");
-    let _ = env.dlrun(["list", "--reindex"]).run().code(0).says("mnist").warns("is passed over");
+    let _ = env
+        .dlrun(["list", "--reindex"])
+        .run()
+        .code(0)
+        .says("mnist")
+        .warns("is passed over");
 }
 
 #[test]
@@ -285,7 +401,10 @@ fn own_runs_are_left_alone() {
     let counts = import(&env, &env.write("theirs.jsonl", lines(&rows)));
     assert_eq!((&counts["own"], &counts["new"]), (&json!(3), &json!(0)));
     assert_eq!(env.show(&run_id)["run"]["name"], "mine");
-    assert_eq!(rows_of(&index(&env), "SELECT count(*) FROM timing WHERE place = 7"), [["0"]]);
+    assert_eq!(
+        rows_of(&index(&env), "SELECT count(*) FROM timing WHERE place = 7"),
+        [["0"]]
+    );
     // A run whose directory comes later is an own one from then on.
     let aside = env.root().join("aside");
     let place = env.state().join("runs").join(&run_id);
@@ -295,7 +414,10 @@ fn own_runs_are_left_alone() {
     assert_eq!(env.show(&run_id)["run"]["name"], "theirs");
     fs::rename(&aside, &place).expect("moved back");
     assert_eq!(env.show(&run_id)["run"]["name"], "mine");
-    assert_eq!(rows_of(&index(&env), "SELECT count(*) FROM timing WHERE place = 7"), [["0"]]);
+    assert_eq!(
+        rows_of(&index(&env), "SELECT count(*) FROM timing WHERE place = 7"),
+        [["0"]]
+    );
 }
 
 #[test]
@@ -303,13 +425,19 @@ fn nodes_that_saw_different_ends_make_one_state() {
     let told = |store: &str, node: &str, exit: i32, at: u64| {
         let state = if exit == 0 { "completed" } else { "failed" };
         let run = json!({ "uid": 1000, "state": state, "exit_code": exit, "ended_at_ms": at });
-        let usage = json!({ "node": node, "exit_code": exit, "ended_at_ms": at, "started_at_ms": 2_000 });
-        lines([&row(Table::Runs, store, 1, run), &row(Table::Usage, store, 2, usage)])
+        let usage =
+            json!({ "node": node, "exit_code": exit, "ended_at_ms": at, "started_at_ms": 2_000 });
+        lines([
+            &row(Table::Runs, store, 1, run),
+            &row(Table::Usage, store, 2, usage),
+        ])
     };
     let (one, other) = (told("n1", "n1", 3, 8_000), told("n2", "n2", 0, 9_000));
     for files in [[&one, &other], [&other, &one]] {
         let env = TestEnv::new();
-        files.iter().for_each(|text| drop(import(&env, &env.write("node.jsonl", text))));
+        files
+            .iter()
+            .for_each(|text| drop(import(&env, &env.write("node.jsonl", text))));
         let status = env.show("@1")["status"].clone();
         assert_eq!(
             (&status["state"], &status["exit"], &status["ended_at_ms"]),
@@ -324,7 +452,9 @@ fn nodes_that_saw_different_ends_make_one_state() {
             json!({ "state": "node_fail", "raw_state": "NODE_FAIL", "ended_at_ms": 8_500 }),
         );
         let _ = import(&env, &env.write("user.jsonl", lines([&known])));
-        files.iter().for_each(|text| drop(import(&env, &env.write("node.jsonl", text))));
+        files
+            .iter()
+            .for_each(|text| drop(import(&env, &env.write("node.jsonl", text))));
         assert_eq!(env.state_of("@1"), "node_fail");
     }
 }
@@ -335,9 +465,15 @@ fn a_wrong_line_has_its_place_and_keeps_no_other_out() {
     let (first, second) = (good[0].to_string(), good[1].to_string());
     let newer = first.replace("\"format\":1", "\"format\":2");
     let cases = [
-        (second.replace("3.5", "-3.5"), "`cpu_user_seconds`: -3.5 is negative"),
+        (
+            second.replace("3.5", "-3.5"),
+            "`cpu_user_seconds`: -3.5 is negative",
+        ),
         (second.replace("3.5", "NaN"), "expected value"),
-        (second[..second.len() / 2].to_owned(), "the line ends in the middle of a row"),
+        (
+            second[..second.len() / 2].to_owned(),
+            "the line ends in the middle of a row",
+        ),
         (newer, "the row has format 2, and this dlrun knows format 1"),
         (
             first.replace("\"ada\"", "\"\\u001b]0;x\\u0007\""),
@@ -350,13 +486,23 @@ fn a_wrong_line_has_its_place_and_keeps_no_other_out() {
     for (line, message) in cases {
         let env = TestEnv::new();
         let file = env.write("runs.jsonl", format!("\n{first}\n{line}\n{second}\n"));
-        let result = env.dlrun(["import", "--json", "--dry-run"]).arg(&file).run().code(65).result();
+        let result = env
+            .dlrun(["import", "--json", "--dry-run"])
+            .arg(&file)
+            .run()
+            .code(65)
+            .result();
         let problem = &result["files"][0]["problems"][0];
         let text = problem["message"].as_str().expect("text");
         assert!(text.contains(message) && text.len() < 1_000, "{text}");
-        assert!(problem["line"] == 3 && problem["column"].as_u64() > Some(0), "{problem}");
+        assert!(
+            problem["line"] == 3 && problem["column"].as_u64() > Some(0),
+            "{problem}"
+        );
         let done = env.dlrun(["import"]).arg(&file).run().code(65);
-        let _ = done.says("3 lines: 2 new, 1 wrong, passed over").warns(&format!("{}:3:", file.display()));
+        let _ = done
+            .says("3 lines: 2 new, 1 wrong, passed over")
+            .warns(&format!("{}:3:", file.display()));
         let before = content(&index(&env));
         let _ = env.dlrun(["list", "--reindex"]).run().code(0).says("mnist");
         assert_eq!(content(&index(&env)), before);
@@ -378,12 +524,22 @@ fn what_is_no_such_file_is_told_with_the_next_step() {
     }
     // An editor put a mark before the first line.
     let marked = format!("\u{feff}{}", lines(&whole("a")));
-    let _ = env.dlrun(["import"]).arg(env.write("marked.jsonl", marked)).run().code(0).says("23 new");
+    let _ = env
+        .dlrun(["import"])
+        .arg(env.write("marked.jsonl", marked))
+        .run()
+        .code(0)
+        .says("23 new");
     // What no database counts to would come as newer with each import.
     let mut row = whole("a")[0].clone();
     row["seq"] = u64::MAX.into();
     let file = env.write("far.jsonl", lines(&[row]));
-    let _ = env.dlrun(["import"]).arg(&file).run().code(65).warns("no number of a change");
+    let _ = env
+        .dlrun(["import"])
+        .arg(&file)
+        .run()
+        .code(65)
+        .warns("no number of a change");
 }
 
 #[test]
@@ -391,40 +547,83 @@ fn of_several_files_a_wrong_one_hides_no_other() {
     let env = TestEnv::new();
     let good = env.write("good.jsonl", lines(&whole("a")));
     let wrong = env.write("wrong.jsonl", "no row\n");
-    let result =
-        env.dlrun(["import", "--json"]).arg(&wrong).arg("none.jsonl").arg(&good).run().code(66).result();
+    let result = env
+        .dlrun(["import", "--json"])
+        .arg(&wrong)
+        .arg("none.jsonl")
+        .arg(&good)
+        .run()
+        .code(66)
+        .result();
     assert_eq!(result["files"][0]["error"]["exit_code"], 65);
     assert_eq!(
-        (&result["files"][1]["error"]["exit_code"], &result["files"][2]["new"]),
+        (
+            &result["files"][1]["error"]["exit_code"],
+            &result["files"][2]["new"]
+        ),
         (&json!(66), &json!(23))
     );
-    let _ = env.dlrun(["import", "none.jsonl"]).run().code(66).warns("cannot read `none.jsonl`");
-    let _ = env.dlrun(["import"]).arg(env.jobs()).run().code(66).warns("is a directory");
+    let _ = env
+        .dlrun(["import", "none.jsonl"])
+        .run()
+        .code(66)
+        .warns("cannot read `none.jsonl`");
+    let _ = env
+        .dlrun(["import"])
+        .arg(env.jobs())
+        .run()
+        .code(66)
+        .warns("is a directory");
     let _ = env.dlrun(["import"]).run().code(64);
     // No database, and no records, are made for files that are not there.
     let nothing = TestEnv::new();
     let database = nothing.root().join("x.db");
-    let missing = || nothing.dlrun(["import", "--json", "--store"]).arg(&database).arg("no.jsonl");
+    let missing = || {
+        nothing
+            .dlrun(["import", "--json", "--store"])
+            .arg(&database)
+            .arg("no.jsonl")
+    };
     let _ = missing().run().code(66).error();
-    assert_eq!(missing().arg("nor.jsonl").run().code(66).result()["store"], Value::Null);
+    assert_eq!(
+        missing().arg("nor.jsonl").run().code(66).result()["store"],
+        Value::Null
+    );
     let _ = nothing.dlrun(["import", "no.jsonl"]).run().code(66);
     assert!(!database.exists() && !nothing.state().exists());
     // Nor for one of which no line can be taken.
     let wrong = nothing.write("wrong.jsonl", "{}\n");
-    let _ = nothing.dlrun(["import", "--store"]).arg(&database).arg(&wrong).run().code(65);
+    let _ = nothing
+        .dlrun(["import", "--store"])
+        .arg(&database)
+        .arg(&wrong)
+        .run()
+        .code(65);
     assert!(!database.exists());
     let empty = env.write("empty.jsonl", "");
-    let _ = env.dlrun(["import"]).arg(&empty).run().code(0).says("0 lines");
+    let _ = env
+        .dlrun(["import"])
+        .arg(&empty)
+        .run()
+        .code(0)
+        .says("0 lines");
 }
 
 #[test]
 fn standard_input_is_read_too() {
     let env = TestEnv::new();
     let file = env.write("runs.jsonl", lines(&whole("a")));
-    let script = format!("cat {} | {} import --json -", file.display(), crate::support::DLRUN);
+    let script = format!(
+        "cat {} | {} import --json -",
+        file.display(),
+        crate::support::DLRUN
+    );
     let done = env.command("sh", ["-c", &script]).run().code(0);
     assert_eq!(
-        (&done.result()["files"][0]["file"], &done.result()["files"][0]["new"]),
+        (
+            &done.result()["files"][0]["file"],
+            &done.result()["files"][0]["new"]
+        ),
         (&json!("standard input"), &json!(23))
     );
 }
@@ -448,18 +647,40 @@ fn a_file_of_another_user_tells_of_that_users_runs_only() {
     let imported = |owner| {
         chown(&file, Some(owner), None).expect("root may");
         let database = env.root().join(format!("{owner}.db"));
-        let done = env.dlrun(["import", "--json", "--store"]).arg(&database).arg(&file).run();
-        let done = if owner < 1000 { done.code(0) } else { done.code(65) };
+        let done = env
+            .dlrun(["import", "--json", "--store"])
+            .arg(&database)
+            .arg(&file)
+            .run();
+        let done = if owner < 1000 {
+            done.code(0)
+        } else {
+            done.code(65)
+        };
         done.result()["files"][0].clone()
     };
     let theirs = imported(mallory);
-    assert_eq!((&theirs["new"], &theirs["wrong"]), (&json!(1), &json!(3)), "{theirs}");
+    assert_eq!(
+        (&theirs["new"], &theirs["wrong"]),
+        (&json!(1), &json!(3)),
+        "{theirs}"
+    );
     let why = theirs["problems"][0].to_string();
-    assert!(why.contains("the file is of user 64002") && why.contains("is user 64001's"), "{why}");
+    assert!(
+        why.contains("the file is of user 64002") && why.contains("is user 64001's"),
+        "{why}"
+    );
     // The system's accounts keep what nodes exported, and whoever hands a file in through a pipe vouches for it.
     assert_eq!(imported(100)["new"], 4);
-    let script = format!("{} import --json - < {}", crate::support::DLRUN, file.display());
-    assert_eq!(env.command("sh", ["-c", &script]).run().code(0).result()["files"][0]["new"], 4);
+    let script = format!(
+        "{} import --json - < {}",
+        crate::support::DLRUN,
+        file.display()
+    );
+    assert_eq!(
+        env.command("sh", ["-c", &script]).run().code(0).result()["files"][0]["new"],
+        4
+    );
 }
 
 #[test]
@@ -475,24 +696,53 @@ fn a_dry_run_changes_nothing() {
         .says("nothing was changed");
     assert!(!env.state().exists());
     let database = env.root().join("site.db");
-    let _ =
-        env.dlrun(["import", "--dry-run", "--store"]).arg(&database).arg(&file).run().code(0).says("23 new");
+    let _ = env
+        .dlrun(["import", "--dry-run", "--store"])
+        .arg(&database)
+        .arg(&file)
+        .run()
+        .code(0)
+        .says("23 new");
     assert!(!database.exists());
     fs::write(&database, "").expect("written");
-    let _ =
-        env.dlrun(["import", "--dry-run", "--store"]).arg(&database).arg(&file).run().code(0).says("23 new");
+    let _ = env
+        .dlrun(["import", "--dry-run", "--store"])
+        .arg(&database)
+        .arg(&file)
+        .run()
+        .code(0)
+        .says("23 new");
     assert_eq!(database.metadata().expect("there").len(), 0);
     // One of an older dlrun: the header keeps `user_version` at offset 60.
     let older = env.root().join("older.db");
-    let _ = env.dlrun(["import", "--store"]).arg(&older).arg(&file).run().code(0);
+    let _ = env
+        .dlrun(["import", "--store"])
+        .arg(&older)
+        .arg(&file)
+        .run()
+        .code(0);
     let mut bytes = fs::read(&older).expect("read");
     bytes[60..64].copy_from_slice(&4_u32.to_be_bytes());
     fs::write(&older, &bytes).expect("written");
-    let _ = env.dlrun(["import", "--dry-run", "--store"]).arg(&older).arg(&file).run().code(78);
+    let _ = env
+        .dlrun(["import", "--dry-run", "--store"])
+        .arg(&older)
+        .arg(&file)
+        .run()
+        .code(78);
     assert_eq!(fs::read(&older).expect("read"), bytes);
-    let _ = env.dlrun(["import"]).arg(env.write("one.jsonl", lines(&whole("a")[..1]))).run().code(0);
+    let _ = env
+        .dlrun(["import"])
+        .arg(env.write("one.jsonl", lines(&whole("a")[..1])))
+        .run()
+        .code(0);
     let before = (content(&index(&env)), copies(&env));
-    let _ = env.dlrun(["import", "--dry-run"]).arg(&file).run().code(0).says("22 new, 1 known");
+    let _ = env
+        .dlrun(["import", "--dry-run"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .says("22 new, 1 known");
     assert_eq!((content(&index(&env)), copies(&env)), before);
 }
 
@@ -500,23 +750,69 @@ fn a_dry_run_changes_nothing() {
 fn a_database_of_its_own_is_the_truth_itself() {
     let env = TestEnv::new();
     let database = env.root().join("site.db");
-    let into = |file: &Path| env.dlrun(["import", "--json", "--store"]).arg(&database).arg(file).run();
+    let into = |file: &Path| {
+        env.dlrun(["import", "--json", "--store"])
+            .arg(&database)
+            .arg(file)
+            .run()
+    };
     let file = env.write("runs.jsonl", lines(&whole("a")));
     assert_eq!(into(&file).code(0).result()["store"], json!(database));
     assert_eq!(into(&file).code(0).result()["files"][0]["known"], 23);
-    assert!(!env.state().exists(), "the own records have nothing to do with it");
-    assert_eq!(database.metadata().expect("made").permissions().mode() & 0o777, 0o600);
-    let _ = env.dlrun(["list", "--store"]).arg(&database).run().code(0).says("mnist");
-    let _ = env.dlrun(["show", "mnist", "--store"]).arg(&database).run().code(0).says("the run was imported");
-    let _ = env.dlrun(["show", "none", "--store"]).arg(&database).run().code(66);
-    let _ = env.dlrun(["list", "--store", "no.db"]).run().code(66).warns("no.db");
+    assert!(
+        !env.state().exists(),
+        "the own records have nothing to do with it"
+    );
+    assert_eq!(
+        database.metadata().expect("made").permissions().mode() & 0o777,
+        0o600
+    );
+    let _ = env
+        .dlrun(["list", "--store"])
+        .arg(&database)
+        .run()
+        .code(0)
+        .says("mnist");
+    let _ = env
+        .dlrun(["show", "mnist", "--store"])
+        .arg(&database)
+        .run()
+        .code(0)
+        .says("the run was imported");
+    let _ = env
+        .dlrun(["show", "none", "--store"])
+        .arg(&database)
+        .run()
+        .code(66);
+    let _ = env
+        .dlrun(["list", "--store", "no.db"])
+        .run()
+        .code(66)
+        .warns("no.db");
     // What is no such database stays as it is.
-    let other = env.write("other.db", "text, and more of it than a header is long ".repeat(9));
-    let _ = env.dlrun(["import", "--store"]).arg(&other).arg(&file).run().code(65);
-    assert!(fs::read_to_string(&other).expect("there").starts_with("text"));
+    let other = env.write(
+        "other.db",
+        "text, and more of it than a header is long ".repeat(9),
+    );
+    let _ = env
+        .dlrun(["import", "--store"])
+        .arg(&other)
+        .arg(&file)
+        .run()
+        .code(65);
+    assert!(
+        fs::read_to_string(&other)
+            .expect("there")
+            .starts_with("text")
+    );
     let node = env.root().join("node.db");
     drop(dlrun::store::NodeStore::open(&node).expect("made"));
-    let done = env.dlrun(["import", "--store"]).arg(&node).arg(&file).run().code(77);
+    let done = env
+        .dlrun(["import", "--store"])
+        .arg(&node)
+        .arg(&file)
+        .run()
+        .code(77);
     let _ = done.warns("the database of a node daemon");
 }
 
@@ -531,9 +827,16 @@ fn two_sites_with_the_same_names_stay_apart() {
             json!({ "run_id": id, "name": "train", "job_id": "7", "submitted_at_ms": at }),
         )
     };
-    let rows = [run("a", "0000000000000001", 1_000), run("b", "0000000000000002", 2_000)];
+    let rows = [
+        run("a", "0000000000000001", 1_000),
+        run("b", "0000000000000002", 2_000),
+    ];
     let _ = import(&env, &env.write("two.jsonl", lines(&rows)));
-    let listed = env.dlrun(["list", "--json", "--name", "train"]).run().code(0).result();
+    let listed = env
+        .dlrun(["list", "--json", "--name", "train"])
+        .run()
+        .code(0)
+        .result();
     assert_eq!(listed["runs"].as_array().map(Vec::len), Some(2));
 }
 
@@ -544,10 +847,20 @@ fn a_run_that_went_on_elsewhere_is_neither_asked_for_nor_forgotten() {
         env.fake_slurm();
         env.fake("squeue")
     };
-    let rows = [row(Table::Runs, "a", 1, json!({ "state": "running", "job_id": "7", "name": "going on" }))];
+    let rows = [row(
+        Table::Runs,
+        "a",
+        1,
+        json!({ "state": "running", "job_id": "7", "name": "going on" }),
+    )];
     let _ = import(&env, &env.write("runs.jsonl", lines(&rows)));
     for _ in 0..2 {
-        let _ = env.dlrun(["list"]).run().code(0).says("going on").says("running");
+        let _ = env
+            .dlrun(["list"])
+            .run()
+            .code(0)
+            .says("going on")
+            .says("running");
     }
     assert_eq!(squeue.calls().len(), 0);
 }

@@ -6,22 +6,33 @@ use crate::support::TestEnv;
 
 fn run_to_end(env: &TestEnv, name: &str, script: &str) {
     let file = env.job_called(name, script, "");
-    let _ = env.dlrun(["submit", "--scheduler", "local", "--wait"]).arg(file).run();
+    let _ = env
+        .dlrun(["submit", "--scheduler", "local", "--wait"])
+        .arg(file)
+        .run();
 }
 
 fn names(env: &TestEnv, flags: &[&str]) -> Vec<String> {
     let done = env.dlrun(["list", "--json"]).args(flags).run().code(0);
     let runs = done.result()["runs"].as_array().expect("a list").clone();
-    runs.iter().map(|run| run["name"].as_str().expect("a name").to_owned()).collect()
+    runs.iter()
+        .map(|run| run["name"].as_str().expect("a name").to_owned())
+        .collect()
 }
 
 #[test]
 fn nothing_yet_is_told_with_the_next_step() {
     let env = TestEnv::new();
-    let _ = env.dlrun(["list"]).run().code(0).says("; `dlrun submit JOB_FILE` makes one\n");
+    let _ = env
+        .dlrun(["list"])
+        .run()
+        .code(0)
+        .says("; `dlrun submit JOB_FILE` makes one\n");
     assert!(!env.state().exists(), "reading makes nothing");
     assert_eq!(
-        env.dlrun(["list", "--json"]).run().code(0).result()["runs"].as_array().map(Vec::len),
+        env.dlrun(["list", "--json"]).run().code(0).result()["runs"]
+            .as_array()
+            .map(Vec::len),
         Some(0)
     );
 }
@@ -35,12 +46,21 @@ fn runs_come_newest_first_and_can_be_chosen() {
     assert_eq!(names(&env, &[]), ["third", "second", "first"]);
     assert_eq!(names(&env, &["-n", "2"]), ["third", "second"]);
     assert_eq!(names(&env, &["--state", "failed"]), ["second"]);
-    assert_eq!(names(&env, &["--state", "completed", "--limit", "1"]), ["third"]);
+    assert_eq!(
+        names(&env, &["--state", "completed", "--limit", "1"]),
+        ["third"]
+    );
     assert_eq!(names(&env, &["--name", "first"]), ["first"]);
     assert_eq!(names(&env, &["--name", "fir"]), Vec::<String>::new());
     let text = env.dlrun(["list"]).run().code(0).text();
-    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["RUN", "NAME", "STATE", "JOB", "SUBMITTED", "RAN", "REASON"]);
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows[0],
+        ["RUN", "NAME", "STATE", "JOB", "SUBMITTED", "RAN", "REASON"]
+    );
     assert_eq!(rows[1][1..5], ["third", "completed", "local", "L3"]);
     assert_eq!(rows.len(), 4);
     let _ = env.dlrun(["show", rows[2][0]]).run().code(0).says("second");
@@ -49,9 +69,19 @@ fn runs_come_newest_first_and_can_be_chosen() {
 #[test]
 fn words_that_are_no_state_are_a_usage_error() {
     let env = TestEnv::new();
-    let error = env.dlrun(["list", "--state", "done", "--json"]).run().code(64).error();
+    let error = env
+        .dlrun(["list", "--state", "done", "--json"])
+        .run()
+        .code(64)
+        .error();
     assert_eq!(error["kind"], "usage");
-    assert!(error["message"].as_str().expect("a message").contains("completed"), "{error}");
+    assert!(
+        error["message"]
+            .as_str()
+            .expect("a message")
+            .contains("completed"),
+        "{error}"
+    );
     let _ = env.dlrun(["list", "--state", "unknown"]).run().code(0);
 }
 
@@ -63,7 +93,8 @@ fn any_number_of_jobs_costs_one_question() {
         let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
     }
     let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
-    let line = |id: u32, state: &str, reason: &str| format!("{id}|{state}|{now}|N/A|N/A||{reason}\n");
+    let line =
+        |id: u32, state: &str, reason: &str| format!("{id}|{state}|{now}|N/A|N/A||{reason}\n");
     let answer = line(100, "PENDING", "Resources")
         + &line(101, "RUNNING", "None")
         + &line(102, "TIMEOUT", "TimeLimit");
@@ -72,18 +103,34 @@ fn any_number_of_jobs_costs_one_question() {
     let runs = result["runs"].as_array().expect("a list");
     let seen: Vec<_> = runs
         .iter()
-        .map(|run| (run["job_id"].as_str(), run["state"].as_str(), run["reason"].as_str()))
+        .map(|run| {
+            (
+                run["job_id"].as_str(),
+                run["state"].as_str(),
+                run["reason"].as_str(),
+            )
+        })
         .collect();
     let reason = |text: &'static str| Some(text);
     assert_eq!(seen[2], (Some("100"), Some("pending"), reason("Resources")));
     assert_eq!(seen[1], (Some("101"), Some("running"), None));
     assert_eq!(seen[0], (Some("102"), Some("timeout"), reason("TimeLimit")));
     let call = squeue.call();
-    assert_eq!(call.option("--jobs").map(|ids| ids.split(',').count()), Some(3), "{:?}", call.argv);
+    assert_eq!(
+        call.option("--jobs").map(|ids| ids.split(',').count()),
+        Some(3),
+        "{:?}",
+        call.argv
+    );
     assert_eq!(call.variable("SLURM_TIME_FORMAT"), Some("%s"));
     // The one that is over is not asked for again.
     let _ = env.dlrun(["list"]).run().code(0);
-    assert_eq!(squeue.calls()[1].option("--jobs").map(|ids| ids.split(',').count()), Some(2));
+    assert_eq!(
+        squeue.calls()[1]
+            .option("--jobs")
+            .map(|ids| ids.split(',').count()),
+        Some(2)
+    );
 }
 
 #[test]
@@ -91,10 +138,14 @@ fn queue_that_does_not_answer_costs_states_not_the_list() {
     let env = TestEnv::new();
     let _ = env.fake_slurm();
     let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
-    let _ = env.fake("squeue").stderr("slurm_load_jobs error: Unable to contact slurm controller\n").code(1);
+    let _ = env
+        .fake("squeue")
+        .stderr("slurm_load_jobs error: Unable to contact slurm controller\n")
+        .code(1);
     let done = env.dlrun(["list"]).run().code(0).says("slurm 4711");
-    let _ =
-        done.warns("warning: states are those last heard of: ").warns("Unable to contact slurm controller");
+    let _ = done
+        .warns("warning: states are those last heard of: ")
+        .warns("Unable to contact slurm controller");
 }
 
 #[test]
@@ -103,10 +154,16 @@ fn accounting_is_asked_on_request_only() {
     let _ = env.fake_slurm();
     let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
     let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
-    let sacct = env.fake("sacct").stdout(&format!("4711|OUT_OF_MEMORY|0:125|{now}|{now}|{now}|n1|None\n"));
+    let sacct = env.fake("sacct").stdout(&format!(
+        "4711|OUT_OF_MEMORY|0:125|{now}|{now}|{now}|n1|None\n"
+    ));
     let _ = env.dlrun(["list"]).run().code(0).says("unknown");
     assert_eq!(sacct.calls().len(), 0);
-    let _ = env.dlrun(["list", "--history"]).run().code(0).says("out_of_memory");
+    let _ = env
+        .dlrun(["list", "--history"])
+        .run()
+        .code(0)
+        .says("out_of_memory");
     assert_eq!(sacct.calls().len(), 1);
 }
 
@@ -115,12 +172,20 @@ fn damaged_or_lost_index_is_made_anew_from_the_records() {
     let env = TestEnv::new();
     run_to_end(&env, "kept", "true");
     let index = env.state().join("dlrun.db");
-    for damage in [&b"no database at all, but long enough to be read as one"[..], b""] {
+    for damage in [
+        &b"no database at all, but long enough to be read as one"[..],
+        b"",
+    ] {
         fs::write(&index, damage).expect("ours");
         let _ = fs::remove_file(env.state().join("dlrun.db-wal"));
         assert_eq!(names(&env, &[]), ["kept"]);
     }
     fs::remove_file(&index).expect("ours");
     assert_eq!(names(&env, &[]), ["kept"]);
-    let _ = env.dlrun(["list", "--reindex"]).run().code(0).warns("indexed 1 runs anew").says("kept");
+    let _ = env
+        .dlrun(["list", "--reindex"])
+        .run()
+        .code(0)
+        .warns("indexed 1 runs anew")
+        .says("kept");
 }

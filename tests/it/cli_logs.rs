@@ -7,13 +7,18 @@ use crate::support::{TestEnv, wait_for};
 #[test]
 fn output_is_printed_byte_for_byte_from_any_directory() {
     let env = TestEnv::new();
-    let id = env
-        .submit(&env.job(r"printf 'one\ntwo \033[1mbold\n\377\000 last, without an end'; echo err >&2", ""));
+    let id = env.submit(&env.job(
+        r"printf 'one\ntwo \033[1mbold\n\377\000 last, without an end'; echo err >&2",
+        "",
+    ));
     let _ = env.dlrun(["wait", &id]).run().code(0);
     let kept = fs::read(env.jobs().join("job-L1.out")).expect("the output");
     let done = env.dlrun(["logs", &id]).current_dir("/").run().code(0);
     assert_eq!(done.stdout, kept);
-    assert!(kept.starts_with(b"one\ntwo \x1b[1mbold\n\xff\0 last"), "{kept:?}");
+    assert!(
+        kept.starts_with(b"one\ntwo \x1b[1mbold\n\xff\0 last"),
+        "{kept:?}"
+    );
     assert_eq!(done.stderr, "");
 }
 
@@ -28,20 +33,37 @@ fn last_lines_are_counted_from_the_end() {
     assert_eq!(tail("3"), "29999\n30000\nno end");
     assert_eq!(tail("40000").len(), tail("30001").len());
     assert_eq!(tail("20000").lines().count(), 20000);
-    let json = env.dlrun(["logs", "--json", "-n", "2", &id]).run().code(0).result();
+    let json = env
+        .dlrun(["logs", "--json", "-n", "2", &id])
+        .run()
+        .code(0)
+        .result();
     assert_eq!(json["files"][0]["text"], "30000\nno end");
-    assert_eq!(json["files"][0]["path"], env.jobs().join("job-L1.out").to_str().expect("text"));
+    assert_eq!(
+        json["files"][0]["path"],
+        env.jobs().join("job-L1.out").to_str().expect("text")
+    );
 }
 
 #[test]
 fn follow_goes_on_until_the_run_is_over() {
     let env = TestEnv::new();
-    let id = env.submit(&env.job("echo begun; while [ ! -e go ]; do sleep 0.05; done; echo ended", ""));
-    wait_for("the first line", || env.dlrun(["logs", &id]).run().text().contains("begun"));
+    let id = env.submit(&env.job(
+        "echo begun; while [ ! -e go ]; do sleep 0.05; done; echo ended",
+        "",
+    ));
+    wait_for("the first line", || {
+        env.dlrun(["logs", &id]).run().text().contains("begun")
+    });
     let follower = env.dlrun(["logs", "-f", &id]).current_dir("/").start();
     env.write("go", "");
     let _ = follower.finish().code(0).says("begun\nended\n");
-    let _ = env.dlrun(["logs", "-f", "-n", "1", &id]).run().code(0).says("ended\n").never_says("begun");
+    let _ = env
+        .dlrun(["logs", "-f", "-n", "1", &id])
+        .run()
+        .code(0)
+        .says("ended\n")
+        .never_says("begun");
 }
 
 #[test]
@@ -49,16 +71,26 @@ fn follow_waits_for_a_run_that_has_not_begun() {
     let env = TestEnv::new();
     let _ = env.fake_slurm();
     let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
-    let squeue = env.fake("squeue").stdout(&format!("4711|PENDING|{now}|N/A|N/A||Resources\n"));
+    let squeue = env
+        .fake("squeue")
+        .stdout(&format!("4711|PENDING|{now}|N/A|N/A||Resources\n"));
     let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
     let error = env.dlrun(["logs", "--json", "@1"]).run().code(66).error();
-    assert!(error["message"].as_str().expect("text").contains("it is pending"), "{error}");
+    assert!(
+        error["message"]
+            .as_str()
+            .expect("text")
+            .contains("it is pending"),
+        "{error}"
+    );
     assert_eq!(error["hints"][0], "`dlrun logs -f` waits for it");
     let follower = env.dlrun(["logs", "-f"]).start();
     let asked = squeue.calls().len();
     wait_for("the follower to ask", || squeue.calls().len() > asked);
     env.write("job-4711.out", "here it is\n");
-    let _ = env.fake("squeue").stdout(&format!("4711|COMPLETED|{now}|{now}|{now}|n1|None\n"));
+    let _ = env
+        .fake("squeue")
+        .stdout(&format!("4711|COMPLETED|{now}|{now}|{now}|n1|None\n"));
     let _ = follower.finish().code(0).says("here it is\n");
 }
 
@@ -74,8 +106,15 @@ fn node_without_output_is_told_with_those_that_have_some() {
     let env = TestEnv::new();
     let id = env.submit(&env.job("true", ""));
     let _ = env.dlrun(["wait", &id]).run().code(0);
-    let host = env.show(&id)["nodes"][0]["node"].as_str().expect("a name").to_owned();
-    let done = env.dlrun(["logs", "--node", "n99", &id]).run().code(66).warns("no output of a node `n99`");
+    let host = env.show(&id)["nodes"][0]["node"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+    let done = env
+        .dlrun(["logs", "--node", "n99", &id])
+        .run()
+        .code(66)
+        .warns("no output of a node `n99`");
     let _ = done.warns(&format!("nodes with output so far: {host}"));
     let _ = env.dlrun(["logs", "--node", &host, &id]).run().code(0);
 }
@@ -85,7 +124,10 @@ fn reader_that_goes_away_is_no_error() {
     let env = TestEnv::new();
     let id = env.submit(&env.job("seq 1 200000", ""));
     let _ = env.dlrun(["wait", &id]).run().code(0);
-    let command = format!("{} logs {id} | head -n 1; echo \"${{PIPESTATUS[0]}}\"", crate::support::DLRUN);
+    let command = format!(
+        "{} logs {id} | head -n 1; echo \"${{PIPESTATUS[0]}}\"",
+        crate::support::DLRUN
+    );
     let done = env.command("bash", ["-c", &command]).run().code(0);
     assert_eq!((done.text().as_str(), done.stderr.as_str()), ("1\n0\n", ""));
 }

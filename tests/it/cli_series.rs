@@ -19,26 +19,38 @@ fn env() -> TestEnv {
 }
 
 fn node_dir(env: &TestEnv, run: &str) -> PathBuf {
-    let entries = fs::read_dir(env.run_dir(run).join("0.0")).expect("an attempt").flatten();
-    entries.map(|entry| entry.path()).find(|path| path.is_dir()).expect("a node")
+    let entries = fs::read_dir(env.run_dir(run).join("0.0"))
+        .expect("an attempt")
+        .flatten();
+    entries
+        .map(|entry| entry.path())
+        .find(|path| path.is_dir())
+        .expect("a node")
 }
 
 /// Runs it until enough samples are in the record.
 fn worked(env: &TestEnv) -> String {
     let run = env.submit(&env.job(WORKS, ""));
-    wait_for("samples", || env.show(&run)["nodes"][0]["watcher"]["samples"].as_u64() > Some(20));
+    wait_for("samples", || {
+        env.show(&run)["nodes"][0]["watcher"]["samples"].as_u64() > Some(20)
+    });
     env.write("stop", "");
     env.wait_state(&run, "completed");
     run
 }
 
 fn numbers(env: &TestEnv, run: &str, points: &str) -> Value {
-    let done = env.dlrun(["show", run, "--series", "--json", "--points", points]).run().code(0);
+    let done = env
+        .dlrun(["show", run, "--series", "--json", "--points", points])
+        .run()
+        .code(0);
     done.result()
 }
 
 fn values(series: &Value, column: &str) -> Vec<Option<f64>> {
-    let values = series["columns"][column].as_array().unwrap_or_else(|| panic!("no {column} in {series}"));
+    let values = series["columns"][column]
+        .as_array()
+        .unwrap_or_else(|| panic!("no {column} in {series}"));
     values.iter().map(Value::as_f64).collect()
 }
 
@@ -49,27 +61,66 @@ fn assert_series(env: &TestEnv, run: &str) {
     let at_ms = values(series, "at_ms");
     assert!((4..=8).contains(&at_ms.len()), "{series}");
     assert!(at_ms.windows(2).all(|pair| pair[0] < pair[1]), "{series}");
-    for column in ["cpu_busy", "mem_used_bytes", "processes", "io_read_bytes_per_second"] {
-        assert_eq!(values(series, column).len(), at_ms.len(), "{column}: {series}");
+    for column in [
+        "cpu_busy",
+        "mem_used_bytes",
+        "processes",
+        "io_read_bytes_per_second",
+    ] {
+        assert_eq!(
+            values(series, column).len(),
+            at_ms.len(),
+            "{column}: {series}"
+        );
     }
     let second = series["interval_ms"].as_f64().expect("a number") / 1000.0;
-    let busy: f64 = values(series, "cpu_busy").iter().flatten().map(|cpus| cpus * second).sum();
-    let used = ["cpu_user_seconds", "cpu_system_seconds"].map(|part| usage[part].as_f64().expect("known"));
+    let busy: f64 = values(series, "cpu_busy")
+        .iter()
+        .flatten()
+        .map(|cpus| cpus * second)
+        .sum();
+    let used =
+        ["cpu_user_seconds", "cpu_system_seconds"].map(|part| usage[part].as_f64().expect("known"));
     let used: f64 = used.iter().sum();
     // The time before the first sample is not in the curve; its last point is not all used.
-    assert!(busy > 0.5 * used && busy < used + second, "{busy} of {used}: {series}");
-    let memory = values(series, "mem_used_bytes").into_iter().flatten().fold(0.0, f64::max);
+    assert!(
+        busy > 0.5 * used && busy < used + second,
+        "{busy} of {used}: {series}"
+    );
+    let memory = values(series, "mem_used_bytes")
+        .into_iter()
+        .flatten()
+        .fold(0.0, f64::max);
     assert!(memory > 100_000.0, "{series}");
     assert!(series["samples"].as_u64() > Some(20), "{series}");
-    assert!(shown["unreadable"].as_array().is_some_and(Vec::is_empty), "{shown}");
+    assert!(
+        shown["unreadable"].as_array().is_some_and(Vec::is_empty),
+        "{shown}"
+    );
 
-    let text = env.dlrun(["show", run]).run().code(0).says("the run over time, ").text();
-    let cpu = text.lines().find(|line| line.starts_with("CPU   ") && line.contains("peak")).expect("a curve");
+    let text = env
+        .dlrun(["show", run])
+        .run()
+        .code(0)
+        .says("the run over time, ")
+        .text();
+    let cpu = text
+        .lines()
+        .find(|line| line.starts_with("CPU   ") && line.contains("peak"))
+        .expect("a curve");
     assert!(cpu.is_ascii(), "no locale, no blocks: {cpu}");
-    let blocks = env.dlrun(["show", run]).env("LANG", "C.UTF-8").run().code(0).text();
+    let blocks = env
+        .dlrun(["show", run])
+        .env("LANG", "C.UTF-8")
+        .run()
+        .code(0)
+        .text();
     assert!(blocks.contains('█') && !blocks.contains('#'), "{blocks}");
     let all = env.dlrun(["show", run, "--series"]).run().code(0);
-    let _ = all.says("\ncpu_busy ").says("\nprocesses ").says("\nio_read_bytes_per_second ");
+    let _ = all
+        .says("\ncpu_busy ")
+        .says("\nprocesses ")
+        .says("\nio_read_bytes_per_second ");
 }
 
 #[test]
@@ -77,7 +128,10 @@ fn the_series_of_a_run_without_the_daemon() {
     let env = env();
     let run = worked(&env);
     assert_series(&env, &run);
-    assert!(env.show(&run)["nodes"][0]["series"].is_null(), "only where it is asked for");
+    assert!(
+        env.show(&run)["nodes"][0]["series"].is_null(),
+        "only where it is asked for"
+    );
 }
 
 #[test]
@@ -102,25 +156,49 @@ fn segments_that_are_damaged_or_there_twice_spoil_nothing() {
     assert_eq!(after["nodes"][0]["series"], before["nodes"][0]["series"]);
     let what = after["unreadable"][0]["what"].as_str().expect("a note");
     assert!(what.ends_with(".0/series-0999.seg"), "{what}");
-    let shown = env.dlrun(["show", &run]).run().code(0).says("the run over time, ");
+    let shown = env
+        .dlrun(["show", &run])
+        .run()
+        .code(0)
+        .says("the run over time, ");
     let _ = shown.says("series-0999.seg cannot be read: not a series segment");
-    for entry in fs::read_dir(&dir).expect("listed").flatten().map(|entry| entry.path()) {
-        if entry.extension().is_some_and(|extension| extension == "seg") {
+    for entry in fs::read_dir(&dir)
+        .expect("listed")
+        .flatten()
+        .map(|entry| entry.path())
+    {
+        if entry
+            .extension()
+            .is_some_and(|extension| extension == "seg")
+        {
             fs::remove_file(entry).expect("ours");
         }
     }
     let none = &numbers(&env, &run, "5")["nodes"][0]["series"];
-    assert_eq!((&none["samples"], &none["columns"]), (&0.into(), &Value::Null));
-    let _ = env.dlrun(["show", &run, "--series"]).run().code(0).says("\nno samples\n");
-    let _ = env.dlrun(["show", &run]).run().code(0).never_says("over time");
+    assert_eq!(
+        (&none["samples"], &none["columns"]),
+        (&0.into(), &Value::Null)
+    );
+    let _ = env
+        .dlrun(["show", &run, "--series"])
+        .run()
+        .code(0)
+        .says("\nno samples\n");
+    let _ = env
+        .dlrun(["show", &run])
+        .run()
+        .code(0)
+        .never_says("over time");
 }
 
 #[test]
 fn points_have_bounds() {
     let env = TestEnv::new();
-    for arguments in
-        [&["--series", "--points", "0"][..], &["--series", "--points", "10001"], &["--points", "9"]]
-    {
+    for arguments in [
+        &["--series", "--points", "0"][..],
+        &["--series", "--points", "10001"],
+        &["--points", "9"],
+    ] {
         let _ = env.dlrun(["show"]).args(arguments).run().code(64);
     }
 }

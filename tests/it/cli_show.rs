@@ -35,12 +35,24 @@ fn run_is_found_by_id_prefix_name_job_id_and_place() {
 fn run_that_is_not_there_is_told_with_the_next_step() {
     let env = TestEnv::new();
     let error = env.dlrun(["show", "--json"]).run().code(66).error();
-    assert!(error["message"].as_str().expect("text").contains("there are no records in"), "{error}");
+    assert!(
+        error["message"]
+            .as_str()
+            .expect("text")
+            .contains("there are no records in"),
+        "{error}"
+    );
     let _ = ran(&env, "a", "true");
     for text in ["nothing", "4711", "@9", "", "../../etc", "zzzz"] {
         let error = env.dlrun(["show", "--json", text]).run().code(66).error();
         assert_eq!(error["kind"], "missing", "{text}");
-        assert!(error["hints"][0].as_str().expect("a hint").contains("`dlrun list`"), "{text}: {error}");
+        assert!(
+            error["hints"][0]
+                .as_str()
+                .expect("a hint")
+                .contains("`dlrun list`"),
+            "{text}: {error}"
+        );
     }
     let _ = env
         .dlrun(["show", "nothing"])
@@ -67,16 +79,29 @@ fn name_of_several_runs_means_the_latest_or_is_asked_back() {
 #[test]
 fn text_and_json_tell_what_was_measured() {
     let env = TestEnv::new();
-    let script = "echo 'epoch 1 0.5s loss: 0.5'; echo 'epoch 2 0.25s loss: 0.25'; sleep 0.3; exit 3";
+    let script =
+        "echo 'epoch 1 0.5s loss: 0.5'; echo 'epoch 2 0.25s loss: 0.25'; sleep 0.3; exit 3";
     let id = ran(&env, "measured", script);
     let shown = env.show(&id);
     assert_eq!(shown["status"]["state"], "failed");
     assert_eq!(shown["status"]["exit"]["code"], 3);
     assert_eq!(shown["attempt"], 0);
     let node = &shown["nodes"][0];
-    assert_eq!((&node["state"], &node["progress"]["epochs_completed"]), (&"ended".into(), &2.into()));
-    assert!(node["usage"]["mem_peak_bytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{node}");
-    assert!(shown["summary"]["usage"]["wall_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
+    assert_eq!(
+        (&node["state"], &node["progress"]["epochs_completed"]),
+        (&"ended".into(), &2.into())
+    );
+    assert!(
+        node["usage"]["mem_peak_bytes"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > 100_000),
+        "{node}"
+    );
+    assert!(
+        shown["summary"]["usage"]["wall_seconds"]
+            .as_f64()
+            .is_some_and(|seconds| seconds > 0.0)
+    );
     assert_eq!(shown["unreadable"].as_array().map(Vec::len), Some(0));
     let text = env.dlrun(["show", &id]).run().code(0).text();
     for part in [
@@ -100,8 +125,16 @@ fn run_too_short_to_be_measured_has_no_figures_instead_of_zeros() {
     let usage = &shown["nodes"][0]["usage"];
     // Slow machines may have measured it all the same.
     if usage["processes_peak"].is_null() {
-        assert!(usage["mem_peak_bytes"].is_null() && usage["io_read_bytes"].is_null(), "{usage}");
-        assert!(shown["nodes"][0]["missing"].to_string().contains("could be read"), "{shown}");
+        assert!(
+            usage["mem_peak_bytes"].is_null() && usage["io_read_bytes"].is_null(),
+            "{usage}"
+        );
+        assert!(
+            shown["nodes"][0]["missing"]
+                .to_string()
+                .contains("could be read"),
+            "{shown}"
+        );
     } else {
         assert!(usage["mem_peak_bytes"].as_u64() > Some(0), "{usage}");
     }
@@ -111,7 +144,11 @@ fn run_too_short_to_be_measured_has_no_figures_instead_of_zeros() {
 fn signal_is_told_by_its_name() {
     let env = TestEnv::new();
     let id = ran(&env, "killed", "kill -KILL $$");
-    let _ = env.dlrun(["show", &id]).run().code(0).says("failed (SIGKILL, exit code 137)");
+    let _ = env
+        .dlrun(["show", &id])
+        .run()
+        .code(0)
+        .says("failed (SIGKILL, exit code 137)");
 }
 
 #[test]
@@ -123,11 +160,24 @@ fn records_that_cannot_be_read_are_named_and_hide_nothing_else() {
         .expect("listed")
         .map(|entry| entry.expect("entry").path())
         .find(|path| path.is_dir());
-    fs::write(node.expect("the node's directory").join("record.json"), "{\"format\":1,").expect("ours");
+    fs::write(
+        node.expect("the node's directory").join("record.json"),
+        "{\"format\":1,",
+    )
+    .expect("ours");
     let shown = env.show(&id);
     assert_eq!(shown["status"]["state"], "completed");
-    assert_eq!(shown["unreadable"].as_array().map(Vec::len), Some(1), "{shown}");
-    let _ = env.dlrun(["show", &id]).run().code(0).says("note: ").says("cannot be read: ");
+    assert_eq!(
+        shown["unreadable"].as_array().map(Vec::len),
+        Some(1),
+        "{shown}"
+    );
+    let _ = env
+        .dlrun(["show", &id])
+        .run()
+        .code(0)
+        .says("note: ")
+        .says("cannot be read: ");
 }
 
 #[test]
@@ -164,9 +214,14 @@ fn what_the_node_daemon_measured_is_shown() {
     }]);
     fs::write(&path, record.to_string()).expect("ours");
     let done = env.dlrun(["show", &id]).run().code(0);
-    let done = done.says("NVIDIA H200 (0), 50% busy on average, 1GiB at most, 700 J, 1 XID errors\n");
-    let done = done.says("kept it from running for 2.50 s").says("1, by the kernel for want of memory");
-    let done = done.says("/slurm/uid_1000/job_4711").says("2025-11-20 14:46:40 oom_kill: bad ");
+    let done =
+        done.says("NVIDIA H200 (0), 50% busy on average, 1GiB at most, 700 J, 1 XID errors\n");
+    let done = done
+        .says("kept it from running for 2.50 s")
+        .says("1, by the kernel for want of memory");
+    let done = done
+        .says("/slurm/uid_1000/job_4711")
+        .says("2025-11-20 14:46:40 oom_kill: bad ");
     let _ = done.never_says("\u{1b}");
     let shown = env.show(&id);
     assert_eq!(shown["nodes"][0]["gpus"][0]["energy_joules"], 700.0);
@@ -180,13 +235,22 @@ fn a_code_above_128_is_told_from_a_signal() {
     let env = TestEnv::new();
     for (name, script, exit, cause) in [
         ("code", "exit 130", json!({ "code": 130 }), "exit code 130"),
-        ("signal", "kill -INT $$; sleep 9", json!({ "signal": 2 }), "SIGINT"),
+        (
+            "signal",
+            "kill -INT $$; sleep 9",
+            json!({ "signal": 2 }),
+            "SIGINT",
+        ),
     ] {
         let run = env.submit(&env.job_called(name, script, ""));
         env.wait_state(&run, "failed");
         assert_eq!(env.show(&run)["status"]["exit"], exit, "{name}");
         let _ = env.dlrun(["show", &run]).run().code(0).says(cause);
-        let _ = env.dlrun(["list", "--name", name]).run().code(0).says(cause);
+        let _ = env
+            .dlrun(["list", "--name", name])
+            .run()
+            .code(0)
+            .says(cause);
     }
 }
 
@@ -195,8 +259,14 @@ fn run_of_a_moment_gets_one_line_instead_of_excuses() {
     let env = TestEnv::new();
     let id = ran(&env, "short", "true");
     let text = env.dlrun(["show", &id]).run().code(0).text();
-    let notes: Vec<&str> = text.lines().filter(|line| line.starts_with("note: ")).collect();
-    assert!(matches!(notes[..], [note] if note.contains("too short for further figures")), "{text}");
+    let notes: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("note: "))
+        .collect();
+    assert!(
+        matches!(notes[..], [note] if note.contains("too short for further figures")),
+        "{text}"
+    );
 }
 
 #[test]
@@ -205,7 +275,19 @@ fn run_without_a_module_is_told_what_brings_modules() {
     let said = "echo 'Traceback (most recent call last):' >&2; echo '  File \"t.py\", line 1, in <module>' >&2; \
                 echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1";
     let id = ran(&env, "lacks", said);
-    let _ = env.dlrun(["show", &id]).run().code(0).says("bring Python packages");
-    let other = ran(&env, "other", &said.replace("ModuleNotFoundError", "ValueError"));
-    let _ = env.dlrun(["show", &other]).run().code(0).never_says("bring Python packages");
+    let _ = env
+        .dlrun(["show", &id])
+        .run()
+        .code(0)
+        .says("bring Python packages");
+    let other = ran(
+        &env,
+        "other",
+        &said.replace("ModuleNotFoundError", "ValueError"),
+    );
+    let _ = env
+        .dlrun(["show", &other])
+        .run()
+        .code(0)
+        .never_says("bring Python packages");
 }

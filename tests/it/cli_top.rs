@@ -33,7 +33,11 @@ fn view(letter: char, uid: u32, tick: u64) -> RunView {
         run_processes: Some(0),
         ..GpuReading::of("GPU-1".into())
     };
-    let process = ProcessReading { pid: 77, name: "trainer".into(), ..ProcessReading::default() };
+    let process = ProcessReading {
+        pid: 77,
+        name: "trainer".into(),
+        ..ProcessReading::default()
+    };
     let sample = Sample {
         at_ms: BEGIN_MS + 1000 * tick,
         cpu_user_us: Some(400_000 * tick),
@@ -45,7 +49,13 @@ fn view(letter: char, uid: u32, tick: u64) -> RunView {
         ..Sample::default()
     };
     RunView {
-        key: MeasureKey { run_id, element: 0, attempt: 0, node: "node01".into(), step: 0 },
+        key: MeasureKey {
+            run_id,
+            element: 0,
+            attempt: 0,
+            node: "node01".into(),
+            step: 0,
+        },
         name: format!("train-{letter}"),
         job_id: None,
         uid,
@@ -53,7 +63,11 @@ fn view(letter: char, uid: u32, tick: u64) -> RunView {
         sample: Some(sample),
         usage: Usage::default(),
         gpus: Vec::new(),
-        progress: Progress { epochs_completed: 2, epochs_announced: Some(5), ..Progress::default() },
+        progress: Progress {
+            epochs_completed: 2,
+            epochs_announced: Some(5),
+            ..Progress::default()
+        },
         events: Vec::new(),
         processes_at_ms: None,
     }
@@ -79,7 +93,11 @@ fn daemon(runs: &[(char, u32)]) -> impl FnMut(&Request) -> Option<Response> + Se
     move |request| match request {
         Request::Runs(query) => {
             tick += u64::from(query.skip == 0);
-            let some = runs.iter().skip(query.skip).take(2).map(|(letter, uid)| view(*letter, *uid, tick));
+            let some = runs
+                .iter()
+                .skip(query.skip)
+                .take(2)
+                .map(|(letter, uid)| view(*letter, *uid, tick));
             let runs = Runs {
                 host: "node01".into(),
                 at_ms: BEGIN_MS + 1000 * tick,
@@ -94,7 +112,12 @@ fn daemon(runs: &[(char, u32)]) -> impl FnMut(&Request) -> Option<Response> + Se
 }
 
 fn names(line: &Value) -> Vec<&str> {
-    line["runs"].as_array().expect("runs").iter().map(|run| run["name"].as_str().expect("text")).collect()
+    line["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(|run| run["name"].as_str().expect("text"))
+        .collect()
 }
 
 #[test]
@@ -105,15 +128,28 @@ fn lines_have_rates_and_end_quietly_when_nobody_reads() {
     let done = env.command("bash", ["-c", &script]).run().code(0);
     assert_eq!(done.stderr, "");
     let text = done.text();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
     assert_eq!(lines.len(), 3);
-    assert_eq!((&lines[0]["host"], &lines[0]["at_ms"]), (&"node01".into(), &(BEGIN_MS + 1000).into()));
+    assert_eq!(
+        (&lines[0]["host"], &lines[0]["at_ms"]),
+        (&"node01".into(), &(BEGIN_MS + 1000).into())
+    );
     assert_eq!(lines[0]["runs"][0]["cpu_busy"], Value::Null);
     for line in &lines[1..] {
         let run = &line["runs"][0];
-        assert_eq!((&run["cpu_busy"], &run["mem_bytes"]), (&0.5.into(), &(5 << 20).into()), "{line}");
+        assert_eq!(
+            (&run["cpu_busy"], &run["mem_bytes"]),
+            (&0.5.into(), &(5 << 20).into()),
+            "{line}"
+        );
         assert_eq!(run["io_read_bytes_per_second"], 1 << 20);
-        assert_eq!((&run["gpus"][0]["idle"], &run["epoch"]), (&true.into(), &2.into()));
+        assert_eq!(
+            (&run["gpus"][0]["idle"], &run["epoch"]),
+            (&true.into(), &2.into())
+        );
     }
 }
 
@@ -121,15 +157,25 @@ fn lines_have_rates_and_end_quietly_when_nobody_reads() {
 fn long_answers_are_followed_and_other_users_are_shown_when_asked_for() {
     let (env, socket) = place();
     let other = own_uid() + 1;
-    let runs = [('a', own_uid()), ('b', other), ('c', own_uid()), ('d', own_uid()), ('e', other)];
+    let runs = [
+        ('a', own_uid()),
+        ('b', other),
+        ('c', own_uid()),
+        ('d', own_uid()),
+        ('e', other),
+    ];
     let _daemon = Scripted::start(&socket, daemon(&runs));
     let once = ["top", "--json", "--once", "--interval", "0.1"];
-    let line = |done: crate::support::Done| serde_json::from_str::<Value>(&done.text()).expect("JSON");
+    let line =
+        |done: crate::support::Done| serde_json::from_str::<Value>(&done.text()).expect("JSON");
     let own = line(env.dlrun(once).run().code(0));
     assert_eq!(names(&own), ["train-a", "train-c", "train-d"]);
     assert_eq!(own["runs"][2]["cpu_busy"], 0.5);
     let all = line(env.dlrun(once).arg("--all").run().code(0));
-    assert_eq!(names(&all), ["train-a", "train-b", "train-c", "train-d", "train-e"]);
+    assert_eq!(
+        names(&all),
+        ["train-a", "train-b", "train-c", "train-d", "train-e"]
+    );
 }
 
 #[test]
@@ -137,21 +183,30 @@ fn without_a_terminal_there_is_one_table() {
     let (env, socket) = place();
     for more in [&[][..], &["--once"]] {
         let _daemon = Scripted::start(&socket, daemon(&[('a', own_uid())]));
-        let done = env.dlrun(["top", "--interval", "0.1"]).args(more).run().code(0);
+        let done = env
+            .dlrun(["top", "--interval", "0.1"])
+            .args(more)
+            .run()
+            .code(0);
         let text = done.text();
-        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert_eq!(
             lines[0],
             [
-                "RUN", "NAME", "JOB", "EPOCH", "TIME", "CPU%", "MEMORY", "READ/s", "WRITE/s", "GPU", "GPU",
-                "MEM"
+                "RUN", "NAME", "JOB", "EPOCH", "TIME", "CPU%", "MEMORY", "READ/s", "WRITE/s",
+                "GPU", "GPU", "MEM"
             ]
         );
         assert_eq!(lines[1][..2], ["aaaaaa", "train-a"]);
         assert_eq!(
             lines[1][3..],
-            ["2/5", "0:02", "50", "5MiB", "1MiB", "-", "1:", "0%", "1", "idle", "3MiB"]
+            [
+                "2/5", "0:02", "50", "5MiB", "1MiB", "-", "1:", "0%", "1", "idle", "3MiB"
+            ]
         );
     }
 }
@@ -160,20 +215,37 @@ fn without_a_terminal_there_is_one_table() {
 fn a_node_without_runs_is_told_so() {
     let (env, socket) = place();
     let _daemon = Scripted::start(&socket, daemon(&[('a', own_uid() + 1)]));
-    let done = env.dlrun(["top", "--once", "--interval", "0.1"]).run().code(0);
-    assert_eq!(done.text(), "no runs to show on node01; 1 of another user, with `--all`\n");
+    let done = env
+        .dlrun(["top", "--once", "--interval", "0.1"])
+        .run()
+        .code(0);
+    assert_eq!(
+        done.text(),
+        "no runs to show on node01; 1 of another user, with `--all`\n"
+    );
 }
 
 #[test]
 fn a_daemon_that_is_not_there_is_told_with_the_next_step() {
     let (env, socket) = place();
-    let done = env.dlrun(["top"]).run().code(69).warns("error: cannot reach dlrund at `");
-    let _ = done.warns("systemctl status dlrund").warns("dlrun show RUN").warns("service of a compute node");
+    let done = env
+        .dlrun(["top"])
+        .run()
+        .code(69)
+        .warns("error: cannot reach dlrund at `");
+    let _ = done
+        .warns("systemctl status dlrund")
+        .warns("dlrun show RUN")
+        .warns("service of a compute node");
     let error = env.dlrun(["top", "--json"]).run().code(69).error();
     assert_eq!(error["kind"], "unreachable");
     // A socket on which nobody listens.
     drop(std::os::unix::net::UnixListener::bind(&socket).expect("the place is free"));
-    let _ = env.dlrun(["top", "--once"]).run().code(69).warns("systemctl status dlrund");
+    let _ = env
+        .dlrun(["top", "--once"])
+        .run()
+        .code(69)
+        .warns("systemctl status dlrund");
     let off = env.dlrun(["top"]).env("DLRUN_MONITOR__DAEMON", "off").run();
     let _ = off.code(69).warns("`monitor.daemon` is off");
 }
@@ -182,16 +254,28 @@ fn a_daemon_that_is_not_there_is_told_with_the_next_step() {
 fn a_daemon_of_another_version_or_that_refuses_is_told() {
     let (env, socket) = place();
     {
-        let hello = Hello { protocol: 99, version: "9.9.9".into() };
+        let hello = Hello {
+            protocol: 99,
+            version: "9.9.9".into(),
+        };
         let _newer = Scripted::start(&socket, move |_| Some(Response::Hello(hello.clone())));
-        let _ = env.dlrun(["top", "--once"]).run().code(69).warns("9.9.9").warns("use a newer dlrun");
+        let _ = env
+            .dlrun(["top", "--once"])
+            .run()
+            .code(69)
+            .warns("9.9.9")
+            .warns("use a newer dlrun");
     }
     let refusal = |request: &Request| {
         let refused = || Response::refused(RefusalKind::Busy, "too many connections");
         (!matches!(request, Request::Hello(_))).then(refused)
     };
     let _busy = Scripted::start(&socket, refusal);
-    let _ = env.dlrun(["top", "--once"]).run().code(75).warns("too many connections");
+    let _ = env
+        .dlrun(["top", "--once"])
+        .run()
+        .code(75)
+        .warns("too many connections");
 }
 
 #[test]
@@ -199,7 +283,9 @@ fn lines_go_on_when_the_daemon_is_started_anew() {
     let (env, socket) = place();
     let first = Scripted::start(&socket, daemon(&[('a', own_uid())]));
     let out = env.jobs().join("lines");
-    let stream = env.dlrun(["top", "--json", "--interval", "0.1"]).start_to(&out);
+    let stream = env
+        .dlrun(["top", "--json", "--interval", "0.1"])
+        .start_to(&out);
     let lines = || fs::read_to_string(&out).unwrap_or_default().lines().count();
     wait_for("two lines", || lines() >= 2);
     drop(first);
@@ -208,7 +294,8 @@ fn lines_go_on_when_the_daemon_is_started_anew() {
     wait_for("more lines", || lines() >= before + 3);
     drop(stream);
     let text = fs::read_to_string(&out).expect("it is there");
-    let last: Value = serde_json::from_str(text.lines().nth(before + 2).expect("a line")).expect("JSON");
+    let last: Value =
+        serde_json::from_str(text.lines().nth(before + 2).expect("a line")).expect("JSON");
     assert_eq!(names(&last), ["train-b"]);
 }
 
@@ -216,8 +303,11 @@ fn lines_go_on_when_the_daemon_is_started_anew() {
 fn intervals_that_make_no_sense_are_refused() {
     let (env, _) = place();
     for interval in ["0", "0.05", "61", "-1", "nan", "soon"] {
-        let _ =
-            env.dlrun(["top", &format!("--interval={interval}")]).run().code(64).warns("between 0.1 and 60");
+        let _ = env
+            .dlrun(["top", &format!("--interval={interval}")])
+            .run()
+            .code(64)
+            .warns("between 0.1 and 60");
     }
 }
 
@@ -275,19 +365,38 @@ fn on_a_terminal(env: &TestEnv, end: &str) -> Value {
 fn the_terminal_is_given_back_however_it_ends() {
     let (mut env, socket) = place();
     let _daemon = Scripted::start(&socket, daemon(&[('a', own_uid())]));
-    for (end, code) in [("q", 0), (r"\x1b", 0), (r"\x03", 0), ("TERM", 143), ("HUP", 129)] {
+    for (end, code) in [
+        ("q", 0),
+        (r"\x1b", 0),
+        (r"\x03", 0),
+        ("TERM", 143),
+        ("HUP", 129),
+    ] {
         let told = on_a_terminal(&env, end);
         assert_eq!(told["code"], code, "{end}: {told}");
-        assert_eq!((&told["raw"], &told["restored"]), (&true.into(), &true.into()), "{end}");
+        assert_eq!(
+            (&told["raw"], &told["restored"]),
+            (&true.into(), &true.into()),
+            "{end}"
+        );
         let seen = told["seen"].as_str().expect("text");
         let (opened, closed) = (seen.find("\u{1b}[?1049h"), seen.find("\u{1b}[?1049l"));
         assert!(opened.is_some() && opened < closed, "{end}: {seen:?}");
-        assert!(seen.rfind("\u{1b}[?25h") > seen.rfind("\u{1b}[?25l"), "the cursor is shown: {seen:?}");
+        assert!(
+            seen.rfind("\u{1b}[?25h") > seen.rfind("\u{1b}[?25l"),
+            "the cursor is shown: {seen:?}"
+        );
         assert!(seen.contains("\u{1b}[38;5;"), "there are colours: {seen:?}");
     }
     env.set("NO_COLOR", "1");
     let plain = on_a_terminal(&env, "q");
-    assert!(!plain["seen"].as_str().expect("text").contains("\u{1b}[38;5;"), "{plain}");
+    assert!(
+        !plain["seen"]
+            .as_str()
+            .expect("text")
+            .contains("\u{1b}[38;5;"),
+        "{plain}"
+    );
 }
 
 #[test]
@@ -296,18 +405,34 @@ fn the_real_daemon_shows_a_run_that_works() {
     let _daemon = Dlrund::start(&env, "");
     let run = env.submit(&env.job("while [ ! -e stop ]; do :; done", ""));
     let look = || {
-        let done = env.dlrun(["top", "--json", "--once", "--interval", "0.5"]).run().code(0);
+        let done = env
+            .dlrun(["top", "--json", "--once", "--interval", "0.5"])
+            .run()
+            .code(0);
         serde_json::from_str::<Value>(&done.text()).expect("JSON")
     };
     let shown = wait_for_some("the run with its CPU time", || {
         let line = look();
-        let shown = line["runs"].as_array()?.iter().find(|shown| shown["run_id"] == run.as_str()).cloned()?;
-        shown["cpu_busy"].as_f64().is_some_and(|cpus| cpus > 0.1).then_some(shown)
+        let shown = line["runs"]
+            .as_array()?
+            .iter()
+            .find(|shown| shown["run_id"] == run.as_str())
+            .cloned()?;
+        shown["cpu_busy"]
+            .as_f64()
+            .is_some_and(|cpus| cpus > 0.1)
+            .then_some(shown)
     });
-    assert_eq!((&shown["name"], &shown["uid"]), (&"job".into(), &own_uid().into()), "{shown}");
+    assert_eq!(
+        (&shown["name"], &shown["uid"]),
+        (&"job".into(), &own_uid().into()),
+        "{shown}"
+    );
     assert!(shown["cpu_busy"].as_f64() < Some(1.5), "{shown}");
     assert!(shown["mem_bytes"].as_u64() > Some(100_000), "{shown}");
     env.write("stop", "");
     env.wait_state(&run, "completed");
-    wait_for("the run to leave", || look()["runs"].as_array().is_some_and(Vec::is_empty));
+    wait_for("the run to leave", || {
+        look()["runs"].as_array().is_some_and(Vec::is_empty)
+    });
 }

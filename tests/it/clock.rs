@@ -10,8 +10,15 @@ use crate::support::{TestEnv, skip};
 /// The library as distributions install it, or the one that `DLRUN_TEST_LIBFAKETIME` names.
 fn libfaketime() -> Option<PathBuf> {
     let named = std::env::var_os("DLRUN_TEST_LIBFAKETIME").map(PathBuf::from);
-    let dirs = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
-    let usual = dirs.iter().map(|dir| Path::new(dir).join("faketime/libfaketime.so.1"));
+    let dirs = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+    ];
+    let usual = dirs
+        .iter()
+        .map(|dir| Path::new(dir).join("faketime/libfaketime.so.1"));
     named.into_iter().chain(usual).find(|path| path.exists())
 }
 
@@ -39,23 +46,45 @@ fn shown(library: &Path, step: &str) -> Value {
 
 #[test]
 fn clock_that_is_set_changes_no_time_and_marks_the_epoch() {
-    let Some(library) = libfaketime() else { return skip("no libfaketime is installed") };
-    for (step, way) in [("+3600", "forward by 3600.0 s"), ("-3600", "back by 3600.0 s")] {
+    let Some(library) = libfaketime() else {
+        return skip("no libfaketime is installed");
+    };
+    for (step, way) in [
+        ("+3600", "forward by 3600.0 s"),
+        ("-3600", "back by 3600.0 s"),
+    ] {
         let shown = shown(&library, step);
         let number = |value: &Value| value.as_f64().expect("a number");
         let status = &shown["status"];
         let ran = number(&status["ended_at_ms"]) - number(&status["started_at_ms"]);
         let node = &shown["nodes"][0];
         let wall = number(&node["usage"]["wall_seconds"]);
-        assert!((7_500.0..60_000.0).contains(&ran) && (7.5..60.0).contains(&wall), "{ran} ms, {wall} s");
+        assert!(
+            (7_500.0..60_000.0).contains(&ran) && (7.5..60.0).contains(&wall),
+            "{ran} ms, {wall} s"
+        );
         let epochs = node["progress"]["epochs"].as_array().expect("epochs");
-        let taken = epochs.iter().filter_map(|epoch| epoch["clock_seconds"].as_f64());
-        assert!(taken.clone().all(|seconds| (0.0..60.0).contains(&seconds)), "{epochs:?}");
-        let marked: Vec<bool> = epochs.iter().map(|epoch| epoch["clock_set"] == true).collect();
+        let taken = epochs
+            .iter()
+            .filter_map(|epoch| epoch["clock_seconds"].as_f64());
+        assert!(
+            taken.clone().all(|seconds| (0.0..60.0).contains(&seconds)),
+            "{epochs:?}"
+        );
+        let marked: Vec<bool> = epochs
+            .iter()
+            .map(|epoch| epoch["clock_set"] == true)
+            .collect();
         assert!(marked[2] && !marked[0] && !marked[4], "{marked:?}");
         let events = node["events"].as_array().expect("events");
-        let steps: Vec<&Value> = events.iter().filter(|event| event["kind"] == "clock_jump").collect();
+        let steps: Vec<&Value> = events
+            .iter()
+            .filter(|event| event["kind"] == "clock_jump")
+            .collect();
         assert_eq!(steps.len(), 1, "{events:?}");
-        assert!(steps[0]["detail"].as_str().expect("text").contains(way), "{steps:?}");
+        assert!(
+            steps[0]["detail"].as_str().expect("text").contains(way),
+            "{steps:?}"
+        );
     }
 }

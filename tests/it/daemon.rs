@@ -51,12 +51,16 @@ fn a_run_is_watched_by_the_daemon_and_handed_over() {
     wait_for("the daemon to watch it", || is_adopted(&env, &run));
     let mut client = RawClient::greeted(&daemon);
     let view = wait_for_some("the run in the daemon's list", || {
-        client
-            .runs()
-            .into_iter()
-            .find(|view| view.sample.as_ref().is_some_and(|sample| sample.processes >= Some(1)))
+        client.runs().into_iter().find(|view| {
+            view.sample
+                .as_ref()
+                .is_some_and(|sample| sample.processes >= Some(1))
+        })
     });
-    assert_eq!((view.key.run_id.as_str(), view.uid), (run.as_str(), nix::unistd::getuid().as_raw()));
+    assert_eq!(
+        (view.key.run_id.as_str(), view.uid),
+        (run.as_str(), nix::unistd::getuid().as_raw())
+    );
     // More than one fold.
     let begun = Instant::now();
     wait_for("some samples", || begun.elapsed() > Duration::from_secs(3));
@@ -94,26 +98,55 @@ fn a_killed_daemon_costs_no_run_and_no_interval() {
     wait_for("the daemon to watch it", || is_adopted(&env, &run));
     daemon.kill();
     let pause = Instant::now();
-    wait_for("the watcher to sample by itself", || pause.elapsed() > Duration::from_millis(1500));
+    wait_for("the watcher to sample by itself", || {
+        pause.elapsed() > Duration::from_millis(1500)
+    });
     daemon.start_again(&env);
     let mut client = RawClient::greeted(&daemon);
     wait_for("the run to be taken up again", || {
-        client.runs().iter().any(|view| view.key.run_id.as_str() == run)
+        client
+            .runs()
+            .iter()
+            .any(|view| view.key.run_id.as_str() == run)
     });
     let text = || serde_json::to_string(&record(&env, &run)).expect("JSON");
-    wait_for("the client to come back", || text().matches("\"adopted\"").count() >= 2);
+    wait_for("the client to come back", || {
+        text().matches("\"adopted\"").count() >= 2
+    });
     stop(&env);
     env.wait_state(&run, "completed");
     let record = record(&env, &run);
     let samples = series(&env, &run);
-    assert!(longest_hole(&samples) < 1000, "{} ms in {}", longest_hole(&samples), samples.len());
-    assert!(record.gaps.iter().any(|gap| gap.why.contains("killed")), "{:?}", record.gaps);
-    assert!(record.events.iter().any(|event| event.kind.as_str() == "daemon_lost"), "{:?}", record.events);
-    let user: Vec<u64> = samples.iter().filter_map(|sample| sample.cpu_user_us).collect();
+    assert!(
+        longest_hole(&samples) < 1000,
+        "{} ms in {}",
+        longest_hole(&samples),
+        samples.len()
+    );
+    assert!(
+        record.gaps.iter().any(|gap| gap.why.contains("killed")),
+        "{:?}",
+        record.gaps
+    );
+    assert!(
+        record
+            .events
+            .iter()
+            .any(|event| event.kind.as_str() == "daemon_lost"),
+        "{:?}",
+        record.events
+    );
+    let user: Vec<u64> = samples
+        .iter()
+        .filter_map(|sample| sample.cpu_user_us)
+        .collect();
     assert!(!user.is_empty());
     // The daemon's own hole and what the client tells of it are one gap.
     daemon.stop();
-    assert_eq!(rows(&daemon.database(), "SELECT count(*) FROM gap"), [["1"]]);
+    assert_eq!(
+        rows(&daemon.database(), "SELECT count(*) FROM gap"),
+        [["1"]]
+    );
 }
 
 #[test]
@@ -132,24 +165,40 @@ fn a_stopped_daemon_says_so_and_dead_runs_are_closed() {
     let mut client = RawClient::greeted(&daemon);
     assert!(client.runs().is_empty());
     daemon.stop();
-    assert_eq!(rows(&daemon.database(), "SELECT state FROM node"), [["interrupted"]]);
-    assert!(daemon.log().contains("ended while dlrund was not running"), "{}", daemon.log());
+    assert_eq!(
+        rows(&daemon.database(), "SELECT state FROM node"),
+        [["interrupted"]]
+    );
+    assert!(
+        daemon.log().contains("ended while dlrund was not running"),
+        "{}",
+        daemon.log()
+    );
 }
 
 #[test]
 fn hostile_clients_are_sent_away_and_others_are_served() {
     let env = env();
-    let daemon = Dlrund::start(&env, "[limits]\nrequest_seconds = 1\nconnections_per_user = 8");
+    let daemon = Dlrund::start(
+        &env,
+        "[limits]\nrequest_seconds = 1\nconnections_per_user = 8",
+    );
     let refused = |answer: Option<Response>| match answer {
         Some(Response::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     };
     // No hello, or one of another time.
     let mut client = RawClient::connect(&daemon);
-    assert_eq!(refused(client.ask(&Request::Status)).kind, RefusalKind::BadRequest);
+    assert_eq!(
+        refused(client.ask(&Request::Status)).kind,
+        RefusalKind::BadRequest
+    );
     assert_eq!(client.answer(), None);
     let mut client = RawClient::connect(&daemon);
-    let refusal = refused(client.ask(&Request::Hello(Hello { protocol: 99, version: "9.9.9".to_owned() })));
+    let refusal = refused(client.ask(&Request::Hello(Hello {
+        protocol: 99,
+        version: "9.9.9".to_owned(),
+    })));
     assert_eq!(refusal.kind, RefusalKind::Version);
     assert!(
         refusal.message.contains("9.9.9") && refusal.message.contains("restart dlrund"),
@@ -158,7 +207,11 @@ fn hostile_clients_are_sent_away_and_others_are_served() {
     );
     // Too long, and nonsense.
     let mut client = RawClient::connect(&daemon);
-    client.send(&u32::try_from(MAX_MESSAGE_BYTES + 1).expect("small").to_le_bytes());
+    client.send(
+        &u32::try_from(MAX_MESSAGE_BYTES + 1)
+            .expect("small")
+            .to_le_bytes(),
+    );
     assert_eq!(refused(client.answer()).kind, RefusalKind::BadRequest);
     let mut client = RawClient::greeted(&daemon);
     client.send(&[2, 0, 0, 0, b'{', b'{']);
@@ -167,7 +220,10 @@ fn hostile_clients_are_sent_away_and_others_are_served() {
     // A process that is no child of whoever started the client.
     let mut client = RawClient::greeted(&daemon);
     assert_eq!(
-        refused(client.ask(&Request::Collect(dlrun::protocol::Collect { acknowledged: None }))).kind,
+        refused(client.ask(&Request::Collect(dlrun::protocol::Collect {
+            acknowledged: None
+        })))
+        .kind,
         RefusalKind::BadRequest
     );
     // Slow: one byte, then nothing.
@@ -191,7 +247,10 @@ fn hostile_clients_are_sent_away_and_others_are_served() {
     assert!(turned_away >= 1, "{turned_away}");
     wait_for("room", || {
         let mut client = RawClient::connect(&daemon);
-        matches!(client.ask(&Request::Hello(Hello::ours())), Some(Response::Hello(_)))
+        matches!(
+            client.ask(&Request::Hello(Hello::ours())),
+            Some(Response::Hello(_))
+        )
     });
     // Answers that nobody reads.
     let mut deaf = RawClient::greeted(&daemon);
@@ -199,8 +258,15 @@ fn hostile_clients_are_sent_away_and_others_are_served() {
     deaf.send(&many);
     let mut client = RawClient::greeted(&daemon);
     let begun = Instant::now();
-    assert!(matches!(client.ask(&Request::Status), Some(Response::Status(_))));
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(matches!(
+        client.ask(&Request::Status),
+        Some(Response::Status(_))
+    ));
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]
@@ -210,17 +276,33 @@ fn the_configuration_is_checked() {
     daemon.stop();
     let config = env.jobs().join("dlrund.toml");
     let checked = |file: &std::path::Path| {
-        env.command(crate::support::dlrund::DLRUND, ["check-config", "--config"]).arg(file).run()
+        env.command(crate::support::dlrund::DLRUND, ["check-config", "--config"])
+            .arg(file)
+            .run()
     };
     fs::set_permissions(env.root().join("node"), fs::Permissions::from_mode(0o750)).expect("ours");
     let done = checked(&config).code(0);
-    assert!(done.text().contains("sampling.interval_ms") && done.text().contains("100"), "{}", done.text());
-    let bad = env.write("bad.toml", "socket = \"relative\"\n[sampling]\nintervall_ms = 5\n");
+    assert!(
+        done.text().contains("sampling.interval_ms") && done.text().contains("100"),
+        "{}",
+        done.text()
+    );
+    let bad = env.write(
+        "bad.toml",
+        "socket = \"relative\"\n[sampling]\nintervall_ms = 5\n",
+    );
     let done = checked(&bad).code(78);
-    assert!(done.stderr.contains("bad.toml:1") && done.stderr.contains("interval_ms"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("bad.toml:1") && done.stderr.contains("interval_ms"),
+        "{}",
+        done.stderr
+    );
     let done = checked(&env.jobs().join("none.toml")).code(78);
     assert!(done.stderr.contains("none.toml"), "{}", done.stderr);
-    let done = env.command(crate::support::dlrund::DLRUND, ["--nonsense"]).run().code(64);
+    let done = env
+        .command(crate::support::dlrund::DLRUND, ["--nonsense"])
+        .run()
+        .code(64);
     assert!(done.stderr.contains("check-config"), "{}", done.stderr);
 }
 
@@ -229,9 +311,20 @@ fn only_one_daemon_has_the_database() {
     let env = env();
     let daemon = Dlrund::start(&env, "");
     let config = env.jobs().join("dlrund.toml");
-    let second = env.command(crate::support::dlrund::DLRUND, ["--config"]).arg(&config).run().code(75);
-    assert!(second.stderr.contains(&daemon.pid().to_string()), "{}", second.stderr);
-    assert!(matches!(RawClient::greeted(&daemon).ask(&Request::Status), Some(Response::Status(_))));
+    let second = env
+        .command(crate::support::dlrund::DLRUND, ["--config"])
+        .arg(&config)
+        .run()
+        .code(75);
+    assert!(
+        second.stderr.contains(&daemon.pid().to_string()),
+        "{}",
+        second.stderr
+    );
+    assert!(matches!(
+        RawClient::greeted(&daemon).ask(&Request::Status),
+        Some(Response::Status(_))
+    ));
 }
 
 #[test]
@@ -239,7 +332,9 @@ fn systemd_is_told() {
     let mut env = env();
     let path = env.root().join("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket");
-    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    socket
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .expect("a socket");
     env.set("NOTIFY_SOCKET", &path);
     env.set("WATCHDOG_USEC", "600000");
     let mut daemon = Dlrund::start(&env, "");
@@ -259,14 +354,30 @@ fn systemd_is_told() {
 fn metrics_are_written_and_served() {
     let env = env();
     let textfile = env.root().join("dlrun.prom");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    let more = format!("[metrics]\ntextfile = {:?}\nlisten = \"{port}\"", textfile.display().to_string());
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .expect("a port")
+        .local_addr()
+        .expect("an address");
+    let more = format!(
+        "[metrics]\ntextfile = {:?}\nlisten = \"{port}\"",
+        textfile.display().to_string()
+    );
     let daemon = Dlrund::start(&env, &more);
     let run = env.submit(&env.job(UNTIL_STOP, ""));
     wait_for("the text file", || textfile.exists());
     let text = fs::read_to_string(&textfile).expect("a file");
-    assert!(text.contains("dlrun_daemon_ticks_total") && !text.contains("# EOF"), "{text}");
-    assert_eq!(fs::metadata(&textfile).expect("a file").permissions().mode() & 0o777, 0o644);
+    assert!(
+        text.contains("dlrun_daemon_ticks_total") && !text.contains("# EOF"),
+        "{text}"
+    );
+    assert_eq!(
+        fs::metadata(&textfile)
+            .expect("a file")
+            .permissions()
+            .mode()
+            & 0o777,
+        0o644
+    );
     wait_for("the daemon to watch it", || is_adopted(&env, &run));
     let sent = |request: &str| {
         let mut stream = TcpStream::connect(port).expect("it listens");
@@ -275,17 +386,24 @@ fn metrics_are_written_and_served() {
     };
     let scraped = |host: &str| {
         let accept = "Accept: application/openmetrics-text";
-        let mut stream = sent(&format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n{accept}\r\n\r\n"));
+        let mut stream = sent(&format!(
+            "GET /metrics HTTP/1.1\r\nHost: {host}\r\n{accept}\r\n\r\n"
+        ));
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
     };
     // Somebody who holds connections with half a request keeps nobody out.
-    let half: Vec<_> = (0..100).map(|_| sent("GET /metrics HTTP/1.1\r\n")).collect();
+    let half: Vec<_> = (0..100)
+        .map(|_| sent("GET /metrics HTTP/1.1\r\n"))
+        .collect();
     let text = scraped(&port.to_string());
     drop(half);
     assert!(scraped("rebound.example").starts_with("HTTP/1.1 421 "));
-    assert!(text.contains("dlrun_daemon_runs 1") && text.ends_with("# EOF\n"), "{text}");
+    assert!(
+        text.contains("dlrun_daemon_runs 1") && text.ends_with("# EOF\n"),
+        "{text}"
+    );
     // Every local user can read the port: it names no run unless it is told to.
     assert!(!text.contains(&run), "{text}");
     stop(&env);
@@ -306,7 +424,11 @@ pub(crate) fn register_at_once(count: u8) {
     // So many of these must not be busy themselves.
     let waits = "while [ ! -e stop ]; do sleep 1; done";
     let file = env.job(waits, "");
-    let planned = env.dlrun(["plan", "--scheduler", "local", "--json"]).arg(file).run().code(0);
+    let planned = env
+        .dlrun(["plan", "--scheduler", "local", "--json"])
+        .arg(file)
+        .run()
+        .code(0);
     let plan = planned.result()["plan"].to_string();
     let started: Vec<_> = (0..count)
         .map(|number: u8| {
@@ -330,7 +452,10 @@ pub(crate) fn register_at_once(count: u8) {
         Some(Response::Status(status)) => status,
         other => panic!("{other:?}"),
     };
-    assert_eq!((status.store.dropped_samples, status.store.error), (0, None));
+    assert_eq!(
+        (status.store.dropped_samples, status.store.error),
+        (0, None)
+    );
 }
 
 /// A cgroup named as Slurm names a job's, in every v1 hierarchy that Slurm uses; removed when it goes.
@@ -339,8 +464,9 @@ struct SlurmCgroup(Vec<std::path::PathBuf>);
 impl SlurmCgroup {
     fn new(job: u32) -> Option<Self> {
         let made = ["memory", "cpuacct", "freezer"].map(|controller| {
-            let dir =
-                std::path::PathBuf::from(format!("/sys/fs/cgroup/{controller}/slurm/uid_0/job_{job}/step_0"));
+            let dir = std::path::PathBuf::from(format!(
+                "/sys/fs/cgroup/{controller}/slurm/uid_0/job_{job}/step_0"
+            ));
             fs::create_dir_all(&dir).ok().map(|()| dir)
         });
         let made: Option<Vec<_>> = made.into_iter().collect();
@@ -348,9 +474,9 @@ impl SlurmCgroup {
     }
 
     fn add(&self, pid: u32) {
-        self.0
-            .iter()
-            .for_each(|dir| fs::write(dir.join("cgroup.procs"), pid.to_string()).expect("it is ours"));
+        self.0.iter().for_each(|dir| {
+            fs::write(dir.join("cgroup.procs"), pid.to_string()).expect("it is ours")
+        });
     }
 }
 
@@ -371,14 +497,19 @@ fn other_jobs_are_recorded_where_the_site_wants_it() {
     let Some(cgroup) = SlurmCgroup::new(job) else {
         return crate::support::skip("it takes root and v1 cgroups to make a job's cgroup");
     };
-    let mut daemon =
-        Dlrund::start(&env, "[sampling]\ninterval_ms = 100\nprocess_interval_ms = 200\nall_jobs = true");
+    let mut daemon = Dlrund::start(
+        &env,
+        "[sampling]\ninterval_ms = 100\nprocess_interval_ms = 200\nall_jobs = true",
+    );
     let work = env.command("/bin/sh", ["-c", UNTIL_STOP]).start();
     cgroup.add(work.pid().as_raw().unsigned_abs());
     let mut client = RawClient::greeted(&daemon);
     let name = format!("slurm job {job}");
     let found = wait_for_some("the job to be found", || {
-        client.runs().into_iter().find(|view| view.name == name && view.usage.cpu_seconds() > Some(0.0))
+        client
+            .runs()
+            .into_iter()
+            .find(|view| view.name == name && view.usage.cpu_seconds() > Some(0.0))
     });
     assert_eq!(found.job_id.map(|id| id.0), Some(job.to_string()));
     // It survives a restart, under the same id.
@@ -392,7 +523,9 @@ fn other_jobs_are_recorded_where_the_site_wants_it() {
     stop(&env);
     let _ = work.finish().code(0);
     drop(cgroup);
-    wait_for("the job to be over", || client.runs().iter().all(|view| view.name != name));
+    wait_for("the job to be over", || {
+        client.runs().iter().all(|view| view.name != name)
+    });
     daemon.stop();
     let sql = format!(
         "SELECT node.state FROM node JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id

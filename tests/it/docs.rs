@@ -59,18 +59,37 @@ fn code_spans(page: &str) -> Vec<&str> {
 
 /// The literals of the job file's reader that are keys or words of the format: all in small letters.
 fn words_of_the_reader() -> BTreeSet<String> {
-    let files =
-        ["file", "image", "resources", "sections", "mail"].map(|file| read(&format!("src/job/{file}.rs")));
-    let before_tests = |source: &String| source.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+    let files = ["file", "image", "resources", "sections", "mail"]
+        .map(|file| read(&format!("src/job/{file}.rs")));
+    let before_tests = |source: &String| {
+        source
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     let code: String = files.iter().map(before_tests).collect();
-    let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let literals =
-        code.flat_map(|line| line.split('"').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>());
+    let code = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let literals = code.flat_map(|line| {
+        line.split('"')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    });
     let is_word = |text: &String| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
     };
     // The first stands for a GPU of which no kind is named, the second for how events are written.
-    literals.filter(is_word).filter(|word| word != "any" && word != "snake_case").collect()
+    literals
+        .filter(is_word)
+        .filter(|word| word != "any" && word != "snake_case")
+        .collect()
 }
 
 #[test]
@@ -82,7 +101,10 @@ fn every_key_of_the_job_file_is_documented() {
         .collect();
     let words = words_of_the_reader();
     assert!(words.len() > 50, "{words:?}");
-    let missing: Vec<_> = words.iter().filter(|word| !documented.contains(word.as_str())).collect();
+    let missing: Vec<_> = words
+        .iter()
+        .filter(|word| !documented.contains(word.as_str()))
+        .collect();
     assert!(missing.is_empty(), "docs/job-file.md lacks {missing:?}");
 }
 
@@ -101,18 +123,26 @@ fn every_documented_key_of_the_job_file_is_known() {
         "workload",
         "timing",
     ];
-    let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let is_word = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
     let mut seen = 0;
     for span in code_spans(&page) {
-        let Some((section, key)) = span.split_once('.') else { continue };
+        let Some((section, key)) = span.split_once('.') else {
+            continue;
+        };
         if !sections.contains(&section) || !is_word(key) || is_setting_only(span) {
             continue;
         }
         seen += 1;
-        let problems =
-            dlrun::job::parse(&format!("[{section}]\n{key} = {{}}\n")).expect_err("no table is a value");
+        let problems = dlrun::job::parse(&format!("[{section}]\n{key} = {{}}\n"))
+            .expect_err("no table is a value");
         let unknown = format!("unknown key `{span}`");
-        assert!(problems.iter().all(|problem| problem.message != unknown), "{unknown}");
+        assert!(
+            problems.iter().all(|problem| problem.message != unknown),
+            "{unknown}"
+        );
     }
     assert!(seen > 40, "{seen}");
 }
@@ -126,7 +156,10 @@ fn is_setting_only(name: &str) -> bool {
 fn job_files_in_the_documentation_are_valid() {
     let mut seen = 0;
     for page in ["README.md", "docs/convert.md", "docs/job-file.md"] {
-        for (_, text) in blocks(&read(page)).into_iter().filter(|(word, _)| word == "toml") {
+        for (_, text) in blocks(&read(page))
+            .into_iter()
+            .filter(|(word, _)| word == "toml")
+        {
             seen += 1;
             if let Err(problems) = dlrun::job::parse(&text) {
                 panic!("{page}: {problems:#?} in\n{text}");
@@ -138,7 +171,9 @@ fn job_files_in_the_documentation_are_valid() {
 
 /// The row of a setting in `docs/config.md` names its default.
 fn documented_row<'a>(page: &'a str, key: &Key) -> &'a str {
-    let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", key.name)));
+    let row = page
+        .lines()
+        .find(|line| line.starts_with(&format!("| `{}` |", key.name)));
     let row = row.unwrap_or_else(|| panic!("docs/config.md has no row for `{}`", key.name));
     let default = key.default.map(|text| format!("| `{text}` |"));
     assert!(default.is_none_or(|text| row.contains(&text)), "{row}");
@@ -148,7 +183,9 @@ fn documented_row<'a>(page: &'a str, key: &Key) -> &'a str {
 #[test]
 fn every_setting_is_documented_with_variable_and_default() {
     let whole = read("docs/config.md");
-    let (page, daemon) = whole.split_once("\n## The node daemon\n").expect("a section of its own");
+    let (page, daemon) = whole
+        .split_once("\n## The node daemon\n")
+        .expect("a section of its own");
     for key in &KEYS {
         let row = documented_row(page, key);
         assert!(row.contains(&format!("`{}`", key.variable())), "{row}");
@@ -157,12 +194,24 @@ fn every_setting_is_documented_with_variable_and_default() {
         documented_row(daemon, key);
     }
     let rows = |text: &str| text.lines().filter(|line| line.starts_with("| `")).count();
-    let (settings, _) = page.split_once("\n## The site's tables\n").expect("they have rows of their own");
-    assert_eq!((rows(settings), rows(daemon)), (KEYS.len(), DAEMON_KEYS.len()), "a row that no setting has");
-    for (text, read) in [(page, Fragment::from_toml as Reader), (daemon, Fragment::from_daemon_toml)] {
+    let (settings, _) = page
+        .split_once("\n## The site's tables\n")
+        .expect("they have rows of their own");
+    assert_eq!(
+        (rows(settings), rows(daemon)),
+        (KEYS.len(), DAEMON_KEYS.len()),
+        "a row that no setting has"
+    );
+    for (text, read) in [
+        (page, Fragment::from_toml as Reader),
+        (daemon, Fragment::from_daemon_toml),
+    ] {
         for (_, text) in blocks(text).into_iter().filter(|(word, _)| word == "toml") {
             let fragment = read(Path::new("docs/config.md"), &text);
-            assert!(fragment.errors.is_empty() && fragment.unknown.is_empty(), "{fragment:#?}");
+            assert!(
+                fragment.errors.is_empty() && fragment.unknown.is_empty(),
+                "{fragment:#?}"
+            );
         }
     }
 }
@@ -178,15 +227,31 @@ fn the_sample_configurations_hold_every_setting_with_its_default() {
 fn holds_every_setting(path: &str, keys: &[Key], reader: Reader) {
     let sample = read(path);
     let path = Path::new(path);
-    assert_eq!(reader(path, &sample), Fragment::default(), "as it is, it sets nothing");
+    assert_eq!(
+        reader(path, &sample),
+        Fragment::default(),
+        "as it is, it sets nothing"
+    );
 
     // A setting stands right behind its `#`, prose behind a blank.
-    let is_setting = |line: &str| line.strip_prefix('#').is_some_and(|rest| !rest.starts_with(' '));
-    let uncommented: Vec<&str> =
-        sample.lines().map(|line| if is_setting(line) { &line[1..] } else { line }).collect();
+    let is_setting = |line: &str| {
+        line.strip_prefix('#')
+            .is_some_and(|rest| !rest.starts_with(' '))
+    };
+    let uncommented: Vec<&str> = sample
+        .lines()
+        .map(|line| if is_setting(line) { &line[1..] } else { line })
+        .collect();
     let fragment = reader(path, &uncommented.join("\n"));
-    assert!(fragment.errors.is_empty() && fragment.unknown.is_empty(), "{fragment:#?}");
-    let set: BTreeSet<&str> = fragment.entries.iter().map(|entry| entry.key.name).collect();
+    assert!(
+        fragment.errors.is_empty() && fragment.unknown.is_empty(),
+        "{fragment:#?}"
+    );
+    let set: BTreeSet<&str> = fragment
+        .entries
+        .iter()
+        .map(|entry| entry.key.name)
+        .collect();
     assert_eq!(set, keys.iter().map(|key| key.name).collect());
 
     let (mut comment, mut section) = (String::new(), String::new());
@@ -195,16 +260,26 @@ fn holds_every_setting(path: &str, keys: &[Key], reader: Reader) {
             section = name.replace(']', ".");
         }
         if !is_setting(line) {
-            comment = if line.starts_with('#') { comment + line } else { String::new() };
+            comment = if line.starts_with('#') {
+                comment + line
+            } else {
+                String::new()
+            };
             continue;
         }
-        let name = format!("{section}{}", line[1..].split(' ').next().unwrap_or_default());
+        let name = format!(
+            "{section}{}",
+            line[1..].split(' ').next().unwrap_or_default()
+        );
         let entry = fragment.entries.iter().find(|entry| entry.key.name == name);
         let entry = entry.unwrap_or_else(|| panic!("{line} is no setting"));
         assert!(!comment.is_empty(), "nothing says what {name} is");
         match entry.key.default {
             Some(text) => assert_eq!(entry.key.read(text).as_ref(), Ok(&entry.value), "{name}"),
-            None => assert!(comment.contains("No default: "), "{name} is an example, and nothing says so"),
+            None => assert!(
+                comment.contains("No default: "),
+                "{name} is an example, and nothing says so"
+            ),
         }
         comment.clear();
     }
@@ -215,10 +290,16 @@ fn links_lead_somewhere() {
     for page in pages() {
         let text = read(&page);
         let dir: PathBuf = root().join(&page).parent().expect("a directory").to_owned();
-        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let targets = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.contains("://")) {
             let file = target.split('#').next().unwrap_or_default();
-            assert!(file.is_empty() || dir.join(file).exists(), "{page}: {target} is not there");
+            assert!(
+                file.is_empty() || dir.join(file).exists(),
+                "{page}: {target} is not there"
+            );
         }
     }
 }
@@ -226,8 +307,10 @@ fn links_lead_somewhere() {
 #[test]
 fn each_test_that_the_threat_model_names_is_there() {
     let page = read("docs/security.md");
-    let named: Vec<&str> =
-        code_spans(&page).into_iter().filter(|span| span.matches('_').count() > 3).collect();
+    let named: Vec<&str> = code_spans(&page)
+        .into_iter()
+        .filter(|span| span.matches('_').count() > 3)
+        .collect();
     assert!(named.len() > 15, "{named:?}");
     let mut sources = String::new();
     for dir in ["src", "tests/it"] {
@@ -236,7 +319,9 @@ fn each_test_that_the_threat_model_names_is_there() {
             for entry in fs::read_dir(dir).expect("a directory") {
                 let path = entry.expect("an entry").path();
                 match path.extension() {
-                    Some(end) if end == "rs" => sources += &fs::read_to_string(&path).expect("text"),
+                    Some(end) if end == "rs" => {
+                        sources += &fs::read_to_string(&path).expect("text")
+                    }
                     _ if path.is_dir() => left.push(path),
                     _ => {}
                 }
@@ -244,7 +329,10 @@ fn each_test_that_the_threat_model_names_is_there() {
         }
     }
     for test in named {
-        assert!(sources.contains(&format!("fn {test}(")), "there is no test `{test}`");
+        assert!(
+            sources.contains(&format!("fn {test}(")),
+            "there is no test `{test}`"
+        );
     }
 }
 

@@ -24,15 +24,23 @@ fn record_of(env: &TestEnv, script: &str) -> Value {
 
 fn epochs(record: &Value) -> Vec<(u64, Option<f64>)> {
     let epochs = record["progress"]["epochs"].as_array().expect("a list");
-    let epoch =
-        |epoch: &Value| (epoch["epoch"].as_u64().expect("a number"), epoch["printed_seconds"].as_f64());
+    let epoch = |epoch: &Value| {
+        (
+            epoch["epoch"].as_u64().expect("a number"),
+            epoch["printed_seconds"].as_f64(),
+        )
+    };
     epochs.iter().map(epoch).collect()
 }
 
 /// What is missing of the events, by the record.
 fn troubles(record: &Value) -> Vec<&str> {
     let missing = record["missing"].as_array().expect("a list");
-    missing.iter().filter(|it| it["what"] == "events").filter_map(|it| it["why"].as_str()).collect()
+    missing
+        .iter()
+        .filter(|it| it["what"] == "events")
+        .filter_map(|it| it["why"].as_str())
+        .collect()
 }
 
 #[test]
@@ -48,9 +56,15 @@ fn the_shell_s_words_win_over_the_output_and_the_file_goes() {
             echo "{\"epoch\":$n,\"seconds\":0.$n,\"samples\":600,\"loss\":0.5}" >> "$DLRUN_EVENTS"
         done"#,
     );
-    assert_eq!(epochs(&record), [(1, Some(0.1)), (2, Some(0.2)), (3, Some(0.3))]);
+    assert_eq!(
+        epochs(&record),
+        [(1, Some(0.1)), (2, Some(0.2)), (3, Some(0.3))]
+    );
     let progress = &record["progress"];
-    assert_eq!((&progress["recogniser"], &progress["epochs_announced"]), (&"events".into(), &3.into()));
+    assert_eq!(
+        (&progress["recogniser"], &progress["epochs_announced"]),
+        (&"events".into(), &3.into())
+    );
     let first = &progress["epochs"][0];
     assert_eq!(
         (&first["event"], &first["warmup"], &first["samples"]),
@@ -60,7 +74,13 @@ fn the_shell_s_words_win_over_the_output_and_the_file_goes() {
     assert!(troubles(&record).is_empty(), "{record}");
     assert_eq!(env.wait_file("mode"), "600\n");
     let path = env.wait_file("path");
-    assert!(!Path::new(path.trim()).parent().expect("a directory").exists(), "the file goes with the run");
+    assert!(
+        !Path::new(path.trim())
+            .parent()
+            .expect("a directory")
+            .exists(),
+        "the file goes with the run"
+    );
 }
 
 #[test]
@@ -94,9 +114,15 @@ fn nothing_that_a_program_does_to_its_file_disturbs_the_run() {
         sleep 0.1; rm "$DLRUN_EVENTS"; mkdir "$DLRUN_EVENTS"
         sleep 0.1; rmdir "$DLRUN_EVENTS"; say 'no JSON'; say '{"epoch":4}'"#,
     );
-    let numbers: Vec<u64> = epochs(&record).into_iter().map(|(number, _)| number).collect();
+    let numbers: Vec<u64> = epochs(&record)
+        .into_iter()
+        .map(|(number, _)| number)
+        .collect();
     // What is emptied or removed before anybody looked is gone; the last stands.
-    assert!(numbers.is_sorted() && numbers.last() == Some(&4), "{record}");
+    assert!(
+        numbers.is_sorted() && numbers.last() == Some(&4),
+        "{record}"
+    );
     assert!(!troubles(&record).is_empty(), "{record}");
     assert_eq!(record["exit"]["code"], 0);
 }
@@ -111,17 +137,24 @@ fn a_watcher_that_takes_over_reads_all_events() {
     env.wait_file("ready");
     let watcher = |other: Option<Pid>| {
         wait_for_some("a watcher", || {
-            env.processes_with("exec-watch").into_iter().find(|pid| Some(*pid) != other)
+            env.processes_with("exec-watch")
+                .into_iter()
+                .find(|pid| Some(*pid) != other)
         })
     };
     let first = watcher(None);
-    wait_for("the first record", || !env.show(&id)["nodes"].as_array().is_none_or(Vec::is_empty));
+    wait_for("the first record", || {
+        !env.show(&id)["nodes"].as_array().is_none_or(Vec::is_empty)
+    });
     kill(first, Signal::SIGKILL).expect("it runs");
     watcher(Some(first));
     env.write("go", "");
     let _ = env.dlrun(["wait", &id]).run().code(0);
     let record = &env.show(&id)["nodes"][0];
-    assert_eq!(epochs(record), [1, 2, 3, 4].map(|number| (number, Some(2.5))));
+    assert_eq!(
+        epochs(record),
+        [1, 2, 3, 4].map(|number| (number, Some(2.5)))
+    );
 }
 
 #[test]
@@ -131,19 +164,42 @@ fn conditions_are_in_the_record() {
     let record = record_of(&env, "sleep 2");
     let conditions = &record["conditions"];
     let list = conditions["affinity"].as_str().expect("a list of CPUs");
-    assert!(list.starts_with(|c: char| c.is_ascii_digit()), "{conditions}");
-    assert!(conditions["cpus_effective"].as_f64().is_some_and(|cpus| cpus > 0.0), "{conditions}");
+    assert!(
+        list.starts_with(|c: char| c.is_ascii_digit()),
+        "{conditions}"
+    );
+    assert!(
+        conditions["cpus_effective"]
+            .as_f64()
+            .is_some_and(|cpus| cpus > 0.0),
+        "{conditions}"
+    );
     let storage = conditions["storage"].as_array().expect("a list");
-    assert!(storage.iter().any(|it| it["of"] == "workdir" && it["class"].is_string()), "{conditions}");
+    assert!(
+        storage
+            .iter()
+            .any(|it| it["of"] == "workdir" && it["class"].is_string()),
+        "{conditions}"
+    );
 }
 
 #[test]
 fn the_module_is_in_the_binary() {
     let env = TestEnv::new();
     let text = fs::read_to_string(module()).expect("it is there");
-    assert_eq!(env.dlrun(["config", "events-module"]).run().code(0).text(), text);
-    let result = env.dlrun(["config", "events-module", "--json"]).run().code(0).result();
-    assert_eq!((&result["name"], &result["text"]), (&"dlrun_events.py".into(), &text.into()));
+    assert_eq!(
+        env.dlrun(["config", "events-module"]).run().code(0).text(),
+        text
+    );
+    let result = env
+        .dlrun(["config", "events-module", "--json"])
+        .run()
+        .code(0)
+        .result();
+    assert_eq!(
+        (&result["name"], &result["text"]),
+        (&"dlrun_events.py".into(), &text.into())
+    );
 }
 
 #[test]
@@ -199,13 +255,28 @@ callback.on_train_end()
     let progress = &record["progress"];
     // The third did not end, as far as the program says; the fourth began then.
     let seconds: Vec<_> = epochs(&record).into_iter().collect();
-    assert_eq!(seconds, [(1, Some(3.0)), (2, Some(2.5)), (3, None), (4, Some(1.5))]);
+    assert_eq!(
+        seconds,
+        [(1, Some(3.0)), (2, Some(2.5)), (3, None), (4, Some(1.5))]
+    );
     let second = &progress["epochs"][1];
-    assert_eq!((&second["evaluation_seconds"], &second["checkpoint_seconds"]), (&0.5.into(), &0.5.into()));
-    assert_eq!((&second["samples"], &second["metrics"]["loss"]), (&9.into(), &Value::Null));
+    assert_eq!(
+        (&second["evaluation_seconds"], &second["checkpoint_seconds"]),
+        (&0.5.into(), &0.5.into())
+    );
+    assert_eq!(
+        (&second["samples"], &second["metrics"]["loss"]),
+        (&9.into(), &Value::Null)
+    );
     let last = &progress["epochs"][3];
-    assert_eq!((&last["samples"], &last["metrics"]["loss"]), (&7.into(), &0.25.into()));
-    assert_eq!((&progress["epochs_announced"], &progress["steps_per_epoch"]), (&5.into(), &6.into()));
+    assert_eq!(
+        (&last["samples"], &last["metrics"]["loss"]),
+        (&7.into(), &0.25.into())
+    );
+    assert_eq!(
+        (&progress["epochs_announced"], &progress["steps_per_epoch"]),
+        (&5.into(), &6.into())
+    );
     assert_eq!(progress["last_step"]["step"], 4);
     assert!(progress["run_seconds"].is_number(), "{progress}");
 }
@@ -239,9 +310,19 @@ fn python_notices_nothing_where_nobody_listens() {
     let elsewhere = env.write("elsewhere", "");
     let link = env.jobs().join("link");
     std::os::unix::fs::symlink(&elsewhere, &link).expect("ours");
-    for odd in [&pipe, &link, &env.jobs(), Path::new("/dev/full"), Path::new("/no/such/file")] {
+    for odd in [
+        &pipe,
+        &link,
+        &env.jobs(),
+        Path::new("/dev/full"),
+        Path::new("/no/such/file"),
+    ] {
         assert_eq!(run(Some(odd)), "True\n", "{}", odd.display());
     }
-    assert_eq!(fs::read(&elsewhere).expect("ours"), b"", "a link is not followed");
+    assert_eq!(
+        fs::read(&elsewhere).expect("ours"),
+        b"",
+        "a link is not followed"
+    );
     assert!(!Path::new("/no/such/file").exists());
 }

@@ -45,12 +45,18 @@ struct Example {
 
 impl Example {
     fn new() -> Self {
-        let dir =
-            tempfile::Builder::new().prefix("dlrun-example-").tempdir_in("/var/tmp").expect("a directory");
+        let dir = tempfile::Builder::new()
+            .prefix("dlrun-example-")
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs/mnist-cnn");
-        for entry in fs::read_dir(sources).expect("the example is there").flatten() {
+        for entry in fs::read_dir(sources)
+            .expect("the example is there")
+            .flatten()
+        {
             if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                fs::copy(entry.path(), dir.path().join(entry.file_name())).expect("it can be copied");
+                fs::copy(entry.path(), dir.path().join(entry.file_name()))
+                    .expect("it can be copied");
             }
         }
         Self { dir }
@@ -64,7 +70,9 @@ impl Example {
     fn dlrun(&self, slurm_conf: Option<&str>, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlrun"));
         command.args(arguments).current_dir(self.dir.path());
-        command.env("DLRUN_STATE_DIR", self.state_dir()).env("DLRUN_LOCAL__LOCK_DIR", self.dir.path());
+        command
+            .env("DLRUN_STATE_DIR", self.state_dir())
+            .env("DLRUN_LOCAL__LOCK_DIR", self.dir.path());
         match slurm_conf {
             Some(conf) => command.env("SLURM_CONF", conf),
             None => command.env("DLRUN_SCHEDULER__KIND", "local"),
@@ -75,7 +83,10 @@ impl Example {
     /// The example as it is, with a stopwatch of Keras' own callbacks around each epoch: what the program itself says.
     fn timed(&self) {
         let job = fs::read_to_string(self.dir.path().join("train.toml")).expect("the job file");
-        let timed = job.replace(r#""train.py", "--epochs", "3""#, r#""timed.py", "--epochs", "5""#);
+        let timed = job.replace(
+            r#""train.py", "--epochs", "3""#,
+            r#""timed.py", "--epochs", "5""#,
+        );
         assert_ne!(job, timed);
         fs::write(self.dir.path().join("timed.toml"), timed).expect("a job file");
         fs::write(self.dir.path().join("timed.py"), TIMED).expect("a program");
@@ -94,20 +105,40 @@ impl Example {
     /// Runs a job whose program leaves the seconds of its epochs in `times`, and compares: 1% or 50 ms.
     fn agrees(&self, job: &str, source: &str) {
         let output = self.dlrun(None, &["--json", "submit", "--wait", job]);
-        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let shown: Value =
-            serde_json::from_slice(&self.dlrun(None, &["--json", "show", "@1"]).stdout).expect("JSON");
-        let epochs = shown["result"]["nodes"][0]["progress"]["epochs"].as_array().expect("epochs").clone();
-        let times = fs::read_to_string(self.dir.path().join("times")).expect("the program's own times");
-        let times: Vec<f64> = times.lines().map(|line| line.parse().expect("seconds")).collect();
+            serde_json::from_slice(&self.dlrun(None, &["--json", "show", "@1"]).stdout)
+                .expect("JSON");
+        let epochs = shown["result"]["nodes"][0]["progress"]["epochs"]
+            .as_array()
+            .expect("epochs")
+            .clone();
+        let times =
+            fs::read_to_string(self.dir.path().join("times")).expect("the program's own times");
+        let times: Vec<f64> = times
+            .lines()
+            .map(|line| line.parse().expect("seconds"))
+            .collect();
         assert_eq!((epochs.len(), times.len()), (5, 5), "{shown}");
-        let key = if source == "clock" { "clock_seconds" } else { "printed_seconds" };
+        let key = if source == "clock" {
+            "clock_seconds"
+        } else {
+            "printed_seconds"
+        };
         let seconds: Vec<Option<f64>> = epochs.iter().map(|epoch| epoch[key].as_f64()).collect();
         // An epoch whose beginning no line tells has no time; only the first may be such.
         assert!(seconds[1..].iter().all(Option::is_some), "{seconds:?}");
         for (seconds, told) in seconds.iter().zip(&times) {
             let off = seconds.map_or(0.0, |seconds| (seconds - told).abs());
-            assert!(off <= (told * 0.01).max(0.05), "{seconds:?} is not {told}: {epochs:?}");
+            assert!(
+                off <= (told * 0.01).max(0.05),
+                "{seconds:?} is not {told}: {epochs:?}"
+            );
         }
     }
 
@@ -125,15 +156,23 @@ impl Example {
 }
 
 fn row<'a>(text: &'a str, name: &str) -> &'a str {
-    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name));
-    line.unwrap_or_else(|| panic!("no {name:?} in:\n{text}")).trim()
+    let line = text
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(name));
+    line.unwrap_or_else(|| panic!("no {name:?} in:\n{text}"))
+        .trim()
 }
 
 /// What the summary must hold of the example, and what must be true of it.
 fn check(text: &str, shown: &Value) {
     assert_eq!(row(text, "state "), "completed");
     assert_eq!(row(text, "epochs "), "3 of 3");
-    assert!(row(text, "samples/s ").parse::<u32>().is_ok_and(|rate| rate > 100), "{text}");
+    assert!(
+        row(text, "samples/s ")
+            .parse::<u32>()
+            .is_ok_and(|rate| rate > 100),
+        "{text}"
+    );
     assert!(row(text, "first epoch ").contains("against the later ones"));
     assert!(row(text, "CPU ").contains("CPUs busy"));
     assert!(row(text, "memory ").contains("iB at most"));
@@ -141,18 +180,35 @@ fn check(text: &str, shown: &Value) {
     let records = Path::new(row(text, "records "));
     assert!(records.join("run.json").is_file(), "{records:?}");
     for epoch in 1..=3 {
-        assert!(text.contains(&format!("epoch {epoch}/3 ")), "each epoch is told as it ends:\n{text}");
+        assert!(
+            text.contains(&format!("epoch {epoch}/3 ")),
+            "each epoch is told as it ends:\n{text}"
+        );
     }
     let node = &shown["nodes"][0];
-    assert!(node["usage"]["mem_peak_bytes"].as_u64().is_some_and(|bytes| bytes > 200 << 20), "{node}");
-    assert!(node["usage"]["cpu_user_seconds"].as_f64().is_some_and(|seconds| seconds > 2.0), "{node}");
+    assert!(
+        node["usage"]["mem_peak_bytes"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > 200 << 20),
+        "{node}"
+    );
+    assert!(
+        node["usage"]["cpu_user_seconds"]
+            .as_f64()
+            .is_some_and(|seconds| seconds > 2.0),
+        "{node}"
+    );
     assert_eq!(node["progress"]["recogniser"], "keras");
-    let output = fs::read_to_string(shown["run"]["output"].as_str().expect("a file")).expect("the output");
+    let output =
+        fs::read_to_string(shown["run"]["output"].as_str().expect("a file")).expect("the output");
     assert!(output.contains("test accuracy: 0."), "{output}");
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "whoever runs the test shall know what was left out")]
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever runs the test shall know what was left out"
+)]
 #[ignore = "installs TensorFlow: run tests/run"]
 fn trains_here_and_on_slurm_with_one_environment() {
     let example = Example::new();
@@ -161,7 +217,10 @@ fn trains_here_and_on_slurm_with_one_environment() {
     check(&text, &shown);
 
     let (text, shown) = example.train(None);
-    assert!(!text.contains("environment: making"), "the environment was made twice:\n{text}");
+    assert!(
+        !text.contains("environment: making"),
+        "the environment was made twice:\n{text}"
+    );
     check(&text, &shown);
 
     example.timed();
@@ -181,6 +240,9 @@ fn trains_here_and_on_slurm_with_one_environment() {
 #[ignore = "holds times to 50 ms, on a quiet machine: run tests/run"]
 fn a_plain_program_and_its_record_agree() {
     let example = Example::new();
-    example.plain("epoch {epoch}/5 loss {1 / epoch:.3f} time {took:.2f}s", "stated");
+    example.plain(
+        "epoch {epoch}/5 loss {1 / epoch:.3f} time {took:.2f}s",
+        "stated",
+    );
     example.plain("epoch {epoch} loss {1 / epoch:.3f}", "clock");
 }

@@ -11,7 +11,9 @@ use crate::support::TestEnv;
 
 /// A file of tests/fixtures, as text.
 fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name);
     let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -25,21 +27,36 @@ fn index() -> Vec<Value> {
 }
 
 fn texts(value: &Value) -> Vec<String> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn read(item: &Value) -> Seen {
     let file = item["file"].as_str().expect("a name");
     let names = texts(&item["truth"]["columns"]);
     // `sinfo` was asked for columns that its command line names.
-    let asked = item["command"].as_str().and_then(|command| command.split("-O \"").nth(1)?.split('"').next());
+    let asked = item["command"]
+        .as_str()
+        .and_then(|command| command.split("-O \"").nth(1)?.split('"').next());
     let names = match asked {
         Some(asked) if names.is_empty() => asked.split(',').map(str::to_owned).collect(),
         _ => names,
     };
     let is_sonar = file == "sacct-sonar-a.txt";
-    let names = if is_sonar { SONAR.split(',').map(str::to_owned).collect() } else { names };
-    let columns = Columns { names: &names, separator: item["truth"]["separator"].as_str() };
+    let names = if is_sonar {
+        SONAR.split(',').map(str::to_owned).collect()
+    } else {
+        names
+    };
+    let columns = Columns {
+        names: &names,
+        separator: item["truth"]["separator"].as_str(),
+    };
     seen::read(&fixture(&format!("scheduler/{file}")), columns)
         .unwrap_or_else(|| panic!("{file} is not known"))
 }
@@ -52,7 +69,9 @@ fn holds(file: &str, truth: &Value, found: &Value) -> Vec<String> {
         .iter()
         .filter(|(key, value)| *key != "note" && !value.is_null());
     let wrong = keys.filter(|(key, value)| found.get(key) != Some(value));
-    wrong.map(|(key, value)| format!("{file}: {key} is {value}, not {}", found[key])).collect()
+    wrong
+        .map(|(key, value)| format!("{file}: {key} is {value}, not {}", found[key]))
+        .collect()
 }
 
 #[test]
@@ -64,9 +83,15 @@ fn recorded_outputs_say_what_they_said() {
         let seen = serde_json::to_value(read(&item)).expect("JSON");
         for list in ["jobs", "nodes"] {
             let (truth, found) = (item["truth"][list].as_array(), seen[list].as_array());
-            let (Some(truth), Some(found)) = (truth, found) else { continue };
+            let (Some(truth), Some(found)) = (truth, found) else {
+                continue;
+            };
             if truth.len() != found.len() {
-                faults.push(format!("{file}: {} {list}, not {}", truth.len(), found.len()));
+                faults.push(format!(
+                    "{file}: {} {list}, not {}",
+                    truth.len(),
+                    found.len()
+                ));
             }
             for (truth, found) in truth.iter().zip(found) {
                 faults.extend(holds(&file, truth, found));
@@ -76,10 +101,13 @@ fn recorded_outputs_say_what_they_said() {
         let class = item["truth"].get("error_class");
         if let Some(class) = class {
             faults.extend(
-                (seen["error"]["error_class"] != *class).then(|| format!("{file}: {}", seen["error"])),
+                (seen["error"]["error_class"] != *class)
+                    .then(|| format!("{file}: {}", seen["error"])),
             );
             let transient = &item["truth"]["transient"];
-            faults.extend((seen["error"]["transient"] != *transient).then(|| format!("{file}: transient")));
+            faults.extend(
+                (seen["error"]["transient"] != *transient).then(|| format!("{file}: transient")),
+            );
             *checked.entry("errors").or_insert(0) += 1;
         }
         if item["kind"] == "submit-ok" {
@@ -88,7 +116,10 @@ fn recorded_outputs_say_what_they_said() {
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
-    assert!(checked["jobs"] >= 30 && checked["nodes"] >= 7 && checked["errors"] >= 9, "{checked:?}");
+    assert!(
+        checked["jobs"] >= 30 && checked["nodes"] >= 7 && checked["errors"] >= 9,
+        "{checked:?}"
+    );
 }
 
 #[test]
@@ -107,7 +138,11 @@ fn a_saved_output_is_told_in_our_words() {
         .code(0)
         .says("out_of_memory")
         .never_says("signal 125");
-    let json = env.dlrun(["explain", "--json", &path("torque-pbsnodes-xml.xml")]).run().code(0).result();
+    let json = env
+        .dlrun(["explain", "--json", &path("torque-pbsnodes-xml.xml")])
+        .run()
+        .code(0)
+        .result();
     assert_eq!(json["nodes"][1]["reason"], "bad fan <1>");
     let _ = env
         .dlrun(["explain", &path("squeue-error-timeout.txt")])
@@ -115,11 +150,26 @@ fn a_saved_output_is_told_in_our_words() {
         .code(0)
         .says("controller_unavailable");
     let headless = path("sacct-xdmod-a.txt");
-    let columns = ["explain", "--columns", "JobID,State", "--separator", "|", &headless];
+    let columns = [
+        "explain",
+        "--columns",
+        "JobID,State",
+        "--separator",
+        "|",
+        &headless,
+    ];
     let _ = env.dlrun(columns).run().code(0).says("4103947");
     let nonsense = env.write("nonsense.txt", "once upon a time\n");
-    let _ = env.dlrun(["explain", &nonsense.display().to_string()]).run().code(65).warns("--columns");
-    let _ = env.dlrun(["explain", "/no/such/file"]).run().code(66).warns("/no/such/file");
+    let _ = env
+        .dlrun(["explain", &nonsense.display().to_string()])
+        .run()
+        .code(65)
+        .warns("--columns");
+    let _ = env
+        .dlrun(["explain", "/no/such/file"])
+        .run()
+        .code(66)
+        .warns("/no/such/file");
 }
 
 #[test]
@@ -128,8 +178,17 @@ fn several_outputs_in_one_text_are_each_shown() {
                 [me@n ~]$ sinfo --weird\nnothing known\n[me@n ~]$ sbatch a.sh\nSubmitted batch job 8\n";
     let seen = seen::read(text, Columns::default()).expect("a queue");
     assert_eq!(seen.jobs.len(), 1);
-    let also: Vec<_> = seen.also.iter().filter_map(|other| other.submitted.as_ref()).collect();
-    assert_eq!(also.iter().map(|submitted| submitted.job_id.as_str()).collect::<Vec<_>>(), ["8"]);
+    let also: Vec<_> = seen
+        .also
+        .iter()
+        .filter_map(|other| other.submitted.as_ref())
+        .collect();
+    assert_eq!(
+        also.iter()
+            .map(|submitted| submitted.job_id.as_str())
+            .collect::<Vec<_>>(),
+        ["8"]
+    );
     assert_eq!(seen.unread, ["sinfo --weird"]);
 }
 

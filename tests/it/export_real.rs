@@ -7,12 +7,34 @@ use crate::cli_export::{Site, put_all};
 
 /// Writes every table in a format and has Python look at it; what Python says.
 fn read(site: &Site, format: &str, tables: &str, script: &str) -> String {
-    let python = std::env::var("DLRUN_TEST_EXPORT_PYTHON").expect("DLRUN_TEST_EXPORT_PYTHON: see tests/run");
-    let (db, out) = (site.db.to_string_lossy().into_owned(), site.out.to_string_lossy().into_owned());
-    let arguments = ["export", "--store", &db, "--what", tables, "--format", format, "--output-dir", &out];
+    let python =
+        std::env::var("DLRUN_TEST_EXPORT_PYTHON").expect("DLRUN_TEST_EXPORT_PYTHON: see tests/run");
+    let (db, out) = (
+        site.db.to_string_lossy().into_owned(),
+        site.out.to_string_lossy().into_owned(),
+    );
+    let arguments = [
+        "export",
+        "--store",
+        &db,
+        "--what",
+        tables,
+        "--format",
+        format,
+        "--output-dir",
+        &out,
+    ];
     drop(site.env.dlrun(arguments).run().code(0));
-    let done = Command::new(python).args(["-I", "-c", script]).arg(&out).output().expect("it starts");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = Command::new(python)
+        .args(["-I", "-c", script])
+        .arg(&out)
+        .output()
+        .expect("it starts");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     String::from_utf8(done.stdout).expect("text")
 }
 
@@ -25,8 +47,7 @@ fn site() -> Site {
 }
 
 const ALL: &str = "runs,usage,timings,gpus,events,samples,gpu-samples,process-samples";
-const ROWS: &str =
-    "events 2\ngpu-samples 10\ngpus 2\nprocess-samples 10\nruns 2\nsamples 10\ntimings 4\nusage 2\n";
+const ROWS: &str = "events 2\ngpu-samples 10\ngpus 2\nprocess-samples 10\nruns 2\nsamples 10\ntimings 4\nusage 2\n";
 
 #[test]
 #[ignore = "needs Python with pandas: tests/run"]
@@ -90,6 +111,14 @@ for path in sorted(glob.glob(sys.argv[1] + '/*.om')):
         for sample in family.samples:
             assert sample.labels['run_id'] and sample.timestamp, sample
 ";
-    let read = read(&site(), "openmetrics", "runs,usage,timings,gpus,samples", script);
-    assert_eq!(read, "gpus True 0 0\nruns True 0 2\nsamples True 10 0\ntimings True 0 0\nusage True 0 0\n");
+    let read = read(
+        &site(),
+        "openmetrics",
+        "runs,usage,timings,gpus,samples",
+        script,
+    );
+    assert_eq!(
+        read,
+        "gpus True 0 0\nruns True 0 2\nsamples True 10 0\ntimings True 0 0\nusage True 0 0\n"
+    );
 }

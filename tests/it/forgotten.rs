@@ -13,18 +13,25 @@ fn now() -> u64 {
 
 fn queue_says(env: &TestEnv, state: &str) -> Fake {
     let now = now();
-    env.fake("squeue").stdout(&format!("4711|{state}|{now}|{now}|{now}|n1|Why\n"))
+    env.fake("squeue")
+        .stdout(&format!("4711|{state}|{now}|{now}|{now}|n1|Why\n"))
 }
 
 fn queue_forgot(env: &TestEnv) -> Fake {
-    env.fake("squeue").stderr("slurm_load_jobs error: Invalid job id specified\n").code(1).stdout("")
+    env.fake("squeue")
+        .stderr("slurm_load_jobs error: Invalid job id specified\n")
+        .code(1)
+        .stdout("")
 }
 
 /// The marks that a batch script leaves.
 fn leave_marks(env: &TestEnv, id: &str, exit_code: i32) {
     let dir = env.run_dir(id).join("0.0");
     fs::create_dir_all(&dir).expect("the run is ours");
-    for (name, code) in [("start.json", "null".to_owned()), ("end.json", exit_code.to_string())] {
+    for (name, code) in [
+        ("start.json", "null".to_owned()),
+        ("end.json", exit_code.to_string()),
+    ] {
         let at_ms = now() * 1000;
         let mark = format!(
             "{{\"format\":1,\"at_ms\":{at_ms},\"node\":\"n1\",\"job_id\":\"4711\",\"exit_code\":{code}}}\n"
@@ -35,15 +42,22 @@ fn leave_marks(env: &TestEnv, id: &str, exit_code: i32) {
 
 fn submitted(env: &TestEnv) -> String {
     let _ = env.fake_slurm();
-    let result = env.dlrun(["submit", "--json"]).arg(env.job("true", "")).run().code(0).result();
+    let result = env
+        .dlrun(["submit", "--json"])
+        .arg(env.job("true", ""))
+        .run()
+        .code(0)
+        .result();
     result["run_id"].as_str().expect("an id").to_owned()
 }
 
 #[test]
 fn why_a_run_ended_outlives_the_schedulers_memory() {
-    for (state, word) in
-        [("TIMEOUT", "timeout"), ("CANCELLED", "cancelled"), ("OUT_OF_MEMORY", "out_of_memory")]
-    {
+    for (state, word) in [
+        ("TIMEOUT", "timeout"),
+        ("CANCELLED", "cancelled"),
+        ("OUT_OF_MEMORY", "out_of_memory"),
+    ] {
         let env = TestEnv::new();
         let id = submitted(&env);
         leave_marks(&env, &id, 143);
@@ -60,11 +74,17 @@ fn why_a_run_ended_outlives_the_schedulers_memory() {
 fn files_of_a_failed_run_are_read_until_they_are_final() {
     let env = TestEnv::new();
     let _ = env.fake_slurm();
-    let script =
-        "echo epoch 1 loss: 0.5; echo > ready; while [ ! -e go ]; do sleep 0.1; done; echo epoch 2 loss: 0.4";
-    let result = env.dlrun(["submit", "--json"]).arg(env.job(script, "")).run().code(0).result();
+    let script = "echo epoch 1 loss: 0.5; echo > ready; while [ ! -e go ]; do sleep 0.1; done; echo epoch 2 loss: 0.4";
+    let result = env
+        .dlrun(["submit", "--json"])
+        .arg(env.job(script, ""))
+        .run()
+        .code(0)
+        .result();
     let id = result["run_id"].as_str().expect("an id").to_owned();
-    let job = env.command("bash", [env.run_dir(&id).join("job.sh")]).env("DLRUN_RUN_ID", &id);
+    let job = env
+        .command("bash", [env.run_dir(&id).join("job.sh")])
+        .env("DLRUN_RUN_ID", &id);
     let job = job.env("SLURM_JOB_ID", "4711").env("SLURMD_NODENAME", "n1");
     let started = job.start_to(&env.jobs().join("job-4711.out"));
     env.wait_file("ready");
@@ -80,10 +100,19 @@ fn files_of_a_failed_run_are_read_until_they_are_final() {
         serde_json::from_slice::<Value>(&text).expect("JSON")["state"] == "ended"
     });
     let _ = queue_forgot(&env);
-    let exported = || env.dlrun(["export", "--what", "timings", "--format", "csv"]).run().code(0).text();
+    let exported = || {
+        env.dlrun(["export", "--what", "timings", "--format", "csv"])
+            .run()
+            .code(0)
+            .text()
+    };
     assert_eq!(exported().lines().count(), 3, "{}", exported());
     assert_eq!(env.state_of(&id), "failed");
-    let _ = env.dlrun(["list", "--reindex"]).run().code(0).says("failed");
+    let _ = env
+        .dlrun(["list", "--reindex"])
+        .run()
+        .code(0)
+        .says("failed");
 }
 
 #[test]
@@ -108,7 +137,12 @@ fn controller_that_is_down_ends_no_run() {
         .stdout("")
         .stderr("slurm_load_jobs error: Unable to contact slurm controller\n")
         .code(1);
-    let _ = env.dlrun(["list"]).run().code(0).says("running").warns("states are those last heard of");
+    let _ = env
+        .dlrun(["list"])
+        .run()
+        .code(0)
+        .says("running")
+        .warns("states are those last heard of");
     let _ = env.dlrun(["wait", &id, "--timeout", "1"]).run().code(75);
 }
 
@@ -134,7 +168,12 @@ fn run_whose_files_are_gone_hides_no_other() {
     let _ = env.dlrun(["submit"]).arg(file).run().code(0);
     fs::remove_dir_all(env.run_dir(&gone)).expect("the run is ours");
     let _ = env.dlrun(["list"]).run().code(0).says("other").warns(&gone);
-    let _ = env.dlrun(["list"]).run().code(0).says("other").never_says(&gone[..4]);
+    let _ = env
+        .dlrun(["list"])
+        .run()
+        .code(0)
+        .says("other")
+        .never_says(&gone[..4]);
 }
 
 #[test]
@@ -145,11 +184,23 @@ fn sbatch_that_may_have_queued_the_job_is_never_called_a_refusal() {
     ] {
         let env = TestEnv::new();
         let _ = env.fake_slurm();
-        let _ = env.fake("sbatch").stdout("").stderr(&format!("sbatch: error: {stderr}\n")).code(1);
-        let error = env.dlrun(["submit", "--json"]).arg(env.job("true", "")).run().code(75).error();
+        let _ = env
+            .fake("sbatch")
+            .stdout("")
+            .stderr(&format!("sbatch: error: {stderr}\n"))
+            .code(1);
+        let error = env
+            .dlrun(["submit", "--json"])
+            .arg(env.job("true", ""))
+            .run()
+            .code(75)
+            .error();
         let message = error["message"].as_str().expect("text");
         assert!(message.contains("may be queued"), "{message}");
-        assert!(env.only_run_dir().join("run.json").exists(), "the run is kept");
+        assert!(
+            env.only_run_dir().join("run.json").exists(),
+            "the run is kept"
+        );
     }
 }
 
@@ -161,16 +212,32 @@ fn controller_that_takes_no_jobs_at_the_moment_is_no_refusal() {
                  sbatch: error: Batch job submission failed: Resource temporarily unavailable\n";
     let _ = env.fake("sbatch").stdout("").stderr(words).code(1);
     let file = env.job("true", "");
-    let error = env.dlrun(["submit", "--json"]).arg(&file).run().code(75).error();
+    let error = env
+        .dlrun(["submit", "--json"])
+        .arg(&file)
+        .run()
+        .code(75)
+        .error();
     assert_eq!(
         (&error["kind"], &error["hints"][0]),
-        (&"try_again".into(), &"nothing is queued; try again later".into())
+        (
+            &"try_again".into(),
+            &"nothing is queued; try again later".into()
+        )
     );
-    assert_eq!(std::fs::read_dir(env.state().join("runs")).expect("it was made").count(), 0);
-    let words = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n";
+    assert_eq!(
+        std::fs::read_dir(env.state().join("runs"))
+            .expect("it was made")
+            .count(),
+        0
+    );
+    let words =
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n";
     let _ = env.fake("sbatch").stdout("").stderr(words).code(1);
     let done = env.dlrun(["check"]).arg(&file).run().code(69);
-    let _ = done.warns("slurm cannot be reached").warns("Socket timed out");
+    let _ = done
+        .warns("slurm cannot be reached")
+        .warns("Socket timed out");
 }
 
 /// `sbatch rendered.sh` from inside a run is a run of its own.
@@ -178,7 +245,12 @@ fn controller_that_takes_no_jobs_at_the_moment_is_no_refusal() {
 fn script_that_is_started_inside_a_run_does_not_write_into_it() {
     let env = TestEnv::new();
     let inner = env.job_called("inner", "exit 5", "");
-    let script = env.dlrun(["render", "--scheduler", "local"]).arg(inner).run().code(0).text();
+    let script = env
+        .dlrun(["render", "--scheduler", "local"])
+        .arg(inner)
+        .run()
+        .code(0)
+        .text();
     env.write("inner.sh", script);
     let outer = env.submit(&env.job("/bin/bash inner.sh; echo inner $?", ""));
     let _ = env.dlrun(["wait", &outer]).run().code(0);
@@ -190,7 +262,12 @@ fn script_that_is_started_inside_a_run_does_not_write_into_it() {
 
 #[test]
 fn env_file_cannot_take_over_what_is_reserved() {
-    for line in ["DLRUN_RUN_ID=0000000000000000", "BASH_ENV=/tmp/x", "IFS=x", "PATH=/nowhere"] {
+    for line in [
+        "DLRUN_RUN_ID=0000000000000000",
+        "BASH_ENV=/tmp/x",
+        "IFS=x",
+        "PATH=/nowhere",
+    ] {
         let env = TestEnv::new();
         let secrets = env.write("secrets.env", format!("{line}\n"));
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -202,7 +279,11 @@ fn env_file_cannot_take_over_what_is_reserved() {
         let id = env.submit(&env.jobs().join("job.toml"));
         let _ = env.dlrun(["wait", &id, "--passthrough"]).run().code(78);
         assert!(!env.jobs().join("ran").exists());
-        let _ = env.dlrun(["logs", &id]).run().code(0).says("which is reserved");
+        let _ = env
+            .dlrun(["logs", &id])
+            .run()
+            .code(0)
+            .says("which is reserved");
     }
 }
 

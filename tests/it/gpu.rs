@@ -48,7 +48,10 @@ fn gpu(uuid: &str, minor: u32) -> String {
 
 /// Fast enough for tests; everything that a test waits for is polled.
 fn quick() -> WatchPace {
-    WatchPace { interval: Duration::from_millis(100), deadline: Duration::from_millis(500) }
+    WatchPace {
+        interval: Duration::from_millis(100),
+        deadline: Duration::from_millis(500),
+    }
 }
 
 fn watch(fake: &FakeNvml) -> GpuWatch {
@@ -56,17 +59,31 @@ fn watch(fake: &FakeNvml) -> GpuWatch {
 }
 
 fn read(fake: &FakeNvml, uuid: &str) -> GpuReading {
-    fake.open().expect("it loads").read(uuid).expect("it answers").reading
+    fake.open()
+        .expect("it loads")
+        .read(uuid)
+        .expect("it answers")
+        .reading
 }
 
 fn state_of<'a>(report: &'a GpuReport, uuid: &str) -> &'a GpuState {
-    report.gpus.iter().find(|gpu| gpu.facts.uuid == uuid).unwrap_or_else(|| panic!("no {uuid}: {report:?}"))
+    report
+        .gpus
+        .iter()
+        .find(|gpu| gpu.facts.uuid == uuid)
+        .unwrap_or_else(|| panic!("no {uuid}: {report:?}"))
 }
 
 /// Waits until a GPU is in a condition.
 #[track_caller]
 fn wait_condition(watch: &GpuWatch, uuid: &str, holds: impl Fn(&GpuState) -> bool) -> GpuState {
-    wait_for_some(uuid, || watch.latest().gpus.into_iter().find(|gpu| gpu.facts.uuid == uuid && holds(gpu)))
+    wait_for_some(uuid, || {
+        watch
+            .latest()
+            .gpus
+            .into_iter()
+            .find(|gpu| gpu.facts.uuid == uuid && holds(gpu))
+    })
 }
 
 fn is_fresh(gpu: &GpuState) -> bool {
@@ -82,14 +99,20 @@ fn wait_new_reading(watch: &GpuWatch, uuid: &str) {
 
 /// What happened to a GPU. On a busy machine the others may be late too.
 fn kinds_of(watch: &GpuWatch, uuid: &str) -> Vec<EventKind> {
-    let of_it = watch.take_events().into_iter().filter(|(of, _)| of.as_deref() == Some(uuid));
+    let of_it = watch
+        .take_events()
+        .into_iter()
+        .filter(|(of, _)| of.as_deref() == Some(uuid));
     of_it.map(|(_, event)| event.kind).collect()
 }
 
 #[test]
 fn two_gpus_show_all_that_they_are_and_do() {
-    let fake =
-        FakeNvml::new(&format!("log\n{}{}process 7 {GIB}\nuse 7 33\n", gpu("GPU-0", 0), gpu("GPU-1", 1)));
+    let fake = FakeNvml::new(&format!(
+        "log\n{}{}process 7 {GIB}\nuse 7 33\n",
+        gpu("GPU-0", 0),
+        gpu("GPU-1", 1)
+    ));
     let nvml = fake.open().expect("it loads");
     let facts = GpuFacts {
         uuid: "GPU-1".into(),
@@ -106,7 +129,8 @@ fn two_gpus_show_all_that_they_are_and_do() {
     let devices = nvml.devices();
     assert_eq!((devices.len(), &*devices[1]), (2, &facts));
     let second = wait_for_some("events to be registered", || {
-        Some(nvml.read("GPU-1").expect("it answers")).filter(|read| read.reading.xid_errors.is_some())
+        Some(nvml.read("GPU-1").expect("it answers"))
+            .filter(|read| read.reading.xid_errors.is_some())
     });
     let expected = GpuReading {
         utilisation_percent: Some(55),
@@ -130,12 +154,26 @@ fn two_gpus_show_all_that_they_are_and_do() {
     assert_eq!(second.reading, expected);
     let processes = second.processes.expect("they are told");
     assert_eq!((processes.len(), processes[0].pid), (1, 7));
-    assert_eq!((processes[0].mem_bytes, processes[0].sm_percent), (Some(GIB), Some(33)));
-    assert_eq!(nvml.read("GPU-0").expect("it answers").processes, Some(vec![]));
+    assert_eq!(
+        (processes[0].mem_bytes, processes[0].sm_percent),
+        (Some(GIB), Some(33))
+    );
+    assert_eq!(
+        nvml.read("GPU-0").expect("it answers").processes,
+        Some(vec![])
+    );
     assert_eq!(nvml.read("GPU-9"), Err(GpuError::NotFound));
     let calls = fake.calls();
-    assert!(calls.iter().any(|call| call == "nvmlDeviceGetFieldValues GPU-1"), "{calls:?}");
-    assert!(!calls.iter().any(|call| call.contains("PcieThroughput")), "it takes 20 ms");
+    assert!(
+        calls
+            .iter()
+            .any(|call| call == "nvmlDeviceGetFieldValues GPU-1"),
+        "{calls:?}"
+    );
+    assert!(
+        !calls.iter().any(|call| call.contains("PcieThroughput")),
+        "it takes 20 ms"
+    );
 }
 
 #[test]
@@ -151,8 +189,19 @@ fn what_is_not_supported_is_absent_and_not_asked_every_time() {
         };
         assert_eq!(reading, only_memory);
     }
-    let asked = |symbol: &str| fake.calls().iter().filter(|call| call.starts_with(symbol)).count();
-    assert_eq!((asked("nvmlDeviceGetPowerUsage"), asked("nvmlDeviceGetUtilizationRates")), (1, 1));
+    let asked = |symbol: &str| {
+        fake.calls()
+            .iter()
+            .filter(|call| call.starts_with(symbol))
+            .count()
+    };
+    assert_eq!(
+        (
+            asked("nvmlDeviceGetPowerUsage"),
+            asked("nvmlDeviceGetUtilizationRates")
+        ),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -167,8 +216,10 @@ fn a_divided_gpu_has_slices_and_their_use_is_absent_not_zero() {
     let fake = FakeNvml::new(&(parent + &slices + &gpu("GPU-1", 1)));
     let nvml = fake.open().expect("it loads");
     let devices = nvml.devices();
-    let names: Vec<_> =
-        devices.iter().map(|gpu| (gpu.uuid.as_str(), gpu.parent.as_deref(), gpu.mig)).collect();
+    let names: Vec<_> = devices
+        .iter()
+        .map(|gpu| (gpu.uuid.as_str(), gpu.parent.as_deref(), gpu.mig))
+        .collect();
     assert_eq!(
         names,
         [
@@ -178,36 +229,64 @@ fn a_divided_gpu_has_slices_and_their_use_is_absent_not_zero() {
             ("GPU-1", None, Some(false))
         ]
     );
-    assert_eq!((devices[1].mem_total_bytes, devices[1].power_limit_watts), (Some(5 * GIB), None));
+    assert_eq!(
+        (devices[1].mem_total_bytes, devices[1].power_limit_watts),
+        (Some(5 * GIB), None)
+    );
     let slice = nvml.read("MIG-a").expect("it answers");
-    let only_memory = GpuReading { mem_used_bytes: Some(GIB), ..GpuReading::of("MIG-a".into()) };
+    let only_memory = GpuReading {
+        mem_used_bytes: Some(GIB),
+        ..GpuReading::of("MIG-a".into())
+    };
     assert_eq!(slice.reading, only_memory);
     let processes = slice.processes.expect("a slice has them");
     assert_eq!((processes[0].pid, processes[0].sm_percent), (7, None));
     let parent = nvml.read("GPU-0").expect("it answers");
-    assert_eq!((parent.reading.utilisation_percent, parent.reading.power_milliwatts), (None, Some(301_500)));
+    assert_eq!(
+        (
+            parent.reading.utilisation_percent,
+            parent.reading.power_milliwatts
+        ),
+        (None, Some(301_500))
+    );
     assert_eq!(parent.processes, None);
-    assert_eq!(allocated_gpus(|_| Some("MIG-b".into()), &devices), Some(vec!["MIG-b".into()]));
+    assert_eq!(
+        allocated_gpus(|_| Some("MIG-b".into()), &devices),
+        Some(vec!["MIG-b".into()])
+    );
 }
 
 #[test]
 fn gpm_tells_the_use_of_hopper_and_of_its_slices() {
     let hopper = gpu("GPU-0", 0) + "gpm 61.5 40.25 33.333 12\n";
-    let divided =
-        gpu("GPU-1", 1).replace("mig 0", "mig 1") + "slice MIG-a 5\nmemory 10 1 0\ngpm 25 nan 0 -\n";
+    let divided = gpu("GPU-1", 1).replace("mig 0", "mig 1")
+        + "slice MIG-a 5\nmemory 10 1 0\ngpm 25 nan 0 -\n";
     let fake = FakeNvml::new(&(hopper + &divided));
     let nvml = fake.open().expect("it loads");
     let gpm = |uuid: &str| {
         let reading = nvml.read(uuid).expect("it answers").reading;
-        let [sm, occupancy] = [reading.gpm_sm_basis_points, reading.gpm_occupancy_basis_points];
-        (sm, occupancy, reading.gpm_tensor_basis_points, reading.gpm_dram_basis_points)
+        let [sm, occupancy] = [
+            reading.gpm_sm_basis_points,
+            reading.gpm_occupancy_basis_points,
+        ];
+        (
+            sm,
+            occupancy,
+            reading.gpm_tensor_basis_points,
+            reading.gpm_dram_basis_points,
+        )
     };
-    assert_eq!((gpm("GPU-0"), gpm("MIG-a")), ((None, None, None, None), (None, None, None, None)));
+    assert_eq!(
+        (gpm("GPU-0"), gpm("MIG-a")),
+        ((None, None, None, None), (None, None, None, None))
+    );
     let told = wait_for_some("two samples to be far enough apart", || {
         Some(gpm("GPU-0")).filter(|told| told.0.is_some())
     });
     assert_eq!(told, (Some(6150), Some(4025), Some(3333), Some(1200)));
-    let told = wait_for_some("those of the slice", || Some(gpm("MIG-a")).filter(|told| told.0.is_some()));
+    let told = wait_for_some("those of the slice", || {
+        Some(gpm("MIG-a")).filter(|told| told.0.is_some())
+    });
     assert_eq!(told, (Some(2500), None, Some(0), None));
     assert_eq!(gpm("GPU-1"), (None, None, None, None));
 }
@@ -220,7 +299,10 @@ fn an_old_driver_tells_memory_with_what_it_reserves_and_energy_alone() {
     assert_eq!(nvml.devices()[0].mem_total_bytes, Some(40 * GIB));
     let read = nvml.read("GPU-0").expect("it answers");
     let reading = read.reading;
-    assert_eq!((reading.mem_used_bytes, reading.energy_millijoules), (Some(3 * GIB + GIB / 2), Some(700)));
+    assert_eq!(
+        (reading.mem_used_bytes, reading.energy_millijoules),
+        (Some(3 * GIB + GIB / 2), Some(700))
+    );
     assert_eq!((reading.pcie_tx_bytes, reading.ecc_corrected), (None, None));
     assert_eq!(read.processes.map(|processes| processes[0].pid), Some(7));
 }
@@ -228,30 +310,56 @@ fn an_old_driver_tells_memory_with_what_it_reserves_and_energy_alone() {
 #[test]
 fn fields_are_told_apart_by_their_place_with_either_numbering() {
     for driver in ["550.54.15", "580.95.05"] {
-        let reading = read(&FakeNvml::new(&format!("driver {driver}\n{}", gpu("GPU-0", 0))), "GPU-0");
-        let energy_and_pcie = (reading.energy_millijoules, reading.pcie_tx_bytes, reading.pcie_rx_bytes);
-        assert_eq!(energy_and_pcie, (Some(50_000), Some(1000), Some(2000)), "{driver}");
+        let reading = read(
+            &FakeNvml::new(&format!("driver {driver}\n{}", gpu("GPU-0", 0))),
+            "GPU-0",
+        );
+        let energy_and_pcie = (
+            reading.energy_millijoules,
+            reading.pcie_tx_bytes,
+            reading.pcie_rx_bytes,
+        );
+        assert_eq!(
+            energy_and_pcie,
+            (Some(50_000), Some(1000), Some(2000)),
+            "{driver}"
+        );
     }
-    let newer = gpu("GPU-0", 0).replace("field 138", "field 202").replace("field 139", "field 204");
+    let newer = gpu("GPU-0", 0)
+        .replace("field 138", "field 202")
+        .replace("field 139", "field 204");
     let reading = read(&FakeNvml::new(&newer), "GPU-0");
-    assert_eq!((reading.nvlink_tx_bytes, reading.nvlink_rx_bytes), (Some(30), Some(40)), "bytes, not KiB");
+    assert_eq!(
+        (reading.nvlink_tx_bytes, reading.nvlink_rx_bytes),
+        (Some(30), Some(40)),
+        "bytes, not KiB"
+    );
 }
 
 #[test]
 fn without_library_or_driver_there_is_a_reason() {
     let missing = |watch: GpuWatch| {
         wait_for_some("a reason", || {
-            watch.latest().missing.filter(|reason| !reason.contains("has not answered yet"))
+            watch
+                .latest()
+                .missing
+                .filter(|reason| !reason.contains("has not answered yet"))
         })
     };
     let nowhere = GpuWatch::nvidia(Some("/nonexistent/libnvidia-ml.so.1".into()), quick());
     let reason = missing(nowhere);
-    assert!(reason.starts_with("the library `/nonexistent/libnvidia-ml.so.1` cannot be loaded:"), "{reason}");
+    assert!(
+        reason.starts_with("the library `/nonexistent/libnvidia-ml.so.1` cannot be loaded:"),
+        "{reason}"
+    );
     let fake = FakeNvml::new("return nvmlInit_v2 9\n");
     assert_eq!(missing(watch(&fake)), "the GPU driver is not loaded");
     let fake = FakeNvml::new("return nvmlInit_v2 18\n");
     assert!(missing(watch(&fake)).contains("mismatch"));
-    assert_eq!(missing(watch(&FakeNvml::new(""))), "the GPU driver shows no GPU that this user may read");
+    assert_eq!(
+        missing(watch(&FakeNvml::new(""))),
+        "the GPU driver shows no GPU that this user may read"
+    );
     let no_such = Nvml::open(Some(Path::new("/proc/self/exe"))).expect_err("it is no library");
     assert!(matches!(no_such, GpuError::NoLibrary { .. }), "{no_such:?}");
 }
@@ -260,7 +368,12 @@ fn without_library_or_driver_there_is_a_reason() {
 fn a_driver_that_is_loaded_later_is_found() {
     let fake = FakeNvml::new("return nvmlInit_v2 9\n");
     let watch = watch(&fake);
-    wait_for("the reason", || watch.latest().missing.is_some_and(|reason| reason.contains("not loaded")));
+    wait_for("the reason", || {
+        watch
+            .latest()
+            .missing
+            .is_some_and(|reason| reason.contains("not loaded"))
+    });
     fake.set(&gpu("GPU-0", 0));
     wait_condition(&watch, "GPU-0", is_fresh);
     assert_eq!(watch.latest().missing, None);
@@ -271,8 +384,20 @@ fn a_gpu_of_somebody_else_is_left_out() {
     let foreign = gpu("GPU-0", 0) + "return nvmlDeviceGetHandleByIndex_v2 4\n";
     let fake = FakeNvml::new(&format!("log\n{foreign}{}", gpu("GPU-1", 1)));
     let nvml = fake.open().expect("it loads");
-    assert_eq!(nvml.devices().iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>(), ["GPU-1"]);
-    assert_eq!(nvml.read("GPU-1").expect("it answers").reading.power_milliwatts, Some(301_500));
+    assert_eq!(
+        nvml.devices()
+            .iter()
+            .map(|gpu| gpu.uuid.as_str())
+            .collect::<Vec<_>>(),
+        ["GPU-1"]
+    );
+    assert_eq!(
+        nvml.read("GPU-1")
+            .expect("it answers")
+            .reading
+            .power_milliwatts,
+        Some(301_500)
+    );
     assert!(
         fake.calls()
             .iter()
@@ -283,13 +408,20 @@ fn a_gpu_of_somebody_else_is_left_out() {
 #[test]
 fn gpu_whose_handle_is_refused_is_named() {
     let refused = |code: u32| {
-        let text =
-            format!("{}{}return nvmlDeviceGetHandleByIndex_v2 {code}\n", gpu("GPU-0", 0), gpu("GPU-1", 1));
+        let text = format!(
+            "{}{}return nvmlDeviceGetHandleByIndex_v2 {code}\n",
+            gpu("GPU-0", 0),
+            gpu("GPU-1", 1)
+        );
         let fake = FakeNvml::new(&text);
         let watch = watch(&fake);
         wait_condition(&watch, "GPU-0", is_fresh);
         let report = watch.latest();
-        let told = watch.take_events().into_iter().map(|(_, event)| event.detail).collect::<Vec<_>>();
+        let told = watch
+            .take_events()
+            .into_iter()
+            .map(|(_, event)| event.detail)
+            .collect::<Vec<_>>();
         (report.refused, report.forbidden, told)
     };
     let words = vec!["GPU 1 cannot be read: the GPU is lost".to_owned()];
@@ -300,21 +432,40 @@ fn gpu_whose_handle_is_refused_is_named() {
 
 #[test]
 fn values_without_permission_are_absent() {
-    let fake = FakeNvml::new(&(gpu("GPU-0", 0) + "return nvmlDeviceGetComputeRunningProcesses_v3 4\n"));
-    let read = fake.open().expect("it loads").read("GPU-0").expect("it answers");
-    assert_eq!((read.processes, read.reading.power_milliwatts), (None, Some(301_500)));
+    let fake =
+        FakeNvml::new(&(gpu("GPU-0", 0) + "return nvmlDeviceGetComputeRunningProcesses_v3 4\n"));
+    let read = fake
+        .open()
+        .expect("it loads")
+        .read("GPU-0")
+        .expect("it answers");
+    assert_eq!(
+        (read.processes, read.reading.power_milliwatts),
+        (None, Some(301_500))
+    );
 }
 
 #[test]
 fn processes_that_appear_between_two_calls_are_all_seen() {
     let mut state = gpu("GPU-0", 0) + "hidden 50\n";
     for pid in 1..=60 {
-        let _ = writeln!(state, "process {pid} {}", if pid == 60 { "-" } else { "10" });
+        let _ = writeln!(
+            state,
+            "process {pid} {}",
+            if pid == 60 { "-" } else { "10" }
+        );
     }
-    let read = FakeNvml::new(&state).open().expect("it loads").read("GPU-0").expect("it answers");
+    let read = FakeNvml::new(&state)
+        .open()
+        .expect("it loads")
+        .read("GPU-0")
+        .expect("it answers");
     let processes = read.processes.expect("they are told");
     assert_eq!(processes.len(), 60);
-    assert_eq!((processes[0].mem_bytes, processes[59].mem_bytes), (Some(10), None));
+    assert_eq!(
+        (processes[0].mem_bytes, processes[59].mem_bytes),
+        (Some(10), None)
+    );
 }
 
 #[test]
@@ -324,19 +475,36 @@ fn a_lost_gpu_is_left_alone_until_the_driver_was_opened_anew() {
     let watch = watch(&fake);
     wait_condition(&watch, "GPU-0", is_fresh);
     fake.set(&format!("log\n{lost}return * 15\n{other}"));
-    let gone = wait_condition(&watch, "GPU-0", |gpu| matches!(gpu.condition, GpuCondition::Lost { .. }));
-    assert!(gone.fresh().is_none() && gone.last.is_some(), "its last reading is kept, as an old one");
+    let gone = wait_condition(&watch, "GPU-0", |gpu| {
+        matches!(gpu.condition, GpuCondition::Lost { .. })
+    });
+    assert!(
+        gone.fresh().is_none() && gone.last.is_some(),
+        "its last reading is kept, as an old one"
+    );
     wait_new_reading(&watch, "GPU-1");
     wait_for("the driver to be opened anew", || {
-        fake.calls().iter().any(|call| call == "nvmlDeviceGetHandleByIndex_v2 GPU-0")
+        fake.calls()
+            .iter()
+            .any(|call| call == "nvmlDeviceGetHandleByIndex_v2 GPU-0")
     });
     wait_new_reading(&watch, "GPU-1");
-    assert!(matches!(state_of(&watch.latest(), "GPU-0").condition, GpuCondition::Lost { .. }));
-    let readings = fake.calls().iter().filter(|call| *call == "nvmlDeviceGetMemoryInfo_v2 GPU-0").count();
+    assert!(matches!(
+        state_of(&watch.latest(), "GPU-0").condition,
+        GpuCondition::Lost { .. }
+    ));
+    let readings = fake
+        .calls()
+        .iter()
+        .filter(|call| *call == "nvmlDeviceGetMemoryInfo_v2 GPU-0")
+        .count();
     assert_eq!(readings, 1, "the one that told that it is lost");
     fake.set(&format!("{lost}{other}"));
     wait_condition(&watch, "GPU-0", is_fresh);
-    assert_eq!(kinds_of(&watch, "GPU-0"), [EventKind::GpuLost, EventKind::GpuBack]);
+    assert_eq!(
+        kinds_of(&watch, "GPU-0"),
+        [EventKind::GpuLost, EventKind::GpuBack]
+    );
 }
 
 #[test]
@@ -349,14 +517,25 @@ fn xid_errors_are_told_and_79_is_a_lost_gpu() {
     fake.set(&format!("event 1 GPU-0 31\nevent 2 GPU-0 48\n{both}"));
     wait_condition(&watch, "GPU-0", |gpu| errors(gpu) == Some(1));
     fake.set(&format!("event 2 GPU-0 48\nevent 3 GPU-0 79\n{both}"));
-    wait_condition(&watch, "GPU-0", |gpu| matches!(gpu.condition, GpuCondition::Lost { .. }));
+    wait_condition(&watch, "GPU-0", |gpu| {
+        matches!(gpu.condition, GpuCondition::Lost { .. })
+    });
     wait_new_reading(&watch, "GPU-1");
-    let told: Vec<(EventKind, String)> =
-        watch.take_events().into_iter().map(|(_, event)| (event.kind, event.detail)).collect();
-    let xids: Vec<&str> =
-        told.iter().filter(|(kind, _)| *kind == EventKind::Xid).map(|(_, detail)| detail.as_str()).collect();
+    let told: Vec<(EventKind, String)> = watch
+        .take_events()
+        .into_iter()
+        .map(|(_, event)| (event.kind, event.detail))
+        .collect();
+    let xids: Vec<&str> = told
+        .iter()
+        .filter(|(kind, _)| *kind == EventKind::Xid)
+        .map(|(_, detail)| detail.as_str())
+        .collect();
     assert_eq!(xids, ["XID 48", "XID 79"]);
-    assert!(told.iter().any(|(kind, _)| *kind == EventKind::GpuLost), "{told:?}");
+    assert!(
+        told.iter().any(|(kind, _)| *kind == EventKind::GpuLost),
+        "{told:?}"
+    );
 }
 
 /// The longest that `latest` may take on a busy machine. A driver that hangs would hold it for as long as it hangs.
@@ -368,7 +547,9 @@ fn a_call_that_hangs_stops_neither_the_caller_nor_the_other_gpus() {
     let fake = FakeNvml::new(&format!("{stuck}{other}"));
     let watch = watch(&fake);
     wait_condition(&watch, "GPU-1", is_fresh);
-    fake.set(&format!("log\n{stuck}hang nvmlDeviceGetPowerUsage\n{other}"));
+    fake.set(&format!(
+        "log\n{stuck}hang nvmlDeviceGetPowerUsage\n{other}"
+    ));
     let mut longest = Duration::ZERO;
     let mut latest = || {
         let begun = Instant::now();
@@ -377,19 +558,31 @@ fn a_call_that_hangs_stops_neither_the_caller_nor_the_other_gpus() {
         report
     };
     wait_for("the GPU to be stale", || {
-        matches!(state_of(&latest(), "GPU-0").condition, GpuCondition::Stale { .. })
+        matches!(
+            state_of(&latest(), "GPU-0").condition,
+            GpuCondition::Stale { .. }
+        )
     });
     // For longer than the first pause.
     for _ in 0..10 {
         let before = state_of(&latest(), "GPU-1").at_ms;
-        wait_for("the other to be read", || state_of(&latest(), "GPU-1").at_ms > before);
+        wait_for("the other to be read", || {
+            state_of(&latest(), "GPU-1").at_ms > before
+        });
     }
     assert!(longest < AT_ONCE, "{longest:?}");
-    let hung = fake.calls().iter().filter(|call| *call == "nvmlDeviceGetPowerUsage GPU-0").count();
+    let hung = fake
+        .calls()
+        .iter()
+        .filter(|call| *call == "nvmlDeviceGetPowerUsage GPU-0")
+        .count();
     assert_eq!(hung, 1, "while it hangs it is not called again");
     fake.set(&format!("{stuck}{other}"));
     wait_condition(&watch, "GPU-0", is_fresh);
-    assert_eq!(kinds_of(&watch, "GPU-0"), [EventKind::GpuStale, EventKind::GpuBack]);
+    assert_eq!(
+        kinds_of(&watch, "GPU-0"),
+        [EventKind::GpuStale, EventKind::GpuBack]
+    );
 }
 
 #[test]
@@ -401,7 +594,10 @@ fn a_driver_that_hangs_while_it_is_opened_or_dropped_stops_nobody() {
     assert_eq!((first.gpus.len(), begun.elapsed() < AT_ONCE), (0, true));
     assert!(first.missing.is_some());
     wait_for("the reason", || {
-        starting.latest().missing.is_some_and(|reason| reason == "the GPU driver gives no answer")
+        starting
+            .latest()
+            .missing
+            .is_some_and(|reason| reason == "the GPU driver gives no answer")
     });
     let begun = Instant::now();
     drop(starting);
@@ -442,10 +638,14 @@ at 0 temperature 40
             at_ms: Some(at_ms),
             condition: GpuCondition::Fresh,
         };
-        let readings = share
-            .readings(&GpuReport { gpus: vec![state], missing: None, ..GpuReport::default() }, |pid| {
-                pid == 7
-            });
+        let readings = share.readings(
+            &GpuReport {
+                gpus: vec![state],
+                missing: None,
+                ..GpuReport::default()
+            },
+            |pid| pid == 7,
+        );
         usage.add(&readings[0], at_ms);
     }
     assert_eq!(usage.readings, 4);
@@ -454,10 +654,22 @@ at 0 temperature 40
         Some(200.0 + 300.0 + 40.0),
         "the counter fell: the driver was loaded anew"
     );
-    assert_eq!((usage.utilisation_mean_percent, usage.power_mean_watts), (Some(70.0), Some(250.0)));
-    assert_eq!((usage.mem_peak_bytes, usage.sm_clock_mean_mhz), (Some(600), Some(1000.0)));
-    assert_eq!((usage.temperature_peak_celsius, usage.throttled_seconds), (Some(81), 2.0));
-    assert_eq!(usage.idle_seconds, 1.0, "from 2 s to 3 s: no process of the run is left");
+    assert_eq!(
+        (usage.utilisation_mean_percent, usage.power_mean_watts),
+        (Some(70.0), Some(250.0))
+    );
+    assert_eq!(
+        (usage.mem_peak_bytes, usage.sm_clock_mean_mhz),
+        (Some(600), Some(1000.0))
+    );
+    assert_eq!(
+        (usage.temperature_peak_celsius, usage.throttled_seconds),
+        (Some(81), 2.0)
+    );
+    assert_eq!(
+        usage.idle_seconds, 1.0,
+        "from 2 s to 3 s: no process of the run is left"
+    );
 }
 
 #[test]
@@ -468,11 +680,24 @@ fn an_idle_gpu_of_a_run_is_seen_and_only_its_own_processes_are_counted() {
     let fake = FakeNvml::new(&(busy + &idle + &foreign));
     let watch = watch(&fake);
     wait_condition(&watch, "GPU-2", is_fresh);
-    let devices: Vec<_> = watch.latest().gpus.iter().map(|gpu| gpu.facts.clone()).collect();
+    let devices: Vec<_> = watch
+        .latest()
+        .gpus
+        .iter()
+        .map(|gpu| gpu.facts.clone())
+        .collect();
     let variable = |name: &str| (name == "CUDA_VISIBLE_DEVICES").then(|| "0,1".to_owned());
     let allocated = allocated_gpus(variable, &devices).expect("it says");
     let readings = GpuShare::new(allocated).readings(&watch.latest(), |pid| pid == 7);
-    let told: Vec<_> =
-        readings.iter().map(|r| (&*r.uuid, r.run_processes, r.run_mem_bytes, r.run_sm_percent)).collect();
-    assert_eq!(told, [("GPU-0", Some(1), Some(100), Some(30)), ("GPU-1", Some(0), Some(0), Some(0))]);
+    let told: Vec<_> = readings
+        .iter()
+        .map(|r| (&*r.uuid, r.run_processes, r.run_mem_bytes, r.run_sm_percent))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("GPU-0", Some(1), Some(100), Some(30)),
+            ("GPU-1", Some(0), Some(0), Some(0))
+        ]
+    );
 }

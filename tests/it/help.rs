@@ -19,15 +19,23 @@ fn reference_page_is_what_help_says() {
             .expect("written");
     }
     let kept = fs::read_to_string(&page).unwrap_or_default();
-    assert!(kept == made, "docs/cli.md is out of date: run the tests once with UPDATE_DOCS=1");
+    assert!(
+        kept == made,
+        "docs/cli.md is out of date: run the tests once with UPDATE_DOCS=1"
+    );
 }
 
 /// Verbs as `dlrun --help` lists them.
 fn verbs(env: &TestEnv) -> Vec<String> {
     let help = env.dlrun(["--help"]).run().code(0).text();
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let verbs = listed.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
-    verbs.filter(|verb| *verb != "help").map(str::to_owned).collect()
+    let verbs = listed
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next());
+    verbs
+        .filter(|verb| *verb != "help")
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -37,8 +45,12 @@ fn every_verb_has_help_that_names_it_and_a_section_of_the_page() {
     let verbs = verbs(&env);
     assert!(verbs.len() >= 13, "{verbs:?}");
     for verb in verbs {
-        let _ =
-            env.dlrun([&verb, "--help"]).run().code(0).says(&format!("Usage: dlrun {verb}")).says("--json");
+        let _ = env
+            .dlrun([&verb, "--help"])
+            .run()
+            .code(0)
+            .says(&format!("Usage: dlrun {verb}"))
+            .says("--json");
         assert!(page.contains(&format!("\n## dlrun {verb}\n")), "{verb}");
     }
 }
@@ -49,7 +61,12 @@ fn help_costs_no_state_directory_and_shows_no_inner_verb() {
     env.unset("HOME");
     env.unset("XDG_STATE_HOME");
     for argument in ["--help", "-h", "--version"] {
-        let _ = env.dlrun([argument]).run().code(0).never_says("local-run").never_says("exec-watch");
+        let _ = env
+            .dlrun([argument])
+            .run()
+            .code(0)
+            .never_says("local-run")
+            .never_says("exec-watch");
     }
     assert!(!env.state().exists());
 }
@@ -81,7 +98,10 @@ fn job_files(dir: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.expect("it can be listed").path();
         if path.is_dir() {
             job_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "toml") {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
             found.push(path);
         }
     }
@@ -97,13 +117,23 @@ fn every_example_job_can_be_read_and_rendered() {
     for file in files {
         let text = fs::read_to_string(&file).expect("text");
         if text.lines().any(|line| line == "[bench]") {
-            let matrix = env.dlrun(["bench", "run", "--dry-run", "--no-check", "--scheduler", "local"]);
+            let matrix = env.dlrun([
+                "bench",
+                "run",
+                "--dry-run",
+                "--no-check",
+                "--scheduler",
+                "local",
+            ]);
             let _ = matrix.arg(&file).run().code(0);
             continue;
         }
-        dlrun::job::parse(&text).unwrap_or_else(|problems| panic!("{}: {problems:?}", file.display()));
+        dlrun::job::parse(&text)
+            .unwrap_or_else(|problems| panic!("{}: {problems:?}", file.display()));
         for scheduler in ["local", "slurm"] {
-            let render = env.dlrun(["render", "--no-check", "--scheduler", scheduler]).arg(&file);
+            let render = env
+                .dlrun(["render", "--no-check", "--scheduler", scheduler])
+                .arg(&file);
             let script = render.run().code(0).text();
             let script = env.write("example.sh", script);
             let _ = env.command("bash", ["-n"]).arg(script).run().code(0);

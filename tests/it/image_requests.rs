@@ -36,7 +36,10 @@ fn read(line: &str) -> Request<'_> {
             job += &format!("{to} = {value:?}\n");
         }
     }
-    Request { job, expected: expected.split('|').collect() }
+    Request {
+        job,
+        expected: expected.split('|').collect(),
+    }
 }
 
 /// What came of it, in the words of the table.
@@ -44,12 +47,17 @@ fn answer(env: &TestEnv, request: &Request<'_>) -> String {
     let file = env.job("true", &request.job);
     let done = env.dlrun(["plan", "--json", "--no-check"]).arg(&file).run();
     if !done.status.success() {
-        return format!("error {}", String::from_utf8_lossy(&done.stdout).replace("\\\"", "\""));
+        return format!(
+            "error {}",
+            String::from_utf8_lossy(&done.stdout).replace("\\\"", "\"")
+        );
     }
     let plan = done.result();
     match plan["plan"]["image"]["name"].as_str() {
         Some(name) => name.to_owned(),
-        None if String::from_utf8_lossy(&done.stdout).contains("no image is chosen") => "warn".to_owned(),
+        None if String::from_utf8_lossy(&done.stdout).contains("no image is chosen") => {
+            "warn".to_owned()
+        }
         None => "host".to_owned(),
     }
 }
@@ -61,7 +69,10 @@ fn requests_as_people_write_them_get_the_image_that_they_mean() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/catalogue/requests");
     let config = env.root().join("home/config/dlrun");
     fs::create_dir_all(config.join("images.d")).expect("a directory");
-    for (from, to) in [("images.toml", "images.d/images.toml"), ("dlrun.toml", "dlrun.toml")] {
+    for (from, to) in [
+        ("images.toml", "images.d/images.toml"),
+        ("dlrun.toml", "dlrun.toml"),
+    ] {
         fs::copy(dir.join(from), config.join(to)).expect("a file");
     }
     let table = fs::read_to_string(dir.join("requests.txt")).expect("the table");

@@ -4,22 +4,47 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Level 0 knows nothing of ours.
-const LEVEL_0: &[&str] =
-    &["units", "diagnostic", "logging", "command", "clock", "filesystem", "lock", "private"];
+const LEVEL_0: &[&str] = &[
+    "units",
+    "diagnostic",
+    "logging",
+    "command",
+    "clock",
+    "filesystem",
+    "lock",
+    "private",
+];
 /// Level 1 is data and pure functions. What stands in one list may import what stands in earlier lists.
 const LEVEL_1: &[&[&str]] = &[
     &["job"],
     &["config", "convert"],
     &["record"],
-    &["protocol", "timing", "launch", "site", "catalogue", "flags", "insight"],
+    &[
+        "protocol",
+        "timing",
+        "launch",
+        "site",
+        "catalogue",
+        "flags",
+        "insight",
+    ],
     &["model", "recipe"],
     &["plan"],
     &["bench"],
     &["report"],
 ];
 /// Level 2 holds one outside thing each; none knows another.
-const LEVEL_2: &[&str] =
-    &["client", "export", "scheduler", "monitor", "nodebench", "store", "rundir", "pyenv", "container"];
+const LEVEL_2: &[&str] = &[
+    "client",
+    "export",
+    "scheduler",
+    "monitor",
+    "nodebench",
+    "store",
+    "rundir",
+    "pyenv",
+    "container",
+];
 /// Level 3: programs. The command line starts the others.
 const LEVEL_3: &[&[&str]] = &[&["daemon", "supervise"], &["cli"]];
 
@@ -90,16 +115,28 @@ const CRATES: &[(&str, &[&str])] = &[
 /// Paths that only some modules may name; tests may.
 const PATHS: &[(&str, &[&str])] = &[("std::process::Command", &["command"])];
 /// Macros that only some modules may use; tests may.
-const MACROS: &[(&str, &[&str])] =
-    &[("print!", &["cli"]), ("println!", &["cli"]), ("eprint!", &["cli"]), ("eprintln!", &["cli"])];
-const FORBIDDEN_NAMES: &[&str] = &["common", "util", "utils", "helper", "helpers", "types", "errors"];
+const MACROS: &[(&str, &[&str])] = &[
+    ("print!", &["cli"]),
+    ("println!", &["cli"]),
+    ("eprint!", &["cli"]),
+    ("eprintln!", &["cli"]),
+];
+const FORBIDDEN_NAMES: &[&str] = &[
+    "common", "util", "utils", "helper", "helpers", "types", "errors",
+];
 const FILE_LINES: usize = 800;
 const FUNCTION_LINES: usize = 80;
 
 /// How high a module stands; a module imports lower ones only.
 fn rank(module: &str) -> Option<usize> {
-    let level_1 = LEVEL_1.iter().position(|group| group.contains(&module)).map(|at| 1 + at);
-    let level_3 = LEVEL_3.iter().position(|group| group.contains(&module)).map(|at| 101 + at);
+    let level_1 = LEVEL_1
+        .iter()
+        .position(|group| group.contains(&module))
+        .map(|at| 1 + at);
+    let level_3 = LEVEL_3
+        .iter()
+        .position(|group| group.contains(&module))
+        .map(|at| 101 + at);
     let level_0 = LEVEL_0.contains(&module).then_some(0);
     let level_2 = LEVEL_2.contains(&module).then_some(100);
     level_0.or(level_1).or(level_2).or(level_3)
@@ -111,8 +148,9 @@ fn bare(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut at = 0;
     // Copies line breaks and blanks the rest.
-    let blank =
-        |out: &mut String, text: &str| out.extend(text.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+    let blank = |out: &mut String, text: &str| {
+        out.extend(text.chars().map(|c| if c == '\n' { '\n' } else { ' ' }))
+    };
     while at < bytes.len() {
         let rest = &source[at..];
         let skipped = if rest.starts_with("//") {
@@ -138,7 +176,9 @@ fn bare(source: &str) -> String {
 }
 
 fn ends_in_word(text: &str) -> bool {
-    text.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
+    text.chars()
+        .next_back()
+        .is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
 fn string(rest: &str) -> usize {
@@ -160,7 +200,11 @@ fn raw_string(rest: &str) -> Option<usize> {
     after[hashes..].strip_prefix('"')?;
     let begin = rest.len() - after.len() + hashes + 1;
     let close = format!("\"{}", "#".repeat(hashes));
-    Some(rest[begin..].find(&close).map_or(rest.len(), |end| begin + end + close.len()))
+    Some(
+        rest[begin..]
+            .find(&close)
+            .map_or(rest.len(), |end| begin + end + close.len()),
+    )
 }
 
 /// `'x'` and `'\n'`, but not the lifetime `'a`.
@@ -169,7 +213,10 @@ fn char_literal(rest: &str) -> Option<usize> {
     let mut chars = after.char_indices();
     match chars.next()?.1 {
         '\\' => after[2..].find('\'').map(|end| end + 4),
-        _ => chars.next().filter(|(_, c)| *c == '\'').map(|(at, _)| at + 2),
+        _ => chars
+            .next()
+            .filter(|(_, c)| *c == '\'')
+            .map(|(at, _)| at + 2),
     }
 }
 
@@ -193,7 +240,10 @@ fn find_word(text: &str, word: &str) -> Option<usize> {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).map(|(at, _)| at).find(|at| {
         !text[..*at].chars().next_back().is_some_and(part_of_word)
-            && !text[at + word.len()..].chars().next().is_some_and(|c| part_of_word(c) || c == '<')
+            && !text[at + word.len()..]
+                .chars()
+                .next()
+                .is_some_and(|c| part_of_word(c) || c == '<')
     })
 }
 
@@ -227,7 +277,9 @@ fn expand(prefix: &str, tree: &str, found: &mut Vec<String>) {
 fn plain_paths(text: &str) -> Vec<String> {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let words = text.split(|c| !part(c)).filter(|word| word.contains("::"));
-    words.map(|word| word.trim_matches(':').to_owned()).collect()
+    words
+        .map(|word| word.trim_matches(':').to_owned())
+        .collect()
 }
 
 /// Complaints about one file. `file` is relative to `src`, such as `cli/mod.rs`.
@@ -284,14 +336,19 @@ fn complaints(file: &str, source: &str) -> Vec<String> {
 
 fn import_complaint(module: &str, other: &str) -> Option<String> {
     let complaint = || Some(format!("`{module}` must not import `{other}`"));
-    if ONLY.iter().any(|(name, allowed)| *name == module && !allowed.contains(&other)) {
+    if ONLY
+        .iter()
+        .any(|(name, allowed)| *name == module && !allowed.contains(&other))
+    {
         return complaint();
     }
     match (rank(module), rank(other)) {
         (Some(own), Some(its)) if its < own => None,
         (Some(_), Some(_)) => complaint(),
         // A macro or a name of the crate's root: there are none.
-        _ => Some(format!("`{module}` imports `crate::{other}`, which is no module with a level")),
+        _ => Some(format!(
+            "`{module}` imports `crate::{other}`, which is no module with a level"
+        )),
     }
 }
 
@@ -301,7 +358,8 @@ fn reserved(module: &str, name: &str, allowed: &[&str]) -> Option<String> {
 
 /// Tests stand at the end of a file.
 fn code_of(text: &str) -> &str {
-    text.find("#[cfg(test)]\nmod ").map_or(text, |at| &text[..at])
+    text.find("#[cfg(test)]\nmod ")
+        .map_or(text, |at| &text[..at])
 }
 
 fn size_complaints(text: &str) -> Vec<String> {
@@ -314,11 +372,16 @@ fn size_complaints(text: &str) -> Vec<String> {
     let mut rest = code;
     while let Some(at) = find_word(rest, "fn") {
         rest = &rest[at + 2..];
-        let name: String =
-            rest.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let name: String = rest
+            .trim_start()
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect();
         let lines = body(rest).map_or(0, |body| body.lines().count());
         if !name.is_empty() && lines > FUNCTION_LINES {
-            found.push(format!("`fn {name}` has {lines} lines; {FUNCTION_LINES} is the limit"));
+            found.push(format!(
+                "`fn {name}` has {lines} lines; {FUNCTION_LINES} is the limit"
+            ));
         }
     }
     found
@@ -350,7 +413,11 @@ fn sources() -> Vec<(String, PathBuf)> {
             if path.is_dir() {
                 dirs.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.strip_prefix(&root).expect("it is below").to_string_lossy().into_owned();
+                let name = path
+                    .strip_prefix(&root)
+                    .expect("it is below")
+                    .to_string_lossy()
+                    .into_owned();
                 found.push((name, path));
             }
         }
@@ -367,7 +434,9 @@ fn every_file_keeps_the_rules() {
     for (name, path) in sources {
         let source = fs::read_to_string(path).expect("source text");
         found.extend(
-            complaints(&name, &source).into_iter().map(|complaint| format!("src/{name}: {complaint}")),
+            complaints(&name, &source)
+                .into_iter()
+                .map(|complaint| format!("src/{name}: {complaint}")),
         );
     }
     assert!(found.is_empty(), "\n{}", found.join("\n"));
@@ -375,9 +444,11 @@ fn every_file_keeps_the_rules() {
 
 #[test]
 fn every_module_of_the_crate_has_a_level() {
-    let root =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).expect("source text");
-    let modules = root.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    let root = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"))
+        .expect("source text");
+    let modules = root
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
     let without: Vec<&str> = modules.filter(|module| rank(module).is_none()).collect();
     assert!(without.is_empty(), "{without:?}");
 }
@@ -385,7 +456,10 @@ fn every_module_of_the_crate_has_a_level() {
 #[track_caller]
 fn complains(file: &str, source: &str, part: &str) {
     let found = complaints(file, source);
-    assert!(found.iter().any(|complaint| complaint.contains(part)), "{found:?}");
+    assert!(
+        found.iter().any(|complaint| complaint.contains(part)),
+        "{found:?}"
+    );
 }
 
 #[track_caller]
@@ -430,29 +504,92 @@ fn what_only_looks_like_an_import_is_left_alone() {
 
 #[test]
 fn levels_and_their_order_hold() {
-    complains("job/file.rs", "use crate::record::Usage;", "`job` must not import `record`");
-    complains("job/file.rs", "use crate::config::Key;", "`job` must not import `config`");
-    complains("timing/mod.rs", "use crate::launch;", "`timing` must not import `launch`");
-    complains("command/mod.rs", "use crate::units;", "`command` must not import `units`");
-    complains("rundir/mod.rs", "use crate::store;", "`rundir` must not import `store`");
-    complains("supervise/mod.rs", "use crate::cli;", "`supervise` must not import `cli`");
-    complains("units.rs", "fn f() { crate::diagnostic::chain(e); }", "`units` must not import `diagnostic`");
+    complains(
+        "job/file.rs",
+        "use crate::record::Usage;",
+        "`job` must not import `record`",
+    );
+    complains(
+        "job/file.rs",
+        "use crate::config::Key;",
+        "`job` must not import `config`",
+    );
+    complains(
+        "timing/mod.rs",
+        "use crate::launch;",
+        "`timing` must not import `launch`",
+    );
+    complains(
+        "command/mod.rs",
+        "use crate::units;",
+        "`command` must not import `units`",
+    );
+    complains(
+        "rundir/mod.rs",
+        "use crate::store;",
+        "`rundir` must not import `store`",
+    );
+    complains(
+        "supervise/mod.rs",
+        "use crate::cli;",
+        "`supervise` must not import `cli`",
+    );
+    complains(
+        "units.rs",
+        "fn f() { crate::diagnostic::chain(e); }",
+        "`units` must not import `diagnostic`",
+    );
     complains("novel.rs", "", "module `novel` has no level");
-    complains("store/mod.rs", "use crate::elsewhere;", "no module with a level");
-    complains("supervise/mod.rs", "use crate::scheduler;", "`supervise` must not import `scheduler`");
-    complains("supervise/mod.rs", "use crate::store;", "`supervise` must not import `store`");
-    complains("units.rs", "use super::job;", "`units` must not import `job`");
-    complains("store/mod.rs", "use super::{rundir, job};", "`store` must not import `rundir`");
+    complains(
+        "store/mod.rs",
+        "use crate::elsewhere;",
+        "no module with a level",
+    );
+    complains(
+        "supervise/mod.rs",
+        "use crate::scheduler;",
+        "`supervise` must not import `scheduler`",
+    );
+    complains(
+        "supervise/mod.rs",
+        "use crate::store;",
+        "`supervise` must not import `store`",
+    );
+    complains(
+        "units.rs",
+        "use super::job;",
+        "`units` must not import `job`",
+    );
+    complains(
+        "store/mod.rs",
+        "use super::{rundir, job};",
+        "`store` must not import `rundir`",
+    );
     is_content("store/runs.rs", "use super::schema; use super::record;");
-    is_content("plan/mod.rs", "use crate::{config, job, launch, record, timing, units};");
+    is_content(
+        "plan/mod.rs",
+        "use crate::{config, job, launch, record, timing, units};",
+    );
     is_content("cli/mod.rs", "use crate::{supervise, store, plan};");
 }
 
 #[test]
 fn reserved_crates_paths_and_macros_are_found() {
-    complains("cli/mod.rs", "use rusqlite::Connection;", "`rusqlite` is for store alone");
-    complains("rundir/mod.rs", "fn f() { rusqlite::open() }", "`rusqlite` is for store alone");
-    complains("supervise/mod.rs", "use sysinfo::{System, Cpu};", "`sysinfo` is for monitor alone");
+    complains(
+        "cli/mod.rs",
+        "use rusqlite::Connection;",
+        "`rusqlite` is for store alone",
+    );
+    complains(
+        "rundir/mod.rs",
+        "fn f() { rusqlite::open() }",
+        "`rusqlite` is for store alone",
+    );
+    complains(
+        "supervise/mod.rs",
+        "use sysinfo::{System, Cpu};",
+        "`sysinfo` is for monitor alone",
+    );
     complains(
         "plan/mod.rs",
         "use toml::Value;",
@@ -465,15 +602,26 @@ fn reserved_crates_paths_and_macros_are_found() {
         "use std::{fs, process::{Command as C}};",
         "fn f() { std::process::Command::new(s); }",
     ] {
-        complains("scheduler/mod.rs", source, "`std::process::Command` is for command alone");
+        complains(
+            "scheduler/mod.rs",
+            source,
+            "`std::process::Command` is for command alone",
+        );
         is_content("command/tool.rs", source);
     }
     is_content(
         "scheduler/mod.rs",
         "#[cfg(test)]\nmod tests { use std::process::Command; fn f() { println!(x); } }",
     );
-    is_content("scheduler/mod.rs", "use std::process::{self, ExitStatus}; fn f() { process::id(); }");
-    complains("store/mod.rs", "fn f() { println!(x); }", "`println!` is for cli alone");
+    is_content(
+        "scheduler/mod.rs",
+        "use std::process::{self, ExitStatus}; fn f() { process::id(); }",
+    );
+    complains(
+        "store/mod.rs",
+        "fn f() { println!(x); }",
+        "`println!` is for cli alone",
+    );
     is_content("cli/output.rs", "fn f() { print!(x); }");
     is_content("store/mod.rs", "fn println() {}");
 }
@@ -483,7 +631,11 @@ fn names_and_paths_that_say_nothing_are_found() {
     complains("cli/util.rs", "", "says nothing");
     complains("cli/errors.rs", "", "says nothing");
     complains("store/runs.rs", "use super::super::job;", "`super::super`");
-    complains("store/runs.rs", "mod tests { use super::{super::x, y}; }", "`super::super`");
+    complains(
+        "store/runs.rs",
+        "mod tests { use super::{super::x, y}; }",
+        "`super::super`",
+    );
     is_content("cli/error.rs", "use super::output;");
 }
 
@@ -491,7 +643,11 @@ fn names_and_paths_that_say_nothing_are_found() {
 fn long_files_and_functions_are_found() {
     let lines = |count: usize| "    x();\n".repeat(count);
     is_content("cli/mod.rs", &format!("fn f() {{\n{}}}\n", lines(78)));
-    complains("cli/mod.rs", &format!("fn f() {{\n{}}}\n", lines(79)), "`fn f` has 81 lines");
+    complains(
+        "cli/mod.rs",
+        &format!("fn f() {{\n{}}}\n", lines(79)),
+        "`fn f` has 81 lines",
+    );
     let inner = format!(
         "impl X {{ fn a() {{}}\nasync fn long<T>(x: [u8; 2]) -> T where T: Y {{\n{}}} }}\n",
         lines(90)
@@ -499,8 +655,17 @@ fn long_files_and_functions_are_found() {
     complains("cli/mod.rs", &inner, "`fn long` has 92 lines");
     is_content(
         "cli/mod.rs",
-        &format!("trait T {{ fn f(&self);\n fn g(&self); }}\nconst X: [u8; 99] = [\n{}];", lines(90)),
+        &format!(
+            "trait T {{ fn f(&self);\n fn g(&self); }}\nconst X: [u8; 99] = [\n{}];",
+            lines(90)
+        ),
     );
     complains("cli/mod.rs", &lines(801), "801 lines");
-    is_content("cli/mod.rs", &format!("fn f() {{}}\n#[cfg(test)]\nmod tests {{\n{}}}\n", lines(900)));
+    is_content(
+        "cli/mod.rs",
+        &format!(
+            "fn f() {{}}\n#[cfg(test)]\nmod tests {{\n{}}}\n",
+            lines(900)
+        ),
+    );
 }

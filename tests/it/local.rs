@@ -26,17 +26,24 @@ fn cpus() -> usize {
 }
 
 fn reason_of(env: &TestEnv, run: &str) -> String {
-    env.show(run)["status"]["reason"].as_str().unwrap_or_default().to_owned()
+    env.show(run)["status"]["reason"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Where this user's jobs say what they take.
 fn entries(env: &TestEnv) -> std::path::PathBuf {
-    env.root().join("lock").join(format!("dlrun-local-{}", nix::unistd::geteuid()))
+    env.root()
+        .join("lock")
+        .join(format!("dlrun-local-{}", nix::unistd::geteuid()))
 }
 
 fn names_in(dir: &std::path::Path) -> Vec<String> {
     let names = fs::read_dir(dir).into_iter().flatten().flatten();
-    names.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }
 
 fn release(env: &TestEnv, name: &str) {
@@ -48,7 +55,8 @@ fn kill_runner(env: &TestEnv) {
     let runner = env.processes_with("local-run")[0];
     kill(runner, Signal::SIGKILL).expect("it runs");
     wait_for("the runner to be gone", || {
-        fs::read_to_string(format!("/proc/{runner}/stat")).map_or(true, |stat| stat.contains(") Z "))
+        fs::read_to_string(format!("/proc/{runner}/stat"))
+            .map_or(true, |stat| stat.contains(") Z "))
     });
 }
 
@@ -59,9 +67,14 @@ fn jobs_that_ask_for_nothing_run_one_at_a_time_in_the_order_of_their_submission(
     env.wait_pid("a.ready");
     env.wait_state(&ids[0], "running");
     let holder = format!("L1 (a) holds {0} of {0} CPUs", cpus());
-    let reasons = ["waits for the whole machine: ", "waits for the whole machine behind L2 (b): "];
+    let reasons = [
+        "waits for the whole machine: ",
+        "waits for the whole machine behind L2 (b): ",
+    ];
     for (id, reason) in ids[1..].iter().zip(reasons) {
-        wait_for("the reason", || reason_of(&env, id) == format!("{reason}{holder}"));
+        wait_for("the reason", || {
+            reason_of(&env, id) == format!("{reason}{holder}")
+        });
         assert_eq!(env.state_of(id), "pending");
         let _ = env.dlrun(["list"]).run().code(0).says(&holder);
     }
@@ -70,7 +83,10 @@ fn jobs_that_ask_for_nothing_run_one_at_a_time_in_the_order_of_their_submission(
     assert!(!env.jobs().join("b.ready").exists() && !env.jobs().join("c.ready").exists());
     release(&env, "a");
     let _ = env.dlrun(["wait"]).args(&ids).run().code(0);
-    assert_eq!(fs::read_to_string(env.jobs().join("order")).expect("written"), "a\nb\nc\n");
+    assert_eq!(
+        fs::read_to_string(env.jobs().join("order")).expect("written"),
+        "a\nb\nc\n"
+    );
     env.wait_quiet();
 }
 
@@ -81,16 +97,30 @@ fn two_state_directories_share_the_machine() {
     env.wait_pid("a.ready");
     let other = env.root().join("other-state");
     let in_other = ["--state-dir", other.to_str().expect("text")];
-    let submit = env.dlrun(["submit", "--scheduler", "local", "--json"]).args(in_other);
-    let second =
-        submit.arg(env.job_called("b", "echo b >> order", "")).run().code(0).result()["run_id"].clone();
+    let submit = env
+        .dlrun(["submit", "--scheduler", "local", "--json"])
+        .args(in_other);
+    let second = submit
+        .arg(env.job_called("b", "echo b >> order", ""))
+        .run()
+        .code(0)
+        .result()["run_id"]
+        .clone();
     let second = second.as_str().expect("an id");
-    let show = env.dlrun(["show", "--json", second]).args(in_other).run().code(0).result();
+    let show = env
+        .dlrun(["show", "--json", second])
+        .args(in_other)
+        .run()
+        .code(0)
+        .result();
     assert_eq!(show["status"]["state"], "pending");
     release(&env, "a");
     let _ = env.dlrun(["wait", second]).args(in_other).run().code(0);
     assert_eq!(env.state_of(&first), "completed");
-    assert_eq!(fs::read_to_string(env.jobs().join("order")).expect("written"), "a\nb\n");
+    assert_eq!(
+        fs::read_to_string(env.jobs().join("order")).expect("written"),
+        "a\nb\n"
+    );
 }
 
 #[test]
@@ -98,8 +128,16 @@ fn waiting_job_can_be_cancelled_and_never_runs() {
     let env = TestEnv::new();
     let (first, second) = (held(&env, "a"), held(&env, "b"));
     env.wait_pid("a.ready");
-    let _ = env.dlrun(["cancel", &second]).run().code(0).says("asked local to cancel ");
-    let result = env.dlrun(["wait", "--json", &second]).run().code(15).result();
+    let _ = env
+        .dlrun(["cancel", &second])
+        .run()
+        .code(0)
+        .says("asked local to cancel ");
+    let result = env
+        .dlrun(["wait", "--json", &second])
+        .run()
+        .code(15)
+        .result();
     assert_eq!(result["runs"][0]["status"]["state"], "cancelled");
     release(&env, "a");
     let _ = env.dlrun(["wait", &first]).run().code(0);
@@ -110,13 +148,17 @@ fn waiting_job_can_be_cancelled_and_never_runs() {
 #[test]
 fn running_job_can_be_cancelled_and_has_time_to_save() {
     let env = TestEnv::new();
-    let script = "trap 'echo saved > saved; exit 0' TERM; echo > ready; while :; do sleep 0.02; done";
+    let script =
+        "trap 'echo saved > saved; exit 0' TERM; echo > ready; while :; do sleep 0.02; done";
     let id = env.submit(&env.job(script, ""));
     env.wait_file("ready");
     let _ = env.dlrun(["cancel", "L1"]).current_dir("/").run().code(0);
     let result = env.dlrun(["wait", "--json", &id]).run().code(15).result();
     assert_eq!(result["runs"][0]["status"]["state"], "cancelled");
-    assert_eq!(fs::read_to_string(env.jobs().join("saved")).expect("it had time"), "saved\n");
+    assert_eq!(
+        fs::read_to_string(env.jobs().join("saved")).expect("it had time"),
+        "saved\n"
+    );
     env.wait_quiet();
 }
 
@@ -135,18 +177,28 @@ fn job_that_ignores_the_request_is_killed_with_all_its_processes() {
 #[test]
 fn time_limit_ends_a_job() {
     let env = TestEnv::new();
-    let id = env.submit(&env.job("echo 'epoch 1 0.5s'; exec sleep 600", "[resources]\nwalltime = \"1s\"\n"));
+    let id = env.submit(&env.job(
+        "echo 'epoch 1 0.5s'; exec sleep 600",
+        "[resources]\nwalltime = \"1s\"\n",
+    ));
     let result = env.dlrun(["wait", "--json", &id]).run().code(11).result();
     let status = &result["runs"][0]["status"];
-    assert_eq!((&status["state"], &status["raw_state"]), (&"timeout".into(), &"timeout".into()));
-    assert_eq!(result["runs"][0]["nodes"][0]["exit"]["signal"], Signal::SIGTERM as i32);
+    assert_eq!(
+        (&status["state"], &status["raw_state"]),
+        (&"timeout".into(), &"timeout".into())
+    );
+    assert_eq!(
+        result["runs"][0]["nodes"][0]["exit"]["signal"],
+        Signal::SIGTERM as i32
+    );
     env.wait_quiet();
 }
 
 #[test]
 fn what_a_job_leaves_behind_is_killed() {
     let env = TestEnv::new();
-    let script = "setsid sleep 600 & (sleep 600 &) ; trap '' HUP; sh -c 'sleep 600 & sleep 600 &' ; exit 0";
+    let script =
+        "setsid sleep 600 & (sleep 600 &) ; trap '' HUP; sh -c 'sleep 600 & sleep 600 &' ; exit 0";
     let id = env.submit(&env.job(script, ""));
     let _ = env.dlrun(["wait", &id]).run().code(0);
     env.wait_quiet();
@@ -206,11 +258,16 @@ fn job_that_outlives_its_runner_is_still_the_only_one() {
     env.wait_pid("a.ready");
     kill_runner(&env);
     let second = held(&env, "b");
-    wait_for("the second runner", || env.processes_with("local-run").len() == 1);
+    wait_for("the second runner", || {
+        env.processes_with("local-run").len() == 1
+    });
     for _ in 0..10 {
         assert_eq!(env.state_of(&second), "pending");
     }
-    assert_eq!(fs::read_to_string(env.jobs().join("order")).expect("written"), "a\n");
+    assert_eq!(
+        fs::read_to_string(env.jobs().join("order")).expect("written"),
+        "a\n"
+    );
     release(&env, "a");
     env.wait_pid("b.ready");
     release(&env, "b");
@@ -225,11 +282,15 @@ fn runner_killed_while_it_waits_frees_its_place() {
     let before = env.processes_with("local-run");
     let second = held(&env, "b");
     let runner = wait_for_some("the second runner", || {
-        env.processes_with("local-run").into_iter().find(|pid| !before.contains(pid))
+        env.processes_with("local-run")
+            .into_iter()
+            .find(|pid| !before.contains(pid))
     });
     let place = format!("wait-{runner}-");
     wait_for("its place in the line", || {
-        names_in(&entries(&env)).iter().any(|name| name.starts_with(&place))
+        names_in(&entries(&env))
+            .iter()
+            .any(|name| name.starts_with(&place))
     });
     let third = held(&env, "c");
     kill(runner, Signal::SIGKILL).expect("it runs");
@@ -239,7 +300,10 @@ fn runner_killed_while_it_waits_frees_its_place() {
     let status = env.show(&second)["status"].clone();
     assert_eq!(
         (&status["state"], &status["reason"]),
-        (&"unknown".into(), &"its runner is gone: it was killed, or the state directory took nothing".into())
+        (
+            &"unknown".into(),
+            &"its runner is gone: it was killed, or the state directory took nothing".into()
+        )
     );
     let _ = env.dlrun(["wait", &second]).run().code(16);
     assert!(!env.jobs().join("b.ready").exists());
@@ -271,7 +335,10 @@ fn output_files_never_overwrite_each_other() {
     env.write("job-L1.out", "precious\n");
     let id = env.submit(&env.job("echo new", ""));
     let _ = env.dlrun(["wait", &id]).run().code(0);
-    assert_eq!(fs::read_to_string(env.jobs().join("job-L1.out")).expect("kept"), "precious\n");
+    assert_eq!(
+        fs::read_to_string(env.jobs().join("job-L1.out")).expect("kept"),
+        "precious\n"
+    );
     assert_eq!(env.show(&id)["run"]["job_id"], "L2");
     let _ = env.dlrun(["logs", &id]).run().code(0).says("new\n");
 }
@@ -284,7 +351,9 @@ fn link_in_the_place_of_the_users_directory_is_not_followed() {
     std::os::unix::fs::symlink(&victim, entries(&env)).expect("ours");
     let (first, second) = (held(&env, "a"), held(&env, "b"));
     env.wait_pid("a.ready");
-    wait_for("the second to wait", || reason_of(&env, &second).contains("L1 (a) holds"));
+    wait_for("the second to wait", || {
+        reason_of(&env, &second).contains("L1 (a) holds")
+    });
     assert!(names_in(&victim).is_empty());
     for name in ["a", "b"] {
         release(&env, name);
@@ -307,7 +376,11 @@ fn jobs_that_fit_beside_each_other_run_at_once() {
         release(&env, name);
     }
     let _ = env.dlrun(["wait"]).args(&ids).run().code(0);
-    assert_eq!(names_in(&entries(&env)), Vec::<String>::new(), "nothing is left behind");
+    assert_eq!(
+        names_in(&entries(&env)),
+        Vec::<String>::new(),
+        "nothing is left behind"
+    );
 }
 
 #[test]
@@ -326,20 +399,29 @@ fn small_job_does_not_overtake_a_large_one_that_waits() {
     });
     // There is room for it, and it came later.
     let last = asking(&env, "c", small);
-    wait_for("the small one to wait", || reason_of(&env, &last).starts_with("waits for 1 CPU behind L2 (b)"));
+    wait_for("the small one to wait", || {
+        reason_of(&env, &last).starts_with("waits for 1 CPU behind L2 (b)")
+    });
     release(&env, "a");
     env.wait_pid("b.ready");
     assert!(!env.jobs().join("c.ready").exists());
     release(&env, "b");
     release(&env, "c");
     let _ = env.dlrun(["wait", &first, &large, &last]).run().code(0);
-    assert_eq!(fs::read_to_string(env.jobs().join("order")).expect("written"), "a\nb\nc\n");
+    assert_eq!(
+        fs::read_to_string(env.jobs().join("order")).expect("written"),
+        "a\nb\nc\n"
+    );
 }
 
 #[test]
 fn job_that_asks_for_more_than_the_machine_has_gets_all_of_it() {
     let env = TestEnv::new();
-    let first = asking(&env, "a", "cpus_per_task = 4096\nmemory = \"1000TiB\"\ngpus_per_node = 1000");
+    let first = asking(
+        &env,
+        "a",
+        "cpus_per_task = 4096\nmemory = \"1000TiB\"\ngpus_per_node = 1000",
+    );
     env.wait_pid("a.ready");
     let second = asking(&env, "b", "cpus_per_task = 1\nmemory = \"1MiB\"");
     let reason = format!("waits for 1 CPU: L1 (a) holds {0} of {0}", cpus());
@@ -361,7 +443,9 @@ fn jobs_of_gpus_that_are_not_their_own_run_one_after_the_other() {
     let second = asking(&env, "b", resources);
     wait_for("the second to wait", || {
         let reason = reason_of(&env, &second);
-        reason.starts_with("waits for ") && reason.contains("GPU") && reason.contains("L1 (a) holds")
+        reason.starts_with("waits for ")
+            && reason.contains("GPU")
+            && reason.contains("L1 (a) holds")
     });
     release(&env, "a");
     release(&env, "b");
@@ -378,13 +462,20 @@ fn job_runs_though_nothing_can_be_written_for_it() {
     assert!(reason_of(&env, &first).starts_with("other users' jobs do not see this one"));
     // The user's own jobs still wait for each other.
     let second = held(&env, "b");
-    wait_for("the second to wait", || reason_of(&env, &second).contains("L1 (a) holds"));
+    wait_for("the second to wait", || {
+        reason_of(&env, &second).contains("L1 (a) holds")
+    });
     release(&env, "a");
     env.wait_pid("b.ready");
     release(&env, "b");
     let _ = env.dlrun(["wait", &first, &second]).run().code(0);
     // Nor can the fallback be made: something else has its name.
-    let host = fs::read_dir(env.state().join("local")).expect("there").flatten().next().expect("one").path();
+    let host = fs::read_dir(env.state().join("local"))
+        .expect("there")
+        .flatten()
+        .next()
+        .expect("one")
+        .path();
     fs::remove_dir_all(host.join("entries")).expect("ours");
     fs::write(host.join("entries"), "").expect("ours");
     let ids = ["c", "d"].map(|name| held(&env, name));
@@ -414,7 +505,10 @@ fn job_of_another_host_is_not_taken_for_a_dead_one() {
         (&status["state"], &status["reason"]),
         (&"running".into(), &"it is on elsewhere; ask there".into())
     );
-    let _ = env.dlrun(["cancel", &id]).run().warns("the job is on elsewhere; cancel it there");
+    let _ = env
+        .dlrun(["cancel", &id])
+        .run()
+        .warns("the job is on elsewhere; cancel it there");
     let alive = kill(Pid::from_raw(env.wait_pid("a.ready").as_raw()), None);
     assert!(alive.is_ok(), "it was not touched");
 }

@@ -45,7 +45,13 @@ fn user(uid: u32, shared: &Path) -> TestEnv {
 /// A process of `uid` that does nothing, and its start.
 fn process_of(uid: u32) -> (Child, u64) {
     let mut command = Command::new("/bin/sleep");
-    let child = command.arg("600").uid(uid).gid(uid).current_dir("/").spawn().expect("sleep");
+    let child = command
+        .arg("600")
+        .uid(uid)
+        .gid(uid)
+        .current_dir("/")
+        .spawn()
+        .expect("sleep");
     let start = start_of(child.id());
     (child, start)
 }
@@ -53,7 +59,10 @@ fn process_of(uid: u32) -> (Child, u64) {
 fn start_of(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
     let (_, rest) = stat.rsplit_once(") ").expect("a name");
-    rest.split(' ').nth(19).and_then(|start| start.parse().ok()).expect("a start")
+    rest.split(' ')
+        .nth(19)
+        .and_then(|start| start.parse().ok())
+        .expect("a start")
 }
 
 /// An entry of a job of the whole machine, as dlrun would write it for this process.
@@ -110,7 +119,11 @@ fn job_waits_for_another_users_job_and_names_it() {
     mallory.wait_pid("ready");
     let second = alice.submit(&alice.job("echo done", ""));
     let holder = format!("waits for the whole machine: L1 of user id {MALLORY} (train) holds ");
-    wait_for("the reason", || alice.show(&second)["status"]["reason"].to_string().contains(&holder));
+    wait_for("the reason", || {
+        alice.show(&second)["status"]["reason"]
+            .to_string()
+            .contains(&holder)
+    });
     mallory.write("go", "");
     let _ = alice.dlrun(["wait", &second]).run().code(0);
     let _ = mallory.dlrun(["wait", &first]).run().code(0);
@@ -126,13 +139,20 @@ fn job_that_has_waited_long_enough_for_another_users_job_starts_beside_it() {
     // All that it takes to hold the machine: a process that does nothing, and its entry.
     let (mut idle, start) = process_of(MALLORY);
     let dir = dir_of(&shared, &format!("dlrun-local-{MALLORY}"), MALLORY);
-    put(&dir, &format!("run-{}-{start}", idle.id()), &entry(idle.id(), start), MALLORY);
+    put(
+        &dir,
+        &format!("run-{}-{start}", idle.id()),
+        &entry(idle.id(), start),
+        MALLORY,
+    );
     let mut alice = user(ALICE, &shared);
     alice.set("DLRUN_LOCAL__OTHERS_WAIT_HOURS", "0");
     let run = alice.submit(&alice.job(HOLD, ""));
     alice.wait_pid("ready");
     wait_for("the reason", || {
-        alice.show(&run)["status"].to_string().contains("started beside jobs of other users")
+        alice.show(&run)["status"]
+            .to_string()
+            .contains("started beside jobs of other users")
     });
     alice.write("go", "");
     let _ = alice.dlrun(["wait", &run]).run().code(0);
@@ -159,7 +179,12 @@ fn entry_of_a_living_process_of_its_user_counts_and_no_other_does() {
     put_run(&dir, 4_194_300, 1, MALLORY);
     // With another name than its content, more than once, and of another owner than the directory.
     put(&dir, "run-1-1", &entry(own_pid, start), MALLORY);
-    put(&dir, &format!("run-{own_pid}-{start}"), &entry(own_pid, start), 0);
+    put(
+        &dir,
+        &format!("run-{own_pid}-{start}"),
+        &entry(own_pid, start),
+        0,
+    );
     // In the directory that Alice would have, where she did not make it, and behind a link.
     let (mut hers, her_start) = process_of(ALICE);
     let squatted = dir_of(&shared, &format!("dlrun-local-{ALICE}"), MALLORY);
@@ -173,8 +198,17 @@ fn entry_of_a_living_process_of_its_user_counts_and_no_other_does() {
     fs::set_permissions(&open, Permissions::from_mode(0o777)).expect("ours");
     // A pipe, a link and a large file.
     mkfifo(&dir.join("run-5-5"), Mode::S_IRWXU).expect("ours");
-    symlink(hidden.join(format!("run-{own_pid}-{start}")), dir.join("run-6-6")).expect("ours");
-    put(&dir, "run-7-7", &(entry(own_pid, start) + &" ".repeat(1 << 22)), MALLORY);
+    symlink(
+        hidden.join(format!("run-{own_pid}-{start}")),
+        dir.join("run-6-6"),
+    )
+    .expect("ours");
+    put(
+        &dir,
+        "run-7-7",
+        &(entry(own_pid, start) + &" ".repeat(1 << 22)),
+        MALLORY,
+    );
     alice_runs(&shared);
     // The same as it should be: so the others did not count for what they were.
     put_run(&dir, own_pid, start, MALLORY);
@@ -202,8 +236,11 @@ fn hundred_thousand_files_of_another_user_hold_no_job() {
     let dir = dir_of(&shared, &format!("dlrun-local-{MALLORY}"), MALLORY);
     let text = entry(4_194_300, 1);
     for number in 0..100_000 {
-        fs::write(dir.join(format!("run-{}-1", number + 5_000_000)), if number < 2000 { &text } else { "" })
-            .expect("ours");
+        fs::write(
+            dir.join(format!("run-{}-1", number + 5_000_000)),
+            if number < 2000 { &text } else { "" },
+        )
+        .expect("ours");
     }
     alice_runs(&shared);
 }
@@ -231,7 +268,11 @@ fn many_jobs_of_two_users_at_once_never_exceed_the_machine() {
         let note = |sign: &str| format!("echo {sign}{takes} >> {}", journal.display());
         let script = format!("{}; sleep 0.05; {}", note("+"), note("-"));
         let file = env.job_called(&format!("job{number}"), &script, resources);
-        clients.push(env.dlrun(["submit", "--scheduler", "local"]).arg(file).start());
+        clients.push(
+            env.dlrun(["submit", "--scheduler", "local"])
+                .arg(file)
+                .start(),
+        );
     }
     for client in clients {
         let _ = client.finish().code(0);
@@ -243,6 +284,10 @@ fn many_jobs_of_two_users_at_once_never_exceed_the_machine() {
         sum += line.parse::<i64>().expect("a number");
         most = most.max(sum);
     }
-    assert!(most <= i64::try_from(cpus).expect("few"), "{most} of {cpus} CPUs:\n{}", lines());
+    assert!(
+        most <= i64::try_from(cpus).expect("few"),
+        "{most} of {cpus} CPUs:\n{}",
+        lines()
+    );
     assert_eq!(sum, 0);
 }

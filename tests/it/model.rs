@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dlrun::job::{Framework, Provenance, RunId, SchedulerKind, StorageClass, Workload};
 use dlrun::model::{
-    Doubts, Effect, Explanation, Hardware, LearnedEffect, Length, Model, Observation, Pieces, Priors,
-    Situation, Unfit, Unreadable,
+    Doubts, Effect, Explanation, Hardware, LearnedEffect, Length, Model, Observation, Pieces,
+    Priors, Situation, Unfit, Unreadable,
 };
 use dlrun::record::{Basis, NodeFigures};
 
@@ -19,7 +19,8 @@ impl Dice {
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        f64::from(u32::try_from((mixed ^ (mixed >> 31)) >> 32).expect("32 bits")) / f64::from(u32::MAX)
+        f64::from(u32::try_from((mixed ^ (mixed >> 31)) >> 32).expect("32 bits"))
+            / f64::from(u32::MAX)
     }
 
     /// About normal: a sum of twelve.
@@ -103,40 +104,59 @@ fn effect(explanation: &Explanation, of: impl Fn(&LearnedEffect) -> bool) -> &Le
 fn planted_coefficients_are_recovered() {
     let mut dice = Dice(5);
     let mut runs = Vec::new();
-    for (at, model) in ["alpha", "beta", "gamma", "delta", "epsilon"].into_iter().enumerate() {
+    for (at, model) in ["alpha", "beta", "gamma", "delta", "epsilon"]
+        .into_iter()
+        .enumerate()
+    {
         for repeat in 0..24_u32 {
             let threads = f64::from(1 << (repeat % 5));
             let compiler = if repeat % 3 == 0 { "xla" } else { "none" };
             let mut situation = situation(model, compiler, threads);
             situation.nodes = 1 << (repeat / 5 % 4);
             let nodes = f64::from(situation.nodes);
-            let seconds =
-                (f64::from(u32::try_from(at).expect("few")) * 0.5 - 0.7 * threads.ln() - 0.9 * nodes.ln())
-                    .exp()
-                    * if compiler == "xla" { 1.7 } else { 1.0 }
-                    * if nodes > 1.0 { 1.3 } else { 1.0 }
-                    * 20.0
-                    * (0.03 * dice.normal()).exp();
+            let seconds = (f64::from(u32::try_from(at).expect("few")) * 0.5
+                - 0.7 * threads.ln()
+                - 0.9 * nodes.ln())
+            .exp()
+                * if compiler == "xla" { 1.7 } else { 1.0 }
+                * if nodes > 1.0 { 1.3 } else { 1.0 }
+                * 20.0
+                * (0.03 * dice.normal()).exp();
             runs.push(known(&situation, seconds));
         }
     }
     let model = fit(runs);
     let explanation = model.explanation().expect("its own");
     for (kind, expected) in [("compiler", 1.7), ("threads", 2_f64.powf(-0.7))] {
-        let found = effect(&explanation, |effect| effect.kind == kind && effect.workload.is_none());
+        let found = effect(&explanation, |effect| {
+            effect.kind == kind && effect.workload.is_none()
+        });
         let ratio = found.time_ratio;
         assert!((ratio.median / expected).ln().abs() < 0.08, "{found:?}");
         assert!(ratio.low < expected && expected < ratio.high, "{found:?}");
     }
     let own = effect(&explanation, |effect| {
-        effect.workload.as_deref().is_some_and(|name| name.starts_with("alpha"))
+        effect
+            .workload
+            .as_deref()
+            .is_some_and(|name| name.starts_with("alpha"))
     });
     assert!(
-        (own.time_ratio.median / 1.7).ln().abs() < 0.06 && own.runs_this == 8 && own.runs_than == 16,
+        (own.time_ratio.median / 1.7).ln().abs() < 0.06
+            && own.runs_this == 8
+            && own.runs_than == 16,
         "{own:?}"
     );
     // A step at the node boundary, then the slope: what one parameter cannot hold.
-    let at = |nodes: u32| median(&model, &Situation { nodes, ..situation("alpha", "none", 4.0) });
+    let at = |nodes: u32| {
+        median(
+            &model,
+            &Situation {
+                nodes,
+                ..situation("alpha", "none", 4.0)
+            },
+        )
+    };
     for (nodes, expected) in [(2, 1.3 * 2_f64.powf(-0.9)), (8, 1.3 * 8_f64.powf(-0.9))] {
         assert!(
             (at(nodes) / at(1) / expected).ln().abs() < 0.06,
@@ -144,7 +164,11 @@ fn planted_coefficients_are_recovered() {
             at(nodes) / at(1)
         );
     }
-    assert!((model.head().noise_sd.expect("it is known") - 0.03).abs() < 0.015, "{:?}", model.head());
+    assert!(
+        (model.head().noise_sd.expect("it is known") - 0.03).abs() < 0.015,
+        "{:?}",
+        model.head()
+    );
 }
 
 #[test]
@@ -152,15 +176,19 @@ fn the_sign_of_a_compiler_turns_with_the_network() {
     let mut runs = Vec::new();
     for repeat in 0..5 {
         let noise = 1.0 + 0.01 * f64::from(repeat);
-        for (model, compiler, seconds) in
-            [("cnn", "none", 1.8), ("cnn", "xla", 3.1), ("mlp", "none", 1.2), ("mlp", "xla", 0.65)]
-        {
+        for (model, compiler, seconds) in [
+            ("cnn", "none", 1.8),
+            ("cnn", "xla", 3.1),
+            ("mlp", "none", 1.2),
+            ("mlp", "xla", 0.65),
+        ] {
             runs.push(known(&situation(model, compiler, 2.0), seconds * noise));
         }
     }
     let model = fit(runs);
-    let ratio =
-        |name| median(&model, &situation(name, "xla", 2.0)) / median(&model, &situation(name, "none", 2.0));
+    let ratio = |name| {
+        median(&model, &situation(name, "xla", 2.0)) / median(&model, &situation(name, "none", 2.0))
+    };
     assert!((ratio("cnn") - 3.1 / 1.8).abs() < 0.1 && (ratio("mlp") - 0.65 / 1.2).abs() < 0.05);
     let forecast = model.forecast(&situation("cnn", "xla", 2.0));
     assert_eq!((forecast.basis, forecast.runs), (Basis::Alike, 5));
@@ -171,20 +199,31 @@ fn the_sign_of_a_compiler_turns_with_the_network() {
     // A network that was never run: nobody knows which way it goes.
     let unknown = model.forecast(&situation("new", "xla", 2.0));
     assert_eq!((unknown.basis, unknown.runs), (Basis::Software, 10));
-    assert!(unknown.time().expect("a time").high / unknown.time().expect("a time").low > 4.0, "{unknown:?}");
+    assert!(
+        unknown.time().expect("a time").high / unknown.time().expect("a time").low > 4.0,
+        "{unknown:?}"
+    );
 }
 
 #[test]
 fn outliers_and_doubtful_runs_move_little_and_contradictions_widen() {
     let base = situation("cnn", "none", 2.0);
     let steady = |count: u32| {
-        (0..count).map(|at| known(&situation("cnn", "none", 2.0), 10.0 + 0.1 * f64::from(at % 5)))
+        (0..count).map(|at| {
+            known(
+                &situation("cnn", "none", 2.0),
+                10.0 + 0.1 * f64::from(at % 5),
+            )
+        })
     };
     let plain = fit(steady(20));
     let outlier = fit(steady(20).chain([known(&base, 100.0)]));
     assert!((median(&outlier, &base) / median(&plain, &base)).ln().abs() < 0.02);
     let doubtful = |seconds: f64| Observation {
-        doubts: Doubts { others_busy: true, ..Doubts::default() },
+        doubts: Doubts {
+            others_busy: true,
+            ..Doubts::default()
+        },
         ..known(&base, seconds)
     };
     let some = (0..6).map(|_| 14.0);
@@ -193,14 +232,19 @@ fn outliers_and_doubtful_runs_move_little_and_contradictions_widen() {
     assert!(median(&doubted, &base) < median(&trusted, &base) - 0.5);
     let contradictory = fit((0..20).map(|at| known(&base, if at % 2 == 0 { 5.0 } else { 20.0 })));
     assert!(width(&contradictory, &base) > 3.0 && width(&plain, &base) < 1.4);
-    let interval = contradictory.forecast(&base).time().copied().expect("a time");
+    let interval = contradictory
+        .forecast(&base)
+        .time()
+        .copied()
+        .expect("a time");
     assert!(interval.low <= 5.5 && interval.high >= 18.0, "{interval:?}");
 }
 
 #[test]
 fn runs_that_were_cut_off_pull_up_and_are_never_averaged_in() {
     let base = situation("cnn", "none", 2.0);
-    let measured = || (0..4).map(|at| known(&situation("cnn", "none", 2.0), 10.0 + 0.2 * f64::from(at)));
+    let measured =
+        || (0..4).map(|at| known(&situation("cnn", "none", 2.0), 10.0 + 0.2 * f64::from(at)));
     let cut = |seconds| run(situation("cnn", "none", 2.0), Length::AtLeast(seconds));
     let plain = median(&fit(measured()), &base);
     let early = median(&fit(measured().chain((0..4).map(|_| cut(0.5)))), &base);
@@ -210,17 +254,26 @@ fn runs_that_were_cut_off_pull_up_and_are_never_averaged_in() {
     // Nothing but bounds: above them, and wide.
     let bounds = fit((0..3).map(|_| cut(30.0)));
     let interval = bounds.forecast(&base).time().copied().expect("a time");
-    assert!(interval.median > 30.0 && interval.high > 2.0 * interval.median, "{interval:?}");
+    assert!(
+        interval.median > 30.0 && interval.high > 2.0 * interval.median,
+        "{interval:?}"
+    );
     assert_eq!(bounds.head().counts.cut_off, 3);
 }
 
 #[test]
 fn published_effects_speak_where_nothing_was_measured_and_are_overruled() {
-    let (with, without) = (situation("resnet50", "xla", 8.0), situation("resnet50", "none", 8.0));
+    let (with, without) = (
+        situation("resnet50", "xla", 8.0),
+        situation("resnet50", "none", 8.0),
+    );
     let priors = Priors {
         effects: vec![Effect {
             name: "xla".to_owned(),
-            a: Situation { image: None, ..with.clone() },
+            a: Situation {
+                image: None,
+                ..with.clone()
+            },
             b: without.clone(),
             time_ratio: 0.7,
             sd: 0.15,
@@ -235,13 +288,24 @@ fn published_effects_speak_where_nothing_was_measured_and_are_overruled() {
     let after = Model::fit(few().chain((0..3).map(|_| known(&with, 8.0))), &priors).expect("runs");
     assert!((ratio(&after) - 1.6).abs() < 0.1, "{}", ratio(&after));
     let explanation = after.explanation().expect("its own");
-    let told = effect(&explanation, |effect| effect.kind == "compiler" && effect.workload.is_none());
+    let told = effect(&explanation, |effect| {
+        effect.kind == "compiler" && effect.workload.is_none()
+    });
     let alone = told.priors_alone.expect("a paper told it");
-    assert!((alone.median - 0.7).abs() < 0.12 && told.time_ratio.median > alone.median, "{told:?}");
-    let own = effect(&explanation, |effect| effect.kind == "compiler" && effect.workload.is_some());
+    assert!(
+        (alone.median - 0.7).abs() < 0.12 && told.time_ratio.median > alone.median,
+        "{told:?}"
+    );
+    let own = effect(&explanation, |effect| {
+        effect.kind == "compiler" && effect.workload.is_some()
+    });
     assert!(own.time_ratio.low > 1.2, "{own:?}");
     assert_eq!((told.runs_this, told.runs_than), (3, 3));
-    assert_ne!(before.head().name, fit(few()).head().name, "other priors make another model");
+    assert_ne!(
+        before.head().name,
+        fit(few()).head().name,
+        "other priors make another model"
+    );
 }
 
 #[test]
@@ -280,23 +344,34 @@ fn a_whole_run_is_epochs_and_what_is_around_them() {
         outside_seconds: Some(Length::Known(20.0 + f64::from(at % 3))),
         wall_seconds: Some(Length::Known(150.0)),
         memory_bytes: Some(2_000_000_000 + 1_000_000 * u64::from(at)),
-        ..known(&situation("cnn", "none", 2.0), 10.0 + 0.1 * f64::from(at % 4))
+        ..known(
+            &situation("cnn", "none", 2.0),
+            10.0 + 0.1 * f64::from(at % 4),
+        )
     };
     let model = fit((0..8).map(full));
     let base = situation("cnn", "none", 2.0);
     let forecast = model.forecast(&base);
     let total = forecast.total_seconds.expect("the epochs are told");
     assert!(
-        (total.median - (12.0 * 10.1 + 4.3 + 21.0)).abs() < 3.0 && total.low < 146.0 && total.high > 147.0,
+        (total.median - (12.0 * 10.1 + 4.3 + 21.0)).abs() < 3.0
+            && total.low < 146.0
+            && total.high > 147.0,
         "{total:?}"
     );
     let memory = forecast.memory_bytes.expect("it was measured");
-    assert!((memory.median / 2.0e9).ln().abs() < 0.02 && memory.high > 2.0e9, "{memory:?}");
+    assert!(
+        (memory.median / 2.0e9).ln().abs() < 0.02 && memory.high > 2.0e9,
+        "{memory:?}"
+    );
     let mut one = base.clone();
     one.workload.epochs = Some(1);
     // Of one epoch nobody knows how much of what is outside goes by epochs.
     let single = model.forecast(&one).total_seconds.expect("one epoch");
-    assert!((20.0..36.0).contains(&single.median) && single.low < 30.0 && single.high > 35.5, "{single:?}");
+    assert!(
+        (20.0..36.0).contains(&single.median) && single.low < 30.0 && single.high > 35.5,
+        "{single:?}"
+    );
     one.workload.epochs = None;
     assert_eq!(model.forecast(&one).total_seconds, None);
     // A program that tells no epochs is forecast whole.
@@ -307,27 +382,49 @@ fn a_whole_run_is_epochs_and_what_is_around_them() {
     };
     let mixed = fit((0..6).map(silent).chain((0..4).map(full)));
     let whole = mixed.forecast(&situation("silent", "none", 2.0));
-    assert!((whole.total_seconds.expect("whole").median - 302.0).abs() < 8.0, "{whole:?}");
-    assert_eq!((whole.epoch_seconds, whole.time_of()), (None, "the whole run"), "nobody knows its epochs");
-    assert_eq!((whole.basis, whole.runs, mixed.head().counts.whole_runs), (Basis::Alike, 6, 6));
+    assert!(
+        (whole.total_seconds.expect("whole").median - 302.0).abs() < 8.0,
+        "{whole:?}"
+    );
+    assert_eq!(
+        (whole.epoch_seconds, whole.time_of()),
+        (None, "the whole run"),
+        "nobody knows its epochs"
+    );
+    assert_eq!(
+        (whole.basis, whole.runs, mixed.head().counts.whole_runs),
+        (Basis::Alike, 6, 6)
+    );
     assert!((mixed.forecast(&base).time().expect("a time").median - 10.1).abs() < 0.5);
 }
 
 #[test]
 fn no_runs_and_no_times_are_refused_and_useless_values_are_counted() {
-    assert_eq!(Model::fit([], &Priors::built_in()).err(), Some(Unfit::NoRuns));
+    assert_eq!(
+        Model::fit([], &Priors::built_in()).err(),
+        Some(Unfit::NoRuns)
+    );
     let base = situation("cnn", "none", 2.0);
-    let useless =
-        || [f64::NAN, 0.0, -4.0, f64::INFINITY].map(|seconds| known(&situation("cnn", "none", 2.0), seconds));
-    let Err(refusal @ Unfit::NothingTimed { runs: 4, .. }) = Model::fit(useless(), &Priors::none()) else {
+    let useless = || {
+        [f64::NAN, 0.0, -4.0, f64::INFINITY]
+            .map(|seconds| known(&situation("cnn", "none", 2.0), seconds))
+    };
+    let Err(refusal @ Unfit::NothingTimed { runs: 4, .. }) = Model::fit(useless(), &Priors::none())
+    else {
         panic!("four runs without a time")
     };
-    assert_eq!(refusal.to_string(), "of 4 runs none has a time to learn from: 4 unusable epoch_seconds");
+    assert_eq!(
+        refusal.to_string(),
+        "of 4 runs none has a time to learn from: 4 unusable epoch_seconds"
+    );
     let model = fit(useless().into_iter().chain([known(&base, 3.0)]));
     assert_eq!(model.head().counts.left_out.get("epoch_seconds"), Some(&4));
     // One run: its own time, and wide.
     let interval = model.forecast(&base).time().copied().expect("a time");
-    assert!((interval.median / 3.0).ln().abs() < 0.02 && interval.high / interval.low > 1.2, "{interval:?}");
+    assert!(
+        (interval.median / 3.0).ln().abs() < 0.02 && interval.high / interval.low > 1.2,
+        "{interval:?}"
+    );
 }
 
 #[test]
@@ -335,7 +432,11 @@ fn the_order_of_runs_does_not_matter_and_a_seed_draws_the_same() {
     let mut dice = Dice(11);
     let mut runs: Vec<Observation> = (0..60)
         .map(|at| {
-            let base = situation(["a", "b", "c"][at % 3], ["none", "xla"][at % 2], f64::from(1 << (at % 4)));
+            let base = situation(
+                ["a", "b", "c"][at % 3],
+                ["none", "xla"][at % 2],
+                f64::from(1 << (at % 4)),
+            );
             known(&base, 5.0 + dice.next())
         })
         .collect();
@@ -345,16 +446,28 @@ fn the_order_of_runs_does_not_matter_and_a_seed_draws_the_same() {
     assert!(fit(runs.clone()).to_bytes() == model.to_bytes());
     runs.pop();
     assert_ne!(fit(runs).head().name, model.head().name);
-    let candidates = [situation("a", "none", 2.0), situation("a", "xla", 2.0), situation("a", "glow", 2.0)];
+    let candidates = [
+        situation("a", "none", 2.0),
+        situation("a", "xla", 2.0),
+        situation("a", "glow", 2.0),
+    ];
     let draws: Vec<Vec<f64>> = (0..200).map(|seed| model.draw(&candidates, seed)).collect();
     assert_eq!(draws[7], model.draw(&candidates, 7));
     let scatter = |at: usize| {
         let mean = draws.iter().map(|drawn| drawn[at]).sum::<f64>() / 200.0;
-        let sd = (draws.iter().map(|drawn| (drawn[at] - mean).powi(2)).sum::<f64>() / 200.0).sqrt();
+        let sd = (draws
+            .iter()
+            .map(|drawn| (drawn[at] - mean).powi(2))
+            .sum::<f64>()
+            / 200.0)
+            .sqrt();
         (mean, sd)
     };
     let (measured, unknown) = (scatter(0), scatter(2));
-    assert!((measured.0 - median(&model, &candidates[0]).ln()).abs() < 0.02, "{measured:?}");
+    assert!(
+        (measured.0 - median(&model, &candidates[0]).ln()).abs() < 0.02,
+        "{measured:?}"
+    );
     assert!(unknown.1 > 3.0 * measured.1, "{measured:?} {unknown:?}");
 }
 
@@ -372,13 +485,18 @@ fn a_model_file_is_read_whole_or_refused() {
     let model = fit([first, known(&situation("cnn", "xla", 2.0), 4.0)]).with_made_at(77);
     let bytes = model.to_bytes();
     let read = Model::from_bytes(&bytes).expect("what was written");
-    assert_eq!((read.head(), read.to_bytes() == bytes), (model.head(), true));
+    assert_eq!(
+        (read.head(), read.to_bytes() == bytes),
+        (model.head(), true)
+    );
     assert_eq!(read.forecast(&base), model.forecast(&base));
     assert_eq!(read.explanation(), model.explanation());
     assert_eq!(read.head().made_at_ms, Some(77));
     assert_eq!(read.compilers_of("TensorFlow"), ["none", "xla"]);
     let met = |queue: &str| read.hardware_met(SchedulerKind::Slurm, &[Some(queue)], false);
-    let [kind] = &met("batch").kinds[..] else { panic!("{:?}", met("batch")) };
+    let [kind] = &met("batch").kinds[..] else {
+        panic!("{:?}", met("batch"))
+    };
     assert_eq!(
         (
             kind.hardware.cpu_model.as_deref(),
@@ -389,14 +507,24 @@ fn a_model_file_is_read_whole_or_refused() {
         (Some("Xeon"), None, true, 2)
     );
     assert!(met("batch").of_queue && !met("gpu").of_queue);
-    assert_eq!(met("gpu").kinds, met("batch").kinds, "where nobody ran, what the scheduler has");
+    assert_eq!(
+        met("gpu").kinds,
+        met("batch").kinds,
+        "where nobody ran, what the scheduler has"
+    );
     for end in (0..bytes.len()).step_by(97) {
         assert!(Model::from_bytes(&bytes[..end]).is_err(), "{end}");
     }
     let mut damaged = bytes.clone();
     *damaged.last_mut().expect("it is not empty") ^= 1;
-    assert!(matches!(Model::from_bytes(&damaged), Err(Unreadable::Damaged(_))));
-    let end = bytes.iter().position(|byte| *byte == b'\n').expect("a first line");
+    assert!(matches!(
+        Model::from_bytes(&damaged),
+        Err(Unreadable::Damaged(_))
+    ));
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .expect("a first line");
     let line = std::str::from_utf8(&bytes[..end]).expect("JSON");
     let (said, sum) = line.split_once(",\"line_crc32\":").expect("a checksum");
     let mut refused = 0;
@@ -413,11 +541,23 @@ fn a_model_file_is_read_whole_or_refused() {
         let text = format!("\"dlrun_model\":{}", dlrun::model::MODEL_FORMAT);
         let line = said.replacen(&text, &format!("\"dlrun_model\":{format}"), 1);
         let bytes = [line.as_bytes(), b"}\n"].concat();
-        Model::from_bytes(&bytes).expect_err("another format").to_string()
+        Model::from_bytes(&bytes)
+            .expect_err("another format")
+            .to_string()
     };
-    assert_eq!(with_format("9"), "it has format 9; this dlrun reads formats up to 2");
-    assert!(with_format("1").contains("of before the first release"), "{}", with_format("1"));
-    assert_eq!(Model::from_bytes(b"SQLite format 3\0").err(), Some(Unreadable::NoModel));
+    assert_eq!(
+        with_format("9"),
+        "it has format 9; this dlrun reads formats up to 2"
+    );
+    assert!(
+        with_format("1").contains("of before the first release"),
+        "{}",
+        with_format("1")
+    );
+    assert_eq!(
+        Model::from_bytes(b"SQLite format 3\0").err(),
+        Some(Unreadable::NoModel)
+    );
 }
 
 /// What lies behind a front: all of it, or nothing that can be read.
@@ -439,14 +579,24 @@ fn of_a_file_the_front_is_read_and_what_a_forecast_needs() {
     let extent = Model::extent(&bytes).expect("a model");
     assert_eq!(extent.whole, bytes.len() as u64);
     let whole = Model::from_bytes(&bytes).expect("a model");
-    let from =
-        |rest| Model::from_front(bytes[..extent.front].to_vec(), Arc::new(Rest(rest))).expect("a front");
+    let from = |rest| {
+        Model::from_front(bytes[..extent.front].to_vec(), Arc::new(Rest(rest))).expect("a front")
+    };
     let read = from(Some(bytes[extent.front..].to_vec()));
     assert_eq!(read.forecast(&base), whole.forecast(&base));
-    assert_eq!((read.explanation(), read.to_bytes()), (whole.explanation(), bytes.clone()));
+    assert_eq!(
+        (read.explanation(), read.to_bytes()),
+        (whole.explanation(), bytes.clone())
+    );
     let cut = from(None);
     let forecast = cut.forecast(&base);
-    assert!(forecast.beyond.iter().any(|told| told.contains("cannot be read")), "{forecast:?}");
+    assert!(
+        forecast
+            .beyond
+            .iter()
+            .any(|told| told.contains("cannot be read")),
+        "{forecast:?}"
+    );
     assert!(cut.explanation().is_err());
     assert!(Model::from_front(bytes[..extent.front - 1].to_vec(), Arc::new(Rest(None))).is_err());
 }
@@ -456,11 +606,18 @@ fn of_a_file_the_front_is_read_and_what_a_forecast_needs() {
 fn a_model_of_an_older_dlrun_is_read() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/model/format-2.model");
     let model = Model::from_bytes(&std::fs::read(path).expect("it is there")).expect("a model");
-    assert_eq!((model.head().counts.runs, model.head().counts.workloads), (160, 2));
+    assert_eq!(
+        (model.head().counts.runs, model.head().counts.workloads),
+        (160, 2)
+    );
     let mut asked = situation("mnist-cnn", "xla", 1.0);
     asked.workload.dataset = Some("synthetic-28x28".to_owned());
     (asked.workload.samples, asked.workload.parameters) = (None, None);
     let forecast = model.forecast(&asked);
-    assert_eq!((forecast.basis, forecast.assumed.len()), (Basis::Workload, 1), "{forecast:?}");
+    assert_eq!(
+        (forecast.basis, forecast.assumed.len()),
+        (Basis::Workload, 1),
+        "{forecast:?}"
+    );
     assert!(!model.explanation().expect("its own").effects.is_empty());
 }

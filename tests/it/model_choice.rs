@@ -22,13 +22,19 @@ fn job(env: &TestEnv, name: &str, framework: &str, resources: &str) -> PathBuf {
 
 fn decision<'a>(plan: &'a Value, what: &str) -> &'a Value {
     let decisions = plan["plan"]["decisions"].as_array().expect("a list");
-    decisions.iter().find(|decision| decision["what"] == what).unwrap_or_else(|| panic!("{decisions:#?}"))
+    decisions
+        .iter()
+        .find(|decision| decision["what"] == what)
+        .unwrap_or_else(|| panic!("{decisions:#?}"))
 }
 
 fn planned(env: &TestEnv, file: &PathBuf) -> (Value, String) {
     let ask = |words: &[&str]| env.dlrun(words.iter().copied()).arg(file).run().code(0);
     let text = ask(&["plan", "--scheduler", "local"]).text();
-    (ask(&["plan", "--json", "--scheduler", "local"]).result(), text)
+    (
+        ask(&["plan", "--json", "--scheduler", "local"]).result(),
+        text,
+    )
 }
 
 /// Submits, waits, and gives what `show` knows of the run.
@@ -43,22 +49,34 @@ fn output(shown: &Value) -> String {
 }
 
 fn steady(shown: &Value) -> f64 {
-    shown["summary"]["epochs"]["steady_seconds"].as_f64().unwrap_or_else(|| panic!("{shown:#}"))
+    shown["summary"]["epochs"]["steady_seconds"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{shown:#}"))
 }
 
 #[test]
 fn a_second_run_of_the_same_job_file_chooses_better_after_a_refit() {
     let env = TestEnv::new();
-    let open =
-        job(&env, "open", "compiler = \"auto\"", "[resources]\nwalltime = \"auto\"\nmemory = \"auto\"\n");
+    let open = job(
+        &env,
+        "open",
+        "compiler = \"auto\"",
+        "[resources]\nwalltime = \"auto\"\nmemory = \"auto\"\n",
+    );
     let trial = job(&env, "trial", "compiler = \"xla\"", "");
 
     let (first, text) = planned(&env, &open);
     tell(&format!("--- before: no model\n{text}"));
     assert_eq!(first["plan"]["framework"]["compiler"], "none");
-    assert!(first["plan"]["forecast"].is_null() && decision(&first, "walltime")["value"] == "left out");
+    assert!(
+        first["plan"]["forecast"].is_null() && decision(&first, "walltime")["value"] == "left out"
+    );
     let before = ran(&env, &open);
-    assert!(output(&before).starts_with("compiler none, flags none\n"), "{}", output(&before));
+    assert!(
+        output(&before).starts_with("compiler none, flags none\n"),
+        "{}",
+        output(&before)
+    );
     assert!(steady(&before) >= 0.4, "{before:#}");
     for _ in 0..3 {
         let _ = ran(&env, &trial);
@@ -70,30 +88,70 @@ fn a_second_run_of_the_same_job_file_chooses_better_after_a_refit() {
     tell(&format!("--- after the refit\n{text}"));
     assert_eq!(second["plan"]["framework"]["compiler"], "xla");
     let forecast = &second["plan"]["forecast"];
-    assert_eq!((&forecast["basis"], &forecast["runs"]), (&"alike".into(), &3.into()), "{forecast}");
-    let why = decision(&second, "compiler")["why"].as_str().expect("text").to_owned();
-    assert!(why.contains("from 3 runs like this; next best no compiler, "), "{why}");
+    assert_eq!(
+        (&forecast["basis"], &forecast["runs"]),
+        (&"alike".into(), &3.into()),
+        "{forecast}"
+    );
+    let why = decision(&second, "compiler")["why"]
+        .as_str()
+        .expect("text")
+        .to_owned();
+    assert!(
+        why.contains("from 3 runs like this; next best no compiler, "),
+        "{why}"
+    );
     assert!(why.contains("an epoch ("), "{why}");
     let candidates = second["candidates"].as_array().expect("a list");
-    let told: Vec<(&Value, &Value)> =
-        candidates.iter().map(|candidate| (&candidate["compiler"], &candidate["chosen"])).collect();
-    assert_eq!(told, [(&"xla".into(), &true.into()), (&"none".into(), &false.into())]);
-    assert!(candidates[1]["forecast"]["epoch_seconds"]["mean"].as_f64().expect("a number") > 0.3);
-    assert!(text.contains("  2 candidates:") && text.contains("  > xla "), "{text}");
-    assert!(second["plan"]["resources"]["walltime"].as_u64().expect("seconds") >= 300);
-    assert!(second["plan"]["resources"]["memory"].as_u64().expect("bytes").is_multiple_of(256 << 20));
+    let told: Vec<(&Value, &Value)> = candidates
+        .iter()
+        .map(|candidate| (&candidate["compiler"], &candidate["chosen"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (&"xla".into(), &true.into()),
+            (&"none".into(), &false.into())
+        ]
+    );
+    assert!(
+        candidates[1]["forecast"]["epoch_seconds"]["mean"]
+            .as_f64()
+            .expect("a number")
+            > 0.3
+    );
+    assert!(
+        text.contains("  2 candidates:") && text.contains("  > xla "),
+        "{text}"
+    );
+    assert!(
+        second["plan"]["resources"]["walltime"]
+            .as_u64()
+            .expect("seconds")
+            >= 300
+    );
+    assert!(
+        second["plan"]["resources"]["memory"]
+            .as_u64()
+            .expect("bytes")
+            .is_multiple_of(256 << 20)
+    );
     let (again, _) = planned(&env, &open);
     assert_eq!(again["plan"], second["plan"], "a plan is the same twice");
 
     let after = ran(&env, &open);
     assert!(
-        output(&after).starts_with("compiler xla, flags --tf_xla_auto_jit=2 --tf_xla_cpu_global_jit\n"),
+        output(&after)
+            .starts_with("compiler xla, flags --tf_xla_auto_jit=2 --tf_xla_cpu_global_jit\n"),
         "{}",
         output(&after)
     );
     assert!(steady(&after) < steady(&before) / 2.0, "{after:#}");
     assert_eq!(after["run"]["framework"]["compiler"], "xla");
-    assert_eq!(after["run"]["forecast"], *forecast, "the record holds what was said before");
+    assert_eq!(
+        after["run"]["forecast"], *forecast,
+        "the record holds what was said before"
+    );
 }
 
 #[test]
@@ -113,7 +171,11 @@ fn a_model_that_cannot_be_used_stops_no_job() {
         }
     }
     assert!(damaged > 0);
-    let done = env.dlrun(["plan", "--scheduler", "local"]).arg(&open).run().code(0);
+    let done = env
+        .dlrun(["plan", "--scheduler", "local"])
+        .arg(&open)
+        .run()
+        .code(0);
     let _ = done
         .warns("performance model is passed over")
         .says("rules decide, for there is no performance model");
@@ -136,21 +198,36 @@ fn names_of_recorded_runs_cannot_pass_for_others() {
     let named = WORKLOAD.replace("gated-mlp", "gated\u{202e}plm\u{200b}");
     let more = format!("[framework]\nname = \"tensorflow\"\ncompiler = \"none\"\n{named}");
     let file = env.job_called("odd", TRAINING, &more);
-    let run = ran(&env, &file)["run"]["run_id"].as_str().expect("an id").to_owned();
+    let run = ran(&env, &file)["run"]["run_id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
     let other = env.job_called("other", TRAINING, &more.replace("\"none\"", "\"xla\""));
     let _ = ran(&env, &other);
     let _ = env.dlrun(["model", "fit"]).run().code(0);
     let file = file.to_str().expect("text");
     let local = ["--scheduler", "local"];
-    for verb in [&["model", "show"][..], &["model", "predict", file], &["plan", file], &["show", &run]] {
+    for verb in [
+        &["model", "show"][..],
+        &["model", "predict", file],
+        &["plan", file],
+        &["show", &run],
+    ] {
         let asks_who = verb.contains(&file);
         let words = verb.iter().chain(local.iter().filter(|_| asks_who));
         let text = env.dlrun(words.copied()).run().code(0).text();
-        assert!(!text.chars().any(|c| matches!(c, '\u{202e}' | '\u{200b}')), "{verb:?}: {text:?}");
+        assert!(
+            !text.chars().any(|c| matches!(c, '\u{202e}' | '\u{200b}')),
+            "{verb:?}: {text:?}"
+        );
     }
     let shown = env.dlrun(["model", "show"]).run().code(0).text();
     assert!(shown.contains("gated\u{fffd}plm\u{fffd}"), "{shown}");
     // What another program reads is as it was written.
-    let script = env.dlrun(["render", "--scheduler", "local", file]).run().code(0).text();
+    let script = env
+        .dlrun(["render", "--scheduler", "local", file])
+        .run()
+        .code(0)
+        .text();
     assert!(script.contains('\u{202e}'), "{script}");
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use dlrun::model::{
-    BeforeAndAfter, Evaluation, FEWEST, HoldOut, Length, Model, Observation, Predictor, Priors, View,
-    challenge, evaluate, evaluate_with, live,
+    BeforeAndAfter, Evaluation, FEWEST, HoldOut, Length, Model, Observation, Predictor, Priors,
+    View, challenge, evaluate, evaluate_with, live,
 };
 use dlrun::record::{Basis, Forecast, Interval};
 
@@ -63,7 +63,13 @@ fn around(until_ms: u64, runs: &[Observation]) -> BeforeAndAfter {
 
 #[test]
 fn what_is_held_back_is_not_learned_from() {
-    let mut world = World::new(7, Shape { workloads: 6, ..Shape::default() });
+    let mut world = World::new(
+        7,
+        Shape {
+            workloads: 6,
+            ..Shape::default()
+        },
+    );
     let history = world.histories(30);
     let trains: RefCell<Vec<Vec<Observation>>> = RefCell::default();
     let evaluation = evaluate_with(history.clone(), &|train| {
@@ -71,8 +77,10 @@ fn what_is_held_back_is_not_learned_from() {
         None
     });
     let trains = trains.into_inner();
-    let folds: Vec<usize> =
-        VIEWS.iter().map(|of| usize::try_from(view(&evaluation, *of).folds).expect("few")).collect();
+    let folds: Vec<usize> = VIEWS
+        .iter()
+        .map(|of| usize::try_from(view(&evaluation, *of).folds).expect("few"))
+        .collect();
     assert_eq!(folds, [5, 5, 6]);
     assert_eq!(trains.len(), folds.iter().sum::<usize>());
     let (runs, rest) = trains.split_at(folds[0]);
@@ -81,30 +89,47 @@ fn what_is_held_back_is_not_learned_from() {
     let all: BTreeSet<String> = history.iter().map(|run| run.run_id.to_string()).collect();
     for train in runs {
         let learned: BTreeSet<String> = train.iter().map(|run| run.run_id.to_string()).collect();
-        assert!(learned.len() < all.len() && learned.len() * 2 > all.len(), "{}", learned.len());
+        assert!(
+            learned.len() < all.len() && learned.len() * 2 > all.len(),
+            "{}",
+            learned.len()
+        );
     }
     // Whole configurations, but never a whole workload; and whole workloads.
-    for (trains, key) in
-        [(configurations, configuration as fn(&Observation) -> String), (workloads, workload)]
-    {
+    for (trains, key) in [
+        (configurations, configuration as fn(&Observation) -> String),
+        (workloads, workload),
+    ] {
         let mut times_out = 0;
         for train in trains {
-            let learned: BTreeSet<String> = train.iter().map(|run| run.run_id.to_string()).collect();
-            let out: Vec<&Observation> =
-                history.iter().filter(|run| !learned.contains(run.run_id.as_str())).collect();
+            let learned: BTreeSet<String> =
+                train.iter().map(|run| run.run_id.to_string()).collect();
+            let out: Vec<&Observation> = history
+                .iter()
+                .filter(|run| !learned.contains(run.run_id.as_str()))
+                .collect();
             times_out += out.len();
             let seen: BTreeSet<String> = train.iter().map(key).collect();
             assert!(out.iter().all(|run| !seen.contains(&key(run))));
             let of_workloads: BTreeSet<String> = train.iter().map(workload).collect();
             assert_eq!(of_workloads.len(), if trains.len() == 5 { 6 } else { 5 });
         }
-        assert!(times_out > history.len() / 2 && times_out <= history.len(), "{times_out}");
+        assert!(
+            times_out > history.len() / 2 && times_out <= history.len(),
+            "{times_out}"
+        );
     }
 }
 
 #[test]
 fn the_order_of_the_runs_changes_nothing() {
-    let mut world = World::new(8, Shape { workloads: 4, ..Shape::default() });
+    let mut world = World::new(
+        8,
+        Shape {
+            workloads: 4,
+            ..Shape::default()
+        },
+    );
     let mut history = world.histories(12);
     let evaluated = |history| evaluate_with(history, &|_| None);
     let first = evaluated(history.clone());
@@ -117,45 +142,80 @@ fn the_order_of_the_runs_changes_nothing() {
     // It is stored with the model. Its numbers may lose their last digit on the way.
     let read: Evaluation = serde_json::from_str(&text).expect("JSON");
     let judged = |of: &Evaluation| {
-        of.views.iter().map(|view| (view.hold_out, view.scores.len(), view.folds)).collect::<Vec<_>>()
+        of.views
+            .iter()
+            .map(|view| (view.hold_out, view.scores.len(), view.folds))
+            .collect::<Vec<_>>()
     };
     assert_eq!((judged(&read), read.timed), (judged(&first), first.timed));
 }
 
 #[test]
 fn too_few_runs_are_said_to_be_too_few() {
-    let mut world = World::new(9, Shape { workloads: 1, ..Shape::default() });
+    let mut world = World::new(
+        9,
+        Shape {
+            workloads: 1,
+            ..Shape::default()
+        },
+    );
     let history = world.history(0, 40);
     for runs in [0, 1, 4] {
         let evaluation = evaluate_with(history[..runs].to_vec(), &|_| None);
         for view in &evaluation.views {
             let why = view.too_few.as_deref().unwrap_or_default();
-            assert!(view.scores.is_empty() && why.contains(&format!("needs {FEWEST} ")), "{view:?}");
+            assert!(
+                view.scores.is_empty() && why.contains(&format!("needs {FEWEST} ")),
+                "{view:?}"
+            );
         }
     }
     let evaluation = evaluate_with(history, &|_| None);
     let why = view(&evaluation, HoldOut::Workload).too_few.as_deref();
-    assert_eq!(why, Some("needs 10 runs of one of several workloads, has 0"));
+    assert_eq!(
+        why,
+        Some("needs 10 runs of one of several workloads, has 0")
+    );
     assert!(view(&evaluation, HoldOut::Configuration).too_few.is_none());
 }
 
 #[test]
 fn runs_that_were_cut_off_or_have_no_time_are_not_judged() {
-    let mut world = World::new(10, Shape { workloads: 3, cut_off: 0.0, ..Shape::default() });
+    let mut world = World::new(
+        10,
+        Shape {
+            workloads: 3,
+            cut_off: 0.0,
+            ..Shape::default()
+        },
+    );
     let mut history = world.histories(20);
-    let bad = [Length::Known(f64::NAN), Length::Known(0.0), Length::Known(-1.0), Length::AtLeast(1.0)];
+    let bad = [
+        Length::Known(f64::NAN),
+        Length::Known(0.0),
+        Length::Known(-1.0),
+        Length::AtLeast(1.0),
+    ];
     for (observation, length) in history.iter_mut().zip(bad) {
         observation.epoch_seconds = Some(length);
     }
     let evaluation = evaluate_with(history, &|_| None);
     assert_eq!((evaluation.timed, evaluation.evaluated), (56, 60));
-    let judged = view(&evaluation, HoldOut::Workload).of(Predictor::GlobalMean).expect("a score");
+    let judged = view(&evaluation, HoldOut::Workload)
+        .of(Predictor::GlobalMean)
+        .expect("a score");
     assert_eq!(judged.errors.runs, 56);
 }
 
 #[test]
 fn the_model_beats_simpler_ways_on_the_same_runs() {
-    let mut world = World::new(11, Shape { workloads: 5, ..Shape::default() });
+    let mut world = World::new(
+        11,
+        Shape {
+            workloads: 5,
+            ..Shape::default()
+        },
+    );
     let evaluation = evaluate(world.histories(14), &Priors::built_in());
     let text = told(&evaluation);
     tell(&text);
@@ -165,8 +225,16 @@ fn the_model_beats_simpler_ways_on_the_same_runs() {
         let coverage = model.errors.coverage_ratio;
         // Of so few runs intervals are rather too wide than too narrow.
         assert!(coverage >= 0.8, "{hold_out:?}: {coverage}\n{text}");
-        for score in view.scores.iter().filter(|score| score.by != Predictor::Model) {
-            assert!(model.errors.log_score > score.errors.log_score, "{hold_out:?} {:?}\n{text}", score.by);
+        for score in view
+            .scores
+            .iter()
+            .filter(|score| score.by != Predictor::Model)
+        {
+            assert!(
+                model.errors.log_score > score.errors.log_score,
+                "{hold_out:?} {:?}\n{text}",
+                score.by
+            );
             // The nearest neighbour of a repeat is the repeat: it is as close as one can get.
             let slack = if hold_out == HoldOut::Run { 1.1 } else { 1.0 };
             assert!(
@@ -180,7 +248,15 @@ fn the_model_beats_simpler_ways_on_the_same_runs() {
 
 #[test]
 fn a_refit_that_knows_less_is_refused_and_one_that_knows_more_is_taken() {
-    let mut world = World::new(12, Shape { workloads: 3, outliers: 0.0, cut_off: 0.0, ..Shape::default() });
+    let mut world = World::new(
+        12,
+        Shape {
+            workloads: 3,
+            outliers: 0.0,
+            cut_off: 0.0,
+            ..Shape::default()
+        },
+    );
     let old = world.histories(30);
     let until_ms = old.iter().map(|run| run.at_ms).max().expect("runs");
     // Each of another configuration.
@@ -193,7 +269,8 @@ fn a_refit_that_knows_less_is_refused_and_one_that_knows_more_is_taken() {
     let of = |runs: &[Observation]| Model::fit(runs.to_vec(), &Priors::none()).expect("a model");
 
     // The store was emptied in between: a refit on the new runs alone knows less than the model that saw the old ones.
-    let verdict = challenge(&of(&old), around(until_ms, &new), &Priors::none()).expect("there are enough");
+    let verdict =
+        challenge(&of(&old), around(until_ms, &new), &Priors::none()).expect("there are enough");
     assert!(verdict.refit_is_worse && verdict.gain < 0.0, "{verdict:?}");
     assert_eq!(verdict.current.runs, verdict.refit.runs);
 
@@ -202,29 +279,59 @@ fn a_refit_that_knows_less_is_refused_and_one_that_knows_more_is_taken() {
         .iter()
         .cloned()
         .chain(world.histories(8).into_iter().map(|mut run| {
-            run.situation.hardware.cpu_model =
-                run.situation.hardware.cpu_model.map(|name| format!("{name} B"));
-            run.situation.hardware.gpu_model =
-                run.situation.hardware.gpu_model.map(|name| format!("{name} B"));
-            run.epoch_seconds = run.epoch_seconds.map(|length| Length::Known(2.0 * length.seconds()));
+            run.situation.hardware.cpu_model = run
+                .situation
+                .hardware
+                .cpu_model
+                .map(|name| format!("{name} B"));
+            run.situation.hardware.gpu_model = run
+                .situation
+                .hardware
+                .gpu_model
+                .map(|name| format!("{name} B"));
+            run.epoch_seconds = run
+                .epoch_seconds
+                .map(|length| Length::Known(2.0 * length.seconds()));
             run
         }))
         .collect();
-    let verdict = challenge(&of(&old), around(until_ms, &both), &Priors::none()).expect("there are enough");
+    let verdict =
+        challenge(&of(&old), around(until_ms, &both), &Priors::none()).expect("there are enough");
     assert!(!verdict.refit_is_worse && verdict.gain > 0.0, "{verdict:?}");
 
     // Nothing new tells nothing.
-    assert_eq!(challenge(&of(&old), around(until_ms, &old), &Priors::none()), None);
+    assert_eq!(
+        challenge(&of(&old), around(until_ms, &old), &Priors::none()),
+        None
+    );
 }
 
 fn forecast(median: f64, explored: bool, basis: Basis) -> Forecast {
-    let epoch_seconds = Interval { mean: median, median, low: median / 1.2, high: median * 1.2 };
-    Forecast { basis, runs: 3, alternatives: 1, explored, ..records::forecast(epoch_seconds) }
+    let epoch_seconds = Interval {
+        mean: median,
+        median,
+        low: median / 1.2,
+        high: median * 1.2,
+    };
+    Forecast {
+        basis,
+        runs: 3,
+        alternatives: 1,
+        explored,
+        ..records::forecast(epoch_seconds)
+    }
 }
 
 #[test]
 fn forecasts_are_held_against_what_came() {
-    let mut world = World::new(13, Shape { outliers: 0.0, cut_off: 0.0, ..Shape::default() });
+    let mut world = World::new(
+        13,
+        Shape {
+            outliers: 0.0,
+            cut_off: 0.0,
+            ..Shape::default()
+        },
+    );
     let candidates = world.candidates(0, 0);
     let (slow, quick) = (&candidates[0], &candidates[1]);
     let mut run = |situation, seconds, at_ms| {
@@ -235,56 +342,110 @@ fn forecasts_are_held_against_what_came() {
     };
     let (october, november) = (1_793_491_199_000, 1_793_491_200_000);
     let live = live([
-        (Some(forecast(10.0, false, Basis::Workload)), run(quick, 10.0, october)),
-        (Some(forecast(10.0, false, Basis::Alike)), run(quick, 10.5, november)),
+        (
+            Some(forecast(10.0, false, Basis::Workload)),
+            run(quick, 10.0, october),
+        ),
+        (
+            Some(forecast(10.0, false, Basis::Alike)),
+            run(quick, 10.5, november),
+        ),
         // Chosen although the other is quicker: 20 % lost. The forecast was half of what came.
-        (Some(forecast(6.15, false, Basis::Alike)), run(slow, 12.3, november)),
+        (
+            Some(forecast(6.15, false, Basis::Alike)),
+            run(slow, 12.3, november),
+        ),
         // It was to try something, so its choice is not judged.
-        (Some(forecast(12.3, true, Basis::Alike)), run(slow, 12.3, november)),
+        (
+            Some(forecast(12.3, true, Basis::Alike)),
+            run(slow, 12.3, november),
+        ),
         (None, run(slow, 12.3, november)),
     ]);
     assert_eq!((live.forecast, live.explored), (4, 1));
     let epoch = live.epoch.expect("epochs");
     assert_eq!((epoch.runs, epoch.coverage_ratio), (4, 0.75));
-    assert!((epoch.bias_ln - ((10.0_f64 / 10.5).ln() + 0.5_f64.ln()) / 4.0).abs() < 1e-9, "{epoch:?}");
-    let months: Vec<(&str, u64)> = live.months.iter().map(|of| (&*of.month, of.epoch.runs)).collect();
+    assert!(
+        (epoch.bias_ln - ((10.0_f64 / 10.5).ln() + 0.5_f64.ln()) / 4.0).abs() < 1e-9,
+        "{epoch:?}"
+    );
+    let months: Vec<(&str, u64)> = live
+        .months
+        .iter()
+        .map(|of| (&*of.month, of.epoch.runs))
+        .collect();
     assert_eq!(months, [("2026-10", 1), ("2026-11", 3)]);
-    let bases: Vec<(Basis, u64)> = live.bases.iter().map(|of| (of.basis, of.epoch.runs)).collect();
+    let bases: Vec<(Basis, u64)> = live
+        .bases
+        .iter()
+        .map(|of| (of.basis, of.epoch.runs))
+        .collect();
     assert_eq!(bases, [(Basis::Alike, 3), (Basis::Workload, 1)]);
     let regret = live.regret.expect("choices");
     assert_eq!(regret.choices, 3);
-    assert!((regret.worst_ratio - (12.3 / 10.25 - 1.0)).abs() < 1e-9, "{regret:?}");
+    assert!(
+        (regret.worst_ratio - (12.3 / 10.25 - 1.0)).abs() < 1e-9,
+        "{regret:?}"
+    );
     assert!((regret.best_ratio - 2.0 / 3.0).abs() < 1e-9, "{regret:?}");
 
     let nothing = dlrun::model::live([]);
-    assert_eq!((nothing.forecast, nothing.epoch, nothing.regret), (0, None, None));
+    assert_eq!(
+        (nothing.forecast, nothing.epoch, nothing.regret),
+        (0, None, None)
+    );
 }
 
 #[test]
 fn a_planted_world_is_what_it_says() {
-    let mut world = World::new(14, Shape { outliers: 0.0, cut_off: 0.0, ..Shape::default() });
+    let mut world = World::new(
+        14,
+        Shape {
+            outliers: 0.0,
+            cut_off: 0.0,
+            ..Shape::default()
+        },
+    );
     assert_eq!(world.workloads(), 12);
     let trials = world.trials(2, 1, 400);
     let rests: Vec<f64> = trials
         .iter()
-        .map(|run| (run.epoch_seconds.expect("timed").seconds() / world.seconds(&run.situation)).ln())
+        .map(|run| {
+            (run.epoch_seconds.expect("timed").seconds() / world.seconds(&run.situation)).ln()
+        })
         .collect();
     let mean = rests.iter().sum::<f64>() / 400.0;
     let sd = (rests.iter().map(|rest| (rest - mean).powi(2)).sum::<f64>() / 399.0).sqrt();
-    assert!(mean.abs() < 0.02 && (0.02..0.12).contains(&sd), "{mean} {sd}");
+    assert!(
+        mean.abs() < 0.02 && (0.02..0.12).contains(&sd),
+        "{mean} {sd}"
+    );
     // The planted effect of the compiler, as a workload without own effects has it, is in the times.
     let candidates = world.candidates(0, 0);
     assert_eq!(candidates.len(), 12);
     let ratio = world.seconds(&candidates[1]) / world.seconds(&candidates[0]);
     let framework = candidates[1].framework.clone();
-    let (name, compiler) = (framework.name.expect("a name"), framework.compiler.expect("a compiler"));
+    let (name, compiler) = (
+        framework.name.expect("a name"),
+        framework.compiler.expect("a compiler"),
+    );
     let planted = world.effect(&format!("{name} {compiler} cpu"))
         + world.effect(&format!("resnet {name} {compiler} cpu"));
-    assert!((ratio.ln() - planted).abs() < 0.25, "{} {planted}", ratio.ln());
-    let best =
-        (0..12).min_by(|a, b| world.seconds(&candidates[*a]).total_cmp(&world.seconds(&candidates[*b])));
+    assert!(
+        (ratio.ln() - planted).abs() < 0.25,
+        "{} {planted}",
+        ratio.ln()
+    );
+    let best = (0..12).min_by(|a, b| {
+        world
+            .seconds(&candidates[*a])
+            .total_cmp(&world.seconds(&candidates[*b]))
+    });
     assert!(world.regret(&candidates, best.expect("candidates")).abs() < 1e-12);
     // The same seed, the same world.
     let again = World::new(14, Shape::default());
-    assert_eq!(again.seconds(&candidates[3]).to_bits(), world.seconds(&candidates[3]).to_bits());
+    assert_eq!(
+        again.seconds(&candidates[3]).to_bits(),
+        world.seconds(&candidates[3]).to_bits()
+    );
 }

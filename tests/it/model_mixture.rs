@@ -27,8 +27,16 @@ fn likely(model: &Model, threads: Option<f64>) -> Vec<Likely> {
     #[allow(clippy::cast_precision_loss)]
     let share = |runs: u64| runs as f64 / all as f64;
     let mut kinds = met.kinds;
-    kinds.iter_mut().for_each(|kind| kind.hardware.threads = threads);
-    kinds.into_iter().map(|kind| Likely { share: share(kind.runs), hardware: kind.hardware }).collect()
+    kinds
+        .iter_mut()
+        .for_each(|kind| kind.hardware.threads = threads);
+    kinds
+        .into_iter()
+        .map(|kind| Likely {
+            share: share(kind.runs),
+            hardware: kind.hardware,
+        })
+        .collect()
 }
 
 #[derive(Default)]
@@ -40,13 +48,18 @@ struct Tally {
 
 impl Tally {
     fn ask(&mut self, model: &Model, situation: &Situation, kinds: &[Likely], came: &Observation) {
-        let (Some(Length::Known(epoch)), Some(Length::Known(wall))) = (came.epoch_seconds, came.wall_seconds)
+        let (Some(Length::Known(epoch)), Some(Length::Known(wall))) =
+            (came.epoch_seconds, came.wall_seconds)
         else {
             return;
         };
-        let told = model.forecasts_on(std::slice::from_ref(situation), kinds).swap_remove(0);
-        let (interval, total) =
-            (told.epoch_seconds.expect("an epoch"), told.total_seconds.expect("all of it"));
+        let told = model
+            .forecasts_on(std::slice::from_ref(situation), kinds)
+            .swap_remove(0);
+        let (interval, total) = (
+            told.epoch_seconds.expect("an epoch"),
+            told.total_seconds.expect("all of it"),
+        );
         self.asked += 1.0;
         self.inside += f64::from(u8::from((interval.low..=interval.high).contains(&epoch)));
         self.enough += f64::from(u8::from(wall <= total.high));
@@ -59,9 +72,14 @@ impl Tally {
 
 #[test]
 fn a_queue_with_two_kinds_of_nodes_is_covered() {
-    let (mut mixed, mut commonest, mut known) = (Tally::default(), Tally::default(), Tally::default());
+    let (mut mixed, mut commonest, mut known) =
+        (Tally::default(), Tally::default(), Tally::default());
     for seed in 0..20 {
-        let shape = Shape { workloads: 6, many_nodes: false, ..Shape::default() };
+        let shape = Shape {
+            workloads: 6,
+            many_nodes: false,
+            ..Shape::default()
+        };
         let mut world = World::new(4_000 + seed, shape);
         let mut dice = Dice::new(seed);
         let mut runs = Vec::new();
@@ -74,7 +92,10 @@ fn a_queue_with_two_kinds_of_nodes_is_covered() {
         let model = Model::fit(runs, &Priors::none()).expect("there are runs");
         let kinds = likely(&model, Some(8.0));
         assert_eq!(kinds.len(), 2);
-        let usual = Likely { share: 1.0, ..kinds[0].clone() };
+        let usual = Likely {
+            share: 1.0,
+            ..kinds[0].clone()
+        };
         for workload in 0..world.workloads() {
             for _ in 0..ASKED {
                 let situation = somewhere(&world, workload, &mut dice);
@@ -104,7 +125,14 @@ fn a_queue_with_two_kinds_of_nodes_is_covered() {
 
 #[test]
 fn candidates_are_chosen_by_what_is_expected_over_the_kinds() {
-    let mut world = World::new(77, Shape { workloads: 3, many_nodes: false, ..Shape::default() });
+    let mut world = World::new(
+        77,
+        Shape {
+            workloads: 3,
+            many_nodes: false,
+            ..Shape::default()
+        },
+    );
     let mut dice = Dice::new(1);
     let runs: Vec<Observation> = (0..3 * RUNS)
         .map(|at| {
@@ -118,13 +146,22 @@ fn candidates_are_chosen_by_what_is_expected_over_the_kinds() {
     let mixed = model.forecasts_on(&candidates, &kinds);
     for (at, told) in mixed.iter().enumerate() {
         let alone = |kind: &Likely| {
-            let on = Situation { hardware: kind.hardware.clone(), ..candidates[at].clone() };
+            let on = Situation {
+                hardware: kind.hardware.clone(),
+                ..candidates[at].clone()
+            };
             kind.share * model.forecast(&on).total_seconds.expect("all of it").mean
         };
         let expected: f64 = kinds.iter().map(alone).sum();
         assert!((told.total_seconds.expect("all of it").mean / expected - 1.0).abs() < 1e-9);
     }
     let draws = model.draw_on(&candidates, &kinds, 5);
-    assert_eq!((draws.len(), draws.clone()), (candidates.len(), model.draw_on(&candidates, &kinds, 5)));
-    assert_eq!(model.draw_on(&candidates, &[], 5), model.draw(&candidates, 5));
+    assert_eq!(
+        (draws.len(), draws.clone()),
+        (candidates.len(), model.draw_on(&candidates, &kinds, 5))
+    );
+    assert_eq!(
+        model.draw_on(&candidates, &[], 5),
+        model.draw(&candidates, 5)
+    );
 }

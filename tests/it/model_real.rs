@@ -17,14 +17,23 @@ fn middle(mut values: Vec<f64>) -> f64 {
 /// The runs as the model gets them: imported into an empty store and read from it, in the order of submission.
 fn measured() -> Vec<Observation> {
     let env = TestEnv::new();
-    let rows = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/model/matrix-2026-11.jsonl");
+    let rows =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/model/matrix-2026-11.jsonl");
     let database = env.root().join("matrix.db");
-    let _ = env.dlrun(["import", "--store"]).arg(&database).arg(rows).run().code(0);
+    let _ = env
+        .dlrun(["import", "--store"])
+        .arg(&database)
+        .arg(rows)
+        .run()
+        .code(0);
     let store = Store::open(&database).expect("a store");
     let mut read = store.observations().expect("runs");
     let mut observations: Vec<Observation> = read.by_ref().collect();
     let counted = read.finish().expect("all of them");
-    assert_eq!((counted.runs, counted.observations, counted.epochs), (160, 160, 680));
+    assert_eq!(
+        (counted.runs, counted.observations, counted.epochs),
+        (160, 160, 680)
+    );
     observations.sort_by_key(|observation| observation.at_ms);
     observations
 }
@@ -51,17 +60,34 @@ fn cell(observation: &Observation) -> String {
 fn compiled(model: &Model, all: &[Observation]) -> Vec<Compiled> {
     let mut cells: BTreeMap<String, BTreeMap<String, (Situation, Vec<f64>)>> = BTreeMap::new();
     for observation in all {
-        let compiler = observation.situation.framework.compiler.clone().expect("a compiler");
+        let compiler = observation
+            .situation
+            .framework
+            .compiler
+            .clone()
+            .expect("a compiler");
         let cell = cells.entry(cell(observation)).or_default();
-        let of = cell.entry(compiler).or_insert_with(|| (observation.situation.clone(), Vec::new()));
+        let of = cell
+            .entry(compiler)
+            .or_insert_with(|| (observation.situation.clone(), Vec::new()));
         of.1.push(observation.epoch_seconds.expect("timed").seconds());
     }
     cells
         .into_iter()
         .map(|(name, cell)| {
-            let told = |compiler: &str| model.forecast(&cell[compiler].0).time().expect("a time").median;
+            let told = |compiler: &str| {
+                model
+                    .forecast(&cell[compiler].0)
+                    .time()
+                    .expect("a time")
+                    .median
+            };
             let came = |compiler: &str| middle(cell[compiler].1.clone());
-            Compiled { name, told: told("xla") / told("none"), came: came("xla") / came("none") }
+            Compiled {
+                name,
+                told: told("xla") / told("none"),
+                came: came("xla") / came("none"),
+            }
         })
         .collect()
 }
@@ -70,20 +96,32 @@ fn compiled(model: &Model, all: &[Observation]) -> Vec<Compiled> {
 fn judged(model: &Model, rest: &[Observation]) -> (f64, f64, f64) {
     let (mut error, mut within, mut widths) = (0.0, 0.0, Vec::new());
     for observation in rest {
-        let told = model.forecast(&observation.situation).time().copied().expect("a time");
+        let told = model
+            .forecast(&observation.situation)
+            .time()
+            .copied()
+            .expect("a time");
         let came = observation.epoch_seconds.expect("timed").seconds();
         error += (told.median / came - 1.0).abs();
         within += f64::from(u8::from((told.low..=told.high).contains(&came)));
         widths.push(told.high / told.low);
     }
-    (error / rest.len() as f64, within / rest.len() as f64, middle(widths))
+    (
+        error / rest.len() as f64,
+        within / rest.len() as f64,
+        middle(widths),
+    )
 }
 
 /// The first `rounds` of the five rounds, in each of which every cell was run once, and the others.
 fn rounds(all: &[Observation], rounds: usize) -> (Vec<Observation>, Vec<Observation>) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     all.iter().cloned().partition(|observation| {
-        let name = format!("{} {:?}", cell(observation), observation.situation.framework.compiler);
+        let name = format!(
+            "{} {:?}",
+            cell(observation),
+            observation.situation.framework.compiler
+        );
         let count = seen.entry(name).or_default();
         *count += 1;
         *count <= rounds
@@ -98,10 +136,15 @@ fn one_round_tells_the_others() {
     assert_eq!((train.len(), rest.len()), (32, 128));
     let model = Model::fit(train, &Priors::built_in()).expect("a model");
     let (error, within, width) = judged(&model, &rest);
-    tell(&format!("one round tells four: MAPE {error:.3}, within 90 % {within:.3}, width {width:.2}"));
+    tell(&format!(
+        "one round tells four: MAPE {error:.3}, within 90 % {within:.3}, width {width:.2}"
+    ));
     for count in 2..5 {
         let (train, rest) = rounds(&all, count);
-        let (error, within, width) = judged(&Model::fit(train, &Priors::built_in()).expect("a model"), &rest);
+        let (error, within, width) = judged(
+            &Model::fit(train, &Priors::built_in()).expect("a model"),
+            &rest,
+        );
         tell(&format!(
             "{count} rounds tell the rest: MAPE {error:.3}, within 90 % {within:.3}, width {width:.2}"
         ));
@@ -114,13 +157,22 @@ fn one_round_tells_the_others() {
     let mut text = String::new();
     let effects = compiled(&model, &all);
     for effect in &effects {
-        let _ = writeln!(text, "{}: told {:.2}, came {:.2}", effect.name, effect.told, effect.came);
+        let _ = writeln!(
+            text,
+            "{}: told {:.2}, came {:.2}",
+            effect.name, effect.told, effect.came
+        );
     }
     tell(&text);
-    for effect in effects.iter().filter(|effect| effect.name.starts_with("mnist-cnn tensorflow")) {
+    for effect in effects
+        .iter()
+        .filter(|effect| effect.name.starts_with("mnist-cnn tensorflow"))
+    {
         assert!(effect.told > 1.25 && effect.came > 1.25, "{text}");
     }
-    let quickest = effects.iter().find(|effect| effect.name == "gated-mlp tensorflow batch 512 CPUs 2");
+    let quickest = effects
+        .iter()
+        .find(|effect| effect.name == "gated-mlp tensorflow batch 512 CPUs 2");
     let quickest = quickest.expect("a cell");
     assert!(quickest.told < 0.85 && quickest.came < 0.7, "{text}");
 }
@@ -132,15 +184,31 @@ fn of_measured_runs_the_model_tells_more_than_simpler_ways_do() {
         let view = evaluation.of(hold_out).expect("a view");
         let model = view.of(Predictor::Model).expect("a score");
         for score in &view.scores {
-            let (errors, regret) = (&score.errors, score.regret.as_ref().map(|regret| regret.mean_ratio));
+            let (errors, regret) = (
+                &score.errors,
+                score.regret.as_ref().map(|regret| regret.mean_ratio),
+            );
             let by = score.by.as_str();
-            tell(&format!("{hold_out:?}, {by}: {errors:?}, regret {regret:?}"));
+            tell(&format!(
+                "{hold_out:?}, {by}: {errors:?}, regret {regret:?}"
+            ));
         }
         // What the other network does nobody can tell; the model knows better than the others that it does not.
-        let least = if hold_out == HoldOut::Workload { 0.5 } else { 0.8 };
+        let least = if hold_out == HoldOut::Workload {
+            0.5
+        } else {
+            0.8
+        };
         assert!(model.errors.coverage_ratio > least, "{model:#?}");
-        for score in view.scores.iter().filter(|score| score.by != Predictor::Model) {
-            assert!(model.errors.log_score > score.errors.log_score, "{hold_out:?} {score:#?} {model:#?}");
+        for score in view
+            .scores
+            .iter()
+            .filter(|score| score.by != Predictor::Model)
+        {
+            assert!(
+                model.errors.log_score > score.errors.log_score,
+                "{hold_out:?} {score:#?} {model:#?}"
+            );
         }
     }
 }

@@ -40,7 +40,9 @@ struct Point {
 
 impl Point {
     fn seconds(&self) -> f64 {
-        self.seconds.or(self.rate.map(|rate| 1e6 / rate)).expect("a time or a rate")
+        self.seconds
+            .or(self.rate.map(|rate| 1e6 / rate))
+            .expect("a time or a rate")
     }
 
     /// Workers and seconds.
@@ -54,7 +56,9 @@ impl Set {
         let point = &self.points[at];
         let gpu = self.device == "gpu";
         let per_node = point.workers / point.nodes;
-        let batch = self.batch.or(self.batch_per_worker.map(|each| each * u64::from(point.workers)));
+        let batch = self.batch.or(self
+            .batch_per_worker
+            .map(|each| each * u64::from(point.workers)));
         let mut bits = [0; 10];
         bits[2..].copy_from_slice(&number.to_be_bytes());
         Observation {
@@ -102,12 +106,18 @@ impl Set {
 /// point with the fewest workers, and F alone is fitted, as MODAK did.
 fn amdahl(points: &[(f64, f64)], free: bool) -> impl Fn(f64) -> f64 + use<> {
     let shape = |share: f64, workers: f64| (share + (1.0 - share) / workers).ln();
-    let fewest = points.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0)).expect("points");
+    let fewest = points
+        .iter()
+        .copied()
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .expect("points");
     let (mut best, mut ln_one, mut share_of_best) = (f64::INFINITY, 0.0, 0.0);
     for step in 0..=10_000 {
         let share = f64::from(step) / 10_000.0;
-        let rests: Vec<f64> =
-            points.iter().map(|(workers, seconds)| seconds.ln() - shape(share, *workers)).collect();
+        let rests: Vec<f64> = points
+            .iter()
+            .map(|(workers, seconds)| seconds.ln() - shape(share, *workers))
+            .collect();
         let level = if free {
             rests.iter().sum::<f64>() / rests.len() as f64
         } else {
@@ -171,9 +181,14 @@ fn leave_one_out(set: &Set, own: &[Observation], others: &[Observation]) -> Row 
     let whole = Model::fit(own.to_vec(), &Priors::none()).expect("runs");
     let law = amdahl(&set.points.iter().map(Point::on).collect::<Vec<_>>(), true);
     for (point, observation) in set.points.iter().zip(own) {
-        let told = whole.forecast(&observation.situation).time().expect("a time").median;
+        let told = whole
+            .forecast(&observation.situation)
+            .time()
+            .expect("a time")
+            .median;
         row.own_fit.add(told, point.seconds());
-        row.amdahl_fit.add(law(f64::from(point.workers)), point.seconds());
+        row.amdahl_fit
+            .add(law(f64::from(point.workers)), point.seconds());
     }
     for at in 0..own.len() {
         let measured = set.points[at].seconds();
@@ -181,9 +196,21 @@ fn leave_one_out(set: &Set, own: &[Observation], others: &[Observation]) -> Row 
         let train = || rest.iter().map(|other| own[*other].clone());
         // The built-in priors hold some of these points: without them.
         let alone = Model::fit(train(), &Priors::none()).expect("runs");
-        row.alone.add(alone.forecast(&own[at].situation).time().expect("a time").median, measured);
-        let together = Model::fit(train().chain(others.iter().cloned()), &Priors::none()).expect("runs");
-        let told = together.forecast(&own[at].situation).time().copied().expect("a time");
+        row.alone.add(
+            alone
+                .forecast(&own[at].situation)
+                .time()
+                .expect("a time")
+                .median,
+            measured,
+        );
+        let together =
+            Model::fit(train().chain(others.iter().cloned()), &Priors::none()).expect("runs");
+        let told = together
+            .forecast(&own[at].situation)
+            .time()
+            .copied()
+            .expect("a time");
         row.together.add(told.median, measured);
         row.within += usize::from((told.low..=told.high).contains(&measured));
         let points: Vec<(f64, f64)> = rest.iter().map(|other| set.points[*other].on()).collect();
@@ -202,13 +229,23 @@ fn table() -> Vec<Row> {
         assert!(!set.source.is_empty(), "{}", set.name);
         let first = number;
         number += set.points.len() as u64;
-        observed.push((0..set.points.len()).map(|at| set.observation(at, first + at as u64)).collect());
+        observed.push(
+            (0..set.points.len())
+                .map(|at| set.observation(at, first + at as u64))
+                .collect(),
+        );
     }
     let others_of = |at: usize| -> Vec<Observation> {
-        let others = observed.iter().enumerate().filter(|(other, _)| *other != at);
+        let others = observed
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != at);
         others.flat_map(|(_, runs)| runs.iter().cloned()).collect()
     };
-    sets.iter().enumerate().map(|(at, set)| leave_one_out(set, &observed[at], &others_of(at))).collect()
+    sets.iter()
+        .enumerate()
+        .map(|(at, set)| leave_one_out(set, &observed[at], &others_of(at)))
+        .collect()
 }
 
 #[test]
@@ -218,9 +255,19 @@ fn the_model_tells_published_points_from_their_neighbours_better_than_amdahls_la
         "mean (worst) error in %: model alone, with the others, Amdahl, through the first; fits: model, Amdahl\n",
     );
     for row in &rows {
-        let told = |misses: &Misses| format!("{:.1} ({:.1})", 100.0 * misses.mean(), 100.0 * misses.worst());
-        let (alone, together, free, fixed) =
-            (told(&row.alone), told(&row.together), told(&row.free), told(&row.fixed));
+        let told = |misses: &Misses| {
+            format!(
+                "{:.1} ({:.1})",
+                100.0 * misses.mean(),
+                100.0 * misses.worst()
+            )
+        };
+        let (alone, together, free, fixed) = (
+            told(&row.alone),
+            told(&row.together),
+            told(&row.free),
+            told(&row.fixed),
+        );
         let (own, law) = (told(&row.own_fit), told(&row.amdahl_fit));
         let (name, within, all) = (&row.name, row.within, row.alone.0.len());
         let _ = writeln!(
@@ -233,7 +280,11 @@ fn the_model_tells_published_points_from_their_neighbours_better_than_amdahls_la
         let amdahl = row.free.mean().min(row.fixed.mean());
         let model = row.alone.mean().min(row.together.mean());
         // Code-Aster under MPICH is what Amdahl's law was made for: there the model is as good, not better.
-        let allowed = if row.name == "code-aster-mpich" { 1.1 * amdahl } else { amdahl };
+        let allowed = if row.name == "code-aster-mpich" {
+            1.1 * amdahl
+        } else {
+            amdahl
+        };
         assert!(model < allowed, "{}\n{text}", row.name);
     }
 }

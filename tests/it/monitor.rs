@@ -18,7 +18,10 @@ impl Run {
     fn start(script: &str) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", script]).process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         Self(command.spawn().expect("sh starts"))
     }
 
@@ -29,7 +32,13 @@ impl Run {
     fn sampler(&self, supervisor: Option<u32>) -> Sampler {
         let start_time_ticks = start_time_ticks(self.pid()).expect("it runs");
         let (pid, process_group) = (self.pid(), self.pid());
-        Sampler::of_tree(TreeRoot { pid, start_time_ticks, process_group, supervisor, exclude: vec![] })
+        Sampler::of_tree(TreeRoot {
+            pid,
+            start_time_ticks,
+            process_group,
+            supervisor,
+            exclude: vec![],
+        })
     }
 }
 
@@ -49,7 +58,10 @@ fn sample_until(sampler: &mut Sampler, holds: impl Fn(&Sampler, &Sample) -> bool
         if holds(sampler, &sample) {
             return sample;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain, last {sample:?}");
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "waited in vain, last {sample:?}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -58,10 +70,16 @@ fn sample_until(sampler: &mut Sampler, holds: impl Fn(&Sampler, &Sample) -> bool
 /// tests in other threads would disturb.
 fn alone(test: &str) {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
-    let output = command.args(["--exact", test, "--ignored", "--nocapture"]).output().expect("it starts");
+    let output = command
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .output()
+        .expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}{errors}"
+    );
 }
 
 fn cpu_of_children_us() -> u64 {
@@ -97,7 +115,11 @@ fn inner_cpu_time_equals_rusage() {
     let end = sampler.sample_all(1);
     let used = cpu_of_children_us();
     assert!(used > 100_000, "too little to compare: {used}");
-    assert!(cpu_us(&end).abs_diff(used) < 60_000 + used / 20, "{} against {used}", cpu_us(&end));
+    assert!(
+        cpu_us(&end).abs_diff(used) < 60_000 + used / 20,
+        "{} against {used}",
+        cpu_us(&end)
+    );
     assert!(cpu_us(&end) >= cpu_us(&zombie));
     assert_eq!((end.processes, end.mem_rss_bytes), (Some(0), Some(0)));
     assert_eq!(sampler.missing(), []);
@@ -116,7 +138,9 @@ fn inner_orphan_stays_member() {
     let mut sampler = run.sampler(Some(std::process::id()));
     assert_eq!(run.0.wait().expect("waited").code(), Some(3));
     // In the midst of its `execve` a process has no memory.
-    sample_until(&mut sampler, |_, sample| sample.processes == Some(1) && sample.mem_rss_bytes > Some(0));
+    sample_until(&mut sampler, |_, sample| {
+        sample.processes == Some(1) && sample.mem_rss_bytes > Some(0)
+    });
     assert!(!sampler.is_root_alive());
     nix::sys::wait::wait().expect("the orphan is ours");
     assert_eq!(sampler.sample(1).processes, Some(0));
@@ -164,7 +188,10 @@ fn memory_and_io_of_a_child_are_about_right() {
     };
     let sample = sample_until(&mut sampler, holds);
     assert!(sample.mem_rss_bytes < Some(200_000_000), "{sample:?}");
-    assert!(is_in_memory || sample.io_write_bytes >= Some(4 << 20), "{sample:?}");
+    assert!(
+        is_in_memory || sample.io_write_bytes >= Some(4 << 20),
+        "{sample:?}"
+    );
     assert_eq!(sample.threads, Some(3));
 }
 

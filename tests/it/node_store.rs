@@ -6,8 +6,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use dlrun::record::{
-    Event, EventKind, Gap, MAX_SEGMENT_BYTES, NodeRecord, NodeState, ProcessReading, RunRecord, Sample,
-    decode_segment,
+    Event, EventKind, Gap, MAX_SEGMENT_BYTES, NodeRecord, NodeState, ProcessReading, RunRecord,
+    Sample, decode_segment,
 };
 use dlrun::store::{Live, NodeId, NodeStore, Store, StoreError};
 use tempfile::TempDir;
@@ -32,16 +32,26 @@ fn reopened(store: NodeStore) -> NodeStore {
 
 pub(crate) fn live() -> Live {
     let boot_id = "6a1c6c2e-7a1c-4a52-9f0e-0f4d7d2c1b3a".to_owned();
-    Live { pid: 4711, start_time_ticks: 99, boot_id, state: "{\"interval_ms\":1000}".to_owned() }
+    Live {
+        pid: 4711,
+        start_time_ticks: 99,
+        boot_id,
+        state: "{\"interval_ms\":1000}".to_owned(),
+    }
 }
 
 pub(crate) fn records(number: u32) -> (RunRecord, NodeRecord) {
-    (run(run_id(number), "mnist", BEGIN_MS), node(run_id(number), "n1", BEGIN_MS))
+    (
+        run(run_id(number), "mnist", BEGIN_MS),
+        node(run_id(number), "n1", BEGIN_MS),
+    )
 }
 
 pub(crate) fn registered(store: &mut NodeStore, number: u32) -> NodeId {
     let (run, record) = records(number);
-    store.register(&run, 1000, &record, &live()).expect("registered")
+    store
+        .register(&run, 1000, &record, &live())
+        .expect("registered")
 }
 
 /// Samples as a daemon takes them: processes every fifth time.
@@ -78,16 +88,30 @@ fn samples_come_back_from_spool_and_blocks_and_after_a_restart() {
             store.fold(&[one]).expect("folded");
         }
         store = reopened(store);
-        assert_eq!(store.read_samples(one, 0).expect("read"), samples[..until], "{until}");
-        assert_eq!(store.read_samples(other, 0).expect("read"), samples[..until], "{until}");
+        assert_eq!(
+            store.read_samples(one, 0).expect("read"),
+            samples[..until],
+            "{until}"
+        );
+        assert_eq!(
+            store.read_samples(other, 0).expect("read"),
+            samples[..until],
+            "{until}"
+        );
     }
     store.fold(&[one, other]).expect("folded");
     let since = samples[30].at_ms;
-    assert_eq!(store.read_samples(other, since).expect("read"), samples[30..]);
+    assert_eq!(
+        store.read_samples(other, since).expect("read"),
+        samples[30..]
+    );
     let key = records(1).1.key;
     assert_eq!(store.node_id(&key).expect("read"), Some(one));
     let blocks = store.store().blocks(&key).expect("read");
-    let counts: Vec<(u32, u32)> = blocks.iter().map(|block| (block.seq, block.samples)).collect();
+    let counts: Vec<(u32, u32)> = blocks
+        .iter()
+        .map(|block| (block.seq, block.samples))
+        .collect();
     assert_eq!(counts, [(0, 1), (1, 8), (2, 16), (3, 15)]);
 }
 
@@ -119,8 +143,11 @@ fn a_reader_that_takes_its_time_holds_nobody_up() {
     let samples = samples(40);
     append(&mut store, node, &samples[..10]);
     let reader = rusqlite::Connection::open(store.store().path()).expect("opened");
-    let rows =
-        || -> i64 { reader.query_row("SELECT count(*) FROM spool", [], |row| row.get(0)).expect("a number") };
+    let rows = || -> i64 {
+        reader
+            .query_row("SELECT count(*) FROM spool", [], |row| row.get(0))
+            .expect("a number")
+    };
     reader.execute_batch("BEGIN").expect("begun");
     assert_eq!(rows(), 10);
     append(&mut store, node, &samples[10..30]);
@@ -132,7 +159,10 @@ fn a_reader_that_takes_its_time_holds_nobody_up() {
     assert_eq!(store.read_samples(node, 0).expect("read"), samples);
     let before = fs::metadata(store.store().path()).expect("is there").len();
     store.fold(&[node]).expect("folded");
-    assert!(fs::metadata(store.store().path()).expect("is there").len() > before, "the journal was moved");
+    assert!(
+        fs::metadata(store.store().path()).expect("is there").len() > before,
+        "the journal was moved"
+    );
 }
 
 #[test]
@@ -147,7 +177,10 @@ fn a_clock_that_jumps_back_loses_nothing() {
     assert_eq!(store.read_samples(node, 0).expect("read"), samples);
     store.fold(&[node]).expect("folded");
     assert_eq!(store.read_samples(node, 0).expect("read"), samples);
-    assert_eq!(store.read_samples(node, samples[0].at_ms).expect("read"), samples[..8]);
+    assert_eq!(
+        store.read_samples(node, samples[0].at_ms).expect("read"),
+        samples[..8]
+    );
     let (_, mut record) = records(1);
     record.updated_at_ms -= 3_600_000;
     record.state = NodeState::Ended;
@@ -165,16 +198,32 @@ fn registering_again_is_the_same_row_and_others_are_refused() {
     assert_ne!(registered(&mut store, 2), node);
     let (run, mut record) = records(1);
     let refused = store.register(&run, 1001, &record, &live());
-    assert!(matches!(refused, Err(StoreError::OtherUser { user: 1001, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(StoreError::OtherUser { user: 1001, .. })),
+        "{refused:?}"
+    );
     record.key.run_id = run_id(2);
     let refused = store.register(&run, 1000, &record, &live());
-    assert!(matches!(refused, Err(StoreError::UnknownRun { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(StoreError::UnknownRun { .. })),
+        "{refused:?}"
+    );
     let refused = store.update(node, &record);
-    assert!(matches!(refused, Err(StoreError::UnknownRun { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(StoreError::UnknownRun { .. })),
+        "{refused:?}"
+    );
     assert_eq!(store.run_owner(&run_id(1)).expect("read"), Some(1000));
     assert_eq!(store.run_owner(&run_id(9)).expect("read"), None);
     let found = store.live().expect("read");
-    assert_eq!((found.len(), found[0].acknowledged_seq, found[1].acknowledged_seq), (2, Some(3), None));
+    assert_eq!(
+        (
+            found.len(),
+            found[0].acknowledged_seq,
+            found[1].acknowledged_seq
+        ),
+        (2, Some(3), None)
+    );
 }
 
 #[test]
@@ -183,30 +232,60 @@ fn what_was_live_is_found_after_a_restart_until_it_ends() {
     let node = registered(&mut store, 1);
     let (_, mut record) = records(1);
     record.usage.mem_oom_kills = Some(1);
-    record.gaps = vec![Gap { from_ms: 1, to_ms: 2, why: "late".to_owned() }];
+    record.gaps = vec![Gap {
+        from_ms: 1,
+        to_ms: 2,
+        why: "late".to_owned(),
+    }];
     store.update(node, &record).expect("written");
-    let gap = Gap { from_ms: 5, to_ms: 9, why: "the disk was full".to_owned() };
-    let event = Event { at_ms: 7, kind: EventKind::Xid, detail: "79".to_owned() };
+    let gap = Gap {
+        from_ms: 5,
+        to_ms: 9,
+        why: "the disk was full".to_owned(),
+    };
+    let event = Event {
+        at_ms: 7,
+        kind: EventKind::Xid,
+        detail: "79".to_owned(),
+    };
     store.add_gap(node, &gap).expect("noted");
-    store.add_events(node, std::slice::from_ref(&event)).expect("noted");
+    store
+        .add_events(node, std::slice::from_ref(&event))
+        .expect("noted");
     record.gaps.push(gap);
     record.events.push(event);
     let samples = samples(2);
     append(&mut store, node, &samples);
     store = reopened(store);
     let found = store.live().expect("read").remove(0);
-    assert_eq!((found.node, found.uid, &found.live, &found.record), (node, 1000, &live(), &record));
-    assert_eq!((found.last_at_ms, found.spooled), (Some(samples[1].at_ms), true));
+    assert_eq!(
+        (found.node, found.uid, &found.live, &found.record),
+        (node, 1000, &live(), &record)
+    );
+    assert_eq!(
+        (found.last_at_ms, found.spooled),
+        (Some(samples[1].at_ms), true)
+    );
     store.fold(&[node]).expect("folded");
     let found = store.live().expect("read").remove(0);
-    assert_eq!((found.last_at_ms, found.spooled), (Some(samples[1].at_ms), false));
-    let late = Sample { at_ms: BEGIN_MS + 9_000, threads: Some(1), ..Sample::default() };
+    assert_eq!(
+        (found.last_at_ms, found.spooled),
+        (Some(samples[1].at_ms), false)
+    );
+    let late = Sample {
+        at_ms: BEGIN_MS + 9_000,
+        threads: Some(1),
+        ..Sample::default()
+    };
     append(&mut store, node, std::slice::from_ref(&late));
     record.state = NodeState::Ended;
     store.end(&[(node, &record)]).expect("ended");
     assert_eq!(store.live().expect("read"), []);
     assert_eq!(store.read_samples(node, late.at_ms).expect("read"), [late]);
-    assert_eq!(store.store().usage(&run_id(1)).expect("read")[0].usage, record.usage);
+    assert_eq!(
+        store.store().usage(&run_id(1)).expect("read")[0].usage,
+        record.usage
+    );
     assert_eq!(store.store().events(&run_id(1)).expect("read").len(), 1);
 }
 
@@ -214,7 +293,10 @@ fn what_was_live_is_found_after_a_restart_until_it_ends() {
 fn what_is_collected_is_all_of_it_in_few_segments() {
     let (_tmp, mut store) = store();
     let node = registered(&mut store, 1);
-    assert_eq!(store.collect(node, None, MAX_SEGMENT_BYTES).expect("read"), None);
+    assert_eq!(
+        store.collect(node, None, MAX_SEGMENT_BYTES).expect("read"),
+        None
+    );
     let samples = samples(200);
     for part in samples.chunks(10) {
         append(&mut store, node, part);
@@ -231,10 +313,22 @@ fn what_is_collected_is_all_of_it_in_few_segments() {
         assert_eq!(read, samples);
         assert!(pieces <= most, "{pieces} pieces of {max_bytes} bytes");
     }
-    let late = Sample { at_ms: BEGIN_MS + 900_000, ..Sample::default() };
+    let late = Sample {
+        at_ms: BEGIN_MS + 900_000,
+        ..Sample::default()
+    };
     append(&mut store, node, std::slice::from_ref(&late));
-    let last = store.collect(node, Some(19), MAX_SEGMENT_BYTES).expect("read").expect("what was spooled");
-    assert_eq!((decode_segment(&last.bytes).expect("a segment"), last.through_seq), (vec![late], 20));
+    let last = store
+        .collect(node, Some(19), MAX_SEGMENT_BYTES)
+        .expect("read")
+        .expect("what was spooled");
+    assert_eq!(
+        (
+            decode_segment(&last.bytes).expect("a segment"),
+            last.through_seq
+        ),
+        (vec![late], 20)
+    );
 }
 
 #[test]
@@ -249,7 +343,11 @@ fn processes_that_come_and_go_are_handed_over_too() {
             cpu_us: Some(1),
             ..ProcessReading::default()
         }];
-        Sample { at_ms: BEGIN_MS + u64::from(number) * 100, commands, ..Sample::default() }
+        Sample {
+            at_ms: BEGIN_MS + u64::from(number) * 100,
+            commands,
+            ..Sample::default()
+        }
     };
     let samples: Vec<Sample> = (1..=1800).map(of_one).collect();
     for (number, sample) in samples.iter().enumerate() {
@@ -259,7 +357,10 @@ fn processes_that_come_and_go_are_handed_over_too() {
         }
     }
     let (mut after, mut read) = (None, Vec::new());
-    while let Some(collected) = store.collect(node, after, MAX_SEGMENT_BYTES).expect("collected") {
+    while let Some(collected) = store
+        .collect(node, after, MAX_SEGMENT_BYTES)
+        .expect("collected")
+    {
         read.extend(decode_segment(&collected.bytes).expect("a segment that its reader takes"));
         after = Some(collected.through_seq);
     }
@@ -279,29 +380,50 @@ fn roll_ups_are_what_the_samples_say() {
     for span in [60_u32, 3600] {
         let found = store.store().rollups(&key, span).expect("read");
         let begins: BTreeSet<u64> = found.iter().map(|rollup| rollup.t0_ms).collect();
-        let t0_of = |sample: &Sample| sample.at_ms / u64::from(span * 1000) * u64::from(span * 1000);
+        let t0_of =
+            |sample: &Sample| sample.at_ms / u64::from(span * 1000) * u64::from(span * 1000);
         assert_eq!(begins, samples.iter().map(t0_of).collect());
         for t0_ms in begins {
-            let within: Vec<_> = samples.iter().filter(|sample| t0_of(sample) == t0_ms).collect();
+            let within: Vec<_> = samples
+                .iter()
+                .filter(|sample| t0_of(sample) == t0_ms)
+                .collect();
             let uuid = &within[0].gpus[3].uuid;
             let one = |series: &str| {
-                found.iter().find(|one| one.t0_ms == t0_ms && one.series == series).expect("one")
+                found
+                    .iter()
+                    .find(|one| one.t0_ms == t0_ms && one.series == series)
+                    .expect("one")
             };
-            let power: Vec<u64> =
-                within.iter().filter_map(|sample| sample.gpus[3].power_milliwatts).collect();
+            let power: Vec<u64> = within
+                .iter()
+                .filter_map(|sample| sample.gpus[3].power_milliwatts)
+                .collect();
             let rolled = one(&format!("gpu/{uuid}/power_milliwatts"));
-            assert_eq!((rolled.samples, rolled.last), (power.len() as u64, power[power.len() - 1]));
+            assert_eq!(
+                (rolled.samples, rolled.last),
+                (power.len() as u64, power[power.len() - 1])
+            );
             assert_eq!(
                 (Some(&rolled.minimum), Some(&rolled.maximum)),
                 (power.iter().min(), power.iter().max())
             );
             assert!(
-                (rolled.sum - f64::from(u32::try_from(power.iter().sum::<u64>()).expect("it fits"))).abs()
+                (rolled.sum
+                    - f64::from(u32::try_from(power.iter().sum::<u64>()).expect("it fits")))
+                .abs()
                     < 1.0
             );
-            assert_eq!(Some(one("cpu_user_us").maximum), within[within.len() - 1].cpu_user_us);
+            assert_eq!(
+                Some(one("cpu_user_us").maximum),
+                within[within.len() - 1].cpu_user_us
+            );
         }
-        assert!(found.iter().all(|rollup| !rollup.series.starts_with("process/")));
+        assert!(
+            found
+                .iter()
+                .all(|rollup| !rollup.series.starts_with("process/"))
+        );
     }
 }
 
@@ -323,17 +445,30 @@ fn runs_that_are_over_go_and_live_ones_stay() {
     let before = size();
     let day_later = BEGIN_MS + 86_400_000;
     let kept = store.retain(day_later, 86_400_000, u64::MAX).expect("kept");
-    assert_eq!((kept.forgotten, kept.before_bytes), (vec![], kept.after_bytes));
-    let first = store.retain(day_later + 2_000, 86_400_000, u64::MAX).expect("kept");
+    assert_eq!(
+        (kept.forgotten, kept.before_bytes),
+        (vec![], kept.after_bytes)
+    );
+    let first = store
+        .retain(day_later + 2_000, 86_400_000, u64::MAX)
+        .expect("kept");
     assert_eq!(first.forgotten, [run_id(1)]);
-    let second = store.retain(day_later, 86_400_000, first.after_bytes - 1).expect("kept");
+    let second = store
+        .retain(day_later, 86_400_000, first.after_bytes - 1)
+        .expect("kept");
     assert_eq!(second.forgotten, [run_id(3)]);
     assert!(second.after_bytes < first.after_bytes && first.after_bytes < first.before_bytes);
     let last = store.retain(day_later, u64::MAX, 0).expect("kept");
     assert_eq!(last.forgotten, [run_id(4)]);
     assert!(last.after_bytes > 0);
     let live = store.live().expect("read");
-    assert_eq!((live.len(), store.read_samples(live[0].node, 0).expect("read").len()), (1, 60));
+    assert_eq!(
+        (
+            live.len(),
+            store.read_samples(live[0].node, 0).expect("read").len()
+        ),
+        (1, 60)
+    );
     let after = fs::metadata(store.store().path()).expect("is there").len();
     assert!(after < before * 2 / 3, "{before} bytes became {after}");
     // Samples of a run that is gone are nobody's.
@@ -348,7 +483,9 @@ fn many_runs_of_one_user_make_room_at_the_cost_of_that_user() {
     for number in 1..=50 {
         let (run, mut record) = records(number);
         let uid = if number == 1 { 1001 } else { 1000 };
-        let node = store.register(&run, uid, &record, &live()).expect("registered");
+        let node = store
+            .register(&run, uid, &record, &live())
+            .expect("registered");
         record.ended_at_ms = Some(BEGIN_MS + 1_000 * u64::from(number));
         record.state = NodeState::Ended;
         store.end(&[(node, &record)]).expect("ended");
@@ -367,16 +504,25 @@ fn live_runs_lose_their_oldest_samples_where_there_is_no_room() {
     let (_tmp, mut store) = store();
     let few = registered(&mut store, 1);
     let (run, record) = records(2);
-    let many = store.register(&run, 1001, &record, &live()).expect("registered");
+    let many = store
+        .register(&run, 1001, &record, &live())
+        .expect("registered");
     let samples = samples(6_000);
     store.backfill(few, &samples[..120]).expect("taken");
     for part in samples.chunks(60) {
         store.backfill(many, part).expect("taken");
     }
     let before = store.used_bytes().expect("counted");
-    let kept = store.retain(BEGIN_MS, u64::MAX, before - 10_000).expect("kept");
-    assert!(kept.forgotten.is_empty() && kept.after_bytes <= before - 10_000 && !kept.more, "{kept:?}");
-    let [gone] = kept.shortened[..] else { panic!("{kept:?}") };
+    let kept = store
+        .retain(BEGIN_MS, u64::MAX, before - 10_000)
+        .expect("kept");
+    assert!(
+        kept.forgotten.is_empty() && kept.after_bytes <= before - 10_000 && !kept.more,
+        "{kept:?}"
+    );
+    let [gone] = kept.shortened[..] else {
+        panic!("{kept:?}")
+    };
     assert_eq!(
         (gone.node, gone.from_ms, gone.samples, gone.collected),
         (many, samples[0].at_ms, 3_600, false)
@@ -388,7 +534,11 @@ fn live_runs_lose_their_oldest_samples_where_there_is_no_room() {
     assert!(store.collect(many, None, 1 << 20).expect("read").is_some());
     let kept = store.retain(BEGIN_MS, u64::MAX, 0).expect("kept");
     assert!(
-        !kept.more && kept.shortened.iter().all(|gone| gone.node == many || gone.samples < 120),
+        !kept.more
+            && kept
+                .shortened
+                .iter()
+                .all(|gone| gone.node == many || gone.samples < 120),
         "{kept:?}"
     );
     assert!(!store.read_samples(many, 0).expect("read").is_empty());
@@ -401,12 +551,33 @@ fn a_second_process_is_told_who_has_it() {
     let path = tmp.path().join("dlrun.db");
     let refused = NodeStore::open(&path).expect_err("held");
     let holder = std::process::id().to_string();
-    assert!(matches!(&refused, StoreError::Held { holder: Some(pid), .. } if *pid == holder), "{refused}");
-    assert!(refused.to_string().contains(&format!("process {holder}")), "{refused}");
-    let mode = |name: &str| tmp.path().join(name).metadata().expect("is there").permissions().mode() & 0o777;
+    assert!(
+        matches!(&refused, StoreError::Held { holder: Some(pid), .. } if *pid == holder),
+        "{refused}"
+    );
+    assert!(
+        refused.to_string().contains(&format!("process {holder}")),
+        "{refused}"
+    );
+    let mode = |name: &str| {
+        tmp.path()
+            .join(name)
+            .metadata()
+            .expect("is there")
+            .permissions()
+            .mode()
+            & 0o777
+    };
     assert_eq!((mode("dlrun.db"), mode("dlrun.db.lock")), (0o640, 0o640));
     // Others read meanwhile, and exports do.
-    assert_eq!(Store::open(&path).expect("opened").known_runs().expect("read").len(), 0);
+    assert_eq!(
+        Store::open(&path)
+            .expect("opened")
+            .known_runs()
+            .expect("read")
+            .len(),
+        0
+    );
     drop(store);
     NodeStore::open(&path).expect("free again");
 }
@@ -416,7 +587,10 @@ fn what_is_not_ours_is_left_alone() {
     let tmp = tempfile::tempdir().expect("a directory");
     let path = tmp.path().join("dlrun.db");
     symlink(tmp.path().join("elsewhere"), &path).expect("a link");
-    assert!(matches!(NodeStore::open(&path), Err(StoreError::NotOurs { .. })));
+    assert!(matches!(
+        NodeStore::open(&path),
+        Err(StoreError::NotOurs { .. })
+    ));
     fs::remove_file(&path).expect("removed");
     drop(NodeStore::open(&path).expect("opened"));
     let mut bytes = fs::read(&path).expect("read");
@@ -424,10 +598,16 @@ fn what_is_not_ours_is_left_alone() {
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     fs::write(&path, &bytes).expect("written");
     let error = NodeStore::open(&path).expect_err("newer");
-    assert!(matches!(error, StoreError::Newer { version: 99, .. }), "{error}");
+    assert!(
+        matches!(error, StoreError::Newer { version: 99, .. }),
+        "{error}"
+    );
     assert_eq!(fs::read(&path).expect("read"), bytes);
     fs::write(&path, b"garbage, and more than a header of it".repeat(9)).expect("written");
-    assert!(matches!(NodeStore::open(&path), Err(StoreError::Damaged { .. })));
+    assert!(matches!(
+        NodeStore::open(&path),
+        Err(StoreError::Damaged { .. })
+    ));
     fs::write(tmp.path().join("dlrun.db-wal"), b"old").expect("written");
     Store::set_aside(&path).expect("moved");
     let store = NodeStore::open(&path).expect("a new one");
@@ -439,8 +619,11 @@ fn what_is_not_ours_is_left_alone() {
 fn the_first_schema_is_brought_up_to_date() {
     let tmp = tempfile::tempdir().expect("a directory");
     let path = tmp.path().join("dlrun.db");
-    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store/v1.db"), &path)
-        .expect("copied");
+    fs::copy(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store/v1.db"),
+        &path,
+    )
+    .expect("copied");
     let mut store = NodeStore::open(&path).expect("opened");
     assert_eq!(store.run_owner(&run_id(1)).expect("read"), None);
     let node = registered(&mut store, 1);

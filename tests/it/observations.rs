@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use dlrun::job::{ArraySpec, Framework, JobState, Provenance, StorageClass};
 use dlrun::model::{Length, Observation};
 use dlrun::record::{
-    Conditions, Element, Epoch, ExitStatus, GpuFacts, GpuUsage, Interval, NodeRecord, NodeState, Outcome,
-    RunImage, Status,
+    Conditions, Element, Epoch, ExitStatus, GpuFacts, GpuUsage, Interval, NodeRecord, NodeState,
+    Outcome, RunImage, Status,
 };
 use dlrun::store::{Counted, Store, StoreError, Writer};
 use tempfile::TempDir;
@@ -27,7 +27,11 @@ fn seen(store: &Store) -> (Vec<Observation>, Counted) {
 }
 
 fn status(state: JobState) -> Status {
-    Status { started_at_ms: Some(2_000), ended_at_ms: Some(62_000), ..Status::of(state) }
+    Status {
+        started_at_ms: Some(2_000),
+        ended_at_ms: Some(62_000),
+        ..Status::of(state)
+    }
 }
 
 /// Epochs of 10, 4, 5 and 6 s.
@@ -50,7 +54,12 @@ fn trained(run: u32, name: &str) -> NodeRecord {
 }
 
 fn outcome(nodes: Vec<NodeRecord>) -> Outcome {
-    Outcome { start: Some(mark(2_000, None)), end: Some(mark(62_000, Some(0))), nodes, ..Outcome::default() }
+    Outcome {
+        start: Some(mark(2_000, None)),
+        end: Some(mark(62_000, Some(0))),
+        nodes,
+        ..Outcome::default()
+    }
 }
 
 #[test]
@@ -74,31 +83,67 @@ fn a_run_becomes_what_the_model_learns_from() {
         writer.upsert_run(&record)?;
         let mut measured = trained(1, "n1");
         measured.host.omp_num_threads = Some("4".to_owned());
-        measured.conditions = Conditions { cpus_effective: Some(16.0), ..Conditions::default() };
+        measured.conditions = Conditions {
+            cpus_effective: Some(16.0),
+            ..Conditions::default()
+        };
         let gpu = |uuid: &str| {
-            GpuUsage::of(GpuFacts { uuid: uuid.to_owned(), name: "H200".to_owned(), ..GpuFacts::default() })
+            GpuUsage::of(GpuFacts {
+                uuid: uuid.to_owned(),
+                name: "H200".to_owned(),
+                ..GpuFacts::default()
+            })
         };
         measured.gpus = vec![gpu("GPU-1"), gpu("GPU-2")];
         writer.ingest_attempt(&record.run_id, 0, 0, &outcome(vec![measured]))?;
         writer.set_status(&record.run_id, &status(JobState::Completed))
     });
     let (observations, counted) = seen(&store);
-    let [one] = &observations[..] else { panic!("{observations:#?}") };
-    assert_eq!((one.run_id.clone(), one.element, one.attempt, one.at_ms), (run_id(1), 0, 0, 1_000));
-    assert_eq!((one.epoch_seconds, one.epochs), (Some(Length::Known(5.0)), 3));
-    assert_eq!((one.first_extra_seconds, one.outside_seconds), (Some(5.0), Some(Length::Known(35.0))));
-    assert_eq!((one.wall_seconds, one.memory_bytes), (Some(Length::Known(60.0)), Some(1 << 30)));
+    let [one] = &observations[..] else {
+        panic!("{observations:#?}")
+    };
+    assert_eq!(
+        (one.run_id.clone(), one.element, one.attempt, one.at_ms),
+        (run_id(1), 0, 0, 1_000)
+    );
+    assert_eq!(
+        (one.epoch_seconds, one.epochs),
+        (Some(Length::Known(5.0)), 3)
+    );
+    assert_eq!(
+        (one.first_extra_seconds, one.outside_seconds),
+        (Some(5.0), Some(Length::Known(35.0)))
+    );
+    assert_eq!(
+        (one.wall_seconds, one.memory_bytes),
+        (Some(Length::Known(60.0)), Some(1 << 30))
+    );
     let situation = &one.situation;
     assert_eq!(situation.framework.compiler.as_deref(), Some("xla"));
     assert_eq!(situation.framework.provenance, Some(Provenance::Pip));
     assert_eq!(situation.image.as_deref(), Some("sha256:00ff"));
-    assert_eq!((situation.storage, situation.nodes), (Some(StorageClass::Ssd), 1));
+    assert_eq!(
+        (situation.storage, situation.nodes),
+        (Some(StorageClass::Ssd), 1)
+    );
     assert_eq!(situation.workload.model.as_deref(), Some("resnet50"));
     let hardware = &situation.hardware;
-    assert_eq!((hardware.cpu_model.as_deref(), hardware.threads), (Some("EPYC 7742"), Some(4.0)));
-    assert_eq!((hardware.gpu_model.as_deref(), hardware.gpus), (Some("H200"), 2));
+    assert_eq!(
+        (hardware.cpu_model.as_deref(), hardware.threads),
+        (Some("EPYC 7742"), Some(4.0))
+    );
+    assert_eq!(
+        (hardware.gpu_model.as_deref(), hardware.gpus),
+        (Some("H200"), 2)
+    );
     assert_eq!(one.queue.as_deref(), Some("gpu"));
-    let expected = Counted { runs: 1, starts: 1, observations: 1, epochs: 4, ..Counted::default() };
+    let expected = Counted {
+        runs: 1,
+        starts: 1,
+        observations: 1,
+        epochs: 4,
+        ..Counted::default()
+    };
     assert_eq!(counted, expected);
 }
 
@@ -125,8 +170,20 @@ fn each_end_counts_as_what_it_is() {
     let walls: Vec<_> = observations.iter().map(|seen| seen.wall_seconds).collect();
     let cut_off = Some(Length::AtLeast(60.0));
     assert_eq!(walls, [Some(Length::Known(60.0)), None, cut_off, cut_off]);
-    assert!(observations.iter().all(|seen| seen.epoch_seconds == Some(Length::Known(5.0))));
-    assert_eq!((counted.runs, counted.starts, counted.observations, counted.going_on), (7, 6, 4, 2));
+    assert!(
+        observations
+            .iter()
+            .all(|seen| seen.epoch_seconds == Some(Length::Known(5.0)))
+    );
+    assert_eq!(
+        (
+            counted.runs,
+            counted.starts,
+            counted.observations,
+            counted.going_on
+        ),
+        (7, 6, 4, 2)
+    );
 }
 
 #[test]
@@ -140,22 +197,40 @@ fn elements_and_requeues_are_observations_of_their_own() {
             (measured.key.element, measured.key.attempt) = (element, attempt);
             writer.ingest_attempt(&record.run_id, element, attempt, &outcome(vec![measured]))?;
         }
-        let ended =
-            |element, attempt, state| Element { element, attempt: Some(attempt), status: status(state) };
+        let ended = |element, attempt, state| Element {
+            element,
+            attempt: Some(attempt),
+            status: status(state),
+        };
         // Of the third nobody noted how it ended: its shell's exit code tells.
         writer.set_elements(
             &record.run_id,
-            &[ended(0, 0, JobState::Timeout), ended(1, 1, JobState::Completed)],
+            &[
+                ended(0, 0, JobState::Timeout),
+                ended(1, 1, JobState::Completed),
+            ],
         )?;
         writer.set_status(&record.run_id, &status(JobState::Failed))
     });
     let (observations, counted) = seen(&store);
     let told: Vec<_> = observations
         .iter()
-        .map(|seen| (seen.element, seen.attempt, matches!(seen.wall_seconds, Some(Length::Known(_)))))
+        .map(|seen| {
+            (
+                seen.element,
+                seen.attempt,
+                matches!(seen.wall_seconds, Some(Length::Known(_))),
+            )
+        })
         .collect();
-    assert_eq!(told, [(0, 0, false), (1, 0, false), (1, 1, true), (2, 0, true)]);
-    let resumed: Vec<bool> = observations.iter().map(|seen| seen.doubts.resumed).collect();
+    assert_eq!(
+        told,
+        [(0, 0, false), (1, 0, false), (1, 1, true), (2, 0, true)]
+    );
+    let resumed: Vec<bool> = observations
+        .iter()
+        .map(|seen| seen.doubts.resumed)
+        .collect();
     assert_eq!(resumed, [false, false, true, false]);
     assert_eq!(counted.starts, 4);
 }
@@ -172,7 +247,13 @@ fn of_several_nodes_the_one_that_timed_tells_the_epochs() {
     });
     let (observations, _) = seen(&store);
     assert_eq!(observations[0].epoch_seconds, Some(Length::Known(5.0)));
-    assert_eq!((observations[0].memory_bytes, observations[0].situation.nodes), (Some(9 << 30), 2));
+    assert_eq!(
+        (
+            observations[0].memory_bytes,
+            observations[0].situation.nodes
+        ),
+        (Some(9 << 30), 2)
+    );
 }
 
 #[test]
@@ -191,9 +272,17 @@ fn programs_without_epochs_and_odd_versions_are_taken_as_they_are() {
         writer.set_status(&run_id(2), &status(JobState::Failed))
     });
     let (observations, counted) = seen(&store);
-    let [one] = &observations[..] else { panic!("{observations:#?}") };
-    assert_eq!((one.epoch_seconds, one.wall_seconds), (None, Some(Length::Known(60.0))));
-    assert_eq!(one.situation.framework.version, None, "a range says what was asked for");
+    let [one] = &observations[..] else {
+        panic!("{observations:#?}")
+    };
+    assert_eq!(
+        (one.epoch_seconds, one.wall_seconds),
+        (None, Some(Length::Known(60.0)))
+    );
+    assert_eq!(
+        one.situation.framework.version, None,
+        "a range says what was asked for"
+    );
     assert_eq!(counted.unmeasured, 1);
 }
 
@@ -203,22 +292,41 @@ fn more_runs_than_are_read_at_once_all_come() {
         for number in 1..=1_203 {
             writer.upsert_run(&run(run_id(number), "train", u64::from(number)))?;
             if number % 3 == 0 {
-                writer.ingest_attempt(&run_id(number), 0, 0, &outcome(vec![trained(number, "n1")]))?;
+                writer.ingest_attempt(
+                    &run_id(number),
+                    0,
+                    0,
+                    &outcome(vec![trained(number, "n1")]),
+                )?;
                 writer.set_status(&run_id(number), &status(JobState::Completed))?;
             }
         }
         (1..=600).try_for_each(|number| writer.forget_run(&run_id(number)))
     });
     let (observations, counted) = seen(&store);
-    assert_eq!((observations.len(), counted.runs, counted.epochs), (201, 603, 804));
-    let ids: BTreeMap<_, _> = observations.iter().map(|seen| (seen.run_id.clone(), ())).collect();
+    assert_eq!(
+        (observations.len(), counted.runs, counted.epochs),
+        (201, 603, 804)
+    );
+    let ids: BTreeMap<_, _> = observations
+        .iter()
+        .map(|seen| (seen.run_id.clone(), ()))
+        .collect();
     assert_eq!(ids.len(), 201);
-    assert_eq!(seen(&Store::in_memory().expect("a store")).1, Counted::default());
+    assert_eq!(
+        seen(&Store::in_memory().expect("a store")).1,
+        Counted::default()
+    );
 }
 
 #[test]
 fn what_was_foretold_is_kept_with_the_run() {
-    let interval = Interval { mean: 5.1, median: 5.0, low: 4.0, high: 6.0 };
+    let interval = Interval {
+        mean: 5.1,
+        median: 5.0,
+        low: 4.0,
+        high: 6.0,
+    };
     let forecast = forecast(interval);
     let (_tmp, store) = filled(|writer| {
         let mut record = run(run_id(1), "train", 1_000);

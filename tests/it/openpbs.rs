@@ -9,14 +9,23 @@ const ID: &str = "4711.pbs";
 
 /// The commands of an OpenPBS that gives every job this id, and knows none.
 fn openpbs(env: &TestEnv, id: &str) -> Fake {
-    let _ = (env.fake("qstat").stdout("{}\n"), env.fake("qdel"), env.fake("pbsnodes"));
-    let answer = format!("case $1 in --version) echo 'pbs_version = 23.06.06' ;; *) echo '{id}' ;; esac");
+    let _ = (
+        env.fake("qstat").stdout("{}\n"),
+        env.fake("qdel"),
+        env.fake("pbsnodes"),
+    );
+    let answer =
+        format!("case $1 in --version) echo 'pbs_version = 23.06.06' ;; *) echo '{id}' ;; esac");
     env.fake("qsub").hook(&answer)
 }
 
 /// The arguments with which the job was handed over.
 fn submission(qsub: &Fake) -> Vec<String> {
-    let calls = qsub.calls().into_iter().map(|call| call.argv).filter(|argv| argv != &["--version"]);
+    let calls = qsub
+        .calls()
+        .into_iter()
+        .map(|call| call.argv)
+        .filter(|argv| argv != &["--version"]);
     let mut calls: Vec<Vec<String>> = calls.collect();
     assert_eq!(calls.len(), 1, "{calls:?}");
     calls.remove(0)
@@ -24,19 +33,30 @@ fn submission(qsub: &Fake) -> Vec<String> {
 
 /// The value behind `option`, of which there is one.
 fn value<'a>(argv: &'a [String], option: &str) -> &'a str {
-    let found: Vec<&str> =
-        argv.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].as_str()).collect();
+    let found: Vec<&str> = argv
+        .windows(2)
+        .filter(|pair| pair[0] == option)
+        .map(|pair| pair[1].as_str())
+        .collect();
     assert_eq!(found.len(), 1, "{option} in {argv:?}");
     found[0]
 }
 
 fn submit(env: &TestEnv, file: &Path) -> serde_json::Value {
-    env.dlrun(["submit", "--json"]).arg(file).run().code(0).result()
+    env.dlrun(["submit", "--json"])
+        .arg(file)
+        .run()
+        .code(0)
+        .result()
 }
 
 /// How often `qstat` was asked for jobs; what the site has is asked too.
 fn questions(qstat: &Fake) -> Vec<Call> {
-    qstat.calls().into_iter().filter(|call| call.argv.iter().any(|word| word == "-t")).collect()
+    qstat
+        .calls()
+        .into_iter()
+        .filter(|call| call.argv.iter().any(|word| word == "-t"))
+        .collect()
 }
 
 /// `qstat`'s answer about one job that was submitted now.
@@ -50,10 +70,16 @@ fn what_is_asked_for_stands_on_the_command_line() {
     let qsub = openpbs(&env, ID);
     let resources = "inherit = [\"HOME\", \"NO_SUCH_VARIABLE\"]\nlauncher = \"each\"\n[resources]\nnodes = 2\ntasks_per_node = 2\ncpus_per_task = 4\ngpus_per_node = 2\nmemory = \"64GiB\"\nwalltime = \"36h\"\nqueue = \"gpu\"\naccount = \"p1\"\nexclusive = true\nconstraint = \"fast\"\nbegin = \"2030-01-31T08:00\"\nmail = { to = \"a@b.org\", on = [\"begin\", \"fail\"] }\nlicenses = { matlab = 2 }\n[scheduler]\narguments = [\"-p 5\", \"-h\"]\n";
     let result = submit(&env, &env.job("true", resources));
-    assert_eq!((result["job_id"].as_str(), result["scheduler"].as_str()), (Some(ID), Some("openpbs")));
+    assert_eq!(
+        (result["job_id"].as_str(), result["scheduler"].as_str()),
+        (Some(ID), Some("openpbs"))
+    );
     let argv = submission(&qsub);
-    let limits: Vec<&str> =
-        argv.windows(2).filter(|pair| pair[0] == "-l").map(|pair| pair[1].as_str()).collect();
+    let limits: Vec<&str> = argv
+        .windows(2)
+        .filter(|pair| pair[0] == "-l")
+        .map(|pair| pair[1].as_str())
+        .collect();
     let expected = [
         "select=2:ncpus=8:mpiprocs=2:ompthreads=4:ngpus=2:mem=65536mb:fast=True",
         "place=scatter:exclhost",
@@ -74,10 +100,20 @@ fn what_is_asked_for_stands_on_the_command_line() {
         assert_eq!(value(&argv, option), expected, "{option}");
     }
     let run = result["run_id"].as_str().expect("an id");
-    assert_eq!(value(&argv, "-v"), "HOME", "what is not set is not handed over");
+    assert_eq!(
+        value(&argv, "-v"),
+        "HOME",
+        "what is not set is not handed over"
+    );
     assert!(argv.contains(&"-h".to_owned()));
-    assert_eq!(argv.last().map(Path::new), Some(&*env.run_dir(run).join("job.sh")));
-    assert_eq!(value(&argv, "-o"), env.run_dir(run).join("scheduler.out").to_string_lossy());
+    assert_eq!(
+        argv.last().map(Path::new),
+        Some(&*env.run_dir(run).join("job.sh"))
+    );
+    assert_eq!(
+        value(&argv, "-o"),
+        env.run_dir(run).join("scheduler.out").to_string_lossy()
+    );
 }
 
 #[test]
@@ -112,28 +148,60 @@ fn a_job_inside_a_job_is_a_job_of_its_own() {
     }
     submit(&env, &env.job("true", "inherit = \"all\"\n"));
     let calls = qsub.calls();
-    let call = calls.iter().find(|call| call.argv != ["--version"]).expect("a submission");
-    for name in
-        ["PBS_JOBID", "PBS_ARRAY_INDEX", "PBS_NODEFILE", "PBS_DPREFIX", "SLURM_JOB_ID", "NCPUS", "TMPDIR"]
-    {
+    let call = calls
+        .iter()
+        .find(|call| call.argv != ["--version"])
+        .expect("a submission");
+    for name in [
+        "PBS_JOBID",
+        "PBS_ARRAY_INDEX",
+        "PBS_NODEFILE",
+        "PBS_DPREFIX",
+        "SLURM_JOB_ID",
+        "NCPUS",
+        "TMPDIR",
+    ] {
         assert_eq!(call.variable(name), None, "{name}");
     }
-    assert_eq!((call.variable("PBS_SERVER"), call.variable("MINE")), (Some("other"), Some("1")));
+    assert_eq!(
+        (call.variable("PBS_SERVER"), call.variable("MINE")),
+        (Some("other"), Some("1"))
+    );
     assert!(call.argv.contains(&"-V".to_owned()));
-    let warned = env.dlrun(["plan"]).arg(env.jobs().join("job.toml")).run().code(0).text();
-    assert!(warned.contains("PBS_SERVER=other of your environment"), "{warned}");
+    let warned = env
+        .dlrun(["plan"])
+        .arg(env.jobs().join("job.toml"))
+        .run()
+        .code(0)
+        .text();
+    assert!(
+        warned.contains("PBS_SERVER=other of your environment"),
+        "{warned}"
+    );
 }
 
 #[test]
 fn states_come_from_one_question() {
     let env = TestEnv::new();
     openpbs(&env, ID);
-    let run = submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned();
+    let run = submit(&env, &env.job("true", ""))["run_id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
     let qstat = env.fake("qstat");
     for (attributes, state) in [
-        (r#""job_state":"Q","comment":"Can Never Run: Not enough total nodes available""#, "pending"),
-        (r#""job_state":"R","exec_host":"n1/0","stime":"Fri Nov 20 20:38:06 2026""#, "running"),
-        (r#""job_state":"F","exec_host":"n1/0","substate":93,"Exit_status":-29"#, "timeout"),
+        (
+            r#""job_state":"Q","comment":"Can Never Run: Not enough total nodes available""#,
+            "pending",
+        ),
+        (
+            r#""job_state":"R","exec_host":"n1/0","stime":"Fri Nov 20 20:38:06 2026""#,
+            "running",
+        ),
+        (
+            r#""job_state":"F","exec_host":"n1/0","substate":93,"Exit_status":-29"#,
+            "timeout",
+        ),
     ] {
         let qstat = env.fake("qstat").stdout(&answer(ID, attributes));
         let before = questions(&qstat).len();
@@ -154,10 +222,16 @@ fn jobs_that_the_json_leaves_out_are_asked_for_as_text() {
     let mut runs = Vec::new();
     for id in ["1.pbs", "2.pbs", "3.pbs"] {
         openpbs(&env, id);
-        runs.push(submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned());
+        runs.push(
+            submit(&env, &env.job("true", ""))["run_id"]
+                .as_str()
+                .expect("an id")
+                .to_owned(),
+        );
     }
     let first = answer("1.pbs", r#""job_state":"R","exec_host":"n1/0""#);
-    let others = "Job Id: 2.pbs\\n    job_state = Q\\n    comment = Not Running: Host set to be busy\\n\\n";
+    let others =
+        "Job Id: 2.pbs\\n    job_state = Q\\n    comment = Not Running: Host set to be busy\\n\\n";
     let hook = format!(
         "case \"$*\" in *json*) echo '{}'; echo 'qstat: Unknown Job Id 3.pbs' >&2; exit 153 ;; *) printf '{others}' ;; esac",
         first.trim()
@@ -165,11 +239,24 @@ fn jobs_that_the_json_leaves_out_are_asked_for_as_text() {
     let qstat = env.fake("qstat").stdout("").hook(&hook);
     let listed = env.dlrun(["list", "--json"]).run().code(0).result();
     let state = |run: &String| {
-        let found = listed["runs"].as_array().expect("runs").iter().find(|listed| listed["run_id"] == **run);
-        found.expect("it is listed")["state"].as_str().expect("a state").to_owned()
+        let found = listed["runs"]
+            .as_array()
+            .expect("runs")
+            .iter()
+            .find(|listed| listed["run_id"] == **run);
+        found.expect("it is listed")["state"]
+            .as_str()
+            .expect("a state")
+            .to_owned()
     };
-    assert_eq!(runs.iter().map(state).collect::<Vec<_>>(), ["running", "pending", "unknown"]);
-    let asked: Vec<Vec<String>> = questions(&qstat).into_iter().map(|call| call.argv).collect();
+    assert_eq!(
+        runs.iter().map(state).collect::<Vec<_>>(),
+        ["running", "pending", "unknown"]
+    );
+    let asked: Vec<Vec<String>> = questions(&qstat)
+        .into_iter()
+        .map(|call| call.argv)
+        .collect();
     assert_eq!(asked.len(), 2, "{asked:?}");
     assert_eq!(asked[1], ["-x", "-t", "-f", "-w", "2.pbs"]);
 }
@@ -178,7 +265,10 @@ fn jobs_that_the_json_leaves_out_are_asked_for_as_text() {
 fn a_server_without_history_is_asked_again() {
     let env = TestEnv::new();
     openpbs(&env, ID);
-    let run = submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned();
+    let run = submit(&env, &env.job("true", ""))["run_id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
     let text = answer(ID, r#""job_state":"Q""#);
     let hook = format!(
         "case $1 in -x) echo 'qstat: PBS is not configured to maintain job history {ID}' >&2; exit 36 ;; *) echo '{}' ;; esac",
@@ -193,8 +283,14 @@ fn a_server_without_history_is_asked_again() {
 fn a_condition_on_a_job_that_is_gone_is_hopeless() {
     let env = TestEnv::new();
     openpbs(&env, ID);
-    let run = submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned();
-    let held = answer(ID, r#""job_state":"H","Hold_Types":"s","substate":22,"depend":"afterok:9.pbs@pbs""#);
+    let run = submit(&env, &env.job("true", ""))["run_id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let held = answer(
+        ID,
+        r#""job_state":"H","Hold_Types":"s","substate":22,"depend":"afterok:9.pbs@pbs""#,
+    );
     let hook = format!(
         "for id; do :; done; case $id in {ID}) echo '{}' ;; *) echo 'qstat: Unknown Job Id 9.pbs' >&2; exit 153 ;; esac",
         held.trim()
@@ -210,27 +306,48 @@ fn a_condition_on_a_job_that_is_gone_is_hopeless() {
 fn refusals_and_silence_have_their_own_exit_codes() {
     for (code, stderr, expected) in [
         (170, "qsub: Unknown queue", 76),
-        (188, "qsub: Job violates queue and/or server resource limits", 76),
-        (162, "Connection refused\nqsub: cannot connect to server pbs (errno=15010)", 69),
+        (
+            188,
+            "qsub: Job violates queue and/or server resource limits",
+            76,
+        ),
+        (
+            162,
+            "Connection refused\nqsub: cannot connect to server pbs (errno=15010)",
+            69,
+        ),
     ] {
         let env = TestEnv::new();
         let hook = format!(
             "case $1 in --version) echo 'pbs_version = 23.06.06' ;; *) echo '{stderr}' >&2; exit {code} ;; esac"
         );
         env.fake("qsub").hook(&hook);
-        let told = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(expected).stderr;
-        assert!(told.contains(stderr.lines().last().expect("words")), "{told}");
+        let told = env
+            .dlrun(["submit"])
+            .arg(env.job("true", ""))
+            .run()
+            .code(expected)
+            .stderr;
+        assert!(
+            told.contains(stderr.lines().last().expect("words")),
+            "{told}"
+        );
     }
 }
 
 #[test]
 fn cancelling_what_is_gone_is_no_failure() {
-    for (code, stderr) in
-        [(0, ""), (35, "qdel: Job has finished 4711.pbs"), (153, "qdel: Unknown Job Id 4711.pbs")]
-    {
+    for (code, stderr) in [
+        (0, ""),
+        (35, "qdel: Job has finished 4711.pbs"),
+        (153, "qdel: Unknown Job Id 4711.pbs"),
+    ] {
         let env = TestEnv::new();
         openpbs(&env, ID);
-        let run = submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned();
+        let run = submit(&env, &env.job("true", ""))["run_id"]
+            .as_str()
+            .expect("an id")
+            .to_owned();
         let text = answer(ID, r#""job_state":"R","exec_host":"n1/0""#);
         env.fake("qstat").stdout(&text);
         let qdel = env.fake("qdel").stderr(stderr).code(code);
@@ -241,12 +358,27 @@ fn cancelling_what_is_gone_is_no_failure() {
 
 /// The `#PBS` lines of a job, without those that all jobs have.
 fn lines(env: &TestEnv, more: &str) -> Vec<String> {
-    let script =
-        env.dlrun(["render", "--scheduler", "openpbs"]).arg(env.job("true", more)).run().code(0).text();
+    let script = env
+        .dlrun(["render", "--scheduler", "openpbs"])
+        .arg(env.job("true", more))
+        .run()
+        .code(0)
+        .text();
     assert!(!script.contains("#SBATCH"), "{script}");
-    let first = script.lines().skip(1).take_while(|line| line.starts_with("#PBS ")).count();
-    assert_eq!(first, script.matches("#PBS ").count(), "they stand before everything else:\n{script}");
-    let lines = script.lines().filter_map(|line| line.strip_prefix("#PBS ")).map(str::to_owned);
+    let first = script
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with("#PBS "))
+        .count();
+    assert_eq!(
+        first,
+        script.matches("#PBS ").count(),
+        "they stand before everything else:\n{script}"
+    );
+    let lines = script
+        .lines()
+        .filter_map(|line| line.strip_prefix("#PBS "))
+        .map(str::to_owned);
     let (common, own): (Vec<String>, Vec<String>) =
         lines.partition(|line| ["-S /bin/bash", "-N job", "-j oe"].contains(&line.as_str()));
     assert_eq!(common.len(), 3, "{common:?}");
@@ -259,30 +391,69 @@ fn each_option_has_its_line() {
     for (more, expected) in [
         ("", &["-l select=1"][..]),
         ("[resources]\ncpus_per_task = 8\n", &["-l select=1:ncpus=8"]),
-        ("[resources]\ntasks_per_node = 4\n", &["-l select=1:ncpus=4:mpiprocs=4"]),
+        (
+            "[resources]\ntasks_per_node = 4\n",
+            &["-l select=1:ncpus=4:mpiprocs=4"],
+        ),
         ("[resources]\ngpus_per_node = 2\n", &["-l select=1:ngpus=2"]),
-        ("[resources]\nmemory = \"1GiB\"\n", &["-l select=1:mem=1024mb"]),
-        ("[resources]\nmemory_per_cpu = \"1GiB\"\ncpus_per_task = 4\n", &["-l select=1:ncpus=4:mem=4096mb"]),
-        ("[resources]\nwalltime = \"400d\"\n", &["-l select=1", "-l walltime=9600:00:00"]),
+        (
+            "[resources]\nmemory = \"1GiB\"\n",
+            &["-l select=1:mem=1024mb"],
+        ),
+        (
+            "[resources]\nmemory_per_cpu = \"1GiB\"\ncpus_per_task = 4\n",
+            &["-l select=1:ncpus=4:mem=4096mb"],
+        ),
+        (
+            "[resources]\nwalltime = \"400d\"\n",
+            &["-l select=1", "-l walltime=9600:00:00"],
+        ),
         ("[resources]\nqueue = \"gpu\"\n", &["-q gpu", "-l select=1"]),
         ("[resources]\naccount = \"p1\"\n", &["-A p1", "-l select=1"]),
-        ("[resources]\nreservation = \"R7\"\n", &["-q R7", "-l select=1"]),
-        ("[resources]\nconstraint = \"model=a100\"\n", &["-l select=1:model=a100"]),
+        (
+            "[resources]\nreservation = \"R7\"\n",
+            &["-q R7", "-l select=1"],
+        ),
+        (
+            "[resources]\nconstraint = \"model=a100\"\n",
+            &["-l select=1:model=a100"],
+        ),
         ("[resources]\nnodelist = \"n7\"\n", &["-l select=1:host=n7"]),
-        ("[resources]\nexclusive = true\n", &["-l select=1", "-l place=exclhost"]),
-        ("launcher = \"each\"\n[resources]\nnodes = 2\n", &["-l select=2", "-l place=scatter"]),
-        ("[resources]\narray = \"1,3,5%2\"\n", &["-l select=1", "-J 1-5:2%2"]),
+        (
+            "[resources]\nexclusive = true\n",
+            &["-l select=1", "-l place=exclhost"],
+        ),
+        (
+            "launcher = \"each\"\n[resources]\nnodes = 2\n",
+            &["-l select=2", "-l place=scatter"],
+        ),
+        (
+            "[resources]\narray = \"1,3,5%2\"\n",
+            &["-l select=1", "-J 1-5:2%2"],
+        ),
         ("[resources]\narray = \"7\"\n", &["-l select=1", "-J 7-8:2"]),
-        ("[resources]\nbegin = \"2030-01-31T08:00:30\"\n", &["-l select=1", "-a 203001310800.30"]),
+        (
+            "[resources]\nbegin = \"2030-01-31T08:00:30\"\n",
+            &["-l select=1", "-a 203001310800.30"],
+        ),
         (
             "[resources]\nmail = { to = \"a@b.org\", on = [\"all\"] }\n",
             &["-l select=1", "-m abe", "-M a@b.org"],
         ),
-        ("[resources]\nlicenses = { matlab = 2 }\n", &["-l select=1", "-l matlab=2"]),
+        (
+            "[resources]\nlicenses = { matlab = 2 }\n",
+            &["-l select=1", "-l matlab=2"],
+        ),
         ("inherit = \"all\"\n", &["-l select=1", "-V"]),
-        ("inherit = [\"HOME\", \"LANG\"]\n", &["-l select=1", "-v HOME,LANG"]),
+        (
+            "inherit = [\"HOME\", \"LANG\"]\n",
+            &["-l select=1", "-v HOME,LANG"],
+        ),
         ("inherit = \"none\"\n", &["-l select=1"]),
-        ("[scheduler]\ndirectives = [\"-r n\"]\n", &["-l select=1", "-r n"]),
+        (
+            "[scheduler]\ndirectives = [\"-r n\"]\n",
+            &["-l select=1", "-r n"],
+        ),
     ] {
         assert_eq!(lines(&env, more), expected, "{more}");
     }

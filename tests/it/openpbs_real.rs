@@ -30,10 +30,16 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
-        let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+        let variable =
+            |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
         let bin = PathBuf::from(variable("DLRUN_TEST_OPENPBS_BIN"));
-        let user = User::from_name(&variable("DLRUN_TEST_USER")).expect("an answer").expect("a user");
-        let dir = tempfile::Builder::new().prefix("openpbs-").tempdir_in(&user.dir).expect("a directory");
+        let user = User::from_name(&variable("DLRUN_TEST_USER"))
+            .expect("an answer")
+            .expect("a user");
+        let dir = tempfile::Builder::new()
+            .prefix("openpbs-")
+            .tempdir_in(&user.dir)
+            .expect("a directory");
         chown(dir.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("root may");
         install(DLRUN, dir.path());
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("root may");
@@ -46,16 +52,29 @@ impl Site {
 
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.uid(self.user.uid.as_raw()).gid(self.user.gid.as_raw()).current_dir(self.dir.path());
-        command.env_clear().env("PATH", format!("{}:/usr/bin:/bin", self.bin.display()));
-        command.env("HOME", &self.user.dir).env("USER", &self.user.name).env("LOGNAME", &self.user.name);
+        command
+            .uid(self.user.uid.as_raw())
+            .gid(self.user.gid.as_raw())
+            .current_dir(self.dir.path());
+        command
+            .env_clear()
+            .env("PATH", format!("{}:/usr/bin:/bin", self.bin.display()));
+        command
+            .env("HOME", &self.user.dir)
+            .env("USER", &self.user.name)
+            .env("LOGNAME", &self.user.name);
         command.envs(std::env::var_os("PBS_CONF_FILE").map(|file| ("PBS_CONF_FILE", file)));
-        command.env("DLRUN_STATE_DIR", self.path("state")).env("DLRUN_SCHEDULER__KIND", "openpbs");
+        command
+            .env("DLRUN_STATE_DIR", self.path("state"))
+            .env("DLRUN_SCHEDULER__KIND", "openpbs");
         command
     }
 
     fn dlrun(&self, args: &[&str]) -> Output {
-        self.command(&self.path("dlrun")).args(args).output().expect("dlrun runs")
+        self.command(&self.path("dlrun"))
+            .args(args)
+            .output()
+            .expect("dlrun runs")
     }
 
     #[track_caller]
@@ -68,8 +87,16 @@ impl Site {
     /// One of OpenPBS's commands, by the user; what it prints.
     #[track_caller]
     fn pbs(&self, program: &str, args: &[&str]) -> String {
-        let output = self.command(&self.bin.join(program)).args(args).output().expect("it runs");
-        assert!(output.status.success(), "{program} {args:?}: {}", text(&output));
+        let output = self
+            .command(&self.bin.join(program))
+            .args(args)
+            .output()
+            .expect("it runs");
+        assert!(
+            output.status.success(),
+            "{program} {args:?}: {}",
+            text(&output)
+        );
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
@@ -85,7 +112,12 @@ impl Site {
     fn submit(&self, script: &str, more: &str) -> (String, String) {
         let file = self.job(script, more);
         let result = self.json(&["submit", "--json", &file.to_string_lossy()]);
-        let word = |key: &str| result[key].as_str().unwrap_or_else(|| panic!("{key}")).to_owned();
+        let word = |key: &str| {
+            result[key]
+                .as_str()
+                .unwrap_or_else(|| panic!("{key}"))
+                .to_owned()
+        };
         (word("run_id"), word("job_id"))
     }
 
@@ -115,7 +147,10 @@ impl Site {
             submit_host: "here".to_owned(),
             run_dir: self.path("run"),
         };
-        let mut entries = self.openpbs().queue(std::slice::from_ref(&job)).expect("an answer");
+        let mut entries = self
+            .openpbs()
+            .queue(std::slice::from_ref(&job))
+            .expect("an answer");
         entries.remove(&job.run_id).unwrap_or_default()
     }
 
@@ -142,13 +177,20 @@ fn a_job_is_followed_from_the_queue_to_its_end() {
     let site = Site::new();
     let hostile = "it's \"$HOME\" `id` $(id) \\\\ #PBS -q none";
     let words =
-        serde_json::to_string(&["sh", "-c", "printf '%s\\n' \"$1\"; exit 3", "sh", hostile]).expect("text");
+        serde_json::to_string(&["sh", "-c", "printf '%s\\n' \"$1\"; exit 3", "sh", hostile])
+            .expect("text");
     let file = site.path("job.toml");
     fs::write(&file, format!("[run]\ncommand = {words}\n[resources]\ncpus_per_task = 1\nwalltime = \"5m\"\n[scheduler]\narguments = [\"-h\"]\n")).expect("root may");
     let result = site.json(&["submit", "--json", &file.to_string_lossy()]);
-    let (run, id) = (result["run_id"].as_str().expect("a run"), result["job_id"].as_str().expect("an id"));
+    let (run, id) = (
+        result["run_id"].as_str().expect("a run"),
+        result["job_id"].as_str().expect("an id"),
+    );
     let held = site.until(run, "pending");
-    assert_eq!((&held["raw_state"], &held["reason"]), (&"H".into(), &"held by its user".into()));
+    assert_eq!(
+        (&held["raw_state"], &held["reason"]),
+        (&"H".into(), &"held by its user".into())
+    );
     assert!(site.entries(id)[0].stuck);
     site.pbs("qrls", &[id]);
     let over = site.until(run, "failed");
@@ -158,12 +200,21 @@ fn a_job_is_followed_from_the_queue_to_its_end() {
         fs::read_to_string(site.path(&format!("job-{number}.out"))).expect("it has one"),
         format!("{hostile}\n")
     );
-    wait_for("the server's own word", || site.entries(id)[0].state == JobState::Failed);
+    wait_for("the server's own word", || {
+        site.entries(id)[0].state == JobState::Failed
+    });
     let entry = site.entries(id).remove(0);
     assert!(
-        entry.nodes.is_some() && entry.ended_at_ms >= entry.started_at_ms && entry.started_at_ms.is_some()
+        entry.nodes.is_some()
+            && entry.ended_at_ms >= entry.started_at_ms
+            && entry.started_at_ms.is_some()
     );
-    assert!(entry.started_at_ms.is_some_and(|at| at.abs_diff(dlrun::clock::now_ms()) < 300_000), "{entry:?}");
+    assert!(
+        entry
+            .started_at_ms
+            .is_some_and(|at| at.abs_diff(dlrun::clock::now_ms()) < 300_000),
+        "{entry:?}"
+    );
 }
 
 #[test]
@@ -180,7 +231,10 @@ fn the_end_is_told_by_its_cause() {
         site.until(run, "cancelled");
         assert!(site.dlrun(&["cancel", run]).status.success(), "once more");
     }
-    assert_eq!(site.until(&killed, "failed")["exit"], serde_json::json!({ "signal": 9 }));
+    assert_eq!(
+        site.until(&killed, "failed")["exit"],
+        serde_json::json!({ "signal": 9 })
+    );
     let status = site.until(&limit, "timeout");
     assert_eq!(status["reason"], "exceeded resource walltime", "{status}");
 }
@@ -189,8 +243,10 @@ fn the_end_is_told_by_its_cause() {
 #[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
 fn elements_are_told_one_by_one() {
     let site = Site::new();
-    let (run, id) = site
-        .submit("echo $DLRUN_ARRAY_INDEX; exit 0", "[resources]\narray = \"1,3,5%1\"\nwalltime = \"5m\"\n");
+    let (run, id) = site.submit(
+        "echo $DLRUN_ARRAY_INDEX; exit 0",
+        "[resources]\narray = \"1,3,5%1\"\nwalltime = \"5m\"\n",
+    );
     wait_for("the array to end", || {
         let entries = site.entries(&id);
         let over: u64 = entries
@@ -201,16 +257,29 @@ fn elements_are_told_one_by_one() {
         over == 3
     });
     let entries = site.entries(&id);
-    assert!(entries.iter().all(|entry| entry.state == JobState::Completed), "{entries:?}");
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry.state == JobState::Completed),
+        "{entries:?}"
+    );
     let number = id.split('[').next().expect("a number");
     for element in [1, 3, 5] {
-        assert!(site.path(&format!("job-{number}_{element}.out")).exists(), "{element}");
+        assert!(
+            site.path(&format!("job-{number}_{element}.out")).exists(),
+            "{element}"
+        );
     }
     site.until(&run, "completed");
-    let (_, one) =
-        site.submit("sleep 100", "[resources]\narray = \"7\"\n[scheduler]\narguments = [\"-h\"]\n");
-    let elements: Vec<String> =
-        site.entries(&one).iter().filter_map(|entry| Some(entry.elements.as_ref()?.to_string())).collect();
+    let (_, one) = site.submit(
+        "sleep 100",
+        "[resources]\narray = \"7\"\n[scheduler]\narguments = [\"-h\"]\n",
+    );
+    let elements: Vec<String> = site
+        .entries(&one)
+        .iter()
+        .filter_map(|entry| Some(entry.elements.as_ref()?.to_string()))
+        .collect();
     assert_eq!(elements, ["7"]);
     site.pbs("qdel", &[&one]);
 }
@@ -222,24 +291,46 @@ fn conditions_that_cannot_come_true_are_known() {
     let script = site.plain("exit 3");
     let script = script.to_string_lossy();
     let parent = site.pbs("qsub", &["-h", &script]);
-    let ok = site.pbs("qsub", &["-W", &format!("depend=afterok:{parent}"), &script]);
-    let (waits, told) = (site.entries(&ok).remove(0), format!("waits for afterok:{parent}"));
-    assert_eq!((waits.state, waits.stuck, waits.reason), (JobState::Pending, false, Some(told)));
+    let ok = site.pbs(
+        "qsub",
+        &["-W", &format!("depend=afterok:{parent}"), &script],
+    );
+    let (waits, told) = (
+        site.entries(&ok).remove(0),
+        format!("waits for afterok:{parent}"),
+    );
+    assert_eq!(
+        (waits.state, waits.stuck, waits.reason),
+        (JobState::Pending, false, Some(told))
+    );
     site.pbs("qdel", &[&parent]);
-    wait_for("the condition to be hopeless", || site.entries(&ok)[0].stuck);
+    wait_for("the condition to be hopeless", || {
+        site.entries(&ok)[0].stuck
+    });
     site.pbs("qdel", &[&ok]);
     let parent = site.pbs("qsub", &["-h", &script]);
-    let ok = site.pbs("qsub", &["-W", &format!("depend=afterok:{parent}"), &script]);
+    let ok = site.pbs(
+        "qsub",
+        &["-W", &format!("depend=afterok:{parent}"), &script],
+    );
     site.pbs("qrls", &[&parent]);
-    wait_for("the one that waits to be deleted", || site.entries(&ok)[0].state == JobState::Cancelled);
-    assert!(site.entries(&ok)[0].reason.as_deref().is_some_and(|why| why.contains("cannot come true")));
+    wait_for("the one that waits to be deleted", || {
+        site.entries(&ok)[0].state == JobState::Cancelled
+    });
+    assert!(
+        site.entries(&ok)[0]
+            .reason
+            .as_deref()
+            .is_some_and(|why| why.contains("cannot come true"))
+    );
 }
 
 #[test]
 #[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
 fn two_nodes_run_one_each() {
     let site = Site::new();
-    let more = "launcher = \"each\"\n[resources]\nnodes = 2\ntasks_per_node = 2\nwalltime = \"5m\"\n";
+    let more =
+        "launcher = \"each\"\n[resources]\nnodes = 2\ntasks_per_node = 2\nwalltime = \"5m\"\n";
     let (run, _) = site.submit("sleep 1; [ \"$DLRUN_NODE\" != none ]", more);
     site.until(&run, "completed");
     let shown = site.json(&["show", "--json", &run]);
@@ -270,7 +361,10 @@ fn each_option_is_taken_by_the_real_qsub() {
         fs::write(site.path("rendered.sh"), &script.stdout).expect("root may");
         let id = site.pbs("qsub", &["-h", &site.path("rendered.sh").to_string_lossy()]);
         let said = site.pbs("qstat", &["-f", &id]);
-        assert!(said.contains("Job_Name = job"), "the lines are read: {said}");
+        assert!(
+            said.contains("Job_Name = job"),
+            "the lines are read: {said}"
+        );
         site.pbs("qdel", &[&id]);
     }
 }
@@ -281,8 +375,14 @@ fn refusals_and_a_server_that_is_away_are_told_apart() {
     let site = Site::new();
     for (more, words) in [
         ("[resources]\nqueue = \"nosuch\"\n", "Unknown queue"),
-        ("[resources]\nwalltime = \"400d\"\n", "Job violates queue and/or server resource limits"),
-        ("[resources]\nlicenses = { nosuch = 1 }\n", "Unknown resource Resource_List.nosuch"),
+        (
+            "[resources]\nwalltime = \"400d\"\n",
+            "Job violates queue and/or server resource limits",
+        ),
+        (
+            "[resources]\nlicenses = { nosuch = 1 }\n",
+            "Unknown resource Resource_List.nosuch",
+        ),
     ] {
         let file = site.job("true", more);
         let output = site.dlrun(&["submit", "--no-check", &file.to_string_lossy()]);
@@ -290,8 +390,12 @@ fn refusals_and_a_server_that_is_away_are_told_apart() {
         assert!(text(&output).contains(words), "{}", text(&output));
     }
     let file = site.job("true", "");
-    let output =
-        site.command(&site.path("dlrun")).env("PBS_SERVER", "localhost").arg("submit").arg(&file).output();
+    let output = site
+        .command(&site.path("dlrun"))
+        .env("PBS_SERVER", "localhost")
+        .arg("submit")
+        .arg(&file)
+        .output();
     let output = output.expect("dlrun runs");
     assert_eq!(output.status.code(), Some(69), "{}", text(&output));
 }
@@ -305,7 +409,10 @@ fn a_job_that_is_run_again_is_another_attempt() {
         "[resources]\nwalltime = \"5m\"\n",
     );
     wait_for("the first attempt", || site.path("again").exists());
-    let rerun = Command::new(site.bin.join("qrerun")).arg(&id).output().expect("it runs");
+    let rerun = Command::new(site.bin.join("qrerun"))
+        .arg(&id)
+        .output()
+        .expect("it runs");
     assert!(rerun.status.success(), "{}", text(&rerun));
     site.until(&run, "completed");
     let dir = site.path("state/runs").join(&run);
@@ -317,11 +424,18 @@ fn a_job_that_is_run_again_is_another_attempt() {
 fn the_site_is_described() {
     let site = Site::new().openpbs().site().expect("an answer");
     assert!(
-        site.version.is_some() && site.queues.iter().any(|queue| queue.is_default && queue.is_up),
+        site.version.is_some()
+            && site
+                .queues
+                .iter()
+                .any(|queue| queue.is_default && queue.is_up),
         "{site:?}"
     );
     let nodes: u32 = site.nodes.iter().map(|kind| kind.up).sum();
-    assert!(nodes >= 2 && site.nodes[0].cpus.is_some_and(|cpus| cpus >= 2), "{site:?}");
+    assert!(
+        nodes >= 2 && site.nodes[0].cpus.is_some_and(|cpus| cpus >= 2),
+        "{site:?}"
+    );
 }
 
 #[test]
@@ -334,12 +448,22 @@ fn some_elements_are_cancelled_and_a_run_waits_for_another() {
     assert!(output.status.success(), "{}", text(&output));
     wait_for("three elements to be cancelled", || {
         let entries = site.entries(&id);
-        let cancelled = entries.iter().filter(|entry| entry.state == JobState::Cancelled);
-        cancelled.filter_map(|entry| Some(entry.elements.as_ref()?.count())).sum::<u64>() == 3
+        let cancelled = entries
+            .iter()
+            .filter(|entry| entry.state == JobState::Cancelled);
+        cancelled
+            .filter_map(|entry| Some(entry.elements.as_ref()?.count()))
+            .sum::<u64>()
+            == 3
     });
-    let (after, after_id) = site.submit("true", &format!("[resources]\ndepends = [\"afterany:{array}\"]\n"));
+    let (after, after_id) = site.submit(
+        "true",
+        &format!("[resources]\ndepends = [\"afterany:{array}\"]\n"),
+    );
     let told = format!("waits for afterany:{id}");
-    wait_for("the second to wait for the first", || site.status(&after)["reason"] == told.as_str());
+    wait_for("the second to wait for the first", || {
+        site.status(&after)["reason"] == told.as_str()
+    });
     site.pbs("qrls", &[&id]);
     site.until(&after, "completed");
     assert!(site.entries(&after_id)[0].started_at_ms.is_some());
@@ -349,5 +473,9 @@ fn some_elements_are_cancelled_and_a_run_waits_for_another() {
 #[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
 fn converted_scripts_find_what_qsub_gives_them() {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/same/pbs");
-    compare(&["--scheduler".as_ref(), "openpbs".as_ref(), scripts.as_os_str()]);
+    compare(&[
+        "--scheduler".as_ref(),
+        "openpbs".as_ref(),
+        scripts.as_os_str(),
+    ]);
 }

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
 use dlrun::protocol::{
-    Backfill, Collect, DaemonCost, DaemonStatus, Ending, GapHint, Hello, Measured, PROTOCOL, Process,
-    RefusalKind, Registered, Registration, Request, Response, RunView, Runs, RunsQuery, Segment, StoreStatus,
-    Update, encode,
+    Backfill, Collect, DaemonCost, DaemonStatus, Ending, GapHint, Hello, Measured, PROTOCOL,
+    Process, RefusalKind, Registered, Registration, Request, Response, RunView, Runs, RunsQuery,
+    Segment, StoreStatus, Update, encode,
 };
 use dlrun::record::{
-    Epoch, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MAX_SEGMENT_BYTES,
-    MeasureKey, Missing, NodeRecord, NodeState, ProcessReading, Progress, RunRecord, Sample, Scope, StepMark,
-    Throughput, Usage, WatcherCost,
+    Epoch, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts,
+    MAX_SEGMENT_BYTES, MeasureKey, Missing, NodeRecord, NodeState, ProcessReading, Progress,
+    RunRecord, Sample, Scope, StepMark, Throughput, Usage, WatcherCost,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,7 +27,13 @@ fn dir() -> PathBuf {
 
 fn key() -> MeasureKey {
     let run_id: RunId = "0123456789abcdef".parse().expect("an id");
-    MeasureKey { run_id, element: 3, attempt: 1, node: "n1.cluster".to_owned(), step: 2 }
+    MeasureKey {
+        run_id,
+        element: 3,
+        attempt: 1,
+        node: "n1.cluster".to_owned(),
+        step: 2,
+    }
 }
 
 fn usage() -> Usage {
@@ -118,23 +124,42 @@ fn progress() -> Progress {
         last_metrics: epoch.metrics.clone(),
         epochs: vec![epoch],
         steps_per_epoch: Some(1875),
-        last_step: Some(StepMark { epoch: Some(2), step: Some(7), of: Some(1875) }),
+        last_step: Some(StepMark {
+            epoch: Some(2),
+            step: Some(7),
+            of: Some(1875),
+        }),
         step_seconds: Some(0.015),
-        throughput: Some(Throughput { value: 4096.5, unit: "samples/s".to_owned(), scope: Scope::Unknown }),
+        throughput: Some(Throughput {
+            value: 4096.5,
+            unit: "samples/s".to_owned(),
+            scope: Scope::Unknown,
+        }),
         ..Progress::default()
     }
 }
 
 fn event() -> Event {
-    Event { at_ms: 1_760_000_000_500, kind: EventKind::Adopted, detail: "by dlrund 0.1.0".to_owned() }
+    Event {
+        at_ms: 1_760_000_000_500,
+        kind: EventKind::Adopted,
+        detail: "by dlrund 0.1.0".to_owned(),
+    }
 }
 
 fn gap() -> Gap {
-    Gap { from_ms: 1_760_000_002_000, to_ms: 1_760_000_009_000, why: "dlrund was down".to_owned() }
+    Gap {
+        from_ms: 1_760_000_002_000,
+        to_ms: 1_760_000_009_000,
+        why: "dlrund was down".to_owned(),
+    }
 }
 
 fn missing() -> Missing {
-    Missing { what: "io_read_bytes".to_owned(), why: "no permission".to_owned() }
+    Missing {
+        what: "io_read_bytes".to_owned(),
+        why: "no permission".to_owned(),
+    }
 }
 
 fn record() -> NodeRecord {
@@ -164,7 +189,11 @@ fn record() -> NodeRecord {
         segments: 4,
         gaps: vec![gap()],
         missing: vec![missing()],
-        watcher: WatcherCost { cpu_us: 50_000, samples: 60, late_ticks: 1 },
+        watcher: WatcherCost {
+            cpu_us: 50_000,
+            samples: 60,
+            late_ticks: 1,
+        },
         cgroup: Some("/slurm/uid_1000/job_4711".to_owned()),
         container: None,
         gpus: gpus(),
@@ -201,7 +230,10 @@ fn run() -> RunRecord {
 }
 
 fn hello() -> Hello {
-    Hello { protocol: 1, version: "0.1.0".to_owned() }
+    Hello {
+        protocol: 1,
+        version: "0.1.0".to_owned(),
+    }
 }
 
 fn requests() -> Vec<Request> {
@@ -210,20 +242,30 @@ fn requests() -> Vec<Request> {
         Request::Register(Box::new(Registration {
             run: run(),
             record: record(),
-            command: Process { pid: 4711, start_time_ticks: 815 },
+            command: Process {
+                pid: 4711,
+                start_time_ticks: 815,
+            },
             gpus: vec!["GPU-4e7b".to_owned()],
-            gap: Some(GapHint { lost_at_ms: 1_760_000_002_000 }),
+            gap: Some(GapHint {
+                lost_at_ms: 1_760_000_002_000,
+            }),
             booted_at_ms: None,
         })),
         Request::Update(Box::new(Update { record: record() })),
         Request::Backfill(Box::new(Backfill { bytes: segment() })),
-        Request::Collect(Collect { acknowledged: Some(7) }),
+        Request::Collect(Collect {
+            acknowledged: Some(7),
+        }),
         Request::End(Box::new(Ending {
             record: record(),
             cpu_user_us: 101_250_000,
             cpu_system_us: 2_500_000,
         })),
-        Request::Runs(RunsQuery { skip: 100, processes: true }),
+        Request::Runs(RunsQuery {
+            skip: 100,
+            processes: true,
+        }),
         Request::Status,
     ]
 }
@@ -249,7 +291,11 @@ fn responses() -> Vec<Response> {
             cgroup: record().cgroup,
         }),
         Response::Measured(Box::new(measured)),
-        Response::Segment(Segment { through: Some(8), bytes: segment(), more: true }),
+        Response::Segment(Segment {
+            through: Some(8),
+            bytes: segment(),
+            more: true,
+        }),
         Response::Runs(Runs {
             host: "n1".to_owned(),
             at_ms: 1_760_000_001_500,
@@ -257,7 +303,10 @@ fn responses() -> Vec<Response> {
             more: true,
         }),
         Response::Status(Box::new(status())),
-        Response::refused(RefusalKind::NotPermitted, "run `0123456789abcdef` belongs to another user"),
+        Response::refused(
+            RefusalKind::NotPermitted,
+            "run `0123456789abcdef` belongs to another user",
+        ),
     ]
 }
 
@@ -305,15 +354,25 @@ fn status() -> DaemonStatus {
 
 /// The names of all variants, as serde tells them.
 fn variants<T: DeserializeOwned>() -> BTreeSet<String> {
-    let error = serde_json::from_str::<T>("{\"type\":\"?\"}").err().expect("there is no such variant");
+    let error = serde_json::from_str::<T>("{\"type\":\"?\"}")
+        .err()
+        .expect("there is no such variant");
     let text = error.to_string();
-    let names: BTreeSet<String> = text.split('`').skip(3).step_by(2).map(str::to_owned).collect();
+    let names: BTreeSet<String> = text
+        .split('`')
+        .skip(3)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect();
     assert!(names.len() > 5, "{text}");
     names
 }
 
 #[track_caller]
-fn holds<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(side: &str, messages: Vec<T>) {
+fn holds<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
+    side: &str,
+    messages: Vec<T>,
+) {
     let mut seen = BTreeSet::new();
     for message in messages {
         let written = serde_json::to_value(&message).expect("plain data");
@@ -321,10 +380,14 @@ fn holds<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(side: &s
         let path = dir().join(format!("{side}-{variant}.json"));
         if std::env::var_os("NEW_FIXTURES").is_some() && !path.exists() {
             fs::create_dir_all(dir()).expect("ours");
-            fs::write(&path, serde_json::to_string_pretty(&written).expect("plain data") + "\n")
-                .expect("ours");
+            fs::write(
+                &path,
+                serde_json::to_string_pretty(&written).expect("plain data") + "\n",
+            )
+            .expect("ours");
         }
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let kept: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(
             written, kept,
@@ -354,7 +417,11 @@ fn every_file_is_of_a_message_that_is_known() {
     let mut count = 0;
     for entry in fs::read_dir(dir()).expect("fixtures") {
         let path = entry.expect("an entry").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         let text = fs::read_to_string(&path).expect("text");
         let read = if name.starts_with("request-") {
             serde_json::from_str::<Request>(&text).map(drop)
@@ -370,24 +437,42 @@ fn every_file_is_of_a_message_that_is_known() {
 #[test]
 fn the_largest_segment_fits_a_message() {
     let bytes = vec![0xff; MAX_SEGMENT_BYTES];
-    let segment = Segment { through: Some(u32::MAX), bytes: bytes.clone(), more: false };
+    let segment = Segment {
+        through: Some(u32::MAX),
+        bytes: bytes.clone(),
+        more: false,
+    };
     assert!(encode(&Response::Segment(segment)).is_ok());
     assert!(encode(&Request::Backfill(Box::new(Backfill { bytes }))).is_ok());
 }
 
 #[test]
 fn the_page_names_every_message_and_limit() {
-    let page = fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/protocol.md"));
+    let page =
+        fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/protocol.md"));
     let page = page.expect("docs/protocol.md");
-    for name in variants::<Request>().into_iter().chain(variants::<Response>()) {
-        assert!(page.contains(&format!("`{name}`")), "docs/protocol.md lacks `{name}`");
-    }
-    for message in
-        requests().iter().map(serde_json::to_value).chain(responses().iter().map(serde_json::to_value))
+    for name in variants::<Request>()
+        .into_iter()
+        .chain(variants::<Response>())
     {
-        let Value::Object(fields) = message.expect("plain data") else { panic!("an object") };
+        assert!(
+            page.contains(&format!("`{name}`")),
+            "docs/protocol.md lacks `{name}`"
+        );
+    }
+    for message in requests()
+        .iter()
+        .map(serde_json::to_value)
+        .chain(responses().iter().map(serde_json::to_value))
+    {
+        let Value::Object(fields) = message.expect("plain data") else {
+            panic!("an object")
+        };
         for field in fields.keys().filter(|field| *field != "type") {
-            assert!(page.contains(&format!("`{field}`")), "docs/protocol.md lacks `{field}`");
+            assert!(
+                page.contains(&format!("`{field}`")),
+                "docs/protocol.md lacks `{field}`"
+            );
         }
     }
     assert!(page.contains(&format!("Version {PROTOCOL}")));

@@ -11,27 +11,46 @@ use proptest::prelude::*;
 
 /// A target that takes the recipe and no other.
 fn target(recipe: &Recipe, accelerator: Accelerator) -> Target {
-    Target { recipe: Some(recipe.name.clone()), accelerator, ..Target::new(&recipe.framework, "x86_64") }
+    Target {
+        recipe: Some(recipe.name.clone()),
+        accelerator,
+        ..Target::new(&recipe.framework, "x86_64")
+    }
 }
 
 /// A site without the outside world.
 fn site() -> Site {
     Site {
-        bases: [("python-3.11".to_owned(), "/images/python-3.11.sif".to_owned())].into(),
+        bases: [(
+            "python-3.11".to_owned(),
+            "/images/python-3.11.sif".to_owned(),
+        )]
+        .into(),
         pip_index: Some("https://mirror.example/simple".into()),
         pip_extra_index: Some("https://mirror.example/torch-cpu".into()),
         pip_trusted: vec!["mirror.example".into()],
         certificates: Some("/etc/ssl/site.pem".into()),
-        apt_mirrors: [("debian".to_owned(), "https://mirror.example/debian".to_owned())].into(),
+        apt_mirrors: [(
+            "debian".to_owned(),
+            "https://mirror.example/debian".to_owned(),
+        )]
+        .into(),
         git_mirror: Some("https://git.example/mirrors".into()),
-        environment: [("https_proxy".to_owned(), "http://proxy.example:3128".to_owned())].into(),
+        environment: [(
+            "https_proxy".to_owned(),
+            "http://proxy.example:3128".to_owned(),
+        )]
+        .into(),
         recipes: Vec::new(),
     }
 }
 
 /// What is between the set-up, which all have in common, and the rest is what differs.
 fn without_setup(text: &str) -> String {
-    match (text.find("    set -eu\n"), text.find("/opt/dlrun-build /root/.cache\n    }\n")) {
+    match (
+        text.find("    set -eu\n"),
+        text.find("/opt/dlrun-build /root/.cache\n    }\n"),
+    ) {
         (Some(start), Some(end)) => {
             let end = end + "/opt/dlrun-build /root/.cache\n    }\n".len();
             format!("{}    [set-up]\n{}", &text[..start], &text[end..])
@@ -46,8 +65,13 @@ fn every_recipe_as_it_is_written() {
         let mut shown = String::new();
         for accelerator in recipe.accelerators.clone() {
             for compiler in recipe.compilers.clone() {
-                let microarch = (recipe.provenance == Provenance::Source).then(|| "x86-64-v3".to_owned());
-                let target = Target { compiler: Some(compiler), microarch, ..target(&recipe, accelerator) };
+                let microarch =
+                    (recipe.provenance == Provenance::Source).then(|| "x86-64-v3".to_owned());
+                let target = Target {
+                    compiler: Some(compiler),
+                    microarch,
+                    ..target(&recipe, accelerator)
+                };
                 let made = definition(&target, &Site::default())
                     .unwrap_or_else(|why| panic!("{}: {why:?}", recipe.name));
                 let _ = writeln!(shown, "=== {}\n{}", made.name, without_setup(&made.text));
@@ -62,11 +86,16 @@ fn every_recipe_as_it_is_written() {
 
 #[test]
 fn a_site_without_the_outside_world_is_asked_nothing_else() {
-    let recipe =
-        built_in().into_iter().find(|recipe| recipe.name == "tensorflow-pip").expect("it is built in");
+    let recipe = built_in()
+        .into_iter()
+        .find(|recipe| recipe.name == "tensorflow-pip")
+        .expect("it is built in");
     let made = definition(&target(&recipe, Accelerator::None), &site()).expect("it serves");
     insta::assert_snapshot!("site", made.text);
-    assert_eq!(made.needs.files, ["/images/python-3.11.sif", "/etc/ssl/site.pem"].map(PathBuf::from));
+    assert_eq!(
+        made.needs.files,
+        ["/images/python-3.11.sif", "/etc/ssl/site.pem"].map(PathBuf::from)
+    );
 }
 
 #[test]
@@ -76,12 +105,20 @@ fn every_version_of_every_recipe_can_be_asked_for() {
             let accelerator = pin.accelerator.unwrap_or(recipe.accelerators[0]);
             let target = Target {
                 version: Some(VersionRange::parse(&pin.version).expect("a version")),
-                cuda: pin.values.get("cuda").map(|cuda| VersionRange::parse(cuda).expect("a version")),
+                cuda: pin
+                    .values
+                    .get("cuda")
+                    .map(|cuda| VersionRange::parse(cuda).expect("a version")),
                 ..target(&recipe, accelerator)
             };
-            let made = definition(&target, &site()).unwrap_or_else(|why| panic!("{} {why:?}", recipe.name));
+            let made = definition(&target, &site())
+                .unwrap_or_else(|why| panic!("{} {why:?}", recipe.name));
             assert_eq!(made.version, pin.version, "{}", recipe.name);
-            assert!(!made.text.contains("{{") && !made.text.contains("}}"), "{}", made.text);
+            assert!(
+                !made.text.contains("{{") && !made.text.contains("}}"),
+                "{}",
+                made.text
+            );
         }
     }
 }
@@ -92,8 +129,9 @@ fn the_answer_names_versions_compilers_and_the_next_step() {
         let mut target = Target::new("tensorflow", "x86_64");
         change(&mut target);
         let problems = definition(&target, &Site::default()).expect_err("it is refused");
-        let shown =
-            problems.iter().map(|of| format!("{} [{}]\n", of.message, of.hint.clone().unwrap_or_default()));
+        let shown = problems
+            .iter()
+            .map(|of| format!("{} [{}]\n", of.message, of.hint.clone().unwrap_or_default()));
         shown.collect::<String>()
     };
     let shown = why(|target| target.framework = "tensorflw".into());
@@ -101,7 +139,10 @@ fn the_answer_names_versions_compilers_and_the_next_step() {
     let shown = why(|target| target.framework = "cntk".into());
     assert!(shown.contains("recipes.d"), "{shown}");
     let shown = why(|target| target.version = VersionRange::parse("2.10").ok());
-    assert!(shown.contains("tensorflow-pip (built in): knows the versions 2.21.0"), "{shown}");
+    assert!(
+        shown.contains("tensorflow-pip (built in): knows the versions 2.21.0"),
+        "{shown}"
+    );
     let shown = why(|target| target.compiler = Some("inductor".into()));
     assert!(shown.contains("has the compilers none, xla"), "{shown}");
     let shown = why(|target| target.arch = "ppc64le".into());
@@ -124,18 +165,32 @@ fn a_driver_chooses_among_the_versions() {
         ..Target::new("pytorch", "x86_64")
     };
     let made = definition(&target, &Site::default()).expect("it serves");
-    assert_eq!((made.version.as_str(), made.cuda.as_deref()), ("2.6.0", Some("12.4")));
+    assert_eq!(
+        (made.version.as_str(), made.cuda.as_deref()),
+        ("2.6.0", Some("12.4"))
+    );
 }
 
 #[test]
 fn a_recipe_of_the_site_wins_and_stands_in_the_hash() {
-    let own = built_in().into_iter().find(|recipe| recipe.name == "jax-pip").expect("it is built in");
+    let own = built_in()
+        .into_iter()
+        .find(|recipe| recipe.name == "jax-pip")
+        .expect("it is built in");
     let mut site = Site::default();
     let before = definition(&Target::new("jax", "x86_64"), &site).expect("it serves");
     let body = own.body.replace("optax", "flax");
-    site.recipes = vec![Recipe { body, path: Some("/etc/dlrun/recipes.d/jax-pip.def".into()), ..own }];
+    site.recipes = vec![Recipe {
+        body,
+        path: Some("/etc/dlrun/recipes.d/jax-pip.def".into()),
+        ..own
+    }];
     let after = definition(&Target::new("jax", "x86_64"), &site).expect("it serves");
-    assert!(after.text.contains("flax") && after.hash != before.hash, "{}", after.text);
+    assert!(
+        after.text.contains("flax") && after.hash != before.hash,
+        "{}",
+        after.text
+    );
 }
 
 /// Texts that would be commands or sections if they got into a definition.
@@ -156,14 +211,38 @@ fn nothing_that_was_written_is_read_as_syntax() {
     for text in HOSTILE {
         let own = |text: &str| text.to_owned();
         let targets = [
-            Target { framework: own(text), ..plain.clone() },
-            Target { compiler: Some(own(text)), ..plain.clone() },
-            Target { arch: own(text), ..plain.clone() },
-            Target { microarch: Some(own(text)), ..plain.clone() },
-            Target { mpi: Some(own(text)), ..plain.clone() },
-            Target { recipe: Some(own(text)), ..plain.clone() },
-            Target { base: Some(own(text)), ..plain.clone() },
-            Target { base: Some(format!("docker://{text}{text}")), ..plain.clone() },
+            Target {
+                framework: own(text),
+                ..plain.clone()
+            },
+            Target {
+                compiler: Some(own(text)),
+                ..plain.clone()
+            },
+            Target {
+                arch: own(text),
+                ..plain.clone()
+            },
+            Target {
+                microarch: Some(own(text)),
+                ..plain.clone()
+            },
+            Target {
+                mpi: Some(own(text)),
+                ..plain.clone()
+            },
+            Target {
+                recipe: Some(own(text)),
+                ..plain.clone()
+            },
+            Target {
+                base: Some(own(text)),
+                ..plain.clone()
+            },
+            Target {
+                base: Some(format!("docker://{text}{text}")),
+                ..plain.clone()
+            },
         ];
         for target in targets {
             let refused = definition(&target, &Site::default());
@@ -172,19 +251,49 @@ fn nothing_that_was_written_is_read_as_syntax() {
         let web = format!("https://mirror.example/{text}");
         let named = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
         let sites = [
-            Site { pip_index: Some(web.clone()), ..Site::default() },
-            Site { pip_extra_index: Some(web.clone()), ..Site::default() },
-            Site { git_mirror: Some(web.clone()), ..Site::default() },
-            Site { apt_mirrors: named("debian", &web), ..Site::default() },
-            Site { apt_mirrors: named(text, "https://mirror.example"), ..Site::default() },
-            Site { certificates: Some(format!("/etc/{text}").into()), ..Site::default() },
-            Site { pip_trusted: vec![text.into()], ..Site::default() },
-            Site { bases: named("python-3.11", &web.replace("https", "docker")), ..Site::default() },
-            Site { environment: named(text, "1"), ..Site::default() },
+            Site {
+                pip_index: Some(web.clone()),
+                ..Site::default()
+            },
+            Site {
+                pip_extra_index: Some(web.clone()),
+                ..Site::default()
+            },
+            Site {
+                git_mirror: Some(web.clone()),
+                ..Site::default()
+            },
+            Site {
+                apt_mirrors: named("debian", &web),
+                ..Site::default()
+            },
+            Site {
+                apt_mirrors: named(text, "https://mirror.example"),
+                ..Site::default()
+            },
+            Site {
+                certificates: Some(format!("/etc/{text}").into()),
+                ..Site::default()
+            },
+            Site {
+                pip_trusted: vec![text.into()],
+                ..Site::default()
+            },
+            Site {
+                bases: named("python-3.11", &web.replace("https", "docker")),
+                ..Site::default()
+            },
+            Site {
+                environment: named(text, "1"),
+                ..Site::default()
+            },
         ];
         for site in sites {
             let refused = definition(&plain, &site);
-            assert!(refused.is_err() || ["../../x", "-o/etc/passwd"].contains(&text), "{site:?}");
+            assert!(
+                refused.is_err() || ["../../x", "-o/etc/passwd"].contains(&text),
+                "{site:?}"
+            );
         }
     }
 }
@@ -194,8 +303,14 @@ fn passwords_are_refused_since_they_would_stay_in_the_image() {
     let plain = Target::new("tensorflow", "x86_64");
     let secret = Some("https://user:secret@mirror.example/simple".to_owned());
     for site in [
-        Site { pip_index: secret.clone(), ..Site::default() },
-        Site { git_mirror: secret.clone(), ..Site::default() },
+        Site {
+            pip_index: secret.clone(),
+            ..Site::default()
+        },
+        Site {
+            git_mirror: secret.clone(),
+            ..Site::default()
+        },
         Site {
             environment: [("https_proxy".to_owned(), secret.clone().expect("text"))].into(),
             ..Site::default()
@@ -203,7 +318,10 @@ fn passwords_are_refused_since_they_would_stay_in_the_image() {
     ] {
         let problems = definition(&plain, &site).expect_err("it is refused");
         let shown = format!("{problems:?}");
-        assert!(shown.contains("would stay in the image") && !shown.contains("secret"), "{shown}");
+        assert!(
+            shown.contains("would stay in the image") && !shown.contains("secret"),
+            "{shown}"
+        );
     }
 }
 

@@ -2,8 +2,8 @@
 
 use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
 use dlrun::record::{
-    Basis, ContainerRecord, ContainerRuntime, Epoch, FlagReason, Forecast, HostFacts, Interval, MeasureKey,
-    NodeRecord, NodeState, Progress, RunImage, RunRecord, Sentinel, Usage, WatcherCost,
+    Basis, ContainerRecord, ContainerRuntime, Epoch, FlagReason, Forecast, HostFacts, Interval,
+    MeasureKey, NodeRecord, NodeState, Progress, RunImage, RunRecord, Sentinel, Usage, WatcherCost,
 };
 
 /// The run id that ends in `number`.
@@ -42,7 +42,11 @@ pub(crate) fn run(run_id: RunId, name: &str, submitted_at_ms: u64) -> RunRecord 
         framework: dlrun::job::Framework::default(),
         storage: None,
         image: None,
-        workload: Workload { model: Some("resnet50".to_owned()), epochs: Some(3), ..Workload::default() },
+        workload: Workload {
+            model: Some("resnet50".to_owned()),
+            epochs: Some(3),
+            ..Workload::default()
+        },
         tasks_per_node: None,
         queue: None,
         identity: None,
@@ -52,15 +56,28 @@ pub(crate) fn run(run_id: RunId, name: &str, submitted_at_ms: u64) -> RunRecord 
 }
 
 pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord {
-    let epoch = |epoch, seconds| Epoch { epoch, printed_seconds: Some(seconds), ..Epoch::default() };
-    let mut progress = Progress { recogniser: Some("keras".to_owned()), ..Progress::default() };
+    let epoch = |epoch, seconds| Epoch {
+        epoch,
+        printed_seconds: Some(seconds),
+        ..Epoch::default()
+    };
+    let mut progress = Progress {
+        recogniser: Some("keras".to_owned()),
+        ..Progress::default()
+    };
     progress.push_epoch(epoch(1, 2.5));
     progress.push_epoch(epoch(2, 1.25));
     progress.epochs[1].metrics.insert("loss".to_owned(), 0.5);
     NodeRecord {
         format: NodeRecord::FORMAT,
         last_words: Vec::new(),
-        key: MeasureKey { run_id, element: 0, attempt: 0, node: node.to_owned(), step: 0 },
+        key: MeasureKey {
+            run_id,
+            element: 0,
+            attempt: 0,
+            node: node.to_owned(),
+            step: 0,
+        },
         job_id: Some(JobId("4711".to_owned())),
         state: NodeState::Running,
         started_at_ms: 1_000,
@@ -75,7 +92,11 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
             ..HostFacts::default()
         },
         conditions: dlrun::record::Conditions::default(),
-        usage: Usage { wall_seconds: Some(5.0), mem_peak_bytes: Some(1 << 30), ..Usage::default() },
+        usage: Usage {
+            wall_seconds: Some(5.0),
+            mem_peak_bytes: Some(1 << 30),
+            ..Usage::default()
+        },
         progress,
         segments: 1,
         gaps: vec![],
@@ -90,12 +111,24 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
 
 pub(crate) fn mark(at_ms: u64, exit_code: Option<i32>) -> Sentinel {
     let job_id = Some(JobId("4711".to_owned()));
-    Sentinel { format: 1, at_ms, uptime_ms: None, node: "n1".to_owned(), job_id, exit_code, refused: None }
+    Sentinel {
+        format: 1,
+        at_ms,
+        uptime_ms: None,
+        node: "n1".to_owned(),
+        job_id,
+        exit_code,
+        refused: None,
+    }
 }
 
 /// How a command got into a container that has no GPU.
 pub(crate) fn container() -> ContainerRecord {
-    let image = RunImage { source: "/shared/images/tf.sif".to_owned(), name: None, digest: None };
+    let image = RunImage {
+        source: "/shared/images/tf.sif".to_owned(),
+        name: None,
+        digest: None,
+    };
     let runtime = ContainerRuntime {
         path: "/usr/bin/apptainer".to_owned(),
         product: Some("apptainer".to_owned()),
@@ -105,8 +138,13 @@ pub(crate) fn container() -> ContainerRecord {
         image,
         identity: None,
         runtime: Some(runtime),
-        words: ["exec", "--nv", "/shared/images/tf.sif"].map(str::to_owned).to_vec(),
-        flags: vec![FlagReason { flag: "--nv".to_owned(), why: "GPUs are granted".to_owned() }],
+        words: ["exec", "--nv", "/shared/images/tf.sif"]
+            .map(str::to_owned)
+            .to_vec(),
+        flags: vec![FlagReason {
+            flag: "--nv".to_owned(),
+            why: "GPUs are granted".to_owned(),
+        }],
         warnings: Vec::new(),
         unasked: None,
         gpu_missing: Some("there is no /dev/nvidiactl".to_owned()),

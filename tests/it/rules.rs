@@ -8,7 +8,9 @@ use crate::support::{TestEnv, unwrapped};
 
 pub(crate) fn configure(env: &TestEnv, text: &str) {
     let dir = env.root().join("home/config/dlrun");
-    fs::create_dir_all(&dir).and_then(|()| fs::write(dir.join("dlrun.toml"), text)).expect("ours");
+    fs::create_dir_all(&dir)
+        .and_then(|()| fs::write(dir.join("dlrun.toml"), text))
+        .expect("ours");
 }
 
 /// Submits to this machine, waits, and gives the code of `wait` and the job's output.
@@ -16,8 +18,15 @@ fn ran(env: &TestEnv, more: &str, script: &str) -> (i32, String, Value) {
     let id = env.submit(&env.job(script, more));
     let done = env.dlrun(["wait", "--json", &id]).run();
     let run = env.show(&id);
-    let output = run["run"]["output"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned();
-    (done.exit_code().expect("no signal"), fs::read_to_string(output).expect("it has output"), run)
+    let output = run["run"]["output"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{run}"))
+        .to_owned();
+    (
+        done.exit_code().expect("no signal"),
+        fs::read_to_string(output).expect("it has output"),
+        run,
+    )
 }
 
 const RULES: &str = r#"
@@ -58,7 +67,12 @@ fn plan_tells_which_rules_hold_and_why_the_others_do_not() {
     let env = TestEnv::new();
     configure(&env, RULES);
     let file = env.job("true", JOB);
-    let text = env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0).text();
+    let text = env
+        .dlrun(["plan", "--scheduler", "local"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .text();
     let text = unwrapped(&text);
     for part in [
         "tf, ssd  (2 of 4 hold)",
@@ -75,11 +89,19 @@ fn plan_tells_which_rules_hold_and_why_the_others_do_not() {
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
-    let plan = env.dlrun(["plan", "--json", "--scheduler", "local"]).arg(&file).run().code(0).result();
+    let plan = env
+        .dlrun(["plan", "--json", "--scheduler", "local"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .result();
     let plan = &plan["plan"];
     assert_eq!(plan["storage"]["name"], "scratch");
     assert_eq!(
-        (plan["prologue"][0]["rule"].as_str(), plan["prologue"][1]["rule"].as_str()),
+        (
+            plan["prologue"][0]["rule"].as_str(),
+            plan["prologue"][1]["rule"].as_str()
+        ),
         (Some("tf"), Some("ssd"))
     );
 }
@@ -92,7 +114,10 @@ fn what_a_rule_attaches_takes_effect_byte_for_byte() {
     let script = "printf '%s\\n' \"$A\" \"$B\" \"$C\" \"$D\" \"$DLRUN_STORAGE\" \"$DLRUN_STORAGE_CLASS\" > vars; ls > listed";
     let (code, output, run) = ran(&env, JOB, script);
     assert_eq!(code, 0, "{output}");
-    let storage = format!("{}/it's $(touch evil) 'x' \"y\"", env.root().join("home").display());
+    let storage = format!(
+        "{}/it's $(touch evil) 'x' \"y\"",
+        env.root().join("home").display()
+    );
     let expected = format!("job\nsecond\n$(id) `id` $HOME 'q' \\ \n\" é\n\n{storage}\nssd\n");
     assert_eq!(env.wait_file("vars"), expected);
     assert_eq!(env.wait_file("seen"), format!("{storage}|second\n"));
@@ -131,7 +156,10 @@ fn prologue_that_fails_ends_the_job_before_its_command_and_the_epilogue_runs() {
         "{output}"
     );
     assert_eq!(
-        (run["status"]["state"].as_str(), run["status"]["exit"]["code"].as_i64()),
+        (
+            run["status"]["state"].as_str(),
+            run["status"]["exit"]["code"].as_i64()
+        ),
         (Some("failed"), Some(7)),
         "{run}"
     );
@@ -145,7 +173,10 @@ fn steps_are_programs_and_no_shell() {
     configure(&env, &rule("prologue = [[\"exit\", \"0\"]]"));
     let (code, output, _) = ran(&env, "", "touch command");
     assert_eq!(code, 10, "`exit` is a builtin of shells only: {output}");
-    assert!(output.contains("failed with exit code 127: exit 0"), "{output}");
+    assert!(
+        output.contains("failed with exit code 127: exit 0"),
+        "{output}"
+    );
     assert!(!env.jobs().join("command").exists());
 }
 
@@ -153,12 +184,22 @@ fn steps_are_programs_and_no_shell() {
 fn epilogue_runs_at_the_time_limit_and_its_failure_changes_no_exit_code() {
     let mut env = TestEnv::new();
     env.set("DLRUN_LOCAL__KILL_WAIT_SECONDS", "20");
-    configure(&env, &rule("epilogue = [[\"touch\", \"after\"], [\"false\"]]"));
+    configure(
+        &env,
+        &rule("epilogue = [[\"touch\", \"after\"], [\"false\"]]"),
+    );
     let (code, output, run) = ran(&env, "[resources]\nwalltime = \"1s\"\n", "exec sleep 600");
-    assert_eq!((code, run["status"]["state"].as_str()), (11, Some("timeout")), "{output}");
+    assert_eq!(
+        (code, run["status"]["state"].as_str()),
+        (11, Some("timeout")),
+        "{output}"
+    );
     assert!(env.jobs().join("after").exists(), "{output}");
     let (code, output, _) = ran(&env, "", "exit 5");
-    assert!(output.contains("an epilogue step of rule r failed with exit code 1"), "{output}");
+    assert!(
+        output.contains("an epilogue step of rule r failed with exit code 1"),
+        "{output}"
+    );
     assert_eq!(code, 10);
 }
 
@@ -168,7 +209,10 @@ fn epilogue_that_takes_too_long_is_cut_short_when_the_job_is_to_end() {
     env.set("DLRUN_LOCAL__KILL_WAIT_SECONDS", "40");
     // The script waits ten seconds for it, a tenth at a time.
     let waits = env.fake("sleep");
-    configure(&env, &rule("epilogue = [[\"tail\", \"-f\", \"/dev/null\"]]"));
+    configure(
+        &env,
+        &rule("epilogue = [[\"tail\", \"-f\", \"/dev/null\"]]"),
+    );
     let id = env.submit(&env.job("echo > ready; exec tail -f /dev/null", ""));
     env.wait_file("ready");
     let _ = env.dlrun(["cancel", &id]).run().code(0);
@@ -198,7 +242,10 @@ fn cancelling_in_the_prologue_ends_the_job() {
 #[test]
 fn storage_whose_variable_is_not_set_stops_the_job() {
     let env = TestEnv::new();
-    configure(&env, "[storage.s]\npath = \"/scratch/$NOT_HERE/x\"\nclass = \"high\"\n");
+    configure(
+        &env,
+        "[storage.s]\npath = \"/scratch/$NOT_HERE/x\"\nclass = \"high\"\n",
+    );
     let (code, output, _) = ran(&env, "[storage]\nprefer = \"high\"\n", "touch command");
     assert_eq!(code, 10);
     assert!(
@@ -212,8 +259,14 @@ fn storage_whose_variable_is_not_set_stops_the_job() {
 fn preference_without_configured_storage_is_no_silence() {
     let env = TestEnv::new();
     let file = env.job("true", "[storage]\nprefer = \"ssd\"\n");
-    let done = env.dlrun(["check", "--scheduler", "local"]).arg(&file).run().code(0);
-    let _ = done.warns("`storage.prefer = \"ssd\"` has no effect").warns("[storage.NAME]");
+    let done = env
+        .dlrun(["check", "--scheduler", "local"])
+        .arg(&file)
+        .run()
+        .code(0);
+    let _ = done
+        .warns("`storage.prefer = \"ssd\"` has no effect")
+        .warns("[storage.NAME]");
 }
 
 const HOUSE: &str = r#"
@@ -234,27 +287,52 @@ fn gpus_lead_to_queue_constraint_and_cores() {
     configure(&env, HOUSE);
     let resources = |lines: &str| {
         let file = env.job("true", &format!("[resources]\naccount = \"p\"\n{lines}\n"));
-        let result = env.dlrun(["plan", "--json"]).arg(&file).run().code(0).result();
-        (result["plan"]["resources"].clone(), result["warnings"].to_string())
+        let result = env
+            .dlrun(["plan", "--json"])
+            .arg(&file)
+            .run()
+            .code(0)
+            .result();
+        (
+            result["plan"]["resources"].clone(),
+            result["warnings"].to_string(),
+        )
     };
     let (v100, _) = resources("gpus_per_node = \"v100:2\"");
     assert_eq!(
-        (&v100["queue"], &v100["constraint"], &v100["cpus_per_task"], &v100["gpus_per_node"]),
+        (
+            &v100["queue"],
+            &v100["constraint"],
+            &v100["cpus_per_task"],
+            &v100["gpus_per_node"]
+        ),
         (&"gpu".into(), &"volta".into(), &14.into(), &"v100:2".into())
     );
     let (k80, _) = resources("gpus_per_node = \"k80:2\"\ntasks_per_node = 2\nconstraint = \"ib\"");
     assert_eq!(
-        (&k80["queue"], &k80["constraint"], &k80["cpus_per_task"], &k80["gpus_per_node"]),
+        (
+            &k80["queue"],
+            &k80["constraint"],
+            &k80["cpus_per_task"],
+            &k80["gpus_per_node"]
+        ),
         (&"old".into(), &"ib".into(), &4.into(), &"2".into())
     );
-    let (own, warnings) =
-        resources("gpus_per_node = \"v100:2\"\ncpus_per_task = 3\nqueue = \"mine\"\nconstraint = \"ib\"");
+    let (own, warnings) = resources(
+        "gpus_per_node = \"v100:2\"\ncpus_per_task = 3\nqueue = \"mine\"\nconstraint = \"ib\"",
+    );
     assert_eq!(
         (&own["queue"], &own["constraint"], &own["cpus_per_task"]),
         (&"mine".into(), &"ib".into(), &3.into())
     );
-    assert!(warnings.contains("makes 3 CPUs on a node, where 14 go with its GPUs"), "{warnings}");
-    let file = env.job("true", "[resources]\naccount = \"p\"\ngpus_per_node = \"a100:1\"\n");
+    assert!(
+        warnings.contains("makes 3 CPUs on a node, where 14 go with its GPUs"),
+        "{warnings}"
+    );
+    let file = env.job(
+        "true",
+        "[resources]\naccount = \"p\"\ngpus_per_node = \"a100:1\"\n",
+    );
     let done = env
         .dlrun(["check"])
         .arg(&file)
@@ -271,13 +349,32 @@ fn house_rules_are_told_with_the_sites_reason() {
     let _ = env.fake_slurm();
     configure(&env, HOUSE);
     let file = env.job("true", "[resources]\nmemory = \"4GiB\"\n");
-    let done = env.dlrun(["submit"]).arg(&file).run().code(65).warns("job.toml:4:");
-    let done = done.warns("`resources.memory` is forbidden at this site: memory goes by cores here");
-    let _ = done.warns("`resources.account` is required at this site").warns("dlrun.toml:8 requires it");
-    let _ = env.dlrun(["check", "--scheduler", "local"]).arg(&file).run().code(0);
+    let done = env
+        .dlrun(["submit"])
+        .arg(&file)
+        .run()
+        .code(65)
+        .warns("job.toml:4:");
+    let done =
+        done.warns("`resources.memory` is forbidden at this site: memory goes by cores here");
+    let _ = done
+        .warns("`resources.account` is required at this site")
+        .warns("dlrun.toml:8 requires it");
+    let _ = env
+        .dlrun(["check", "--scheduler", "local"])
+        .arg(&file)
+        .run()
+        .code(0);
     let file = env.job("true", "");
-    let plan = env.dlrun(["plan"]).env("DLRUN_DEFAULTS__ACCOUNT", "p").arg(&file).run().code(0);
-    let _ = plan.says("forbid memory, nodelist; require account").says("house prologue");
+    let plan = env
+        .dlrun(["plan"])
+        .env("DLRUN_DEFAULTS__ACCOUNT", "p")
+        .arg(&file)
+        .run()
+        .code(0);
+    let _ = plan
+        .says("forbid memory, nodelist; require account")
+        .says("house prologue");
 }
 
 #[test]
@@ -290,16 +387,27 @@ fn what_a_rule_hands_through_gives_way_to_the_job_file_and_may_not_be_dlruns_own
             "directives = [\"--comment=site\", \"--nice=5\"], arguments = [\"--hold\"], modules = [\"gcc/12\"]",
         ),
     );
-    let file =
-        env.job("true", "modules = [\"cuda\", \"gcc/12\"]\n[scheduler]\ndirectives = [\"--comment=mine\"]\n");
+    let file = env.job(
+        "true",
+        "modules = [\"cuda\", \"gcc/12\"]\n[scheduler]\ndirectives = [\"--comment=mine\"]\n",
+    );
     let done = env.dlrun(["plan"]).arg(&file).run().code(0);
-    let _ =
-        done.says("not --comment=site: the job file hands that option through itself").says("gcc/12 cuda");
+    let _ = done
+        .says("not --comment=site: the job file hands that option through itself")
+        .says("gcc/12 cuda");
     let _ = env.dlrun(["submit"]).arg(&file).run().code(0);
     assert!(sbatch.call().argv.contains(&"--hold".to_owned()));
     let script = env.dlrun(["render"]).arg(&file).run().code(0).text();
-    assert!(script.contains("#SBATCH --nice=5\n#SBATCH --comment=mine\n"), "{script}");
+    assert!(
+        script.contains("#SBATCH --nice=5\n#SBATCH --comment=mine\n"),
+        "{script}"
+    );
     configure(&env, &rule("directives = [\"--output=x\"]"));
-    let _ =
-        env.dlrun(["plan"]).arg(&file).run().code(65).warns("the rule r (").warns("is dlrun's own to write");
+    let _ = env
+        .dlrun(["plan"])
+        .arg(&file)
+        .run()
+        .code(65)
+        .warns("the rule r (")
+        .warns("is dlrun's own to write");
 }

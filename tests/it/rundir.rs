@@ -12,7 +12,10 @@ use tempfile::TempDir;
 
 use crate::records::{node, run, run_id};
 
-const FIRST: Attempt = Attempt { element: 0, attempt: 0 };
+const FIRST: Attempt = Attempt {
+    element: 0,
+    attempt: 0,
+};
 
 fn state() -> (TempDir, StateDir) {
     let tmp = tempfile::tempdir().expect("a directory");
@@ -21,11 +24,17 @@ fn state() -> (TempDir, StateDir) {
 }
 
 fn new_run(state: &StateDir) -> RunDir {
-    state.create_run(&run(run_id(1), "mnist", 1_000), "#!/bin/sh\n", "{}").expect("created")
+    state
+        .create_run(&run(run_id(1), "mnist", 1_000), "#!/bin/sh\n", "{}")
+        .expect("created")
 }
 
 fn mode(path: &Path) -> u32 {
-    path.symlink_metadata().expect("is there").permissions().mode() & 0o7777
+    path.symlink_metadata()
+        .expect("is there")
+        .permissions()
+        .mode()
+        & 0o7777
 }
 
 fn every_path(root: &Path) -> Vec<std::path::PathBuf> {
@@ -34,7 +43,9 @@ fn every_path(root: &Path) -> Vec<std::path::PathBuf> {
     while next < found.len() {
         if found[next].is_dir() {
             found.extend(
-                fs::read_dir(&found[next]).expect("listed").map(|entry| entry.expect("entry").path()),
+                fs::read_dir(&found[next])
+                    .expect("listed")
+                    .map(|entry| entry.expect("entry").path()),
             );
         }
         next += 1;
@@ -46,37 +57,72 @@ fn every_path(root: &Path) -> Vec<std::path::PathBuf> {
 fn a_run_is_read_back_as_it_was_written() {
     let (_tmp, state) = state();
     let mut record = run(run_id(1), "mnist", 1_000);
-    let dir = state.create_run(&record, "#!/bin/sh\necho ä\n", "{\"a\":1}").expect("created");
+    let dir = state
+        .create_run(&record, "#!/bin/sh\necho ä\n", "{\"a\":1}")
+        .expect("created");
     record.job_id = Some(dlrun::job::JobId("4711".into()));
     dir.write_run(&record).expect("written");
-    let again = StateDir::open(state.path()).expect("opened").run(&run_id(1)).expect("is there");
+    let again = StateDir::open(state.path())
+        .expect("opened")
+        .run(&run_id(1))
+        .expect("is there");
     assert_eq!(again.read_run().expect("read"), record);
     let script = std::fs::read_to_string(again.path().join("job.sh")).expect("read");
     assert_eq!(script, "#!/bin/sh\necho ä\n");
     assert_eq!(again.read_plan().expect("read"), "{\"a\":1}");
-    assert_eq!(state.runs().expect("listed").collect::<Vec<RunId>>(), [run_id(1)]);
-    assert!(state.create_run(&record, "", "").is_err(), "a run exists once");
+    assert_eq!(
+        state.runs().expect("listed").collect::<Vec<RunId>>(),
+        [run_id(1)]
+    );
+    assert!(
+        state.create_run(&record, "", "").is_err(),
+        "a run exists once"
+    );
 }
 
 #[test]
 fn what_is_missing_is_told_from_what_is_wrong() {
     let (tmp, state) = state();
-    assert!(StateDir::open(&tmp.path().join("none")).expect_err("no such directory").is_missing());
+    assert!(
+        StateDir::open(&tmp.path().join("none"))
+            .expect_err("no such directory")
+            .is_missing()
+    );
     assert!(state.run(&run_id(9)).expect_err("no such run").is_missing());
-    assert!(state.ensure_run(&run_id(9)).expect("created").read_run().expect_err("empty").is_missing());
+    assert!(
+        state
+            .ensure_run(&run_id(9))
+            .expect("created")
+            .read_run()
+            .expect_err("empty")
+            .is_missing()
+    );
     let dir = new_run(&state);
     for (content, expected) in [
         ("{\"format\": 1, \"run_id\": \"0000", "is damaged"),
-        ("{\"format\": 2, \"anything\": \"else\"}", "has format 2, and this dlrun knows up to 1"),
-        (&"x".repeat(MAX_RUN_FILE + 1), "is larger than 1048576 bytes"),
+        (
+            "{\"format\": 2, \"anything\": \"else\"}",
+            "has format 2, and this dlrun knows up to 1",
+        ),
+        (
+            &"x".repeat(MAX_RUN_FILE + 1),
+            "is larger than 1048576 bytes",
+        ),
     ] {
         fs::write(dir.path().join("run.json"), content).expect("written");
         let error = dir.read_run().expect_err("unreadable");
-        assert!(error.to_string().contains(expected) && !error.is_missing(), "{error}");
+        assert!(
+            error.to_string().contains(expected) && !error.is_missing(),
+            "{error}"
+        );
     }
     let mut other = run(run_id(2), "other", 1);
     other.run_id = run_id(2);
-    fs::write(dir.path().join("run.json"), serde_json::to_vec(&other).expect("json")).expect("written");
+    fs::write(
+        dir.path().join("run.json"),
+        serde_json::to_vec(&other).expect("json"),
+    )
+    .expect("written");
     assert!(matches!(dir.read_run(), Err(RunDirError::Misplaced { .. })));
 }
 
@@ -85,14 +131,19 @@ fn only_the_owner_can_read_whatever_the_umask() {
     for mask in ["000", "022", "777"] {
         let tmp = tempfile::tempdir().expect("a directory");
         let test = std::env::current_exe().expect("this test");
-        let script = format!("umask {mask}; exec \"$0\" --exact rundir::writes_everything --ignored");
+        let script =
+            format!("umask {mask}; exec \"$0\" --exact rundir::writes_everything --ignored");
         let done = Command::new("sh")
             .args(["-c", &script])
             .arg(test)
             .env("DLRUN_TEST_STATE", tmp.path().join("x/state"))
             .output()
             .expect("ran");
-        assert!(done.status.success(), "{mask}: {}", String::from_utf8_lossy(&done.stdout));
+        assert!(
+            done.status.success(),
+            "{mask}: {}",
+            String::from_utf8_lossy(&done.stdout)
+        );
         let found = every_path(&tmp.path().join("x/state"));
         assert!(found.len() > 8, "{found:?}");
         for path in found {
@@ -105,10 +156,14 @@ fn only_the_owner_can_read_whatever_the_umask() {
 #[test]
 #[ignore = "run by `only_the_owner_can_read_whatever_the_umask` in a process of its own"]
 fn writes_everything() {
-    let Some(path) = std::env::var_os("DLRUN_TEST_STATE") else { return };
+    let Some(path) = std::env::var_os("DLRUN_TEST_STATE") else {
+        return;
+    };
     let dir = new_run(&StateDir::create(Path::new(&path)).expect("created"));
     let node_dir = dir.open_node_step(FIRST, "n1").expect("won");
-    node_dir.write_record(&node(run_id(1), "n1", 5)).expect("written");
+    node_dir
+        .write_record(&node(run_id(1), "n1", 5))
+        .expect("written");
     node_dir.write_segment(0, b"samples").expect("written");
 }
 
@@ -118,7 +173,10 @@ fn a_state_directory_open_to_others_is_refused() {
     for open in [0o770, 0o702, 0o1777] {
         fs::set_permissions(state.path(), PermissionsExt::from_mode(open)).expect("mode");
         let error = StateDir::open(state.path()).expect_err("open to others");
-        assert!(error.to_string().contains("can be written by others"), "{error}");
+        assert!(
+            error.to_string().contains("can be written by others"),
+            "{error}"
+        );
     }
     fs::set_permissions(state.path(), PermissionsExt::from_mode(0o755)).expect("mode");
     StateDir::open(state.path()).expect("others may know that it exists");
@@ -133,7 +191,12 @@ fn a_state_directory_of_somebody_else_is_refused() {
     }
     std::os::unix::fs::chown(state.path(), Some(12345), None).expect("given away");
     let error = StateDir::open(state.path()).expect_err("not ours");
-    assert!(error.to_string().ends_with("belongs to user id 12345, not to 0"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("belongs to user id 12345, not to 0"),
+        "{error}"
+    );
 }
 
 fn skip(why: &str) {
@@ -149,7 +212,11 @@ fn links_are_not_followed() {
     let victim = tmp.path().join("victim");
     fs::write(&victim, "precious").expect("written");
 
-    symlink(&elsewhere, state.path().join("runs").join(run_id(1).as_str())).expect("a link");
+    symlink(
+        &elsewhere,
+        state.path().join("runs").join(run_id(1).as_str()),
+    )
+    .expect("a link");
     let record = run(run_id(1), "mnist", 1_000);
     assert!(state.create_run(&record, "", "").is_err() && state.run(&run_id(1)).is_err());
     assert!(state.ensure_run(&run_id(1)).is_err());
@@ -159,14 +226,20 @@ fn links_are_not_followed() {
     symlink(&victim, dir.path().join("run.json")).expect("a link");
     assert!(dir.read_run().is_err());
     let record = run(run_id(2), "mnist", 1_000);
-    dir.write_run(&record).expect("the link is replaced, not followed");
+    dir.write_run(&record)
+        .expect("the link is replaced, not followed");
     assert_eq!(dir.read_run().expect("read"), record);
     assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
 
     symlink(&elsewhere, dir.path().join("0.0")).expect("a link");
     assert!(dir.open_node_step(FIRST, "n1").is_err());
     let reading = dir.outcome(FIRST);
-    assert_eq!((reading.notes.len(), reading.outcome.start), (1, None), "{:?}", reading.notes);
+    assert_eq!(
+        (reading.notes.len(), reading.outcome.start),
+        (1, None),
+        "{:?}",
+        reading.notes
+    );
 }
 
 #[test]
@@ -176,21 +249,43 @@ fn marks_are_read_or_noted() {
     let attempt = dir.path().join("0.0");
     fs::create_dir(&attempt).expect("a directory");
     assert_eq!(dir.newest_outcome(0).expect("listed").notes, []);
-    let whole = r#"{"format":1,"at_ms":5,"node":"n1","job_id":"7","exit_code":143,"added_later":true}"#;
+    let whole =
+        r#"{"format":1,"at_ms":5,"node":"n1","job_id":"7","exit_code":143,"added_later":true}"#;
     fs::write(attempt.join("start.json"), whole).expect("written");
-    for garbage in
-        ["", "{", &whole[..40], "\0\0\0\0", "null", "{\"format\":1}", "\u{feff}", &"[".repeat(1 << 17)]
-    {
+    for garbage in [
+        "",
+        "{",
+        &whole[..40],
+        "\0\0\0\0",
+        "null",
+        "{\"format\":1}",
+        "\u{feff}",
+        &"[".repeat(1 << 17),
+    ] {
         fs::write(attempt.join("end.json"), garbage).expect("written");
         let reading = dir.newest_outcome(0).expect("listed");
         let start = reading.outcome.start.expect("the start mark is whole");
-        assert_eq!((start.at_ms, start.exit_code, reading.outcome.end), (5, Some(143), None));
-        assert_eq!((reading.notes.len(), reading.notes[0].what.as_str()), (1, "end.json"));
-        assert!(reading.notes[0].why.contains("end.json"), "{:?}", reading.notes);
+        assert_eq!(
+            (start.at_ms, start.exit_code, reading.outcome.end),
+            (5, Some(143), None)
+        );
+        assert_eq!(
+            (reading.notes.len(), reading.notes[0].what.as_str()),
+            (1, "end.json")
+        );
+        assert!(
+            reading.notes[0].why.contains("end.json"),
+            "{:?}",
+            reading.notes
+        );
     }
     fs::remove_file(attempt.join("end.json")).expect("removed");
     nix::unistd::mkfifo(&attempt.join("end.json"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-    assert_eq!(dir.outcome(FIRST).notes.len(), 1, "a pipe must not hang the reader");
+    assert_eq!(
+        dir.outcome(FIRST).notes.len(),
+        1,
+        "a pipe must not hang the reader"
+    );
 }
 
 #[test]
@@ -200,12 +295,29 @@ fn attempts_come_in_order_and_the_newest_counts() {
     for name in ["0.10", "0.2", "1.0", "0.0", "x", "0.0.0"] {
         fs::create_dir(dir.path().join(name)).expect("a directory");
     }
-    let names: Vec<String> = dir.attempts().expect("listed").into_iter().map(Attempt::dir_name).collect();
+    let names: Vec<String> = dir
+        .attempts()
+        .expect("listed")
+        .into_iter()
+        .map(Attempt::dir_name)
+        .collect();
     assert_eq!(names, ["0.0", "0.2", "0.10", "1.0"]);
-    let newest = |element| dir.newest_outcome(element).expect("listed").attempt.map(Attempt::dir_name);
-    assert_eq!((newest(0).as_deref(), newest(1).as_deref(), newest(2)), (Some("0.10"), Some("1.0"), None));
+    let newest = |element| {
+        dir.newest_outcome(element)
+            .expect("listed")
+            .attempt
+            .map(Attempt::dir_name)
+    };
+    assert_eq!(
+        (newest(0).as_deref(), newest(1).as_deref(), newest(2)),
+        (Some("0.10"), Some("1.0"), None)
+    );
     let marks = dir.newest_marks(0).expect("listed");
-    assert_eq!(marks, dir.newest_outcome(0).expect("listed"), "there is no node");
+    assert_eq!(
+        marks,
+        dir.newest_outcome(0).expect("listed"),
+        "there is no node"
+    );
 }
 
 #[test]
@@ -215,10 +327,16 @@ fn steps_on_a_node_never_share_a_directory() {
     let won: Vec<u32> = std::thread::scope(|scope| {
         let open = || {
             let dir = state.run(&run_id(1)).expect("is there");
-            dir.open_node_step(FIRST, "n1.cluster").expect("won").key().step
+            dir.open_node_step(FIRST, "n1.cluster")
+                .expect("won")
+                .key()
+                .step
         };
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
-        let mut won: Vec<u32> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        let mut won: Vec<u32> = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .collect();
         won.sort_unstable();
         won
     });
@@ -230,24 +348,39 @@ fn what_a_node_measured_is_read_back() {
     let (_tmp, state) = state();
     let dir = new_run(&state);
     let node_dir = dir.open_node_step(FIRST, "n1.cluster").expect("won");
-    assert_eq!(dir.outcome(FIRST).notes, [], "a record that is still to come is no fault");
+    assert_eq!(
+        dir.outcome(FIRST).notes,
+        [],
+        "a record that is still to come is no fault"
+    );
     let mut record = node(run_id(1), "n1.cluster", 5);
     node_dir.write_record(&record).expect("written");
     record.state = NodeState::Ended;
     node_dir.write_record(&record).expect("written");
     for seq in [0, 1, 12_345] {
-        node_dir.write_segment(seq, &seq.to_be_bytes()).expect("written");
+        node_dir
+            .write_segment(seq, &seq.to_be_bytes())
+            .expect("written");
     }
     assert_eq!(dir.outcome(FIRST).outcome.nodes, [record.clone()]);
     let again = dir.node_dir(&record.key).expect("is there");
     assert_eq!(again.segments().expect("listed"), [0, 1, 12_345]);
-    assert_eq!(again.read_segment(12_345).expect("read"), 12_345_u32.to_be_bytes());
+    assert_eq!(
+        again.read_segment(12_345).expect("read"),
+        12_345_u32.to_be_bytes()
+    );
     assert!(again.read_segment(2).expect_err("none").is_missing());
     assert!(node_dir.write_segment(3, &vec![0; 2 << 20]).is_err());
-    let left: Vec<_> =
-        every_path(dir.path()).into_iter().filter(|p| p.to_string_lossy().contains("/.")).collect();
+    let left: Vec<_> = every_path(dir.path())
+        .into_iter()
+        .filter(|p| p.to_string_lossy().contains("/."))
+        .collect();
     assert!(
-        left.iter().all(|path| !path.file_name().expect("name").to_string_lossy().starts_with('.')),
+        left.iter().all(|path| !path
+            .file_name()
+            .expect("name")
+            .to_string_lossy()
+            .starts_with('.')),
         "{left:?}"
     );
 }
@@ -258,19 +391,35 @@ fn a_bad_record_is_noted_and_the_others_are_read() {
     let dir = new_run(&state);
     for name in ["good", "large", "torn", "stranger"] {
         let node_dir = dir.open_node_step(FIRST, name).expect("won");
-        node_dir.write_record(&node(run_id(1), name, 5)).expect("written");
+        node_dir
+            .write_record(&node(run_id(1), name, 5))
+            .expect("written");
         let path = node_dir.path().join("record.json");
         match name {
             "large" => fs::write(path, " ".repeat(MAX_RECORD + 1)).expect("written"),
             "torn" => fs::write(path, "{\"format\":1,").expect("written"),
-            "stranger" => node_dir.write_record(&node(run_id(2), name, 5)).expect("written"),
+            "stranger" => node_dir
+                .write_record(&node(run_id(2), name, 5))
+                .expect("written"),
             _ => {}
         }
     }
     let reading = dir.outcome(FIRST);
-    let read: Vec<&str> = reading.outcome.nodes.iter().map(|node| node.key.node.as_str()).collect();
-    let noted: Vec<&str> = reading.notes.iter().map(|note| note.what.as_str()).collect();
-    assert_eq!((read, noted), (vec!["good"], vec!["large.0", "stranger.0", "torn.0"]));
+    let read: Vec<&str> = reading
+        .outcome
+        .nodes
+        .iter()
+        .map(|node| node.key.node.as_str())
+        .collect();
+    let noted: Vec<&str> = reading
+        .notes
+        .iter()
+        .map(|note| note.what.as_str())
+        .collect();
+    assert_eq!(
+        (read, noted),
+        (vec!["good"], vec!["large.0", "stranger.0", "torn.0"])
+    );
 }
 
 #[test]
@@ -278,14 +427,31 @@ fn hostile_names_of_nodes_stay_outside() {
     let (tmp, state) = state();
     let dir = new_run(&state);
     let before = every_path(tmp.path()).len();
-    for name in ["", ".", "..", "../../../../escape", "/etc", "a\nb", "a\u{1b}[2J", "a\0b", &"x".repeat(300)]
-    {
+    for name in [
+        "",
+        ".",
+        "..",
+        "../../../../escape",
+        "/etc",
+        "a\nb",
+        "a\u{1b}[2J",
+        "a\0b",
+        &"x".repeat(300),
+    ] {
         let error = dir.open_node_step(FIRST, name).expect_err("refused");
         assert!(matches!(error, RunDirError::NodeName { .. }), "{error}");
-        assert!(!error.to_string().contains(['\u{1b}', '\n', '\0']), "{error}");
+        assert!(
+            !error.to_string().contains(['\u{1b}', '\n', '\0']),
+            "{error}"
+        );
     }
-    assert_eq!(every_path(tmp.path()).len(), before + 1, "only the attempt's directory is new");
-    dir.open_node_step(FIRST, &"x".repeat(dlrun::rundir::MAX_NODE_NAME)).expect("the longest name fits");
+    assert_eq!(
+        every_path(tmp.path()).len(),
+        before + 1,
+        "only the attempt's directory is new"
+    );
+    dir.open_node_step(FIRST, &"x".repeat(dlrun::rundir::MAX_NODE_NAME))
+        .expect("the longest name fits");
 }
 
 #[test]
@@ -301,8 +467,10 @@ fn a_full_disk_leaves_what_was_there() {
     let tmp = tempfile::tempdir().expect("a directory");
     let disk = tmp.path().join("disk");
     fs::create_dir(&disk).expect("a directory");
-    let mounted =
-        Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs"]).arg(&disk).output();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs"])
+        .arg(&disk)
+        .output();
     if !mounted.is_ok_and(|done| done.status.success()) {
         skip("no file system can be mounted");
         return;
@@ -313,11 +481,17 @@ fn a_full_disk_leaves_what_was_there() {
         let node_dir = dir.open_node_step(FIRST, "n1").expect("won");
         let record = node(run_id(1), "n1", 5);
         node_dir.write_record(&record).expect("written");
-        let error = node_dir.write_segment(0, &vec![7; 500 << 10]).expect_err("no room");
-        let source = std::error::Error::source(&error).expect("a cause").to_string();
+        let error = node_dir
+            .write_segment(0, &vec![7; 500 << 10])
+            .expect_err("no room");
+        let source = std::error::Error::source(&error)
+            .expect("a cause")
+            .to_string();
         assert!(source.contains("No space left"), "{source}");
         assert_eq!(node_dir.read_record().expect("read"), record);
-        node_dir.write_segment(0, &vec![7; 50 << 10]).expect("the torn file no longer takes room");
+        node_dir
+            .write_segment(0, &vec![7; 50 << 10])
+            .expect("the torn file no longer takes room");
     });
     let unmounted = Command::new("umount").arg(&disk).status().expect("ran");
     assert!(unmounted.success());

@@ -13,7 +13,9 @@ use crate::support::TestEnv;
 /// Judges by the words of JSON Schema that ours uses; another word is a mistake in one of the two.
 fn fits(schema: &Value, value: &Value) -> bool {
     let rules = schema.as_object().expect("a schema is an object");
-    rules.iter().all(|(word, rule)| holds(word, rule, rules, value))
+    rules
+        .iter()
+        .all(|(word, rule)| holds(word, rule, rules, value))
 }
 
 fn holds(word: &str, rule: &Value, rules: &serde_json::Map<String, Value>, value: &Value) -> bool {
@@ -34,9 +36,11 @@ fn holds(word: &str, rule: &Value, rules: &serde_json::Map<String, Value>, value
         },
         "const" => value == rule,
         "enum" => all().contains(value),
-        "pattern" => {
-            text.is_none_or(|text| Regex::new(rule.as_str().expect("text")).expect("valid").is_match(text))
-        }
+        "pattern" => text.is_none_or(|text| {
+            Regex::new(rule.as_str().expect("text"))
+                .expect("valid")
+                .is_match(text)
+        }),
         "minLength" => text.is_none_or(|text| text.chars().count() as u64 >= bound()),
         "maxLength" => text.is_none_or(|text| text.chars().count() as u64 <= bound()),
         "minimum" => number.is_none_or(|number| number >= bound() as f64),
@@ -47,25 +51,32 @@ fn holds(word: &str, rule: &Value, rules: &serde_json::Map<String, Value>, value
         },
         "minItems" => list.is_none_or(|list| list.len() as u64 >= bound()),
         "items" => list.is_none_or(|list| list.iter().all(|item| fits(rule, item))),
-        "prefixItems" => list.is_none_or(|list| all().iter().zip(list).all(|(rule, item)| fits(rule, item))),
+        "prefixItems" => {
+            list.is_none_or(|list| all().iter().zip(list).all(|(rule, item)| fits(rule, item)))
+        }
         "anyOf" => all().iter().any(|rule| fits(rule, value)),
         "oneOf" => all().iter().filter(|rule| fits(rule, value)).count() == 1,
         "allOf" => all().iter().all(|rule| fits(rule, value)),
         "not" => !fits(rule, value),
         "required" => object.is_none_or(|object| {
-            all().iter().all(|name| object.contains_key(name.as_str().expect("a name")))
+            all()
+                .iter()
+                .all(|name| object.contains_key(name.as_str().expect("a name")))
         }),
         "properties" => object.is_none_or(|object| {
             let rules = rule.as_object().expect("an object");
-            rules.iter().all(|(name, rule)| object.get(name).is_none_or(|value| fits(rule, value)))
+            rules
+                .iter()
+                .all(|(name, rule)| object.get(name).is_none_or(|value| fits(rule, value)))
         }),
         "propertyNames" => {
             object.is_none_or(|object| object.keys().all(|name| fits(rule, &name.as_str().into())))
         }
         "additionalProperties" => object.is_none_or(|object| {
             let known = rules.get("properties").and_then(Value::as_object);
-            let further =
-                object.iter().filter(|(name, _)| known.is_none_or(|known| !known.contains_key(*name)));
+            let further = object
+                .iter()
+                .filter(|(name, _)| known.is_none_or(|known| !known.contains_key(*name)));
             let mut further = further.map(|(_, value)| value);
             if rule == &Value::Bool(false) {
                 further.next().is_none()
@@ -84,14 +95,25 @@ fn judge(text: &str) -> (bool, bool) {
 
 /// Keys and tables that the reader knows: it lists them where a key is unknown.
 fn keys_of_the_reader(table: &str) -> BTreeSet<String> {
-    keys_of_the_reader_at(&if table.is_empty() { String::new() } else { format!("[{table}]\n") })
+    keys_of_the_reader_at(&if table.is_empty() {
+        String::new()
+    } else {
+        format!("[{table}]\n")
+    })
 }
 
 fn keys_of_the_reader_at(head: &str) -> BTreeSet<String> {
     let unknown = "an_unknown_key_that_is_like_none_of_them";
     let problems = parse(&format!("{head}{unknown} = 1\n")).expect_err("it is unknown");
-    let problem = problems.iter().find(|problem| problem.message.contains(unknown)).expect("it is told");
-    let known = problem.hint.as_deref().and_then(|hint| hint.strip_prefix("known here: ")).expect("a list");
+    let problem = problems
+        .iter()
+        .find(|problem| problem.message.contains(unknown))
+        .expect("it is told");
+    let known = problem
+        .hint
+        .as_deref()
+        .and_then(|hint| hint.strip_prefix("known here: "))
+        .expect("a list");
     known.split(", ").map(str::to_owned).collect()
 }
 
@@ -99,7 +121,12 @@ fn keys_of_the_reader_at(head: &str) -> BTreeSet<String> {
 fn the_keys_of_the_schema_are_those_of_the_reader() {
     let schema = schema::schema();
     let names = |object: &Value| -> BTreeSet<String> {
-        object["properties"].as_object().expect("keys").keys().cloned().collect()
+        object["properties"]
+            .as_object()
+            .expect("keys")
+            .keys()
+            .cloned()
+            .collect()
     };
     assert_eq!(names(&schema), keys_of_the_reader(""));
     let mut seen = 0;
@@ -123,15 +150,20 @@ fn the_keys_of_the_schema_are_those_of_the_reader() {
 
 #[test]
 fn every_key_has_a_description_and_stands_in_the_documentation() {
-    let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/job-file.md")).expect("a page");
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/job-file.md"))
+        .expect("a page");
     let schema = schema::schema();
     for key in schema::keys() {
         assert!(page.contains(&format!("`{key}`")), "{key}");
         let (table, name) = key.split_once('.').unwrap_or(("", &key));
-        let keys =
-            if table.is_empty() { &schema["properties"] } else { &schema["properties"][table]["properties"] };
-        let about = keys[name]["description"].as_str().unwrap_or_else(|| panic!("{key} has no description"));
+        let keys = if table.is_empty() {
+            &schema["properties"]
+        } else {
+            &schema["properties"][table]["properties"]
+        };
+        let about = keys[name]["description"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{key} has no description"));
         assert!(about.ends_with('.'), "{key}: {about}");
     }
 }
@@ -139,17 +171,30 @@ fn every_key_has_a_description_and_stands_in_the_documentation() {
 #[test]
 fn words_of_the_reader_are_those_of_the_schema() {
     let schema = schema::schema();
-    for (table, key) in [("run", "launcher"), ("scheduler", "kind"), ("storage", "prefer")] {
-        let words = schema["properties"][table]["properties"][key]["enum"].as_array().expect("words");
+    for (table, key) in [
+        ("run", "launcher"),
+        ("scheduler", "kind"),
+        ("storage", "prefer"),
+    ] {
+        let words = schema["properties"][table]["properties"][key]["enum"]
+            .as_array()
+            .expect("words");
         let wrong = format!("[{table}]\n{key} = \"no such word\"\n");
         let problems = parse(&wrong).expect_err("no such word");
-        let listed =
-            problems.iter().find(|problem| problem.message.contains("must be one of")).expect("a list");
+        let listed = problems
+            .iter()
+            .find(|problem| problem.message.contains("must be one of"))
+            .expect("a list");
         // The key, its words and the wrong one are in backticks.
         let known: Vec<&str> = listed.message.split('`').skip(3).step_by(2).collect();
-        let words: Vec<&str> = words.iter().map(|word| word.as_str().expect("text")).collect();
-        let (known, words): (BTreeSet<_>, BTreeSet<_>) =
-            (known[..known.len() - 1].iter().copied().collect(), words.into_iter().collect());
+        let words: Vec<&str> = words
+            .iter()
+            .map(|word| word.as_str().expect("text"))
+            .collect();
+        let (known, words): (BTreeSet<_>, BTreeSet<_>) = (
+            known[..known.len() - 1].iter().copied().collect(),
+            words.into_iter().collect(),
+        );
         assert_eq!(known, words, "{}", listed.message);
     }
 }
@@ -302,7 +347,8 @@ const BAD: &[&str] = &[
 #[test]
 fn reader_and_schema_judge_alike() {
     let whole = |lines: &&str| format!("[run]\ncommand = [\"true\"]\n{lines}\n");
-    let more_good = ["format = 1\nname = \"résumé_v2.x+y-z\"\n[run]\nscript = \"a b.sh\"\n".to_owned()];
+    let more_good =
+        ["format = 1\nname = \"résumé_v2.x+y-z\"\n[run]\nscript = \"a b.sh\"\n".to_owned()];
     for text in GOOD.iter().map(whole).chain(more_good) {
         assert_eq!(judge(&text), (true, true), "reader, schema: {text}");
     }
@@ -336,7 +382,10 @@ fn example_jobs_fit_the_schema() {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
                 dirs.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "toml") {
+            } else if path
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+            {
                 let text = fs::read_to_string(&path).expect("text");
                 // A matrix of `dlrun bench run` is a job file with more in it.
                 if text.lines().any(|line| line == "[bench]") {
@@ -356,7 +405,12 @@ fn check_prints_the_schema_that_is_shipped() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/job-file.schema.json");
     env.unset("HOME");
     env.unset("XDG_STATE_HOME");
-    let printed = env.dlrun(["check", "--schema"]).run().code(0).text().to_owned();
+    let printed = env
+        .dlrun(["check", "--schema"])
+        .run()
+        .code(0)
+        .text()
+        .to_owned();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&page, &printed).expect("written");
     }
@@ -367,7 +421,13 @@ fn check_prints_the_schema_that_is_shipped() {
     );
     let value: Value = serde_json::from_str(&printed).expect("JSON");
     assert_eq!(value, schema::schema());
-    assert_eq!(env.dlrun(["check", "--schema", "--json"]).run().code(0).result(), value);
+    assert_eq!(
+        env.dlrun(["check", "--schema", "--json"])
+            .run()
+            .code(0)
+            .result(),
+        value
+    );
     let _ = env.dlrun(["check"]).run().code(64);
     let _ = env.dlrun(["check", "--schema", "a.toml"]).run().code(64);
 }

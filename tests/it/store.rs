@@ -7,9 +7,9 @@ use std::process::Command;
 
 use dlrun::job::{ArraySpec, Framework, JobId, JobState, Provenance, RunId, StorageClass};
 use dlrun::record::{
-    self, ArrayPart, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus, Forecast, Gap,
-    GpuFacts, GpuUsage, Interval, Missing, NodeState, Outcome, Progress, RunImage, RunRecord, Scope, Status,
-    StepMark, StepTimes, Throughput, TimeSource, merge_elements,
+    self, ArrayPart, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus,
+    Forecast, Gap, GpuFacts, GpuUsage, Interval, Missing, NodeState, Outcome, Progress, RunImage,
+    RunRecord, Scope, Status, StepMark, StepTimes, Throughput, TimeSource, merge_elements,
 };
 use dlrun::store::{Filter, Found, Segment, Store, StoreError};
 use tempfile::TempDir;
@@ -26,7 +26,10 @@ fn store() -> (TempDir, Store) {
     (tmp, store)
 }
 
-fn write<T>(store: &mut Store, work: impl FnOnce(&dlrun::store::Writer<'_>) -> Result<T, StoreError>) -> T {
+fn write<T>(
+    store: &mut Store,
+    work: impl FnOnce(&dlrun::store::Writer<'_>) -> Result<T, StoreError>,
+) -> T {
     store.write(work).expect("written")
 }
 
@@ -45,7 +48,10 @@ fn sweep() -> (RunRecord, Status, Vec<Element>) {
     let mut record = run(run_id(3), "sweep", 3_000);
     record.job_id = Some(JobId("95".to_owned()));
     record.array = Some(ArraySpec::parse("0-3%2").expect("an array"));
-    record.parts = vec![ArrayPart { job_id: JobId("96".to_owned()), offset: 2 }];
+    record.parts = vec![ArrayPart {
+        job_id: JobId("96".to_owned()),
+        offset: 2,
+    }];
     record.framework = Framework {
         name: Some("pytorch".to_owned()),
         version: Some("2.1".to_owned()),
@@ -66,18 +72,33 @@ fn sweep() -> (RunRecord, Status, Vec<Element>) {
             cause: Cause::of(state, Some(exit), None),
             ..Status::of(state)
         };
-        Element { element, attempt: Some(1), status }
+        Element {
+            element,
+            attempt: Some(1),
+            status,
+        }
     };
     let elements = vec![
         ended(0, ExitStatus::Code(0), JobState::Completed),
         ended(1, ExitStatus::Signal(11), JobState::Failed),
     ];
     let waits = |element| {
-        let status =
-            Status { reason: Some("JobHeldUser".to_owned()), stuck: true, ..Status::of(JobState::Pending) };
-        Element { element, attempt: None, status }
+        let status = Status {
+            reason: Some("JobHeldUser".to_owned()),
+            stuck: true,
+            ..Status::of(JobState::Pending)
+        };
+        Element {
+            element,
+            attempt: None,
+            status,
+        }
     };
-    let all: Vec<Element> = elements.iter().cloned().chain([waits(2), waits(3)]).collect();
+    let all: Vec<Element> = elements
+        .iter()
+        .cloned()
+        .chain([waits(2), waits(3)])
+        .collect();
     (record, merge_elements(&all), elements)
 }
 
@@ -91,7 +112,13 @@ fn gpu() -> GpuUsage {
         ..GpuFacts::default()
     };
     let energy_joules = Some(1_234.5);
-    GpuUsage { readings: 60, energy_joules, idle_seconds: 2.0, xid_errors: 1, ..GpuUsage::of(gpu) }
+    GpuUsage {
+        readings: 60,
+        energy_joules,
+        idle_seconds: 2.0,
+        xid_errors: 1,
+        ..GpuUsage::of(gpu)
+    }
 }
 
 /// All that can be recognised.
@@ -106,7 +133,11 @@ fn progress() -> Progress {
         epochs_announced: Some(3),
         epoch_numbering: Some(EpochNumbering::OneBased),
         steps_per_epoch: Some(469),
-        last_step: Some(StepMark { epoch: Some(2), step: Some(469), of: Some(469) }),
+        last_step: Some(StepMark {
+            epoch: Some(2),
+            step: Some(469),
+            of: Some(469),
+        }),
         step_seconds: Some(0.003),
         step_times: Some(StepTimes {
             source: TimeSource::Clock,
@@ -114,7 +145,11 @@ fn progress() -> Progress {
             median_seconds: 0.003,
             p95_seconds: 0.004,
         }),
-        throughput: Some(Throughput { value: 812.5, unit: "samples/s".to_owned(), scope: Scope::PerDevice }),
+        throughput: Some(Throughput {
+            value: 812.5,
+            unit: "samples/s".to_owned(),
+            scope: Scope::PerDevice,
+        }),
         run_seconds: Some(3.75),
         evaluation_seconds: Some(0.75),
         checkpoint_seconds: Some(1.5),
@@ -125,7 +160,10 @@ fn progress() -> Progress {
 }
 
 fn conditions() -> Conditions {
-    let of = |of: &str, class: &str| record::StorageClass { of: of.to_owned(), class: class.to_owned() };
+    let of = |of: &str, class: &str| record::StorageClass {
+        of: of.to_owned(),
+        class: class.to_owned(),
+    };
     Conditions {
         affinity: Some("0-3,8".to_owned()),
         cpus_effective: Some(4.0),
@@ -137,24 +175,43 @@ fn conditions() -> Conditions {
 
 /// What the newest fixture holds; the same records go into a new database in the tests of idempotency.
 fn foretold() -> Forecast {
-    let epoch_seconds = Interval { mean: 3.0, median: 2.9, low: 2.0, high: 4.0 };
-    Forecast { beyond: vec!["batch".to_owned()], ..forecast(epoch_seconds) }
+    let epoch_seconds = Interval {
+        mean: 3.0,
+        median: 2.9,
+        low: 2.0,
+        high: 4.0,
+    };
+    Forecast {
+        beyond: vec!["batch".to_owned()],
+        ..forecast(epoch_seconds)
+    }
 }
 
 fn fill(store: &mut Store) {
     let mut first = run(run_id(1), "mnist", 1_000);
     first.job_id = Some(JobId("4711".to_owned()));
-    (first.queue, first.tasks_per_node, first.forecast) = (Some("gpu".to_owned()), Some(2), Some(foretold()));
+    (first.queue, first.tasks_per_node, first.forecast) =
+        (Some("gpu".to_owned()), Some(2), Some(foretold()));
     let mut record = node(run_id(1), "n1", 5_000);
-    record.gaps = vec![Gap { from_ms: 1, to_ms: 2, why: "stopped".to_owned() }];
-    record.missing = vec![Missing { what: "io_read_bytes".to_owned(), why: "not permitted".to_owned() }];
+    record.gaps = vec![Gap {
+        from_ms: 1,
+        to_ms: 2,
+        why: "stopped".to_owned(),
+    }];
+    record.missing = vec![Missing {
+        what: "io_read_bytes".to_owned(),
+        why: "not permitted".to_owned(),
+    }];
     record.cgroup = Some("system.slice/slurmstepd.scope/job_4711/step_0".to_owned());
     record.usage.cpu_throttled_seconds = Some(1.5);
     record.usage.mem_oom_kills = Some(2);
     record.gpus = vec![gpu()];
     record.container = Some(container());
-    record.events =
-        vec![Event { at_ms: 3_000, kind: EventKind::OomKill, detail: "one of `python3`".to_owned() }];
+    record.events = vec![Event {
+        at_ms: 3_000,
+        kind: EventKind::OomKill,
+        detail: "one of `python3`".to_owned(),
+    }];
     record.progress = progress();
     record.conditions = conditions();
     let key = record.key.clone();
@@ -164,7 +221,13 @@ fn fill(store: &mut Store) {
         nodes: vec![record],
         ..Outcome::default()
     };
-    let segment = Segment { seq: 0, t0_ms: 1_000, t1_ms: 5_000, samples: 5, bytes: b"samples" };
+    let segment = Segment {
+        seq: 0,
+        t0_ms: 1_000,
+        t1_ms: 5_000,
+        samples: 5,
+        bytes: b"samples",
+    };
     write(store, |writer| {
         writer.upsert_run(&first)?;
         writer.upsert_run(&run(run_id(2), "resnet", 2_000))?;
@@ -220,14 +283,20 @@ fn dump_without_numbers(store: &Store) -> String {
         UPDATE gpu SET change_seq = -node; UPDATE event SET change_seq = -node * 1000 - place;
         UPDATE timing SET change_seq = -node * 1000 - place;
         UPDATE metric SET change_seq = -node * 1000 - place; UPDATE change SET store = '', last = 0;";
-    let done = Command::new("sqlite3").arg(store.path()).arg(normal).status();
+    let done = Command::new("sqlite3")
+        .arg(store.path())
+        .arg(normal)
+        .status();
     assert!(done.map_or(true, |done| done.success()));
     dump(store)
 }
 
 /// Every row of every table.
 fn dump(store: &Store) -> String {
-    let done = Command::new("sqlite3").arg(store.path()).arg(".dump").output();
+    let done = Command::new("sqlite3")
+        .arg(store.path())
+        .arg(".dump")
+        .output();
     match done {
         Ok(done) if done.status.success() => String::from_utf8(done.stdout).expect("text"),
         _ => format!(
@@ -258,19 +327,29 @@ fn a_newer_record_replaces_and_an_older_does_not() {
     newer.progress.epochs.truncate(1);
     write(&mut store, |writer| writer.ingest_node(&newer));
     let after = dump(&store);
-    write(&mut store, |writer| writer.ingest_node(&node(run_id(1), "n1", 5_999)));
+    write(&mut store, |writer| {
+        writer.ingest_node(&node(run_id(1), "n1", 5_999))
+    });
     assert_eq!(dump(&store), after);
     assert_eq!(store.usage(&run_id(1)).expect("read")[0].usage, newer.usage);
-    assert_eq!(store.timings(&run_id(1)).expect("read")[0].epochs, newer.progress.epochs);
+    assert_eq!(
+        store.timings(&run_id(1)).expect("read")[0].epochs,
+        newer.progress.epochs
+    );
 }
 
 #[test]
 fn a_job_id_is_not_forgotten_when_the_record_was_older() {
     let (_tmp, mut store) = store();
     fill(&mut store);
-    write(&mut store, |writer| writer.upsert_run(&run(run_id(1), "mnist", 1_000)));
+    write(&mut store, |writer| {
+        writer.upsert_run(&run(run_id(1), "mnist", 1_000))
+    });
     let row = store.run(&run_id(1)).expect("read").expect("is there");
-    assert_eq!((row.record.job_id, row.status), (Some(JobId("4711".to_owned())), completed()));
+    assert_eq!(
+        (row.record.job_id, row.status),
+        (Some(JobId("4711".to_owned())), completed())
+    );
 }
 
 #[test]
@@ -284,14 +363,35 @@ fn what_was_measured_is_read_back() {
     assert_eq!((timings.len(), &timings[0].key), (1, &record.key));
     assert_eq!(timings[0].epochs, progress().epochs);
     let known = store.progress(&run_id(1)).expect("read").remove(0);
-    assert_eq!((known.key, known.conditions), (record.key.clone(), conditions()));
-    assert_eq!(known.progress, Progress { epochs: Vec::new(), ..progress() });
-    assert_eq!(store.usage(&run_id(1)).expect("read")[0].usage, record.usage);
-    assert_eq!(store.gpus(&run_id(1)).expect("read"), [(record.key.clone(), gpu())]);
+    assert_eq!(
+        (known.key, known.conditions),
+        (record.key.clone(), conditions())
+    );
+    assert_eq!(
+        known.progress,
+        Progress {
+            epochs: Vec::new(),
+            ..progress()
+        }
+    );
+    assert_eq!(
+        store.usage(&run_id(1)).expect("read")[0].usage,
+        record.usage
+    );
+    assert_eq!(
+        store.gpus(&run_id(1)).expect("read"),
+        [(record.key.clone(), gpu())]
+    );
     let events = store.events(&run_id(1)).expect("read");
-    assert_eq!((events.len(), &events[0].0, events[0].1.kind), (1, &record.key, EventKind::OomKill));
+    assert_eq!(
+        (events.len(), &events[0].0, events[0].1.kind),
+        (1, &record.key, EventKind::OomKill)
+    );
     let blocks = store.blocks(&record.key).expect("read");
-    assert_eq!((blocks.len(), blocks[0].samples, blocks[0].bytes.as_slice()), (1, 5, b"samples".as_slice()));
+    assert_eq!(
+        (blocks.len(), blocks[0].samples, blocks[0].bytes.as_slice()),
+        (1, 5, b"samples".as_slice())
+    );
 }
 
 #[test]
@@ -301,9 +401,22 @@ fn parts_of_an_unknown_run_are_refused_whole() {
         writer.upsert_run(&run(run_id(1), "mnist", 1))?;
         writer.ingest_node(&node(run_id(7), "n1", 1))
     });
-    assert!(matches!(error, Err(StoreError::UnknownRun { .. })), "{error:?}");
-    assert_eq!(store.known_runs().expect("read").len(), 0, "the transaction is undone");
-    let segment = Segment { seq: 0, t0_ms: 1, t1_ms: 2, samples: 1, bytes: b"" };
+    assert!(
+        matches!(error, Err(StoreError::UnknownRun { .. })),
+        "{error:?}"
+    );
+    assert_eq!(
+        store.known_runs().expect("read").len(),
+        0,
+        "the transaction is undone"
+    );
+    let segment = Segment {
+        seq: 0,
+        t0_ms: 1,
+        t1_ms: 2,
+        samples: 1,
+        bytes: b"",
+    };
     let key = node(run_id(7), "n1", 1).key;
     assert!(!write(&mut store, |writer| writer.ingest_segment(&key, segment)));
 }
@@ -327,16 +440,29 @@ fn text_of_users_is_kept_as_it_is() {
     hostile.workload.parameters = Some(u64::MAX);
     write(&mut store, |writer| writer.upsert_run(&hostile));
     let row = store.run(&run_id(1)).expect("read").expect("is there");
-    assert_eq!((row.record.name, row.record.workdir), (hostile.name.clone(), hostile.workdir));
-    assert_eq!(row.record.workload.parameters, Some(i64::MAX.unsigned_abs()));
-    assert_eq!(store.find(&hostile.name).expect("read"), Found::One(run_id(1)));
+    assert_eq!(
+        (row.record.name, row.record.workdir),
+        (hostile.name.clone(), hostile.workdir)
+    );
+    assert_eq!(
+        row.record.workload.parameters,
+        Some(i64::MAX.unsigned_abs())
+    );
+    assert_eq!(
+        store.find(&hostile.name).expect("read"),
+        Found::One(run_id(1))
+    );
 }
 
 #[test]
 fn runs_are_found_by_every_name_they_have() {
     let (_tmp, mut store) = store();
     let id = |text: &str| text.parse::<RunId>().expect("an id");
-    let (old, new, other) = (id("abcd000000000000"), id("abce000000000000"), id("47110000000000zz"));
+    let (old, new, other) = (
+        id("abcd000000000000"),
+        id("abce000000000000"),
+        id("47110000000000zz"),
+    );
     write(&mut store, |writer| {
         let mut by_job = run(old.clone(), "mnist", 1);
         by_job.job_id = Some(JobId("4711".to_owned()));
@@ -347,12 +473,36 @@ fn runs_are_found_by_every_name_they_have() {
     let find = |text: &str| store.find(text).expect("read");
     assert_eq!(find("@1"), Found::One(other.clone()));
     assert_eq!(find("@3"), Found::One(old.clone()));
-    assert_eq!(find("mnist"), Found::One(new.clone()), "the newest of that name");
+    assert_eq!(
+        find("mnist"),
+        Found::One(new.clone()),
+        "the newest of that name"
+    );
     assert_eq!(find("abcd000000000000"), Found::One(old.clone()));
     assert_eq!(find("abcd0"), Found::One(old.clone()));
-    assert_eq!(find("abcd"), Found::One(other.clone()), "a name comes before a prefix");
-    assert_eq!(find("4711"), Found::One(old.clone()), "a job id comes before a prefix");
-    for nothing in ["", "@", "@0", "@4", "@-1", "@+1", "@x", "abc", "none", "%", "@99999999999999999999"] {
+    assert_eq!(
+        find("abcd"),
+        Found::One(other.clone()),
+        "a name comes before a prefix"
+    );
+    assert_eq!(
+        find("4711"),
+        Found::One(old.clone()),
+        "a job id comes before a prefix"
+    );
+    for nothing in [
+        "",
+        "@",
+        "@0",
+        "@4",
+        "@-1",
+        "@+1",
+        "@x",
+        "abc",
+        "none",
+        "%",
+        "@99999999999999999999",
+    ] {
         assert_eq!(find(nothing), Found::None, "{nothing}");
     }
     let prefixes = store.shortest_prefixes(&[old, new, other]).expect("read");
@@ -368,8 +518,14 @@ fn what_fits_several_runs_is_ambiguous() {
         writer.upsert_run(&by_job)?;
         writer.upsert_run(&run(run_id(2), "4711", 2))
     });
-    assert_eq!(store.find("0000").expect("read"), Found::Ambiguous(vec![run_id(2), run_id(1)]));
-    assert_eq!(store.find("4711").expect("read"), Found::Ambiguous(vec![run_id(2), run_id(1)]));
+    assert_eq!(
+        store.find("0000").expect("read"),
+        Found::Ambiguous(vec![run_id(2), run_id(1)])
+    );
+    assert_eq!(
+        store.find("4711").expect("read"),
+        Found::Ambiguous(vec![run_id(2), run_id(1)])
+    );
 }
 
 #[test]
@@ -377,11 +533,28 @@ fn lists_are_filtered_and_the_newest_come_first() {
     let (_tmp, mut store) = store();
     fill(&mut store);
     let ids = |filter: Filter| -> Vec<RunId> {
-        store.list(10, &filter).expect("read").into_iter().map(|row| row.record.run_id).collect()
+        store
+            .list(10, &filter)
+            .expect("read")
+            .into_iter()
+            .map(|row| row.record.run_id)
+            .collect()
     };
     assert_eq!(ids(Filter::default()), [run_id(3), run_id(2), run_id(1)]);
-    assert_eq!(ids(Filter { name: Some("mnist".to_owned()), ..Filter::default() }), [run_id(1)]);
-    assert_eq!(ids(Filter { states: vec![JobState::Unknown], ..Filter::default() }), [run_id(2)]);
+    assert_eq!(
+        ids(Filter {
+            name: Some("mnist".to_owned()),
+            ..Filter::default()
+        }),
+        [run_id(1)]
+    );
+    assert_eq!(
+        ids(Filter {
+            states: vec![JobState::Unknown],
+            ..Filter::default()
+        }),
+        [run_id(2)]
+    );
     assert_eq!(store.list(1, &Filter::default()).expect("read").len(), 1);
     assert_eq!(store.unfinished().expect("read").len(), 2);
 }
@@ -391,11 +564,17 @@ fn every_shown_prefix_leads_back_to_its_run() {
     let (_tmp, mut store) = store();
     let ids: Vec<RunId> = (0..2_000).map(spread_id).collect();
     write(&mut store, |writer| {
-        ids.iter().zip(0..).try_for_each(|(id, time)| writer.upsert_run(&run(id.clone(), "sweep", time)))
+        ids.iter()
+            .zip(0..)
+            .try_for_each(|(id, time)| writer.upsert_run(&run(id.clone(), "sweep", time)))
     });
     let prefixes = store.shortest_prefixes(&ids).expect("read");
     for (id, prefix) in ids.iter().zip(&prefixes) {
-        assert_eq!(store.find(prefix).expect("read"), Found::One(id.clone()), "{prefix}");
+        assert_eq!(
+            store.find(prefix).expect("read"),
+            Found::One(id.clone()),
+            "{prefix}"
+        );
     }
     assert!(prefixes.iter().any(|prefix| prefix.len() > 4));
     assert_eq!(store.known_runs().expect("read").len(), 2_000);
@@ -409,10 +588,19 @@ fn every_released_schema_is_read_and_brought_up_to_date() {
         fs::copy(fixture(version), &path).expect("copied");
         let mut old = Store::open(&path).expect("opened");
         let rows = old.list(10, &Filter::default()).expect("read");
-        let mnist = rows.iter().find(|row| row.record.name == "mnist").expect("there");
-        assert_eq!((rows.len(), &mnist.status), (if version < 3 { 2 } else { 3 }, &completed()));
+        let mnist = rows
+            .iter()
+            .find(|row| row.record.name == "mnist")
+            .expect("there");
+        assert_eq!(
+            (rows.len(), &mnist.status),
+            (if version < 3 { 2 } else { 3 }, &completed())
+        );
         assert_eq!(old.timings(&run_id(1)).expect("read")[0].epochs.len(), 2);
-        assert_eq!(old.gpus(&run_id(1)).expect("read").len(), if version == 1 { 0 } else { 1 });
+        assert_eq!(
+            old.gpus(&run_id(1)).expect("read").len(),
+            if version == 1 { 0 } else { 1 }
+        );
         let (_tmp, mut new) = store();
         fill(&mut new);
         fill(&mut old);
@@ -441,7 +629,17 @@ fn a_newer_database_is_refused_untouched() {
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     fs::write(&path, &bytes).expect("written");
     let error = Store::open(&path).expect_err("newer");
-    assert!(matches!(error, StoreError::Newer { version: 99, known: 11, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            StoreError::Newer {
+                version: 99,
+                known: 11,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert_eq!(fs::read(&path).expect("read"), bytes);
 }
 
@@ -452,9 +650,14 @@ fn a_damaged_database_is_named_so_and_can_be_replaced() {
     torn.truncate(5_000);
     let mut holed = whole.clone();
     holed[4_096..].fill(0xa5);
-    for (what, content) in
-        [("garbage", b"garbage, and more than a header of it".repeat(9)), ("torn", torn), ("holed", holed)]
-    {
+    for (what, content) in [
+        (
+            "garbage",
+            b"garbage, and more than a header of it".repeat(9),
+        ),
+        ("torn", torn),
+        ("holed", holed),
+    ] {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = tmp.path().join("dlrun.db");
         fs::write(&path, content).expect("written");
@@ -462,7 +665,10 @@ fn a_damaged_database_is_named_so_and_can_be_replaced() {
             store.write(|writer| writer.upsert_run(&run(run_id(1), "a", 1)))?;
             store.list(10, &Filter::default())
         });
-        assert!(matches!(used, Err(StoreError::Damaged { .. })), "{what}: {used:?}");
+        assert!(
+            matches!(used, Err(StoreError::Damaged { .. })),
+            "{what}: {used:?}"
+        );
         let aside = Store::set_aside(&path).expect("moved");
         fill(&mut Store::open(&path).expect("a new one"));
         assert!(aside.exists());
@@ -475,16 +681,30 @@ fn other_peoples_files_are_left_alone() {
     let target = tmp.path().join("target");
     let link = tmp.path().join("dlrun.db");
     symlink(&target, &link).expect("a link");
-    assert!(matches!(Store::open(&link), Err(StoreError::NotOurs { .. })));
+    assert!(matches!(
+        Store::open(&link),
+        Err(StoreError::NotOurs { .. })
+    ));
     assert!(!target.exists());
-    assert!(matches!(Store::open(tmp.path()), Err(StoreError::NotOurs { .. })));
-    assert!(matches!(Store::open(&tmp.path().join("no/such.db")), Err(StoreError::Create { .. })));
+    assert!(matches!(
+        Store::open(tmp.path()),
+        Err(StoreError::NotOurs { .. })
+    ));
+    assert!(matches!(
+        Store::open(&tmp.path().join("no/such.db")),
+        Err(StoreError::Create { .. })
+    ));
 }
 
 #[test]
 fn the_database_is_its_owners_alone() {
     let (_tmp, store) = store();
-    let mode = store.path().metadata().expect("is there").permissions().mode();
+    let mode = store
+        .path()
+        .metadata()
+        .expect("is there")
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
@@ -506,20 +726,31 @@ fn processes_that_write_at_once_wait_for_each_other() {
     for mut writer in writers {
         assert!(writer.wait().expect("ended").success());
     }
-    assert_eq!(Store::open(&path).expect("opened").known_runs().expect("read").len(), 200);
+    assert_eq!(
+        Store::open(&path)
+            .expect("opened")
+            .known_runs()
+            .expect("read")
+            .len(),
+        200
+    );
 }
 
 #[test]
 #[ignore = "run by `processes_that_write_at_once_wait_for_each_other` in processes of its own"]
 fn writes_fifty_runs() {
-    let (Some(path), Ok(number)) = (std::env::var_os("DLRUN_TEST_DB"), std::env::var("DLRUN_TEST_NUMBER"))
-    else {
+    let (Some(path), Ok(number)) = (
+        std::env::var_os("DLRUN_TEST_DB"),
+        std::env::var("DLRUN_TEST_NUMBER"),
+    ) else {
         return;
     };
     let number: u32 = number.parse().expect("a number");
     let mut store = Store::open(Path::new(&path)).expect("opened");
     for place in 0..50 {
-        write(&mut store, |writer| writer.upsert_run(&run(run_id(number * 50 + place), "a", 1)));
+        write(&mut store, |writer| {
+            writer.upsert_run(&run(run_id(number * 50 + place), "a", 1))
+        });
     }
 }
 

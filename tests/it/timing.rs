@@ -28,18 +28,29 @@ fn follow<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Progress {
     }
     follower.finish(None);
     // Of lines that differ by a counter alone, one in a portion is read; which portions there are decides what is sampled.
-    Progress { step_times: None, points: Vec::new(), ..follower.progress() }
+    Progress {
+        step_times: None,
+        points: Vec::new(),
+        ..follower.progress()
+    }
 }
 
 /// The folders of excerpts, each with one or more `index*.json`: those that came with their truth, and our own.
-const FOLDERS: [&str; 2] = ["tests/fixtures/training-logs", "tests/fixtures/training-logs/more"];
+const FOLDERS: [&str; 2] = [
+    "tests/fixtures/training-logs",
+    "tests/fixtures/training-logs/more",
+];
 
 /// All excerpts with their truth.
 fn corpus() -> Vec<(PathBuf, Value)> {
     let mut items = Vec::new();
     for folder in FOLDERS.map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)) {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        let mut indexes: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        let mut indexes: Vec<PathBuf> = entries
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
         indexes.retain(|path| {
             let name = path
                 .file_name()
@@ -50,13 +61,15 @@ fn corpus() -> Vec<(PathBuf, Value)> {
         });
         indexes.sort();
         for index in indexes {
-            let list: Vec<Value> = serde_json::from_slice(&std::fs::read(&index).expect("an index"))
-                .unwrap_or_else(|error| panic!("{}: {error}", index.display()));
-            items.extend(
-                list.into_iter().map(|item| {
-                    (folder.join(item["file"].as_str().expect("a form that the index has")), item)
-                }),
-            );
+            let list: Vec<Value> =
+                serde_json::from_slice(&std::fs::read(&index).expect("an index"))
+                    .unwrap_or_else(|error| panic!("{}: {error}", index.display()));
+            items.extend(list.into_iter().map(|item| {
+                (
+                    folder.join(item["file"].as_str().expect("a form that the index has")),
+                    item,
+                )
+            }));
         }
     }
     items
@@ -70,10 +83,12 @@ fn faults(read: &Value, truth: &Value) -> Vec<String> {
         let right = match key.as_str() {
             "epochs_completed_accept" => true,
             "epochs_completed" | "epochs" if truth.get("epochs_completed_accept").is_some() => {
-                let accepted =
-                    truth["epochs_completed_accept"].as_array().expect("a form that the index has");
+                let accepted = truth["epochs_completed_accept"]
+                    .as_array()
+                    .expect("a form that the index has");
                 accepted.contains(&read["epochs_completed"])
-                    && (read["epochs_completed"] != truth["epochs_completed"] || same(found, expected))
+                    && (read["epochs_completed"] != truth["epochs_completed"]
+                        || same(found, expected))
             }
             "last_metrics" => expected
                 .as_object()
@@ -92,9 +107,13 @@ fn faults(read: &Value, truth: &Value) -> Vec<String> {
 /// Equal, numbers to twelve digits.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+            a.len() == b.len()
+                && a.iter()
+                    .all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
         }
         _ => match (a.as_f64(), b.as_f64()) {
             (Some(a), Some(b)) => (a - b).abs() <= 1e-12 * a.abs().max(b.abs()),
@@ -108,16 +127,26 @@ fn every_excerpt_is_read_as_its_truth_says() {
     let (mut wrong, mut all) = (Vec::new(), 0);
     for (path, item) in corpus() {
         all += 1;
-        let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let bytes =
+            std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let progress = follow([&bytes[..]]);
         let read = serde_json::to_value(Stated::from(&progress)).unwrap();
         let faults = faults(&read, &item["truth"]);
         if !faults.is_empty() {
             let name = path.file_name().unwrap().to_string_lossy();
-            wrong.push(format!("{name} ({:?}):\n{}", progress.recogniser, faults.join("\n")));
+            wrong.push(format!(
+                "{name} ({:?}):\n{}",
+                progress.recogniser,
+                faults.join("\n")
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{} of {all} excerpts are not read right:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {all} excerpts are not read right:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -149,7 +178,10 @@ fn redrawn_keras_bars_with_escapes_are_read() {
         assert_eq!(epoch.printed_seconds, Some(3.0));
         assert_eq!(epoch.metrics["val_loss"], 0.6);
     }
-    assert_eq!((progress.steps_per_epoch, progress.step_seconds), (Some(50), Some(0.06)));
+    assert_eq!(
+        (progress.steps_per_epoch, progress.step_seconds),
+        (Some(50), Some(0.06))
+    );
 }
 
 #[test]
@@ -212,7 +244,10 @@ fn cut<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);
     places.sort_unstable();
-    places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+    places
+        .windows(2)
+        .map(|pair| &bytes[pair[0]..pair[1]])
+        .collect()
 }
 
 proptest! {

@@ -8,9 +8,17 @@ use crate::support::{Fake, TestEnv, wait_for};
 /// Name, lines of `[resources]`, further tables. `torque_real` shows each to a real `qsub`.
 pub(crate) const OPTIONS: &[(&str, &str, &str)] = &[
     ("nothing", "", ""),
-    ("nodes-tasks-cpus", "nodes = 2\ntasks_per_node = 4\ncpus_per_task = 2", ""),
+    (
+        "nodes-tasks-cpus",
+        "nodes = 2\ntasks_per_node = 4\ncpus_per_task = 2",
+        "",
+    ),
     ("gpus-without-nodes", "gpus_per_node = 2", ""),
-    ("gpus-of-a-kind", "nodes = 2\ngpus_per_node = 1\nconstraint = \"v100:fast\"", ""),
+    (
+        "gpus-of-a-kind",
+        "nodes = 2\ngpus_per_node = 1\nconstraint = \"v100:fast\"",
+        "",
+    ),
     ("memory-of-all-nodes", "nodes = 2\nmemory = \"500MiB\"", ""),
     ("memory-per-cpu", "memory_per_cpu = \"100MiB\"", ""),
     ("walltime-over-a-day", "walltime = \"36h\"", ""),
@@ -19,16 +27,32 @@ pub(crate) const OPTIONS: &[(&str, &str, &str)] = &[
     ("account", "account = \"proj42\"", ""),
     ("qos", "qos = \"high\"", ""),
     ("reservation", "reservation = \"course.1\"", ""),
-    ("nodelist", "nodes = 2\nnodelist = \"node01,node02\"\ntasks_per_node = 2", ""),
+    (
+        "nodelist",
+        "nodes = 2\nnodelist = \"node01,node02\"\ntasks_per_node = 2",
+        "",
+    ),
     ("exclusive", "exclusive = true", ""),
     ("array", "array = \"0-9%2\"", ""),
     ("array-steps", "array = \"1,3,5-9:2,12-14\"", ""),
     ("begin", "begin = \"2099-01-31T08:00:30\"", ""),
-    ("mail", "mail = { to = \"a@example.org\", on = [\"end\", \"fail\"] }", ""),
+    (
+        "mail",
+        "mail = { to = \"a@example.org\", on = [\"end\", \"fail\"] }",
+        "",
+    ),
     ("mail-all", "mail = { on = [\"all\"] }", ""),
-    ("mail-requeue", "mail = { to = \"a@example.org\", on = [\"requeue\"] }", ""),
+    (
+        "mail-requeue",
+        "mail = { to = \"a@example.org\", on = [\"requeue\"] }",
+        "",
+    ),
     ("licenses", "licenses = { matlab = 1, stata = 2 }", ""),
-    ("directives", "", "directives = [\"-r n\", \"-l cput=01:00:00\"]\n"),
+    (
+        "directives",
+        "",
+        "directives = [\"-r n\", \"-l cput=01:00:00\"]\n",
+    ),
     ("arguments", "", "arguments = [\"-p 10\", \"-h\"]\n"),
     ("inherit-all", "inherit = \"all\"", ""),
     ("inherit-none", "inherit = \"none\"", ""),
@@ -37,9 +61,16 @@ pub(crate) const OPTIONS: &[(&str, &str, &str)] = &[
 
 /// The job file of an option; the command holds what the batch script's own words must not be taken for.
 pub(crate) fn job_file(name: &str, resources: &str, scheduler: &str) -> String {
-    let (inherit, resources) =
-        if resources.starts_with("inherit") { (resources, "") } else { ("", resources) };
-    let launcher = if resources.contains("nodes = ") { "launcher = \"each\"" } else { "" };
+    let (inherit, resources) = if resources.starts_with("inherit") {
+        (resources, "")
+    } else {
+        ("", resources)
+    };
+    let launcher = if resources.contains("nodes = ") {
+        "launcher = \"each\""
+    } else {
+        ""
+    };
     format!(
         "name = \"{name}\"\n[run]\ncommand = [\"true\", \"#SBATCH -N9\", \"two\\n#PBS -l nodes=9\\n#SBATCH -N9\"]\n\
          {launcher}\n{inherit}\n[resources]\n{resources}\n[scheduler]\nkind = \"torque\"\n{scheduler}"
@@ -49,8 +80,12 @@ pub(crate) fn job_file(name: &str, resources: &str, scheduler: &str) -> String {
 /// A `qsub` of Torque; `hook` is shell text that takes a job.
 fn torque(env: &TestEnv, hook: &str) -> Fake {
     let _ = env.fake("qdel");
-    let _ = env.fake("qstat").stderr("qstat: Unknown Job Id Error 14.vm\n").code(153);
-    let version = "if [ \"$1\" = --version ]; then printf 'Version: 6.1.3.h5\\nCommit: \\n'; exit 0; fi\n";
+    let _ = env
+        .fake("qstat")
+        .stderr("qstat: Unknown Job Id Error 14.vm\n")
+        .code(153);
+    let version =
+        "if [ \"$1\" = --version ]; then printf 'Version: 6.1.3.h5\\nCommit: \\n'; exit 0; fi\n";
     env.fake("qsub").hook(&format!("{version}{hook}"))
 }
 
@@ -67,12 +102,20 @@ echo 14.vm
 
 /// `submit`, for its run id.
 fn submitted(env: &TestEnv, file: &std::path::Path) -> String {
-    let result = env.dlrun(["submit", "--json"]).arg(file).run().code(0).result();
+    let result = env
+        .dlrun(["submit", "--json"])
+        .arg(file)
+        .run()
+        .code(0)
+        .result();
     result["run_id"].as_str().expect("an id").to_owned()
 }
 
 fn job(env: &TestEnv, script: &str, run: &str, resources: &str) -> std::path::PathBuf {
-    env.job(script, &format!("{run}\n[resources]\n{resources}\n[scheduler]\nkind = \"torque\"\n"))
+    env.job(
+        script,
+        &format!("{run}\n[resources]\n{resources}\n[scheduler]\nkind = \"torque\"\n"),
+    )
 }
 
 #[test]
@@ -81,24 +124,50 @@ fn every_option_has_its_line_and_its_argument_once() {
     let _ = torque(&env, "echo 14.vm");
     let mut shown = String::new();
     for (name, resources, scheduler) in OPTIONS {
-        let file = env.write(&format!("{name}.toml"), job_file(name, resources, scheduler));
+        let file = env.write(
+            &format!("{name}.toml"),
+            job_file(name, resources, scheduler),
+        );
         let script = env.dlrun(["render"]).arg(&file).run().code(0).text();
-        let head: Vec<&str> = script.lines().take_while(|line| line.starts_with('#')).collect();
+        let head: Vec<&str> = script
+            .lines()
+            .take_while(|line| line.starts_with('#'))
+            .collect();
         assert_eq!(head[..2], ["#!/bin/bash", "#PBS -S /bin/bash"]);
         let _ = writeln!(shown, "## {name}");
         for line in head.iter().filter(|line| line.starts_with("#PBS ")) {
-            let _ = writeln!(shown, "{}", line.replace(env.jobs().to_str().expect("text"), "WORKDIR"));
+            let _ = writeln!(
+                shown,
+                "{}",
+                line.replace(env.jobs().to_str().expect("text"), "WORKDIR")
+            );
         }
-        let plan = env.dlrun(["plan", "--json"]).arg(&file).run().code(0).result();
-        let words: Vec<String> = serde_json::from_value(plan["submit_command"].clone()).expect("words");
-        let words = words.iter().filter(|word| !word.ends_with("job.sh") && !word.ends_with("scheduler.out"));
+        let plan = env
+            .dlrun(["plan", "--json"])
+            .arg(&file)
+            .run()
+            .code(0)
+            .result();
+        let words: Vec<String> =
+            serde_json::from_value(plan["submit_command"].clone()).expect("words");
+        let words = words
+            .iter()
+            .filter(|word| !word.ends_with("job.sh") && !word.ends_with("scheduler.out"));
         let words: Vec<&str> = words.map(String::as_str).collect();
         let _ = writeln!(shown, "{}\n", words.join(" "));
-        assert!(!head.iter().any(|line| line.starts_with("#SBATCH")), "{name}");
-        let mut resources: Vec<&str> =
-            head.iter().filter_map(|line| line.strip_prefix("#PBS -l ")?.split('=').next()).collect();
+        assert!(
+            !head.iter().any(|line| line.starts_with("#SBATCH")),
+            "{name}"
+        );
+        let mut resources: Vec<&str> = head
+            .iter()
+            .filter_map(|line| line.strip_prefix("#PBS -l ")?.split('=').next())
+            .collect();
         resources.sort_unstable();
-        assert!(resources.is_sorted_by(|one, other| one < other), "{name}: {resources:?}");
+        assert!(
+            resources.is_sorted_by(|one, other| one < other),
+            "{name}: {resources:?}"
+        );
     }
     insta::assert_snapshot!("torque-options", shown);
 }
@@ -106,7 +175,10 @@ fn every_option_has_its_line_and_its_argument_once() {
 #[test]
 fn qsub_gets_script_run_and_spool_and_nothing_of_an_enclosing_job() {
     let mut env = TestEnv::new();
-    let qsub = torque(&env, "echo Welcome; echo 14.vm; echo 'You have 12.5 h left.'");
+    let qsub = torque(
+        &env,
+        "echo Welcome; echo 14.vm; echo 'You have 12.5 h left.'",
+    );
     for (name, value) in [
         ("PBS_JOBID", "3.vm"),
         ("PBS_ARRAYID", "7"),
@@ -117,26 +189,58 @@ fn qsub_gets_script_run_and_spool_and_nothing_of_an_enclosing_job() {
     ] {
         env.set(name, value);
     }
-    let result = env.dlrun(["submit", "--json"]).arg(job(&env, "true", "", "")).run().code(0).result();
-    assert_eq!((&result["job_id"], &result["scheduler"]), (&"14.vm".into(), &"torque".into()));
-    assert_eq!(result["output"], env.jobs().join("job-14.out").to_str().expect("text"));
+    let result = env
+        .dlrun(["submit", "--json"])
+        .arg(job(&env, "true", "", ""))
+        .run()
+        .code(0)
+        .result();
+    assert_eq!(
+        (&result["job_id"], &result["scheduler"]),
+        (&"14.vm".into(), &"torque".into())
+    );
+    assert_eq!(
+        result["output"],
+        env.jobs().join("job-14.out").to_str().expect("text")
+    );
     let calls = qsub.calls();
     let call = calls.last().expect("it was called");
     let after = |option: &str| {
-        let at = call.argv.iter().position(|word| word == option).expect("it is there");
+        let at = call
+            .argv
+            .iter()
+            .position(|word| word == option)
+            .expect("it is there");
         call.argv[at + 1].clone()
     };
     let id = result["run_id"].as_str().expect("an id");
-    assert_eq!(after("-o"), env.run_dir(id).join("scheduler.out").to_str().expect("text"));
-    assert_eq!((after("-j"), after("-N")), ("oe".to_owned(), "job".to_owned()));
+    assert_eq!(
+        after("-o"),
+        env.run_dir(id)
+            .join("scheduler.out")
+            .to_str()
+            .expect("text")
+    );
+    assert_eq!(
+        (after("-j"), after("-N")),
+        ("oe".to_owned(), "job".to_owned())
+    );
     let script = fs::read_to_string(call.argv.last().expect("the script")).expect("a file");
     let line = format!("\nexport DLRUN_RUN_ID={id}\n");
-    let rendered = env.dlrun(["render"]).arg(env.jobs().join("job.toml")).run().code(0).text();
+    let rendered = env
+        .dlrun(["render"])
+        .arg(env.jobs().join("job.toml"))
+        .run()
+        .code(0)
+        .text();
     assert_eq!(script.replacen(&line, "", 1), rendered);
     for name in ["PBS_JOBID", "PBS_ARRAYID", "SLURM_JOB_ID", "DLRUN_ELEMENT"] {
         assert_eq!(call.variable(name), None, "{name}");
     }
-    assert_eq!((call.variable("PBS_DEFAULT"), call.variable("LC_ALL")), (Some("other"), Some("C.UTF-8")));
+    assert_eq!(
+        (call.variable("PBS_DEFAULT"), call.variable("LC_ALL")),
+        (Some("other"), Some("C.UTF-8"))
+    );
 }
 
 #[test]
@@ -144,23 +248,76 @@ fn refusals_are_told_from_servers_that_are_down_and_from_silence() {
     let env = TestEnv::new();
     let file = job(&env, "true", "", "");
     for (code, stderr, exit) in [
-        (172, "qsub: submit error (Unknown queue MSG=requested queue not found)", 76),
-        (168, "qsub: submit error (Illegal attribute or resource value for Resource_List.walltime)", 76),
-        (190, "qsub: submit error (Job exceeds queue resource limits MSG=cannot locate feasible nodes)", 76),
-        (159, "qsub: submit error (Unauthorized Request  MSG=user ACL rejected the submitting user)", 76),
-        (1, "qsub: Pbs Server is currently too busy to service this request. Please retry this request.", 75),
-        (111, "qsub: cannot connect to server vm (errno=111) Connection refused", 69),
-        (33, "qsub: cannot connect to server (null) (errno=15137) could not connect to trqauthd", 69),
+        (
+            172,
+            "qsub: submit error (Unknown queue MSG=requested queue not found)",
+            76,
+        ),
+        (
+            168,
+            "qsub: submit error (Illegal attribute or resource value for Resource_List.walltime)",
+            76,
+        ),
+        (
+            190,
+            "qsub: submit error (Job exceeds queue resource limits MSG=cannot locate feasible nodes)",
+            76,
+        ),
+        (
+            159,
+            "qsub: submit error (Unauthorized Request  MSG=user ACL rejected the submitting user)",
+            76,
+        ),
+        (
+            1,
+            "qsub: Pbs Server is currently too busy to service this request. Please retry this request.",
+            75,
+        ),
+        (
+            111,
+            "qsub: cannot connect to server vm (errno=111) Connection refused",
+            69,
+        ),
+        (
+            33,
+            "qsub: cannot connect to server (null) (errno=15137) could not connect to trqauthd",
+            69,
+        ),
     ] {
         let _ = torque(&env, &format!("echo '{stderr}' >&2; exit {code}"));
-        let error = env.dlrun(["submit", "--json"]).arg(&file).run().code(exit).error();
-        assert!(error["message"].as_str().expect("text").contains(stderr), "{error}");
-        assert_eq!(fs::read_dir(env.state().join("runs")).expect("it was made").count(), 0, "{stderr}");
+        let error = env
+            .dlrun(["submit", "--json"])
+            .arg(&file)
+            .run()
+            .code(exit)
+            .error();
+        assert!(
+            error["message"].as_str().expect("text").contains(stderr),
+            "{error}"
+        );
+        assert_eq!(
+            fs::read_dir(env.state().join("runs"))
+                .expect("it was made")
+                .count(),
+            0,
+            "{stderr}"
+        );
     }
-    for answer in ["echo nothing", "echo 'qsub: Premature End of File' >&2; exit 1", "kill -9 $$"] {
+    for answer in [
+        "echo nothing",
+        "echo 'qsub: Premature End of File' >&2; exit 1",
+        "kill -9 $$",
+    ] {
         let _ = torque(&env, answer);
-        let _ = env.dlrun(["submit"]).arg(&file).run().code(75).warns("look with `qstat -u $USER`");
-        let runs = fs::read_dir(env.state().join("runs")).expect("it was made").count();
+        let _ = env
+            .dlrun(["submit"])
+            .arg(&file)
+            .run()
+            .code(75)
+            .warns("look with `qstat -u $USER`");
+        let runs = fs::read_dir(env.state().join("runs"))
+            .expect("it was made")
+            .count();
         assert_ne!(runs, 0, "{answer}: the job may be queued, so its run stays");
         fs::remove_dir_all(env.state().join("runs")).expect("it is ours");
     }
@@ -175,9 +332,17 @@ fn a_qsub_of_the_other_pbs_ends_no_run() {
     let _ = env.fake("qsub").stdout("pbs_version = 23.06.06\n");
     let other = env.program("qsub", "#!/bin/sh\necho pbs_version = 23.06.06\n");
     fs::rename(other, env.root().join("tools/qsub")).expect("it is ours");
-    let listed = env.dlrun(["list", "--json"]).run().code(0).warns("states are those last heard of");
+    let listed = env
+        .dlrun(["list", "--json"])
+        .run()
+        .code(0)
+        .warns("states are those last heard of");
     let run = &listed.warns("is OpenPBS 23.06.06").result()["runs"][0];
-    assert_eq!((run["run_id"].as_str(), run["state"].as_str()), (Some(&*id), Some("pending")), "{run}");
+    assert_eq!(
+        (run["run_id"].as_str(), run["state"].as_str()),
+        (Some(&*id), Some("pending")),
+        "{run}"
+    );
 }
 
 #[test]
@@ -190,16 +355,31 @@ fn job_writes_its_own_file_and_each_start_is_an_attempt() {
     let output = env.jobs().join("job-14.out");
     let line = format!("here is {}\n", env.jobs().display());
     assert_eq!(fs::read_to_string(&output).expect("the output"), line);
-    assert_eq!(fs::read_to_string(env.root().join("home/spool")).expect("the spool"), "");
+    assert_eq!(
+        fs::read_to_string(env.root().join("home/spool")).expect("the spool"),
+        ""
+    );
     // The server starts it again.
     let script = fs::read_to_string(env.root().join("home/script")).expect("its path");
-    let again = format!("export PBS_JOBID=14.vm PBS_NODEFILE=$HOME/nodes; cd; bash {}", script.trim());
+    let again = format!(
+        "export PBS_JOBID=14.vm PBS_NODEFILE=$HOME/nodes; cd; bash {}",
+        script.trim()
+    );
     let _ = env.command("bash", ["-c", &again]).run().code(5);
-    assert_eq!(fs::read_to_string(&output).expect("the output"), line.repeat(2));
+    assert_eq!(
+        fs::read_to_string(&output).expect("the output"),
+        line.repeat(2)
+    );
     let mark = fs::read_to_string(end("0.1")).expect("a second attempt");
-    assert!(mark.contains("\"node\":\"n1\",\"job_id\":\"14.vm\",\"exit_code\":5"), "{mark}");
+    assert!(
+        mark.contains("\"node\":\"n1\",\"job_id\":\"14.vm\",\"exit_code\":5"),
+        "{mark}"
+    );
     let shown = env.show(&id);
-    assert_eq!((&shown["status"]["state"], &shown["nodes"][0]["node"]), (&"failed".into(), &"n1".into()));
+    assert_eq!(
+        (&shown["status"]["state"], &shown["nodes"][0]["node"]),
+        (&"failed".into(), &"n1".into())
+    );
 }
 
 #[test]
@@ -208,9 +388,14 @@ fn output_that_cannot_be_written_comes_through_the_spool() {
     let _ = torque(&env, RUNS);
     fs::create_dir(env.jobs().join("job-14.out")).expect("it is ours");
     let id = submitted(&env, &job(&env, "echo said", "", ""));
-    wait_for("the job's end", || env.run_dir(&id).join("0.0/end.json").exists());
+    wait_for("the job's end", || {
+        env.run_dir(&id).join("0.0/end.json").exists()
+    });
     let spool = fs::read_to_string(env.root().join("home/spool")).expect("the spool");
-    assert!(spool.contains("job-14.out cannot be written") && spool.ends_with("said\n"), "{spool}");
+    assert!(
+        spool.contains("job-14.out cannot be written") && spool.ends_with("said\n"),
+        "{spool}"
+    );
 }
 
 #[test]
@@ -235,19 +420,29 @@ fn each_node_has_environment_output_and_exit_code_of_its_own() {
                   [ ! -s job-14.nodes/node ] || echo left; [ -e job-14.nodes/node ] || echo gone; \
                   echo \"$A, $SECRET, $CUDA_VISIBLE_DEVICES\"; exit $((CUDA_VISIBLE_DEVICES + 3))";
     let run = "launcher = \"each\"\nenv = { A = \"a 'b' \\\"c\\\"\" }\nenv_file = \"secret.env\"";
-    let id = submitted(&env, &job(&env, script, run, "nodes = 2\ntasks_per_node = 2"));
-    wait_for("the job's end", || env.run_dir(&id).join("0.0/end.json").exists());
+    let id = submitted(
+        &env,
+        &job(&env, script, run, "nodes = 2\ntasks_per_node = 2"),
+    );
+    wait_for("the job's end", || {
+        env.run_dir(&id).join("0.0/end.json").exists()
+    });
     assert_eq!(pbsdsh.call().argv[..2], ["-u", "/bin/bash"]);
     for number in 0..2 {
-        let text = fs::read_to_string(env.jobs().join(format!("job-14.{number}.out"))).expect("an output");
+        let text =
+            fs::read_to_string(env.jobs().join(format!("job-14.{number}.out"))).expect("an output");
         assert_eq!(text, format!("a 'b' \"c\", it's $(secret), {number}\n"));
     }
     let end = fs::read_to_string(env.run_dir(&id).join("0.0/end.json")).expect("a mark");
     assert!(end.contains("\"exit_code\":4"), "{end}");
     assert!(!env.jobs().join("job-14.nodes").exists());
     let shown = env.show(&id);
-    let mut nodes: Vec<&str> =
-        shown["nodes"].as_array().expect("a list").iter().filter_map(|node| node["node"].as_str()).collect();
+    let mut nodes: Vec<&str> = shown["nodes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|node| node["node"].as_str())
+        .collect();
     nodes.sort_unstable();
     assert_eq!(nodes, ["n1", "n2"]);
 }
@@ -266,18 +461,23 @@ fn cancel_reaches_the_program_on_each_node_before_qdel_does() {
         "#,
     );
     // What it does takes a moment, and it ends well.
-    let script =
-        "trap 'echo told; sleep 0.5; echo saved; exit 0' TERM; echo begun; sleep 30 & wait; echo healthy";
+    let script = "trap 'echo told; sleep 0.5; echo saved; exit 0' TERM; echo begun; sleep 30 & wait; echo healthy";
     let id = submitted(&env, &job(&env, script, "launcher = \"each\"", "nodes = 2"));
-    let output =
-        |rank: u32| fs::read_to_string(env.jobs().join(format!("job-14.{rank}.out"))).unwrap_or_default();
-    wait_for("both to begin", || (0..2).all(|rank| output(rank).contains("begun")));
+    let output = |rank: u32| {
+        fs::read_to_string(env.jobs().join(format!("job-14.{rank}.out"))).unwrap_or_default()
+    };
+    wait_for("both to begin", || {
+        (0..2).all(|rank| output(rank).contains("begun"))
+    });
     let running = "<job_state>R</job_state><exec_host>n1/0+n2/0</exec_host>";
     let _ = env.fake("qstat").stdout(&told("14.vm", running));
     let _ = env.dlrun(["cancel", &id]).run().code(0);
     let both = ["begun\ntold\nsaved\n"; 2];
     wait_for("both to end", || [output(0), output(1)] == both);
-    assert!(!env.run_dir(&id).join("0.0/end.json").exists(), "the job waits for qdel");
+    assert!(
+        !env.run_dir(&id).join("0.0/end.json").exists(),
+        "the job waits for qdel"
+    );
 }
 
 #[test]
@@ -300,18 +500,25 @@ fn refusal_of_another_node_is_the_cause() {
     let cause = &env.show(&id)["status"]["cause"];
     let text = cause["text"].as_str().expect("a text");
     assert_eq!(cause["kind"], "setup", "{cause}");
-    assert!(text.contains("n2: the env_file cannot be read on this node"), "{text}");
+    assert!(
+        text.contains("n2: the env_file cannot be read on this node"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_node_that_says_nothing_was_killed() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);
-    let _ = env.fake("pbsdsh").hook("shift; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"");
+    let _ = env
+        .fake("pbsdsh")
+        .hook("shift; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"");
     // The script waits five seconds for what the other node may have written, a tenth at a time.
     let waits = env.fake("sleep");
     let id = submitted(&env, &job(&env, "true", "launcher = \"each\"", "nodes = 2"));
-    wait_for("the job's end", || env.run_dir(&id).join("0.0/end.json").exists());
+    wait_for("the job's end", || {
+        env.run_dir(&id).join("0.0/end.json").exists()
+    });
     let end = fs::read_to_string(env.run_dir(&id).join("0.0/end.json")).expect("a mark");
     assert!(end.contains("\"exit_code\":137"), "{end}");
     assert!(waits.calls().len() >= 50, "{}", waits.calls().len());
@@ -321,10 +528,16 @@ fn a_node_that_says_nothing_was_killed() {
 fn epochs_are_followed_in_the_file_of_the_first_node() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);
-    let _ = env.fake("pbsdsh").hook("shift; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"");
+    let _ = env
+        .fake("pbsdsh")
+        .hook("shift; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"");
     let script = "echo 'Epoch 1/2'; echo 'epoch 1 0.5s loss: 0.25'; sleep 2; echo 'epoch 2 0.5s loss: 0.125'";
     let file = job(&env, script, "launcher = \"each\"", "nodes = 2");
-    let _ = env.dlrun(["submit", "--wait"]).arg(&file).run().warns("epoch 2");
+    let _ = env
+        .dlrun(["submit", "--wait"])
+        .arg(&file)
+        .run()
+        .warns("epoch 2");
 }
 
 #[test]
@@ -332,11 +545,24 @@ fn mpirun_is_told_the_hosts() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);
     let _ = env.fake("mpirun").hook("echo \"$@\"; cat \"$4\"");
-    let id = submitted(&env, &job(&env, "true", "launcher = \"mpi\"", "nodes = 2\ntasks_per_node = 3"));
-    wait_for("the job's end", || env.run_dir(&id).join("0.0/end.json").exists());
+    let id = submitted(
+        &env,
+        &job(
+            &env,
+            "true",
+            "launcher = \"mpi\"",
+            "nodes = 2\ntasks_per_node = 3",
+        ),
+    );
+    wait_for("the job's end", || {
+        env.run_dir(&id).join("0.0/end.json").exists()
+    });
     let output = fs::read_to_string(env.jobs().join("job-14.out")).expect("the output");
     let machines = env.jobs().join("job-14.nodes/machines");
-    let expected = format!("-np 6 -machinefile {} sh -c true\nn1\nn1\nn1\nn2\nn2\nn2\n", machines.display());
+    let expected = format!(
+        "-np 6 -machinefile {} sh -c true\nn1\nn1\nn1\nn2\nn2\nn2\n",
+        machines.display()
+    );
     assert_eq!(output, expected);
     assert!(!machines.exists());
 }
@@ -349,7 +575,9 @@ fn a_directory_beside_an_output_without_the_job_id_stays_the_users() {
     fs::create_dir(env.jobs().join("mine.nodes")).expect("it is ours");
     let run = "launcher = \"mpi\"\noutput = \"mine.out\"";
     let id = submitted(&env, &job(&env, "true", run, "nodes = 2"));
-    wait_for("the job's end", || env.run_dir(&id).join("0.0/end.json").exists());
+    wait_for("the job's end", || {
+        env.run_dir(&id).join("0.0/end.json").exists()
+    });
     let output = fs::read_to_string(env.jobs().join("mine.out")).expect("the output");
     let own = env.jobs().join("mine-14.nodes");
     assert_eq!(output, format!("{}/machines\n", own.display()));
@@ -370,15 +598,27 @@ fn states_are_those_of_one_question() {
     let number = "number=${call##*/}; echo $((number + 10)).vm";
     let _ = torque(&env, number);
     // Its first call asks what it is.
-    let runs: Vec<String> = (0..4).map(|_| submitted(&env, &job(&env, "true", "", ""))).collect();
-    let jobs: Vec<String> =
-        runs.iter().map(|run| env.show(run)["run"]["job_id"].as_str().expect("an id").to_owned()).collect();
-    let queued =
-        "<job_state>Q</job_state><comment>Not Running: Not enough of the right type of nodes</comment>";
-    let gone = "<job_state>C</job_state><exit_status>271</exit_status><comp_time>1795207355</comp_time>";
+    let runs: Vec<String> = (0..4)
+        .map(|_| submitted(&env, &job(&env, "true", "", "")))
+        .collect();
+    let jobs: Vec<String> = runs
+        .iter()
+        .map(|run| {
+            env.show(run)["run"]["job_id"]
+                .as_str()
+                .expect("an id")
+                .to_owned()
+        })
+        .collect();
+    let queued = "<job_state>Q</job_state><comment>Not Running: Not enough of the right type of nodes</comment>";
+    let gone =
+        "<job_state>C</job_state><exit_status>271</exit_status><comp_time>1795207355</comp_time>";
     let answer = [
         told(&jobs[0], queued),
-        told(&jobs[1], "<job_state>H</job_state><Hold_Types>u</Hold_Types>"),
+        told(
+            &jobs[1],
+            "<job_state>H</job_state><Hold_Types>u</Hold_Types>",
+        ),
         told(&jobs[2], gone),
         told(&format!("1{}", jobs[3]), gone),
     ];
@@ -391,14 +631,26 @@ fn states_are_those_of_one_question() {
     assert_eq!(call.variable("TZ"), Some("UTC0"));
     let state = |run: &String| {
         let rows = list["runs"].as_array().expect("rows");
-        let row = rows.iter().find(|row| row["run_id"] == run.as_str()).expect("a row");
+        let row = rows
+            .iter()
+            .find(|row| row["run_id"] == run.as_str())
+            .expect("a row");
         (row["state"].clone(), row["reason"].clone())
     };
     assert_eq!(
         state(&runs[0]),
-        ("pending".into(), "Not Running: Not enough of the right type of nodes".into())
+        (
+            "pending".into(),
+            "Not Running: Not enough of the right type of nodes".into()
+        )
     );
-    assert_eq!(state(&runs[1]), ("pending".into(), "held by its user (`qrls` lets it go)".into()));
+    assert_eq!(
+        state(&runs[1]),
+        (
+            "pending".into(),
+            "held by its user (`qrls` lets it go)".into()
+        )
+    );
     assert_eq!(state(&runs[2]).0, "cancelled");
     // The fourth is not the job of a longer number.
     assert_eq!(state(&runs[3]).0, "unknown");
@@ -411,9 +663,17 @@ fn a_server_that_is_down_changes_no_state() {
     let id = submitted(&env, &job(&env, "true", "", ""));
     let words = "qstat: cannot connect to server vm (errno=111) Connection refused\n";
     let _ = env.fake("qstat").stderr(words).code(111);
-    let done = env.dlrun(["list", "--json"]).run().code(0).warns("states are those last heard of");
+    let done = env
+        .dlrun(["list", "--json"])
+        .run()
+        .code(0)
+        .warns("states are those last heard of");
     assert_eq!(done.result()["runs"][0]["state"], "pending");
-    let _ = env.fake("qstat").stderr("").stdout(&told("14.vm", "<job_state>R</job_state>")).code(0);
+    let _ = env
+        .fake("qstat")
+        .stderr("")
+        .stdout(&told("14.vm", "<job_state>R</job_state>"))
+        .code(0);
     assert_eq!(env.state_of(&id), "running");
 }
 
@@ -422,7 +682,10 @@ fn a_job_that_is_gone_is_cancelled() {
     let env = TestEnv::new();
     let _ = torque(&env, "echo '14[].vm'");
     for (code, stderr) in [
-        (170, "qdel: Request invalid for state of job MSG=invalid state for job - COMPLETE 14[].vm\n"),
+        (
+            170,
+            "qdel: Request invalid for state of job MSG=invalid state for job - COMPLETE 14[].vm\n",
+        ),
         (153, "qdel: nonexistent job id: 14[]\n"),
     ] {
         let id = submitted(&env, &job(&env, "true", "", "array = \"1-3\""));
@@ -431,8 +694,15 @@ fn a_job_that_is_gone_is_cancelled() {
         assert_eq!(qdel.calls().pop().expect("it was called").argv, ["14[].vm"]);
     }
     let id = submitted(&env, &job(&env, "true", "", ""));
-    let _ = env.fake("qdel").stderr("qdel: Unauthorized Request  14[].vm\n").code(159);
-    let _ = env.dlrun(["cancel", &id]).run().code(69).warns("Unauthorized Request");
+    let _ = env
+        .fake("qdel")
+        .stderr("qdel: Unauthorized Request  14[].vm\n")
+        .code(159);
+    let _ = env
+        .dlrun(["cancel", &id])
+        .run()
+        .code(69)
+        .warns("Unauthorized Request");
 }
 
 #[test]
@@ -440,5 +710,9 @@ fn there_is_no_history() {
     let env = TestEnv::new();
     let _ = torque(&env, "echo 14.vm");
     let _ = submitted(&env, &job(&env, "true", "", ""));
-    let _ = env.dlrun(["list", "--history"]).run().code(0).warns("torque keeps no history here");
+    let _ = env
+        .dlrun(["list", "--history"])
+        .run()
+        .code(0)
+        .warns("torque keeps no history here");
 }

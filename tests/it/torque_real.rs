@@ -36,10 +36,16 @@ struct Handed {
 
 impl Site {
     fn new() -> Self {
-        let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+        let variable =
+            |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
         let bin = PathBuf::from(variable("DLRUN_TEST_TORQUE_BIN"));
-        let user = User::from_name(&variable("DLRUN_TEST_USER")).expect("an answer").expect("a user");
-        let dir = tempfile::Builder::new().prefix("torque-").tempdir_in(&user.dir).expect("a directory");
+        let user = User::from_name(&variable("DLRUN_TEST_USER"))
+            .expect("an answer")
+            .expect("a user");
+        let dir = tempfile::Builder::new()
+            .prefix("torque-")
+            .tempdir_in(&user.dir)
+            .expect("a directory");
         chown(dir.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("root may");
         install(DLRUN, dir.path());
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("root may");
@@ -52,16 +58,31 @@ impl Site {
 
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.uid(self.user.uid.as_raw()).gid(self.user.gid.as_raw()).current_dir(self.dir.path());
-        command.env_clear().env("PATH", format!("{}:/usr/bin:/bin", self.bin.display()));
-        command.env("HOME", &self.user.dir).env("USER", &self.user.name).env("LOGNAME", &self.user.name);
-        command.env("DLRUN_STATE_DIR", self.path("state")).env("DLRUN_SCHEDULER__KIND", "torque");
-        command.env("DLRUN_MONITOR__INTERVAL_MS", "250").env("DLRUN_MONITOR__DAEMON", "off");
+        command
+            .uid(self.user.uid.as_raw())
+            .gid(self.user.gid.as_raw())
+            .current_dir(self.dir.path());
+        command
+            .env_clear()
+            .env("PATH", format!("{}:/usr/bin:/bin", self.bin.display()));
+        command
+            .env("HOME", &self.user.dir)
+            .env("USER", &self.user.name)
+            .env("LOGNAME", &self.user.name);
+        command
+            .env("DLRUN_STATE_DIR", self.path("state"))
+            .env("DLRUN_SCHEDULER__KIND", "torque");
+        command
+            .env("DLRUN_MONITOR__INTERVAL_MS", "250")
+            .env("DLRUN_MONITOR__DAEMON", "off");
         command
     }
 
     fn dlrun(&self, args: &[&str]) -> Output {
-        self.command(&self.path("dlrun")).args(args).output().expect("dlrun runs")
+        self.command(&self.path("dlrun"))
+            .args(args)
+            .output()
+            .expect("dlrun runs")
     }
 
     #[track_caller]
@@ -74,14 +95,23 @@ impl Site {
     /// One of Torque's commands, by the user or by root.
     fn pbs(&self, by_root: bool, program: &str, args: &[&str]) -> Output {
         let program = self.bin.join(program);
-        let mut command = if by_root { Command::new(&program) } else { self.command(&program) };
+        let mut command = if by_root {
+            Command::new(&program)
+        } else {
+            self.command(&program)
+        };
         command.args(args).output().expect("it runs")
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).expect("root may");
-        chown(&path, Some(self.user.uid.as_raw()), Some(self.user.gid.as_raw())).expect("root may");
+        chown(
+            &path,
+            Some(self.user.uid.as_raw()),
+            Some(self.user.gid.as_raw()),
+        )
+        .expect("root may");
         path
     }
 
@@ -89,10 +119,24 @@ impl Site {
     #[track_caller]
     fn submit(&self, script: &str, run: &str, rest: &str) -> Handed {
         let command = json!(["bash", "-c", script]);
-        let text = format!("name = \"job\"\n[run]\ncommand = {command}\n{run}\n[resources]\n{rest}\n");
-        let result = self.json(&["submit", "--json", &self.write("job.toml", &text).to_string_lossy()]);
-        let word = |key: &str| result[key].as_str().unwrap_or_else(|| panic!("{key}")).to_owned();
-        Handed { run: word("run_id"), job: word("job_id"), output: word("output").into() }
+        let text =
+            format!("name = \"job\"\n[run]\ncommand = {command}\n{run}\n[resources]\n{rest}\n");
+        let result = self.json(&[
+            "submit",
+            "--json",
+            &self.write("job.toml", &text).to_string_lossy(),
+        ]);
+        let word = |key: &str| {
+            result[key]
+                .as_str()
+                .unwrap_or_else(|| panic!("{key}"))
+                .to_owned()
+        };
+        Handed {
+            run: word("run_id"),
+            job: word("job_id"),
+            output: word("output").into(),
+        }
     }
 
     fn show(&self, run: &str) -> Value {
@@ -122,7 +166,10 @@ impl Site {
 impl Drop for Site {
     /// Nothing of a test that failed goes on in the cluster.
     fn drop(&mut self) {
-        let records = fs::read_dir(self.path("state/runs")).into_iter().flatten().flatten();
+        let records = fs::read_dir(self.path("state/runs"))
+            .into_iter()
+            .flatten()
+            .flatten();
         for record in records.filter_map(|entry| fs::read(entry.path().join("run.json")).ok()) {
             let record: Value = serde_json::from_slice(&record).unwrap_or_default();
             if let Some(job) = record["job_id"].as_str() {
@@ -138,7 +185,12 @@ fn read(path: &Path) -> String {
 
 fn text(output: &Output) -> String {
     let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    format!("{:?}: {}{}", output.status, words(&output.stdout), words(&output.stderr))
+    format!(
+        "{:?}: {}{}",
+        output.status,
+        words(&output.stdout),
+        words(&output.stderr)
+    )
 }
 
 #[test]
@@ -146,22 +198,37 @@ fn text(output: &Output) -> String {
 fn a_job_is_followed_from_the_queue_to_its_end() {
     let site = Site::new();
     let script = "for e in 1 2; do echo \"epoch $e 0.5s loss: 0.$e\"; sleep 0.5; done; echo at $PWD; until [ -e go ]; do sleep 0.1; done; exit 3";
-    let held = site.submit(script, "", "walltime = \"5m\"\n[scheduler]\ndirectives = [\"-h\"]");
+    let held = site.submit(
+        script,
+        "",
+        "walltime = \"5m\"\n[scheduler]\ndirectives = [\"-h\"]",
+    );
     let status = site.until(&held.run, "pending");
     assert_eq!(status["reason"], "held by its user (`qrls` lets it go)");
     assert!(site.pbs(false, "qrls", &[&held.job]).status.success());
     let running = site.until(&held.run, "running");
     assert_eq!(running["raw_state"], "R");
     // While it runs, people can follow it.
-    wait_for("the output of a running job", || read(&held.output).contains("at "));
+    wait_for("the output of a running job", || {
+        read(&held.output).contains("at ")
+    });
     fs::write(site.path("go"), "").expect("root may");
     assert_eq!(site.wait(&held.run), Some(10));
     let shown = site.show(&held.run);
     assert_eq!(shown["status"]["exit"], json!({ "code": 3 }));
     assert_eq!(shown["nodes"][0]["progress"]["epochs_completed"], 2);
-    let node = shown["nodes"][0]["node"].as_str().expect("a name").to_owned();
-    assert!(site.pbs(false, "pbsnodes", &[&node]).status.success(), "{node} is what the scheduler calls it");
-    assert_eq!(read(&held.output).lines().last(), Some(&*format!("at {}", site.dir.path().display())));
+    let node = shown["nodes"][0]["node"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+    assert!(
+        site.pbs(false, "pbsnodes", &[&node]).status.success(),
+        "{node} is what the scheduler calls it"
+    );
+    assert_eq!(
+        read(&held.output).lines().last(),
+        Some(&*format!("at {}", site.dir.path().display()))
+    );
 }
 
 #[test]
@@ -182,12 +249,22 @@ fn hostile_words_arrive_as_they_were_written() {
     let mut command = vec!["python3", "-c", "import sys; print(ascii(sys.argv[1:]))"];
     command.extend(words);
     let env = "env = { A = \"x, 'y' \\\"z\\\" $HOME\" }";
-    let text = format!("name = \"job\"\n[run]\ncommand = {}\n{env}\n", json!(command));
+    let text = format!(
+        "name = \"job\"\n[run]\ncommand = {}\n{env}\n",
+        json!(command)
+    );
     let file = site.write("job.toml", &text);
     let result = site.json(&["submit", "--json", &file.to_string_lossy()]);
-    assert_eq!(site.wait(result["run_id"].as_str().expect("an id")), Some(0));
+    assert_eq!(
+        site.wait(result["run_id"].as_str().expect("an id")),
+        Some(0)
+    );
     let output = read(Path::new(result["output"].as_str().expect("a file")));
-    let expected = Command::new("python3").args(&command[1..]).output().expect("python").stdout;
+    let expected = Command::new("python3")
+        .args(&command[1..])
+        .output()
+        .expect("python")
+        .stdout;
     assert_eq!(output, String::from_utf8_lossy(&expected));
 }
 
@@ -201,7 +278,10 @@ fn variables_of_the_submitting_shell_come_as_asked() {
         ("inherit = \"all\"", "<a b, 'c'|2>"),
         ("inherit = [\"TORQUE_B\", \"TORQUE_UNSET\"]", "<|2>"),
     ] {
-        let text = format!("name = \"job\"\n[run]\ncommand = {}\n{inherit}\n", json!(["bash", "-c", print]));
+        let text = format!(
+            "name = \"job\"\n[run]\ncommand = {}\n{inherit}\n",
+            json!(["bash", "-c", print])
+        );
         let file = site.write("job.toml", &text);
         let mut command = site.command(&site.path("dlrun"));
         let output = command
@@ -211,10 +291,23 @@ fn variables_of_the_submitting_shell_come_as_asked() {
             .env("TORQUE_B", "2")
             .output();
         let output = output.expect("it runs");
-        assert!(output.status.success(), "{inherit}: {}", self::text(&output));
-        let result = serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["result"].clone();
-        assert_eq!(site.wait(result["run_id"].as_str().expect("an id")), Some(0), "{inherit}");
-        assert_eq!(read(Path::new(result["output"].as_str().expect("a file"))).trim(), expected, "{inherit}");
+        assert!(
+            output.status.success(),
+            "{inherit}: {}",
+            self::text(&output)
+        );
+        let result =
+            serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["result"].clone();
+        assert_eq!(
+            site.wait(result["run_id"].as_str().expect("an id")),
+            Some(0),
+            "{inherit}"
+        );
+        assert_eq!(
+            read(Path::new(result["output"].as_str().expect("a file"))).trim(),
+            expected,
+            "{inherit}"
+        );
     }
 }
 
@@ -229,7 +322,9 @@ fn ends_are_told_apart() {
     let killed = site.submit("kill -9 $$", "", "");
     let deleted = site.submit(sleeper, "", "walltime = \"5m\"");
     for handed in [&cancelled, &deleted] {
-        wait_for("the job to begin", || read(&handed.output).contains("begun"));
+        wait_for("the job to begin", || {
+            read(&handed.output).contains("begun")
+        });
     }
     for handed in [&cancelled, &waiting] {
         let output = site.dlrun(&["cancel", &handed.run]);
@@ -237,14 +332,20 @@ fn ends_are_told_apart() {
     }
     // By hand, without dlrun.
     assert!(site.pbs(false, "qdel", &[&deleted.job]).status.success());
-    let codes = [&cancelled, &waiting, &killed, &deleted, &limited].map(|handed| site.wait(&handed.run));
+    let codes =
+        [&cancelled, &waiting, &killed, &deleted, &limited].map(|handed| site.wait(&handed.run));
     assert_eq!(codes, [Some(15), Some(15), Some(10), Some(15), Some(11)]);
     let kill = site.status(&killed.run);
-    assert_eq!((&kill["state"], &kill["exit"]), (&json!("failed"), &json!({ "signal": 9 })));
+    assert_eq!(
+        (&kill["state"], &kill["exit"]),
+        (&json!("failed"), &json!({ "signal": 9 }))
+    );
     assert_eq!(site.status(&waiting.run)["started_at_ms"], Value::Null);
     // The scheduler's own words are kept beside the records.
     let spool = site.run_dir(&limited.run).join("scheduler.out");
-    wait_for("the scheduler's words", || read(&spool).contains("=>> PBS: job killed: walltime"));
+    wait_for("the scheduler's words", || {
+        read(&spool).contains("=>> PBS: job killed: walltime")
+    });
     let again = site.dlrun(&["cancel", &limited.run]);
     assert!(again.status.success(), "{}", text(&again));
 }
@@ -253,17 +354,37 @@ fn ends_are_told_apart() {
 #[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
 fn elements_of_an_array_are_runs_own() {
     let site = Site::new();
-    let handed =
-        site.submit("echo element $DLRUN_ARRAY_INDEX; exit 0", "", "array = \"1-5:2%2\"\nwalltime = \"5m\"");
+    let handed = site.submit(
+        "echo element $DLRUN_ARRAY_INDEX; exit 0",
+        "",
+        "array = \"1-5:2%2\"\nwalltime = \"5m\"",
+    );
     assert!(handed.job.contains("[]."), "{}", handed.job);
     for index in [1, 3, 5] {
-        let path = PathBuf::from(handed.output.to_string_lossy().replace("%a", &index.to_string()));
-        wait_for("the element's output", || read(&path) == format!("element {index}\n"));
-        wait_for("its end", || site.run_dir(&handed.run).join(format!("{index}.0/end.json")).exists());
-        let mark: Value =
-            serde_json::from_str(&read(&site.run_dir(&handed.run).join(format!("{index}.0/end.json"))))
-                .expect("JSON");
-        assert_eq!((&mark["job_id"], &mark["exit_code"]), (&json!(handed.job), &json!(0)));
+        let path = PathBuf::from(
+            handed
+                .output
+                .to_string_lossy()
+                .replace("%a", &index.to_string()),
+        );
+        wait_for("the element's output", || {
+            read(&path) == format!("element {index}\n")
+        });
+        wait_for("its end", || {
+            site.run_dir(&handed.run)
+                .join(format!("{index}.0/end.json"))
+                .exists()
+        });
+        let mark: Value = serde_json::from_str(&read(
+            &site
+                .run_dir(&handed.run)
+                .join(format!("{index}.0/end.json")),
+        ))
+        .expect("JSON");
+        assert_eq!(
+            (&mark["job_id"], &mark["exit_code"]),
+            (&json!(handed.job), &json!(0))
+        );
     }
     assert_eq!(site.wait(&handed.run), Some(0));
     let many = site.submit("sleep 100", "", "array = \"0-3%1\"\nwalltime = \"5m\"");
@@ -288,7 +409,11 @@ fn two_nodes_have_their_own_outputs_and_exit_codes() {
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("root may");
     let script = "echo \"epoch 1 0.1s\"; echo $(uname -n) \"$A\" $SECRET; [ \"$(head -n 1 \"$PBS_NODEFILE\" 2> /dev/null)\" = \"$(uname -n)\" ] || exit 4";
     let run = "launcher = \"each\"\nenv = { A = \"x 'y'\" }\nenv_file = \"secret.env\"";
-    let handed = site.submit(script, run, "nodes = 2\ntasks_per_node = 2\nwalltime = \"5m\"");
+    let handed = site.submit(
+        script,
+        run,
+        "nodes = 2\ntasks_per_node = 2\nwalltime = \"5m\"",
+    );
     assert_eq!(site.wait(&handed.run), Some(10));
     let shown = site.show(&handed.run);
     assert_eq!(shown["status"]["exit"], json!({ "code": 4 }), "the highest");
@@ -300,9 +425,17 @@ fn two_nodes_have_their_own_outputs_and_exit_codes() {
         assert_eq!(output, format!("epoch 1 0.1s\n{name} x 'y' sesame\n"));
         assert_eq!(node["progress"]["epochs_completed"], 1);
     }
-    let left: Vec<_> =
-        fs::read_dir(site.dir.path()).expect("ours").flatten().map(|entry| entry.file_name()).collect();
-    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".nodes")), "{left:?}");
+    let left: Vec<_> = fs::read_dir(site.dir.path())
+        .expect("ours")
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    assert!(
+        !left
+            .iter()
+            .any(|name| name.to_string_lossy().ends_with(".nodes")),
+        "{left:?}"
+    );
     // Cancelling reaches both.
     let sleeper = site.submit(
         "trap 'echo told; exit 5' TERM; echo begun; sleep 60 & wait",
@@ -310,7 +443,9 @@ fn two_nodes_have_their_own_outputs_and_exit_codes() {
         "nodes = 2\nwalltime = \"5m\"",
     );
     let outputs = [0, 1].map(|number| sleeper.output.with_extension(format!("{number}.out")));
-    wait_for("both to begin", || outputs.iter().all(|path| read(path).contains("begun")));
+    wait_for("both to begin", || {
+        outputs.iter().all(|path| read(path).contains("begun"))
+    });
     assert!(site.dlrun(&["cancel", &sleeper.run]).status.success());
     assert_eq!(site.wait(&sleeper.run), Some(15));
     for path in &outputs {
@@ -323,9 +458,15 @@ fn two_nodes_have_their_own_outputs_and_exit_codes() {
 fn mpirun_gets_the_nodes() {
     let site = Site::new();
     fs::create_dir(site.path("fake")).expect("root may");
-    let mpirun = site.write("fake/mpirun", "#!/bin/bash\necho \"${@:1:2}\"; sort \"$4\" | uniq -c\n");
+    let mpirun = site.write(
+        "fake/mpirun",
+        "#!/bin/bash\necho \"${@:1:2}\"; sort \"$4\" | uniq -c\n",
+    );
     fs::set_permissions(&mpirun, fs::Permissions::from_mode(0o755)).expect("root may");
-    let path = format!("env = {{ PATH = \"{}:/usr/bin:/bin\" }}", site.path("fake").display());
+    let path = format!(
+        "env = {{ PATH = \"{}:/usr/bin:/bin\" }}",
+        site.path("fake").display()
+    );
     let handed = site.submit(
         "true",
         &format!("launcher = \"mpi\"\n{path}"),
@@ -333,8 +474,16 @@ fn mpirun_gets_the_nodes() {
     );
     assert_eq!(site.wait(&handed.run), Some(0));
     let output = read(&handed.output);
-    let counts: Vec<&str> = output.lines().skip(1).filter_map(|line| line.trim().split(' ').next()).collect();
-    assert_eq!((output.lines().next(), counts), (Some("-np 4"), vec!["2", "2"]), "{output}");
+    let counts: Vec<&str> = output
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.trim().split(' ').next())
+        .collect();
+    assert_eq!(
+        (output.lines().next(), counts),
+        (Some("-np 4"), vec!["2", "2"]),
+        "{output}"
+    );
 }
 
 #[test]
@@ -347,7 +496,9 @@ fn a_job_that_is_started_again_is_another_attempt_of_its_run() {
     fs::write(site.path("again"), "").expect("root may");
     let ran = site.pbs(true, "qrerun", &[&handed.job]);
     assert!(ran.status.success(), "{}", text(&ran));
-    wait_for("its second end", || site.run_dir(&handed.run).join("0.1/end.json").exists());
+    wait_for("its second end", || {
+        site.run_dir(&handed.run).join("0.1/end.json").exists()
+    });
     assert_eq!(site.wait(&handed.run), Some(0));
     assert_eq!(read(&handed.output), "begun\nbegun\n");
 }
@@ -358,23 +509,49 @@ fn refusals_leave_nothing_and_say_why() {
     let site = Site::new();
     for (resources, words) in [
         ("queue = \"nosuch\"", "Unknown queue"),
-        ("constraint = \"nosuch\"", "Job exceeds queue resource limits"),
+        (
+            "constraint = \"nosuch\"",
+            "Job exceeds queue resource limits",
+        ),
         ("nodes = 99", "Job exceeds queue resource limits"),
         ("array = \"0-99999\"", "Requested array size too large"),
     ] {
-        let launcher = if resources.starts_with("nodes") { "launcher = \"each\"" } else { "" };
-        let text =
-            format!("name = \"job\"\n[run]\ncommand = [\"true\"]\n{launcher}\n[resources]\n{resources}\n");
+        let launcher = if resources.starts_with("nodes") {
+            "launcher = \"each\""
+        } else {
+            ""
+        };
+        let text = format!(
+            "name = \"job\"\n[run]\ncommand = [\"true\"]\n{launcher}\n[resources]\n{resources}\n"
+        );
         let file = site.write("job.toml", &text);
         let output = site.dlrun(&["submit", "--no-check", &file.to_string_lossy()]);
-        assert_eq!(output.status.code(), Some(76), "{resources}: {}", self::text(&output));
-        assert!(self::text(&output).contains(words), "{resources}: {}", self::text(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(76),
+            "{resources}: {}",
+            self::text(&output)
+        );
+        assert!(
+            self::text(&output).contains(words),
+            "{resources}: {}",
+            self::text(&output)
+        );
     }
-    assert_eq!(fs::read_dir(site.path("state/runs")).expect("it was made").count(), 0);
+    assert_eq!(
+        fs::read_dir(site.path("state/runs"))
+            .expect("it was made")
+            .count(),
+        0
+    );
     let file = site.write("job.toml", "name = \"job\"\n[run]\ncommand = [\"true\"]\n");
     let mut command = site.command(&site.path("dlrun"));
-    let output =
-        command.args(["submit"]).arg(&file).env("PBS_DEFAULT", "localhost:1").output().expect("it runs");
+    let output = command
+        .args(["submit"])
+        .arg(&file)
+        .env("PBS_DEFAULT", "localhost:1")
+        .output()
+        .expect("it runs");
     assert_eq!(output.status.code(), Some(69), "{}", text(&output));
 }
 
@@ -382,8 +559,16 @@ fn refusals_leave_nothing_and_say_why() {
 #[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
 fn conditions_of_jobs_and_of_arrays_hold() {
     let site = Site::new();
-    let first = site.submit("until [ -e go ]; do sleep 0.1; done; exit 1", "", "walltime = \"5m\"");
-    let array = site.submit("until [ -e go ]; do sleep 0.1; done", "", "array = \"1-2\"\nwalltime = \"5m\"");
+    let first = site.submit(
+        "until [ -e go ]; do sleep 0.1; done; exit 1",
+        "",
+        "walltime = \"5m\"",
+    );
+    let array = site.submit(
+        "until [ -e go ]; do sleep 0.1; done",
+        "",
+        "array = \"1-2\"\nwalltime = \"5m\"",
+    );
     let words = [
         ("after", &first, true),
         ("afterany", &first, true),
@@ -395,14 +580,31 @@ fn conditions_of_jobs_and_of_arrays_hold() {
         ("afternotokarray", &array, false),
     ];
     for (word, target, _) in &words {
-        let script = site.write(&format!("{word}.sh"), &format!("touch {}\n", site.path(word).display()));
+        let script = site.write(
+            &format!("{word}.sh"),
+            &format!("touch {}\n", site.path(word).display()),
+        );
         let depend = format!("depend={word}:{}", target.job);
-        let taken =
-            site.pbs(false, "qsub", &["-W", &depend, "-l", "nodes=1", "-j", "oe", &script.to_string_lossy()]);
+        let taken = site.pbs(
+            false,
+            "qsub",
+            &[
+                "-W",
+                &depend,
+                "-l",
+                "nodes=1",
+                "-j",
+                "oe",
+                &script.to_string_lossy(),
+            ],
+        );
         assert!(taken.status.success(), "{word}: {}", text(&taken));
     }
     fs::write(site.path("go"), "").expect("root may");
-    assert_eq!((site.wait(&first.run), site.wait(&array.run)), (Some(10), Some(0)));
+    assert_eq!(
+        (site.wait(&first.run), site.wait(&array.run)),
+        (Some(10), Some(0))
+    );
     for (word, _, _) in words.iter().filter(|(_, _, holds)| *holds) {
         wait_for(&format!("{word} to hold"), || site.path(word).exists());
     }
@@ -416,10 +618,16 @@ fn conditions_of_jobs_and_of_arrays_hold() {
 fn every_option_is_taken_by_the_real_qsub() {
     let site = Site::new();
     for (name, resources, scheduler) in OPTIONS {
-        let file = site.write(&format!("{name}.toml"), &job_file(name, resources, scheduler));
+        let file = site.write(
+            &format!("{name}.toml"),
+            &job_file(name, resources, scheduler),
+        );
         let rendered = site.dlrun(&["render", &file.to_string_lossy()]);
         assert!(rendered.status.success(), "{name}: {}", text(&rendered));
-        let script = site.write(&format!("{name}.sh"), &String::from_utf8_lossy(&rendered.stdout));
+        let script = site.write(
+            &format!("{name}.sh"),
+            &String::from_utf8_lossy(&rendered.stdout),
+        );
         let taken = site.pbs(false, "qsub", &["-h", &script.to_string_lossy()]);
         assert!(taken.status.success(), "{name}: {}", text(&taken));
         let id = String::from_utf8_lossy(&taken.stdout).trim().to_owned();
@@ -436,7 +644,9 @@ fn a_rendered_script_makes_its_own_run() {
     let script = site.write("bare.sh", &String::from_utf8_lossy(&rendered.stdout));
     let taken = site.pbs(false, "qsub", &[&script.to_string_lossy()]);
     let id = String::from_utf8_lossy(&taken.stdout).trim().to_owned();
-    wait_for("its run", || self::text(&site.dlrun(&["list"])).contains(&id));
+    wait_for("its run", || {
+        self::text(&site.dlrun(&["list"])).contains(&id)
+    });
     assert_eq!(site.wait(&id), Some(10));
     let shown = site.show(&id);
     assert_eq!(shown["status"]["exit"], json!({ "code": 7 }));
@@ -448,24 +658,46 @@ fn a_rendered_script_makes_its_own_run() {
 #[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
 fn the_site_is_what_the_server_says() {
     let site = Site::new();
-    let told =
-        Torque::new(Some(site.bin.clone()), std::time::Duration::from_secs(30)).site().expect("an answer");
-    assert!(told.version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit())));
-    assert!(told.queues.iter().filter(|queue| queue.is_default).count() <= 1 && !told.queues.is_empty());
+    let told = Torque::new(Some(site.bin.clone()), std::time::Duration::from_secs(30))
+        .site()
+        .expect("an answer");
+    assert!(
+        told.version
+            .is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    );
+    assert!(
+        told.queues.iter().filter(|queue| queue.is_default).count() <= 1 && !told.queues.is_empty()
+    );
     let server = site.pbs(false, "qstat", &["-B", "-f"]);
     let limit = String::from_utf8_lossy(&server.stdout)
         .lines()
-        .find_map(|line| line.trim().strip_prefix("max_job_array_size = ")?.parse().ok());
+        .find_map(|line| {
+            line.trim()
+                .strip_prefix("max_job_array_size = ")?
+                .parse()
+                .ok()
+        });
     assert_eq!(told.max_array_elements, limit);
     let nodes: u32 = told.nodes.iter().map(|kind| kind.count).sum();
     let listed = site.pbs(false, "pbsnodes", &["-l", "all"]);
-    assert_eq!(nodes as usize, String::from_utf8_lossy(&listed.stdout).lines().count());
-    assert!(told.nodes.iter().all(|kind| kind.cpus.is_some() && kind.memory.is_some()));
+    assert_eq!(
+        nodes as usize,
+        String::from_utf8_lossy(&listed.stdout).lines().count()
+    );
+    assert!(
+        told.nodes
+            .iter()
+            .all(|kind| kind.cpus.is_some() && kind.memory.is_some())
+    );
 }
 
 #[test]
 #[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
 fn converted_scripts_find_what_qsub_gives_them() {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/same/pbs");
-    compare(&["--scheduler".as_ref(), "torque".as_ref(), scripts.as_os_str()]);
+    compare(&[
+        "--scheduler".as_ref(),
+        "torque".as_ref(),
+        scripts.as_os_str(),
+    ]);
 }

@@ -11,11 +11,24 @@ const TORQUE: &str = "Version: 6.1.3.h5\nCommit: \n";
 
 /// The decision on the scheduler, as the plan in the script has it.
 fn decision(env: &TestEnv, file: &Path, args: &[&str]) -> Value {
-    let script = env.dlrun(["render"]).args(args).arg(file).run().code(0).text();
-    let line = script.lines().find_map(|line| line.strip_prefix("export DLRUN_PLAN='")?.strip_suffix('\''));
-    let plan: Value = serde_json::from_str(&line.expect("a plan").replace("'\\''", "'")).expect("JSON");
+    let script = env
+        .dlrun(["render"])
+        .args(args)
+        .arg(file)
+        .run()
+        .code(0)
+        .text();
+    let line = script
+        .lines()
+        .find_map(|line| line.strip_prefix("export DLRUN_PLAN='")?.strip_suffix('\''));
+    let plan: Value =
+        serde_json::from_str(&line.expect("a plan").replace("'\\''", "'")).expect("JSON");
     let decisions = plan["decisions"].as_array().expect("decisions");
-    decisions.iter().find(|decision| decision["what"] == "scheduler").expect("it is decided").clone()
+    decisions
+        .iter()
+        .find(|decision| decision["what"] == "scheduler")
+        .expect("it is decided")
+        .clone()
 }
 
 fn qsub(env: &TestEnv, answer: &str) -> Fake {
@@ -24,14 +37,22 @@ fn qsub(env: &TestEnv, answer: &str) -> Fake {
 
 #[test]
 fn a_qsub_is_asked_what_it_is() {
-    for (answer, kind) in [(OPENPBS, "openpbs"), (TORQUE, "torque"), ("", "local"), ("GE 6.2u5\n", "local")] {
+    for (answer, kind) in [
+        (OPENPBS, "openpbs"),
+        (TORQUE, "torque"),
+        ("", "local"),
+        ("GE 6.2u5\n", "local"),
+    ] {
         let env = TestEnv::new();
         let fake = qsub(&env, answer);
         let decision = decision(&env, &env.job("true", ""), &[]);
         assert_eq!(decision["value"], kind, "{answer:?}: {decision}");
         assert_eq!(fake.call().argv, ["--version"]);
         let told = decision.to_string();
-        assert!(kind != "local" || told.contains("neither Torque nor OpenPBS"), "{told}");
+        assert!(
+            kind != "local" || told.contains("neither Torque nor OpenPBS"),
+            "{told}"
+        );
     }
 }
 
@@ -41,11 +62,22 @@ fn sbatch_comes_first_and_no_qsub_is_started() {
     let (_, fake) = (env.fake_slurm(), qsub(&env, OPENPBS));
     let found = decision(&env, &env.job("true", ""), &[]);
     assert_eq!(found["value"], "slurm");
-    assert!(found["rejected"].to_string().contains("so is sbatch, which comes first"), "{found}");
-    assert_eq!(decision(&env, &env.job("true", ""), &["--scheduler", "local"])["value"], "local");
+    assert!(
+        found["rejected"]
+            .to_string()
+            .contains("so is sbatch, which comes first"),
+        "{found}"
+    );
+    assert_eq!(
+        decision(&env, &env.job("true", ""), &["--scheduler", "local"])["value"],
+        "local"
+    );
     assert_eq!(fake.calls().len(), 0);
     let asked = decision(&env, &env.job("true", ""), &["--scheduler", "openpbs"]);
-    assert_eq!((asked["value"].as_str(), fake.calls().len()), (Some("openpbs"), 1));
+    assert_eq!(
+        (asked["value"].as_str(), fake.calls().len()),
+        (Some("openpbs"), 1)
+    );
 }
 
 #[test]
@@ -55,7 +87,12 @@ fn slurms_own_qsub_takes_no_job() {
     std::fs::rename(&path, env.root().join("bin/qsub")).expect("it is ours");
     let found = decision(&env, &env.job("true", ""), &[]);
     assert_eq!(found["value"], "local");
-    assert!(found["rejected"].to_string().contains("Slurm's wrapper, no PBS"), "{found}");
+    assert!(
+        found["rejected"]
+            .to_string()
+            .contains("Slurm's wrapper, no PBS"),
+        "{found}"
+    );
 }
 
 #[test]
@@ -70,9 +107,17 @@ fn a_job_for_the_other_pbs_is_rendered_but_never_handed_over() {
             "{told}"
         );
     }
-    assert!(fake.calls().iter().all(|call| call.argv == ["--version"]), "{:?}", fake.calls());
+    assert!(
+        fake.calls().iter().all(|call| call.argv == ["--version"]),
+        "{:?}",
+        fake.calls()
+    );
     let script = env.dlrun(["render"]).arg(&file).run().code(0);
-    assert!(script.stderr.contains("the job is for torque, but "), "{}", script.stderr);
+    assert!(
+        script.stderr.contains("the job is for torque, but "),
+        "{}",
+        script.stderr
+    );
 }
 
 #[test]
@@ -80,9 +125,28 @@ fn a_setting_leads_to_the_right_one_of_two() {
     let mut env = TestEnv::new();
     let fake = qsub(&env, OPENPBS);
     let named = env.program("torque/qsub", "#!/bin/sh\necho 'Version: 6.1.3.h5'\n");
-    env.set("DLRUN_TORQUE__BIN_DIR", named.parent().expect("a directory"));
-    let found = decision(&env, &env.job("true", "[scheduler]\nkind = \"torque\"\n"), &[]);
-    assert_eq!((found["value"].as_str(), fake.calls().len()), (Some("torque"), 0), "{found}");
-    let found = decision(&env, &env.job("true", "[scheduler]\nkind = \"openpbs\"\n"), &[]);
-    assert_eq!((found["value"].as_str(), fake.calls().len()), (Some("openpbs"), 1), "{found}");
+    env.set(
+        "DLRUN_TORQUE__BIN_DIR",
+        named.parent().expect("a directory"),
+    );
+    let found = decision(
+        &env,
+        &env.job("true", "[scheduler]\nkind = \"torque\"\n"),
+        &[],
+    );
+    assert_eq!(
+        (found["value"].as_str(), fake.calls().len()),
+        (Some("torque"), 0),
+        "{found}"
+    );
+    let found = decision(
+        &env,
+        &env.job("true", "[scheduler]\nkind = \"openpbs\"\n"),
+        &[],
+    );
+    assert_eq!(
+        (found["value"].as_str(), fake.calls().len()),
+        (Some("openpbs"), 1),
+        "{found}"
+    );
 }

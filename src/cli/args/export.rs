@@ -7,8 +7,17 @@ use clap::{Args, ValueEnum, ValueHint};
 use crate::record::Table;
 
 /// The words of `--what`.
-const TABLES: [&str; 9] =
-    ["runs", "usage", "timings", "gpus", "metrics", "events", "samples", "gpu-samples", "process-samples"];
+const TABLES: [&str; 9] = [
+    "runs",
+    "usage",
+    "timings",
+    "gpus",
+    "metrics",
+    "events",
+    "samples",
+    "gpu-samples",
+    "process-samples",
+];
 
 pub(crate) const EXPORT: &str = "Write runs, timings, usage and samples for other programs
 
@@ -57,7 +66,11 @@ pub(crate) struct Export {
 impl Export {
     /// The tables, each once, in the order in which they are asked for.
     pub(crate) fn tables(&self) -> Vec<Table> {
-        let mut tables: Vec<Table> = self.what.iter().filter_map(|word| Table::from_word(word)).collect();
+        let mut tables: Vec<Table> = self
+            .what
+            .iter()
+            .filter_map(|word| Table::from_word(word))
+            .collect();
         let mut known = Vec::new();
         tables.retain(|table| {
             !known.contains(table) && {

@@ -111,7 +111,11 @@ pub(crate) struct ImageCheck {
 
 fn patience(text: &str) -> Result<Walltime, String> {
     let time = Walltime::parse(text).map_err(|error| error.to_string())?;
-    if time.0 <= 24 * 3600 { Ok(time) } else { Err("it is at most 24h".to_owned()) }
+    if time.0 <= 24 * 3600 {
+        Ok(time)
+    } else {
+        Err("it is at most 24h".to_owned())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -146,7 +150,9 @@ pub(super) fn word<T: Copy + Send + Sync + 'static, const N: usize>(
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(words.iter().map(|(word, _)| *word)).try_map(move |said| {
         let found = words.iter().find(|(word, _)| *word == said);
-        found.map(|(_, value)| *value).ok_or("it is none of the words")
+        found
+            .map(|(_, value)| *value)
+            .ok_or("it is none of the words")
     })
 }
 

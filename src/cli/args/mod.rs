@@ -19,14 +19,21 @@ pub(crate) use self::image::{
     Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageRemove, ImageShow, ImageVerb,
 };
 pub(crate) use self::make::{ImageBuild, ImagePull};
-pub(crate) use self::model::{ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelShow, ModelVerb};
+pub(crate) use self::model::{
+    ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelShow, ModelVerb,
+};
 pub(crate) use self::records::{Import, Prune};
 pub(crate) use self::report::{Report, ReportFormat};
 use crate::job::{ArraySpec, Overrides, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
 #[derive(Debug, Parser)]
-#[command(name = "dlrun", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "dlrun",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -125,10 +132,14 @@ pub(crate) fn pages() -> Vec<clap::Command> {
 }
 
 fn pages_of(command: &clap::Command, name: &str) -> Vec<clap::Command> {
-    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help");
+    let verbs = command
+        .get_subcommands()
+        .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help");
     let below = verbs.flat_map(|verb| pages_of(verb, &format!("{name}-{}", verb.get_name())));
     let below: Vec<clap::Command> = below.collect();
-    std::iter::once(command.clone().name(name.to_owned())).chain(below).collect()
+    std::iter::once(command.clone().name(name.to_owned()))
+        .chain(below)
+        .collect()
 }
 
 impl Verb {
@@ -198,8 +209,16 @@ pub(crate) struct Given {
 impl Given {
     /// As the reader of job files takes them.
     pub(crate) fn given(&self) -> Overrides {
-        let Self { set, name, arguments } = self.clone();
-        Overrides { set, name, arguments }
+        let Self {
+            set,
+            name,
+            arguments,
+        } = self.clone();
+        Overrides {
+            set,
+            name,
+            arguments,
+        }
     }
 }
 
@@ -226,7 +245,12 @@ impl Check {
     pub(crate) fn job_file(&self) -> JobFile {
         let file = self.file.clone().unwrap_or_default();
         let overrides = self.overrides.clone();
-        JobFile { file, scheduler: self.scheduler.clone(), no_check: self.no_check, overrides }
+        JobFile {
+            file,
+            scheduler: self.scheduler.clone(),
+            no_check: self.no_check,
+            overrides,
+        }
     }
 }
 
@@ -351,7 +375,10 @@ pub(crate) struct Top {
 }
 
 fn interval(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.1..=60.0).contains(seconds));
+    let seconds = text
+        .parse()
+        .ok()
+        .filter(|seconds| (0.1..=60.0).contains(seconds));
     seconds.ok_or_else(|| "it is a number of seconds between 0.1 and 60".to_owned())
 }
 
@@ -402,7 +429,11 @@ pub(crate) struct Cancel {
 
 fn elements(text: &str) -> Result<ArraySpec, String> {
     let spec = ArraySpec::parse(text).map_err(|error| error.to_string())?;
-    if spec.limit.is_some() { Err("elements have no `%`".to_owned()) } else { Ok(spec) }
+    if spec.limit.is_some() {
+        Err("elements have no `%`".to_owned())
+    } else {
+        Ok(spec)
+    }
 }
 
 const EXPLAIN: &str = "Tell in dlrun's words what a scheduler printed

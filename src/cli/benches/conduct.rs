@@ -44,7 +44,12 @@ pub(crate) struct Source {
 impl Source {
     /// Problems of the matrix.
     pub(crate) fn error(&self, problems: Vec<Problem>) -> Error {
-        Error::in_file(Kind::JobFile, &self.file.to_string_lossy(), &self.text, problems)
+        Error::in_file(
+            Kind::JobFile,
+            &self.file.to_string_lossy(),
+            &self.text,
+            problems,
+        )
     }
 }
 
@@ -55,7 +60,9 @@ pub(crate) fn load_cell(
     source: &Source,
     number: usize,
 ) -> Result<Job, Error> {
-    let cell = matrix.cell(number).map_err(|problems| source.error(problems))?;
+    let cell = matrix
+        .cell(number)
+        .map_err(|problems| source.error(problems))?;
     let read = source::Source::of_cell(&source.file, &source.text, cell);
     let args = JobFile {
         file: source.file.clone(),
@@ -134,9 +141,15 @@ impl<'a> Conductor<'a> {
         let in_flight: Vec<Slot> = conductor.flights.iter().map(|flight| flight.slot).collect();
         for slot in slots {
             for one in conductor.bench.journal.tries(slot).to_vec() {
-                let Some(measured) = &one.measured else { continue };
-                let turnaround = one.over_at_ms.map(|over| seconds_between(one.begun_at_ms, over));
-                conductor.pace.add(slot.cell, measured.wall_seconds.unwrap_or(0.0), turnaround);
+                let Some(measured) = &one.measured else {
+                    continue;
+                };
+                let turnaround = one
+                    .over_at_ms
+                    .map(|over| seconds_between(one.begun_at_ms, over));
+                conductor
+                    .pace
+                    .add(slot.cell, measured.wall_seconds.unwrap_or(0.0), turnaround);
                 conductor.tally(measured);
             }
             let (is_wanted, goes_on) = (cells.contains(&slot.cell), in_flight.contains(&slot));
@@ -177,11 +190,15 @@ impl<'a> Conductor<'a> {
         }
         let jobs = self.flights.len();
         if jobs > 0 {
-            self.display.line(&format!("{} taken up again", counted(jobs, "job is", "jobs are")));
+            self.display.line(&format!(
+                "{} taken up again",
+                counted(jobs, "job is", "jobs are")
+            ));
         }
         if found > jobs {
             let runs = counted(found - jobs, "run was", "runs were");
-            self.display.line(&format!("{runs} noted and never handed over"));
+            self.display
+                .line(&format!("{runs} noted and never handed over"));
         }
         Ok(())
     }
@@ -193,7 +210,9 @@ impl<'a> Conductor<'a> {
         let mut hopeless = false;
         loop {
             while !hopeless && self.flights.len() < self.max_jobs && !interrupt.is_here() {
-                let Some(slot) = self.queue.pop_front() else { break };
+                let Some(slot) = self.queue.pop_front() else {
+                    break;
+                };
                 self.begin(slot)?;
                 pause = self.first_pause();
                 ask_at = Instant::now() + pause;
@@ -224,7 +243,11 @@ impl<'a> Conductor<'a> {
     }
 
     fn first_pause(&self) -> Duration {
-        if self.is_local() { LOCAL_PAUSE } else { FIRST_PAUSE }
+        if self.is_local() {
+            LOCAL_PAUSE
+        } else {
+            FIRST_PAUSE
+        }
     }
 
     /// Notes a run and hands it over. Whoever is killed in between finds the note, and no run under its id.
@@ -233,7 +256,11 @@ impl<'a> Conductor<'a> {
         submit::prepare(self.session, &job)?;
         auto_build::before(self.session, &mut job)?;
         let (run_id, begun_at_ms) = (submit::new_run_id()?, now_ms());
-        self.bench.note(Entry::Begun { at_ms: begun_at_ms, slot, run_id: run_id.clone() })?;
+        self.bench.note(Entry::Begun {
+            at_ms: begun_at_ms,
+            slot,
+            run_id: run_id.clone(),
+        })?;
         match submit::hand_over_as(self.session, &job, run_id.clone()) {
             Ok((record, _)) => {
                 let watched = Watched::new(&record, &job.plan);
@@ -258,7 +285,11 @@ impl<'a> Conductor<'a> {
 
     /// Looks at the jobs; says whether one is over.
     fn look(&mut self) -> Result<bool, Error> {
-        let due: Vec<RunId> = self.flights.iter().map(|flight| flight.watched.run_id().clone()).collect();
+        let due: Vec<RunId> = self
+            .flights
+            .iter()
+            .map(|flight| flight.watched.run_id().clone())
+            .collect();
         for tracked in self.tracker.refresh(&due, false)? {
             let is_meant = |flight: &&mut Flight| *flight.watched.run_id() == tracked.record.run_id;
             if let Some(flight) = self.flights.iter_mut().find(is_meant) {
@@ -280,61 +311,104 @@ impl<'a> Conductor<'a> {
     }
 
     fn note_end(&mut self, flight: &Flight) -> Result<(), Error> {
-        let Some(tracked) = flight.watched.over() else { return Ok(()) };
+        let Some(tracked) = flight.watched.over() else {
+            return Ok(());
+        };
         let nodes = &tracked.reading.outcome.nodes;
         let measured = match tracked.status.state {
             JobState::Unknown => Measured::lost("nobody can say what became of it"),
             _ => Measured::of(&tracked.record, &tracked.status, nodes, self.matrix.warm_up),
         };
-        let Flight { slot, begun_at_ms, is_taken_up, .. } = *flight;
+        let Flight {
+            slot,
+            begun_at_ms,
+            is_taken_up,
+            ..
+        } = *flight;
         let at_ms = now_ms();
         let turnaround = seconds_between(begun_at_ms, at_ms);
         let seen = (!is_taken_up).then_some(turnaround);
-        self.pace.add(slot.cell, measured.wall_seconds.unwrap_or(0.0), seen);
+        self.pace
+            .add(slot.cell, measured.wall_seconds.unwrap_or(0.0), seen);
         let run_id = tracked.record.run_id.clone();
         self.tally(&measured);
-        let entry = Entry::Over { at_ms, run_id: run_id.clone(), measured: Box::new(measured.clone()) };
+        let entry = Entry::Over {
+            at_ms,
+            run_id: run_id.clone(),
+            measured: Box::new(measured.clone()),
+        };
         self.bench.note(entry)?;
         if !self.bench.journal.is_done(slot) {
             self.queue.push_back(slot);
         }
-        self.display.line(&self.told(slot, &run_id, &measured, turnaround));
+        self.display
+            .line(&self.told(slot, &run_id, &measured, turnaround));
         Ok(())
     }
 
     /// A line that stays: which run of how many, of which cell, what it measured.
     fn told(&self, slot: Slot, run_id: &RunId, measured: &Measured, turnaround: f64) -> String {
         let label = self.matrix.label(slot.cell);
-        let label = if label.is_empty() { "run".to_owned() } else { label };
+        let label = if label.is_empty() {
+            "run".to_owned()
+        } else {
+            label
+        };
         let what = match (&measured.failure, measured.epoch_seconds) {
-            (None, Some(seconds)) => format!("{} an epoch, of {}", display_seconds(seconds), measured.epochs),
+            (None, Some(seconds)) => format!(
+                "{} an epoch, of {}",
+                display_seconds(seconds),
+                measured.epochs
+            ),
             (failure, _) => {
                 let why = failure.as_deref().unwrap_or("nothing measured");
                 let ended_well = matches!(measured.state, JobState::Completed | JobState::Unknown);
-                let what = if ended_well { "counts for nothing: " } else { "" };
-                let again =
-                    if self.bench.journal.tries(slot).len() < TRIES { "; it is tried again" } else { "" };
+                let what = if ended_well {
+                    "counts for nothing: "
+                } else {
+                    ""
+                };
+                let again = if self.bench.journal.tries(slot).len() < TRIES {
+                    "; it is tried again"
+                } else {
+                    ""
+                };
                 format!("{what}{why}{again}")
             }
         };
-        let done = self.total.saturating_sub(self.queue.len() + self.flights.len());
-        let to_go = if self.display.is_lively() { String::new() } else { self.to_go() };
+        let done = self
+            .total
+            .saturating_sub(self.queue.len() + self.flights.len());
+        let to_go = if self.display.is_lively() {
+            String::new()
+        } else {
+            self.to_go()
+        };
         let took = display_seconds(turnaround);
         let repeat = slot.repeat + 1;
         let short = &run_id.as_str()[..6];
-        format!("[{done}/{}] {label}, repeat {repeat}: {what} (run {short}, {took}){to_go}", self.total)
+        format!(
+            "[{done}/{}] {label}, repeat {repeat}: {what} (run {short}, {took}){to_go}",
+            self.total
+        )
     }
 
     /// `; 12 min to go`.
     fn to_go(&self) -> String {
         let jobs = u32::try_from(self.max_jobs).unwrap_or(u32::MAX);
         let now = now_ms();
-        let going_on =
-            self.flights.iter().map(|flight| (flight.slot.cell, seconds_between(flight.begun_at_ms, now)));
-        let seconds = self.pace.seconds_to_go(self.queue.iter().map(|slot| slot.cell), going_on, jobs);
+        let going_on = self
+            .flights
+            .iter()
+            .map(|flight| (flight.slot.cell, seconds_between(flight.begun_at_ms, now)));
+        let seconds =
+            self.pace
+                .seconds_to_go(self.queue.iter().map(|slot| slot.cell), going_on, jobs);
         seconds
             .filter(|seconds| *seconds >= 1.0)
-            .map_or_else(String::new, |seconds| format!("; {} to go", display_seconds(seconds)))
+            .map_or_else(String::new, |seconds| {
+                format!("; {} to go", display_seconds(seconds))
+            })
     }
 
     /// What goes on now, on a terminal.
@@ -342,9 +416,14 @@ impl<'a> Conductor<'a> {
         if !self.display.is_lively() {
             return;
         }
-        let done = self.total.saturating_sub(self.queue.len() + self.flights.len());
-        let first =
-            self.flights.first().map(|flight| self.matrix.label(flight.slot.cell)).unwrap_or_default();
+        let done = self
+            .total
+            .saturating_sub(self.queue.len() + self.flights.len());
+        let first = self
+            .flights
+            .first()
+            .map(|flight| self.matrix.label(flight.slot.cell))
+            .unwrap_or_default();
         let jobs = match self.flights.len() {
             0 | 1 => first,
             more => format!("{more} jobs, the first: {first}"),
@@ -354,7 +433,11 @@ impl<'a> Conductor<'a> {
     }
 
     fn tally(&mut self, measured: &Measured) {
-        let tally = if measured.failure.is_none() { &mut self.successes } else { &mut self.failures };
+        let tally = if measured.failure.is_none() {
+            &mut self.successes
+        } else {
+            &mut self.failures
+        };
         *tally += 1;
     }
 
@@ -364,15 +447,30 @@ impl<'a> Conductor<'a> {
     }
 
     fn interrupted(&self) -> Error {
-        let ids: Vec<&str> =
-            self.flights.iter().map(|flight| &flight.watched.run_id().as_str()[..6]).collect();
+        let ids: Vec<&str> = self
+            .flights
+            .iter()
+            .map(|flight| &flight.watched.run_id().as_str()[..6])
+            .collect();
         let jobs = counted(ids.len(), "job goes on", "jobs go on");
-        let error = Error::new(Kind::TryAgain, format!("interrupted; {jobs}: {}", ids.join(", ")));
+        let error = Error::new(
+            Kind::TryAgain,
+            format!("interrupted; {jobs}: {}", ids.join(", ")),
+        );
         let done = self.total.saturating_sub(self.queue.len() + ids.len());
         error
-            .hinted(format!("{done} of {} runs are over; the same command goes on", self.total))
-            .hinted(format!("`dlrun cancel {}` ends what is queued", ids.join(" ")))
-            .hinted(format!("`dlrun bench show {}` tells what is measured", self.matrix.name))
+            .hinted(format!(
+                "{done} of {} runs are over; the same command goes on",
+                self.total
+            ))
+            .hinted(format!(
+                "`dlrun cancel {}` ends what is queued",
+                ids.join(" ")
+            ))
+            .hinted(format!(
+                "`dlrun bench show {}` tells what is measured",
+                self.matrix.name
+            ))
     }
 }
 
@@ -390,5 +488,9 @@ fn seconds_between(from_ms: u64, to_ms: u64) -> f64 {
 }
 
 fn counted(count: usize, one: &str, more: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
+    if count == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{count} {more}")
+    }
 }

@@ -73,20 +73,27 @@ fn unusable(error: PrivateError) -> Error {
 
 impl BenchDir {
     /// Begins a matrix or goes on with it; nobody else may be at it.
-    pub(crate) fn begin(session: &Session, mut order: Order<'_>, former: Former) -> Result<Self, Error> {
+    pub(crate) fn begin(
+        session: &Session,
+        mut order: Order<'_>,
+        former: Former,
+    ) -> Result<Self, Error> {
         let name = order.matrix.name.clone();
         let id = format!("{name}-{}", hash(&mut order)?);
         let state = session.state()?;
-        let dir = PrivateDir::create(&state.path().join(BENCHES)).and_then(|benches| benches.ensure_dir(&id));
+        let dir = PrivateDir::create(&state.path().join(BENCHES))
+            .and_then(|benches| benches.ensure_dir(&id));
         let dir = dir.map_err(unusable)?;
         let lock = lock(session, &dir, &name)?;
         let kept = read_header(&dir)?;
         if former == Former::Need && kept.is_none() {
-            let error =
-                Error::new(Kind::Missing, format!("nothing was measured of this matrix `{name}` yet"));
-            return Err(
-                error.hinted("without `--resume` it begins; a matrix of which a job changed is another one")
+            let error = Error::new(
+                Kind::Missing,
+                format!("nothing was measured of this matrix `{name}` yet"),
             );
+            return Err(error.hinted(
+                "without `--resume` it begins; a matrix of which a job changed is another one",
+            ));
         }
         let journal_is_there = match dir.open_file(JOURNAL) {
             Ok(_) => true,
@@ -113,13 +120,21 @@ impl BenchDir {
             Some(kept) if former != Former::SetAside => header.began_at_ms = kept.began_at_ms,
             _ => {}
         }
-        let text = serde_json::to_vec_pretty(&header).map_err(|error| Error::new(Kind::Internal, error))?;
-        dir.replace(MATRIX, order.text.as_bytes()).map_err(unusable)?;
+        let text = serde_json::to_vec_pretty(&header)
+            .map_err(|error| Error::new(Kind::Internal, error))?;
+        dir.replace(MATRIX, order.text.as_bytes())
+            .map_err(unusable)?;
         dir.replace(HEAD, &text).map_err(unusable)?;
         let journal = read_journal(session, &dir)?;
         let file = open_journal(&dir)?;
         dir.sync().map_err(unusable)?;
-        Ok(Self { dir, id, header, journal, writer: Some((file, lock)) })
+        Ok(Self {
+            dir,
+            id,
+            header,
+            journal,
+            writer: Some((file, lock)),
+        })
     }
 
     /// What is kept of a matrix of this name, or under this id; of several the one that was begun last. Also its text.
@@ -142,10 +157,18 @@ impl BenchDir {
         let mut found: Option<(PrivateDir, String, Header)> = None;
         let mut names = Vec::new();
         for id in benches.names().map_err(unusable)? {
-            let Ok(dir) = benches.open_dir(&id) else { continue };
-            let Ok(Some(header)) = read_header(&dir) else { continue };
+            let Ok(dir) = benches.open_dir(&id) else {
+                continue;
+            };
+            let Ok(Some(header)) = read_header(&dir) else {
+                continue;
+            };
             let is_meant = wanted.is_none_or(|wanted| wanted == header.name || wanted == id);
-            let is_later = || found.as_ref().is_none_or(|(.., known)| known.began_at_ms < header.began_at_ms);
+            let is_later = || {
+                found
+                    .as_ref()
+                    .is_none_or(|(.., known)| known.began_at_ms < header.began_at_ms)
+            };
             if is_meant && is_later() {
                 found = Some((dir, id, header));
             } else {
@@ -160,10 +183,22 @@ impl BenchDir {
         };
         let text = dir.read(MATRIX, 1 << 20).map_err(unusable)?;
         let text = String::from_utf8(text).map_err(|_| {
-            Error::new(Kind::Data, format!("`{}` is not UTF-8 text", dir.path().join(MATRIX).display()))
+            Error::new(
+                Kind::Data,
+                format!("`{}` is not UTF-8 text", dir.path().join(MATRIX).display()),
+            )
         })?;
         let journal = read_journal(session, &dir)?;
-        Ok((Self { dir, id, header, journal, writer: None }, text))
+        Ok((
+            Self {
+                dir,
+                id,
+                header,
+                journal,
+                writer: None,
+            },
+            text,
+        ))
     }
 
     /// Where it is.
@@ -176,13 +211,21 @@ impl BenchDir {
         let Some((file, _)) = &mut self.writer else {
             return Err(Error::new(Kind::Internal, "a journal that is only read"));
         };
-        let mut line = serde_json::to_vec(&entry).map_err(|error| Error::new(Kind::Internal, error))?;
+        let mut line =
+            serde_json::to_vec(&entry).map_err(|error| Error::new(Kind::Internal, error))?;
         line.push(b'\n');
-        file.write_all(&line).and_then(|()| file.sync_data()).map_err(|error| {
-            let path = self.dir.path().join(JOURNAL);
-            Error::new(Kind::CannotWrite, format!("cannot write `{}`: {error}", path.display()))
-                .hinted("jobs that were handed over go on; the same command goes on with the matrix")
-        })?;
+        file.write_all(&line)
+            .and_then(|()| file.sync_data())
+            .map_err(|error| {
+                let path = self.dir.path().join(JOURNAL);
+                Error::new(
+                    Kind::CannotWrite,
+                    format!("cannot write `{}`: {error}", path.display()),
+                )
+                .hinted(
+                    "jobs that were handed over go on; the same command goes on with the matrix",
+                )
+            })?;
         self.journal.add(entry);
         Ok(())
     }
@@ -191,19 +234,28 @@ impl BenchDir {
 fn lock(session: &Session, dir: &PrivateDir, name: &str) -> Result<Lock, Error> {
     let path = dir.path().join(LOCK);
     let lock = acquire_now(&path).map_err(|error| {
-        Error::new(Kind::CannotWrite, format!("cannot lock `{}`: {error}", path.display()))
+        Error::new(
+            Kind::CannotWrite,
+            format!("cannot lock `{}`: {error}", path.display()),
+        )
     })?;
     match lock {
         Ok(lock) => {
             if !lock.is_exclusive() {
-                session.output.warning("the file system has no locks: run this matrix once at a time");
+                session
+                    .output
+                    .warning("the file system has no locks: run this matrix once at a time");
             }
             Ok(lock)
         }
         Err(owner) => {
-            let who =
-                owner.map_or_else(String::new, |owner| format!(" (pid {} on {})", owner.pid, owner.host));
-            let error = Error::new(Kind::TryAgain, format!("another dlrun{who} runs the matrix `{name}`"));
+            let who = owner.map_or_else(String::new, |owner| {
+                format!(" (pid {} on {})", owner.pid, owner.host)
+            });
+            let error = Error::new(
+                Kind::TryAgain,
+                format!("another dlrun{who} runs the matrix `{name}`"),
+            );
             Err(error.hinted("`dlrun bench show` tells how far it is"))
         }
     }
@@ -236,10 +288,18 @@ fn read_header(dir: &PrivateDir) -> Result<Option<Header>, Error> {
         Err(error) => return Err(unusable(error)),
     };
     let path = dir.path().join(HEAD);
-    let header: Header = serde_json::from_slice(&bytes)
-        .map_err(|error| Error::new(Kind::Data, format!("cannot read `{}`: {error}", path.display())))?;
+    let header: Header = serde_json::from_slice(&bytes).map_err(|error| {
+        Error::new(
+            Kind::Data,
+            format!("cannot read `{}`: {error}", path.display()),
+        )
+    })?;
     if header.format > Header::FORMAT {
-        let message = format!("`{}` has format {}, which a later dlrun wrote", path.display(), header.format);
+        let message = format!(
+            "`{}` has format {}, which a later dlrun wrote",
+            path.display(),
+            header.format
+        );
         return Err(Error::new(Kind::Data, message).hinted("use that one"));
     }
     Ok(Some(header))
@@ -255,9 +315,10 @@ fn read_journal(session: &Session, dir: &PrivateDir) -> Result<Journal, Error> {
     if journal.unread > 0 {
         let path = dir.path().join(JOURNAL);
         let unread = journal.unread;
-        session
-            .output
-            .warning(&format!("{unread} lines of `{}` cannot be read and count for nothing", path.display()));
+        session.output.warning(&format!(
+            "{unread} lines of `{}` cannot be read and count for nothing",
+            path.display()
+        ));
     }
     Ok(journal)
 }
@@ -280,6 +341,9 @@ fn open_journal(dir: &PrivateDir) -> Result<File, Error> {
     };
     opened().map_err(|error| {
         let why = chain(&error).join(": ");
-        Error::new(Kind::CannotWrite, format!("cannot write `{}`: {why}", path.display()))
+        Error::new(
+            Kind::CannotWrite,
+            format!("cannot write `{}`: {why}", path.display()),
+        )
     })
 }

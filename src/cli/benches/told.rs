@@ -25,10 +25,15 @@ const FILES: [&str; 3] = ["bench.html", "bench.md", "bench.json"];
 /// Makes the directory and looks whether the files can be written there: before hours of measuring, not behind them.
 pub(crate) fn may_write_into(dir: &Path) -> Result<(), Error> {
     create_dir_all(dir).map_err(|error| {
-        let error = Error::new(Kind::CannotWrite, format!("cannot make `{}`: {error}", dir.display()));
+        let error = Error::new(
+            Kind::CannotWrite,
+            format!("cannot make `{}`: {error}", dir.display()),
+        );
         error.hinted("name another directory with `--output-dir`")
     })?;
-    FILES.iter().try_for_each(|file| may_write(&dir.join(file)).map(drop))
+    FILES
+        .iter()
+        .try_for_each(|file| may_write(&dir.join(file)).map(drop))
 }
 
 /// What became of the telling.
@@ -46,7 +51,12 @@ pub(crate) fn tell(
     bench: &BenchDir,
     output_dir: Option<&Path>,
 ) -> Result<Told, Error> {
-    let of = Bench { matrix, header: &bench.header, journal: &bench.journal, written_at_ms: now_ms() };
+    let of = Bench {
+        matrix,
+        header: &bench.header,
+        journal: &bench.journal,
+        written_at_ms: now_ms(),
+    };
     let figures = of.figures();
     let mut value = json!(figures);
     value["id"] = json!(bench.id);
@@ -54,8 +64,11 @@ pub(crate) fn tell(
     let mut text = text(&figures);
     let mut unwritten = None;
     if let Some(dir) = output_dir {
-        let contents =
-            [figures.to_html(), figures.to_markdown(), format!("{}\n", envelope(operation, &value))];
+        let contents = [
+            figures.to_html(),
+            figures.to_markdown(),
+            format!("{}\n", envelope(operation, &value)),
+        ];
         match write(dir, contents) {
             Ok(written) => {
                 value["files"] = json!(written);
@@ -63,8 +76,13 @@ pub(crate) fn tell(
             }
             Err(error) => {
                 value["files_error"] = error.to_json();
-                let again = format!("`dlrun bench show {} --output-dir DIR` writes the files", bench.id);
-                session.output.warning(&format!("{}; {again}", error.message()));
+                let again = format!(
+                    "`dlrun bench show {} --output-dir DIR` writes the files",
+                    bench.id
+                );
+                session
+                    .output
+                    .warning(&format!("{}; {again}", error.message()));
                 unwritten = Some(error.kind);
             }
         }
@@ -97,20 +115,27 @@ fn text(figures: &Figures) -> String {
     let effects = figures.effect_rows();
     // Of each pair only where there are few: the values' effects over all of them say most.
     let is_short = figures.comparisons.len() <= MOST_ROWS / 3;
-    text.extend(
-        effects
-            .clone()
-            .map(|rows| section("\nEffects, over all pairs of cells that differ by nothing else\n", rows)),
-    );
+    text.extend(effects.clone().map(|rows| {
+        section(
+            "\nEffects, over all pairs of cells that differ by nothing else\n",
+            rows,
+        )
+    }));
     if effects.is_none() || is_short {
-        text.push_str(&section("\nEach cell against its baseline\n", figures.comparison_rows()));
+        text.push_str(&section(
+            "\nEach cell against its baseline\n",
+            figures.comparison_rows(),
+        ));
     } else {
         let count = figures.comparisons.len();
         text.push_str(&format!(
             "\n{count} comparisons of single cells are in --json and in the files of --output-dir\n"
         ));
     }
-    text.push_str(&section("\nFailures: `dlrun logs RUN` shows what a run wrote\n", figures.failure_rows()));
+    text.push_str(&section(
+        "\nFailures: `dlrun logs RUN` shows what a run wrote\n",
+        figures.failure_rows(),
+    ));
     printable(&text)
 }
 
@@ -124,6 +149,10 @@ fn section(title: &str, (heads, rows): Rows) -> String {
     rows.into_iter().take(MOST_ROWS).for_each(|row| {
         shown.add_row(row);
     });
-    let more = if beyond > 0 { format!("and {beyond} more, which --json has\n") } else { String::new() };
+    let more = if beyond > 0 {
+        format!("and {beyond} more, which --json has\n")
+    } else {
+        String::new()
+    };
     format!("{title}{}{more}", fitted(shown))
 }

@@ -19,7 +19,11 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
         return Err(Error::new(Kind::Usage, "`--element` takes one run"));
     }
     let mut tracker = Tracker::open(session)?;
-    let run_ids = if args.all { tracker.all_going_on()? } else { named(&mut tracker, &args.runs)? };
+    let run_ids = if args.all {
+        tracker.all_going_on()?
+    } else {
+        named(&mut tracker, &args.runs)?
+    };
     let tracked = tracker.refresh(&run_ids, false)?;
     if let (Some(asked), Some(tracked)) = (&args.element, tracked.first()) {
         check(asked, tracked)?;
@@ -53,9 +57,17 @@ fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
     let mut is_given = false;
     for run in tracked {
         let (record, state) = (&run.record, run.status.state);
-        if record.scheduler == SchedulerKind::Torque && record.nodes > 1 && state == JobState::Running {
-            let Ok(run) = tracker.state.run(&record.run_id) else { continue };
-            let plan = run.read_plan().ok().and_then(|text| serde_json::from_str::<Plan>(&text).ok());
+        if record.scheduler == SchedulerKind::Torque
+            && record.nodes > 1
+            && state == JobState::Running
+        {
+            let Ok(run) = tracker.state.run(&record.run_id) else {
+                continue;
+            };
+            let plan = run
+                .read_plan()
+                .ok()
+                .and_then(|text| serde_json::from_str::<Plan>(&text).ok());
             if plan.is_some_and(|plan| plan.launcher == Launcher::Each) {
                 is_given |= run.write_cancel(now_ms(), None).is_ok();
             }
@@ -84,7 +96,10 @@ fn check(asked: &ArraySpec, tracked: &Tracked) -> Result<(), Error> {
     };
     match asked.indexes().find(|index| !array.contains(*index)) {
         Some(index) => {
-            let error = Error::new(Kind::Missing, format!("run {run_id} has no element {index}"));
+            let error = Error::new(
+                Kind::Missing,
+                format!("run {run_id} has no element {index}"),
+            );
             Err(error.hinted(format!("its elements are {array}")))
         }
         None => Ok(()),
@@ -100,14 +115,21 @@ fn cancel(
 ) -> Result<(Value, String), Error> {
     let record = &tracked.record;
     let going_on: Option<Vec<u32>> = asked.map(|asked| {
-        let elements = tracked.elements.iter().filter(|element| asked.contains(element.element));
-        elements.filter(|element| !element.status.state.is_final()).map(|element| element.element).collect()
+        let elements = tracked
+            .elements
+            .iter()
+            .filter(|element| asked.contains(element.element));
+        elements
+            .filter(|element| !element.status.state.is_final())
+            .map(|element| element.element)
+            .collect()
     });
-    let is_over =
-        tracked.status.state.is_final() || going_on.as_ref().is_some_and(|elements| elements.is_empty());
+    let is_over = tracked.status.state.is_final()
+        || going_on
+            .as_ref()
+            .is_some_and(|elements| elements.is_empty());
     let told = |asked: bool| {
-        let mut value =
-            json!({ "run_id": record.run_id, "asked": asked, "state_before": tracked.status.state });
+        let mut value = json!({ "run_id": record.run_id, "asked": asked, "state_before": tracked.status.state });
         if let Some(elements) = going_on.as_ref().filter(|_| asked) {
             value["elements"] = json!(ArraySpec::of(elements, None));
         }
@@ -131,15 +153,24 @@ fn cancel(
     }
     let run = tracker.state.run(&record.run_id)?;
     let Some(job) = job_ref(&run, record) else {
-        let error = Error::new(Kind::Missing, format!("run {} has no job id yet", record.run_id));
+        let error = Error::new(
+            Kind::Missing,
+            format!("run {} has no job id yet", record.run_id),
+        );
         return Err(error.hinted("look for it with the scheduler's own commands, by its name"));
     };
-    let elements = going_on.as_ref().map(|elements| ArraySpec::of(elements, None));
+    let elements = going_on
+        .as_ref()
+        .map(|elements| ArraySpec::of(elements, None));
     let asked_at_ms = now_ms();
-    session.scheduler(record.scheduler)?.cancel(&job, elements.as_ref())?;
+    session
+        .scheduler(record.scheduler)?
+        .cancel(&job, elements.as_ref())?;
     // Remembered beside the run: schedulers forget why a job ended.
     if let Err(error) = run.write_cancel(asked_at_ms, elements.as_ref()) {
-        session.output.warning(&format!("that it was cancelled could not be written down: {error}"));
+        session.output.warning(&format!(
+            "that it was cancelled could not be written down: {error}"
+        ));
     }
     let of = elements
         .as_ref()
@@ -156,7 +187,11 @@ fn cancel(
 }
 
 fn elements_word(elements: &ArraySpec) -> &'static str {
-    if elements.count() == 1 { "element" } else { "elements" }
+    if elements.count() == 1 {
+        "element"
+    } else {
+        "elements"
+    }
 }
 
 /// Tells what was done. Of one run that could not be cancelled the error is the result; of several each is told, and the
@@ -170,15 +205,23 @@ fn finish(
     if told.is_empty() && failures.len() == 1 {
         return Err(failures.remove(0).1);
     }
-    let worst = failures.iter().map(|(_, error)| error.kind.code()).max().unwrap_or(0);
+    let worst = failures
+        .iter()
+        .map(|(_, error)| error.kind.code())
+        .max()
+        .unwrap_or(0);
     let mut runs = told.to_vec();
     for (run_id, error) in &failures {
-        session.output.note(&format!("run {run_id} was not cancelled:"));
+        session
+            .output
+            .note(&format!("run {run_id} was not cancelled:"));
         if !session.output.json {
             session.output.failure("cancel", error);
         }
         runs.push(json!({ "run_id": run_id, "asked": false, "error": error.to_json() }));
     }
-    session.output.result("cancel", &json!({ "runs": runs }), text)?;
+    session
+        .output
+        .result("cancel", &json!({ "runs": runs }), text)?;
     Ok(worst)
 }

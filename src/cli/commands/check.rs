@@ -28,8 +28,11 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     if plan.scheduler.is_pbs() && !args.no_check {
         session.pbs(plan.scheduler)?;
     }
-    let modules =
-        if args.no_check || plan.modules.is_empty() { None } else { Some(modules::load(&plan.modules)) };
+    let modules = if args.no_check || plan.modules.is_empty() {
+        None
+    } else {
+        Some(modules::load(&plan.modules))
+    };
     if let Some(Loaded::No { module, said }) = &modules {
         let message = format!("`run.modules`: `{module}` does not load here: {said}");
         let hint = "if it exists on the compute nodes only, check with `--no-check`";
@@ -48,8 +51,11 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         "warnings": plan.warnings,
         "notes": plan.notes,
     });
-    let mut lines =
-        vec![format!("{} is valid; it would go to {}", args.file.display(), plan.scheduler.as_str())];
+    let mut lines = vec![format!(
+        "{} is valid; it would go to {}",
+        args.file.display(),
+        plan.scheduler.as_str()
+    )];
     if !args.no_check {
         lines.extend(against_the_site(&job));
         let said = verdict.filter(|verdict| !verdict.is_empty());
@@ -65,10 +71,14 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         lines.push("its Python environment is not made yet; `dlrun submit` makes it".to_owned());
     }
     if let Some(order) = &job.to_build {
-        lines
-            .push(format!("the image {} is not built yet; `dlrun submit` builds it first", order.entry.name));
+        lines.push(format!(
+            "the image {} is not built yet; `dlrun submit` builds it first",
+            order.entry.name
+        ));
     }
-    session.output.result("check", &value, &(lines.join("\n") + "\n"))?;
+    session
+        .output
+        .result("check", &value, &(lines.join("\n") + "\n"))?;
     Ok(0)
 }
 
@@ -78,11 +88,17 @@ fn against_the_site(job: &Job) -> Vec<String> {
     if scheduler == SchedulerKind::Local {
         return Vec::new();
     }
-    let told = job.site.as_ref().filter(|site| !site.model.queues.is_empty());
+    let told = job
+        .site
+        .as_ref()
+        .filter(|site| !site.model.queues.is_empty());
     let mut lines = vec![match told {
         Some(site) => format!("it fits the site ({})", site.shown()),
         None => {
-            format!("{} did not tell its queues, so the job was not compared with them", scheduler.as_str())
+            format!(
+                "{} did not tell its queues, so the job was not compared with them",
+                scheduler.as_str()
+            )
         }
     }];
     if scheduler.is_pbs() {

@@ -97,7 +97,13 @@ complete -c dlrun -l queue -x -a "(dlrun words queues 2> /dev/null)"
 /// The command without its inner verbs: the generators would offer hidden ones too.
 fn offered() -> Command {
     let root = Cli::command();
-    let verbs = root.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
-    let bare = Command::new("dlrun").version(env!("CARGO_PKG_VERSION")).disable_help_subcommand(true);
-    bare.args(root.get_arguments().cloned()).subcommands(verbs.collect::<Vec<_>>())
+    let verbs = root
+        .get_subcommands()
+        .filter(|verb| !verb.is_hide_set())
+        .cloned();
+    let bare = Command::new("dlrun")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true);
+    bare.args(root.get_arguments().cloned())
+        .subcommands(verbs.collect::<Vec<_>>())
 }

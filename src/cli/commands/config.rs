@@ -33,7 +33,10 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     for setting in settings {
         table.add_row([
             setting.key.name.to_owned(),
-            setting.value.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+            setting
+                .value
+                .as_ref()
+                .map_or_else(|| "-".to_owned(), ToString::to_string),
             setting.origin.to_string(),
             setting.key.about.to_owned(),
         ]);

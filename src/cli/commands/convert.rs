@@ -23,9 +23,21 @@ const MOST_LEFT_OUT: usize = 100;
 pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
     let output = session.output;
     let is_stdin = args.file == Path::new("-");
-    let text = if is_stdin { from_stdin()? } else { read(&args.file)? };
-    let place = if is_stdin { None } else { Some(script_place(args)?) };
-    let shown = if is_stdin { "standard input".into() } else { args.file.to_string_lossy() };
+    let text = if is_stdin {
+        from_stdin()?
+    } else {
+        read(&args.file)?
+    };
+    let place = if is_stdin {
+        None
+    } else {
+        Some(script_place(args)?)
+    };
+    let shown = if is_stdin {
+        "standard input".into()
+    } else {
+        args.file.to_string_lossy()
+    };
     let mut converted = convert(&text, place.as_ref())
         .map_err(|problems| Error::in_file(Kind::JobFile, &shown, &text, problems))?;
     make_acceptable(session, &mut converted);
@@ -37,7 +49,11 @@ pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
             output.note(&format!("note: {}: {}", note.about, note.message));
         }
     }
-    let printed = if args.output.is_some() { "" } else { converted.job_file.as_str() };
+    let printed = if args.output.is_some() {
+        ""
+    } else {
+        converted.job_file.as_str()
+    };
     output.document("convert", &to_json(&converted, &text), printed)?;
     Ok(0)
 }
@@ -46,7 +62,9 @@ pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
 /// this machine does not take.
 fn make_acceptable(session: &Session, converted: &mut Converted) {
     for _ in 0..MOST_LEFT_OUT {
-        let Ok(spec) = job::parse(&converted.job_file) else { return };
+        let Ok(spec) = job::parse(&converted.job_file) else {
+            return;
+        };
         let asked = asked_scheduler(&spec, &session.settings).map(|(kind, _)| kind);
         let mut facts = SiteFacts::unknown("/job.toml".into());
         facts.schedulers = schedulers::look(session, asked).found;
@@ -55,7 +73,9 @@ fn make_acceptable(session: &Session, converted: &mut Converted) {
             let jobs = TargetFacts::Jobs(vec![JobId(target.clone())]);
             let _ = facts.targets.insert(target, jobs);
         }
-        let Err(problems) = resolve(&spec, &session.settings, &facts) else { return };
+        let Err(problems) = resolve(&spec, &session.settings, &facts) else {
+            return;
+        };
         if !problems.iter().any(|problem| converted.leave_out(problem)) {
             return;
         }
@@ -72,30 +92,56 @@ fn script_place(args: &Convert) -> Result<ScriptPlace, Error> {
     let beside = match &args.output {
         Some(output) => absolute(output)?.parent() == file.parent(),
         // Printed, it is most likely kept here.
-        None => absolute(".")?.components().eq(file.parent().into_iter().flat_map(Path::components)),
+        None => absolute(".")?
+            .components()
+            .eq(file.parent().into_iter().flat_map(Path::components)),
     };
-    let name = file.file_name().filter(|_| beside).map(Path::new).unwrap_or(&file);
+    let name = file
+        .file_name()
+        .filter(|_| beside)
+        .map(Path::new)
+        .unwrap_or(&file);
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
-    Ok(ScriptPlace { name: text(name), path: text(&file), home })
+    let home = std::env::var("HOME")
+        .ok()
+        .filter(|home| home.starts_with('/'));
+    Ok(ScriptPlace {
+        name: text(name),
+        path: text(&file),
+        home,
+    })
 }
 
 /// A job file that is there is somebody's work: it is not written over.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     let cannot = |error: std::io::Error| {
-        let failed = Error::new(Kind::CannotWrite, format!("cannot write `{}`: {error}", path.display()));
+        let failed = Error::new(
+            Kind::CannotWrite,
+            format!("cannot write `{}`: {error}", path.display()),
+        );
         match error.kind() {
-            std::io::ErrorKind::AlreadyExists => failed.hinted("remove it first, or name another file"),
+            std::io::ErrorKind::AlreadyExists => {
+                failed.hinted("remove it first, or name another file")
+            }
             _ => failed,
         }
     };
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(cannot)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(cannot)?;
     file.write_all(text.as_bytes()).map_err(cannot)
 }
 
 fn to_json(converted: &Converted, text: &str) -> Value {
     let note = |note: &Note| {
-        let place = Problem { span: note.span.clone(), message: String::new(), hint: None }.position(text);
+        let place = Problem {
+            span: note.span.clone(),
+            message: String::new(),
+            hint: None,
+        }
+        .position(text);
         json!({
             "about": note.about,
             "message": note.message,

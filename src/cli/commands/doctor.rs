@@ -7,6 +7,12 @@ use crate::cli::session::Session;
 /// Runs the verb.
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     let examination = look(session);
-    session.output.result("doctor", &to_json(&examination), &to_text(&examination))?;
-    Ok(if worst(&examination.findings) == Level::Problem { Kind::Config as u8 } else { 0 })
+    session
+        .output
+        .result("doctor", &to_json(&examination), &to_text(&examination))?;
+    Ok(if worst(&examination.findings) == Level::Problem {
+        Kind::Config as u8
+    } else {
+        0
+    })
 }

@@ -17,7 +17,11 @@ pub(crate) fn run(output: Output, args: &Exec) -> Result<u8, Error> {
     if args.mint {
         let mut bits = [0; 10];
         getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
-        let script = context.plan.as_ref().map(script::render).unwrap_or_default();
+        let script = context
+            .plan
+            .as_ref()
+            .map(script::render)
+            .unwrap_or_default();
         let run_id = supervise::mint(&context, bits, &hostname(), &script)
             .map_err(|error| Error::new(Kind::CannotWrite, error))?;
         output.raw(format!("{run_id}\n").as_bytes())?;
@@ -34,7 +38,10 @@ pub(crate) fn run(output: Output, args: &Exec) -> Result<u8, Error> {
             return Err(closed_error(kind, closed.record(i32::from(kind.code()))));
         }
     };
-    prepared.warnings().iter().for_each(|warning| output.job_warning(warning));
+    prepared
+        .warnings()
+        .iter()
+        .for_each(|warning| output.job_warning(warning));
     match supervise::exec(prepared) {
         Ok(exit) => Ok(u8::try_from(exit.shell_code()).unwrap_or(125)),
         Err(error) => Ok(not_started(output, error)),
@@ -47,20 +54,34 @@ pub(crate) fn enter(output: Output, args: &Enter) -> Result<u8, Error> {
         Ok(container) => supervise::prepare_rank(&container, &args.command, args.bare)
             .map_err(|closed| closed_error(kind_of(&closed.why), closed))?,
         Err(error) => {
-            output.job_warning(&format!("the container's description cannot be read: {error}"));
+            output.job_warning(&format!(
+                "the container's description cannot be read: {error}"
+            ));
             return Ok(not_started(output, replace_by(&args.command, &[], &[])));
         }
     };
     if is_first_of_node(|name| std::env::var(name).ok()) {
-        entry.record.warnings.iter().for_each(|warning| output.job_warning(warning));
+        entry
+            .record
+            .warnings
+            .iter()
+            .for_each(|warning| output.job_warning(warning));
     }
-    Ok(not_started(output, replace_by(&entry.argv, &entry.sets, &entry.removals)))
+    Ok(not_started(
+        output,
+        replace_by(&entry.argv, &entry.sets, &entry.removals),
+    ))
 }
 
 /// Where all ranks of a node have the same to say, its first one does.
 fn is_first_of_node(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let rank =
-        ["SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"].into_iter().find_map(variable);
+    let rank = [
+        "SLURM_LOCALID",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "MPI_LOCALRANKID",
+    ]
+    .into_iter()
+    .find_map(variable);
     rank.is_none_or(|rank| rank == "0")
 }
 

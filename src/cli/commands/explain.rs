@@ -18,7 +18,14 @@ pub(crate) fn run(output: Output, args: &Explain) -> Result<u8, Error> {
     let text = read(&args.file)?;
     // Blanks separate where the line holds no bar, so the default is no more than that.
     let separator = Some(args.separator.as_str()).filter(|separator| *separator != "|");
-    let seen = seen::read(&text, Columns { names: &args.columns, separator }).ok_or_else(|| unknown(args))?;
+    let seen = seen::read(
+        &text,
+        Columns {
+            names: &args.columns,
+            separator,
+        },
+    )
+    .ok_or_else(|| unknown(args))?;
     let value = serde_json::to_value(&seen).map_err(|error| Error::new(Kind::Internal, error))?;
     output.result("explain", &value, &to_text(&seen))?;
     Ok(0)
@@ -26,7 +33,10 @@ pub(crate) fn run(output: Output, args: &Explain) -> Result<u8, Error> {
 
 fn read(path: &Path) -> Result<String, Error> {
     let unreadable = |error: std::io::Error| {
-        Error::new(Kind::Missing, format!("cannot read `{}`: {error}", path.display()))
+        Error::new(
+            Kind::Missing,
+            format!("cannot read `{}`: {error}", path.display()),
+        )
     };
     let source: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
@@ -35,18 +45,29 @@ fn read(path: &Path) -> Result<String, Error> {
     };
     let mut bytes = Vec::new();
     let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
-    source.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    source
+        .take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
     if bytes.len() > MAX_BYTES {
-        let message = format!("`{}` is larger than {} MiB", path.display(), MAX_BYTES >> 20);
+        let message = format!(
+            "`{}` is larger than {} MiB",
+            path.display(),
+            MAX_BYTES >> 20
+        );
         return Err(Error::new(Kind::Usage, message));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn unknown(args: &Explain) -> Error {
-    let error = Error::new(Kind::JobFile, format!("`{}` is no output that dlrun knows", args.file.display()));
+    let error = Error::new(
+        Kind::JobFile,
+        format!("`{}` is no output that dlrun knows", args.file.display()),
+    );
     if args.columns.is_empty() {
-        return error.hinted("of a table without a head, name its columns: --columns JobID,State,ExitCode");
+        return error
+            .hinted("of a table without a head, name its columns: --columns JobID,State,ExitCode");
     }
     error.hinted("the columns must name an id (JobID) or a node (NodeList), and a state (State)")
 }
@@ -54,11 +75,21 @@ fn unknown(args: &Explain) -> Error {
 fn to_text(seen: &Seen) -> String {
     let mut text = format!("{} of {}\n", seen.form, seen.scheduler);
     if let Some(submitted) = &seen.submitted {
-        text.push_str(&format!("the job was taken: its id is {}\n", submitted.job_id));
+        text.push_str(&format!(
+            "the job was taken: its id is {}\n",
+            submitted.job_id
+        ));
     }
     if let Some(error) = &seen.error {
-        let later = if error.transient { " (it may succeed a little later)" } else { "" };
-        text.push_str(&format!("{}{later}: {}\n  {}\n", error.error_class, error.words, error.meaning));
+        let later = if error.transient {
+            " (it may succeed a little later)"
+        } else {
+            ""
+        };
+        text.push_str(&format!(
+            "{}{later}: {}\n  {}\n",
+            error.error_class, error.words, error.meaning
+        ));
     }
     if !seen.jobs.is_empty() {
         text.push_str(&jobs(&seen.jobs, seen.scheduler == "slurm"));
@@ -66,17 +97,34 @@ fn to_text(seen: &Seen) -> String {
     if !seen.nodes.is_empty() {
         text.push_str(&nodes(&seen.nodes));
     }
-    text.extend(seen.jobs.iter().flat_map(|job| &job.usage).map(|line| format!("  {line}\n")));
-    text.extend(seen.also.iter().map(|other| format!("\n{}", to_text(other))));
-    text.extend(seen.unread.iter().map(|command| format!("\nnot recognised: the output of `{command}`\n")));
+    text.extend(
+        seen.jobs
+            .iter()
+            .flat_map(|job| &job.usage)
+            .map(|line| format!("  {line}\n")),
+    );
+    text.extend(
+        seen.also
+            .iter()
+            .map(|other| format!("\n{}", to_text(other))),
+    );
+    text.extend(
+        seen.unread
+            .iter()
+            .map(|command| format!("\nnot recognised: the output of `{command}`\n")),
+    );
     text
 }
 
 fn jobs(jobs: &[JobSeen], is_slurm: bool) -> String {
     let mut table = table();
-    table.set_header(["JOB", "NAME", "STATE", "SAID", "EXIT", "STARTED", "RAN", "NODES", "GPUS", "REASON"]);
+    table.set_header([
+        "JOB", "NAME", "STATE", "SAID", "EXIT", "STARTED", "RAN", "NODES", "GPUS", "REASON",
+    ]);
     for job in jobs {
-        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let number = |number: Option<u64>| {
+            number.map_or_else(|| "-".to_owned(), |number| number.to_string())
+        };
         table.add_row([
             job.job_id.clone().unwrap_or_else(|| "-".to_owned()),
             job.name.clone().unwrap_or_else(|| "-".to_owned()),
@@ -99,9 +147,17 @@ fn jobs(jobs: &[JobSeen], is_slurm: bool) -> String {
 /// The reason, and what Slurm means by it.
 fn reason(job: &JobSeen, is_slurm: bool) -> String {
     let said = job.reason.clone().unwrap_or_default();
-    let meaning = reason_meaning(SchedulerKind::Slurm, &said).filter(|_| is_slurm && job.state == "pending");
-    let start = job.expected_start.as_ref().map(|start| format!("expected to start {}", printed(start)));
-    let known = [meaning.map(str::to_owned), start].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let meaning =
+        reason_meaning(SchedulerKind::Slurm, &said).filter(|_| is_slurm && job.state == "pending");
+    let start = job
+        .expected_start
+        .as_ref()
+        .map(|start| format!("expected to start {}", printed(start)));
+    let known = [meaning.map(str::to_owned), start]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ");
     match (said.as_str(), known.as_str()) {
         (_, "") => said,
         ("", _) => known,
@@ -137,7 +193,9 @@ fn nodes(nodes: &[NodeSeen]) -> String {
     let mut table = table();
     table.set_header(["NODE", "STATE", "SAID", "CPUS", "GPUS", "IN USE", "REASON"]);
     for node in nodes {
-        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let number = |number: Option<u64>| {
+            number.map_or_else(|| "-".to_owned(), |number| number.to_string())
+        };
         table.add_row([
             node.name.clone(),
             node.state.clone(),

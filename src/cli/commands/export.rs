@@ -16,7 +16,8 @@ use crate::cli::track::Tracker;
 use crate::cli::when::parse_time;
 use crate::clock::now_ms;
 use crate::export::{
-    Consumer, ConsumerError, Csv, JsonLines, OutputDir, Parquet, RowWriter, SeriesWriter, series_families,
+    Consumer, ConsumerError, Csv, JsonLines, OutputDir, Parquet, RowWriter, SeriesWriter,
+    series_families,
 };
 use crate::job::RunId;
 use crate::record::Table;
@@ -26,11 +27,20 @@ use crate::store::{Found, Order, Pages, Selection, Store, StoreError};
 pub(crate) fn run(session: &Session, args: &Export) -> Result<u8, Error> {
     check(session, args)?;
     // Before anything is looked at: who waits for nothing is told at once.
-    let consumer = args.since_last.as_deref().map(|name| turn(session, args, name)).transpose()?;
+    let consumer = args
+        .since_last
+        .as_deref()
+        .map(|name| turn(session, args, name))
+        .transpose()?;
     let source = Source::open(session, args)?;
     // Of files for a consumer the site may have said where they go.
-    let of_site = args.since_last.as_ref().map(|_| session.settings.export_dir());
-    let Some(dir) = &args.output_dir.clone().or(of_site) else { return to_one(session, args, &source) };
+    let of_site = args
+        .since_last
+        .as_ref()
+        .map(|_| session.settings.export_dir());
+    let Some(dir) = &args.output_dir.clone().or(of_site) else {
+        return to_one(session, args, &source);
+    };
     // Of a consumer it may lie on what is not mounted now.
     if consumer.is_none() {
         std::fs::create_dir_all(dir).map_err(|source| no_dir(dir, &source))?;
@@ -41,8 +51,12 @@ pub(crate) fn run(session: &Session, args: &Export) -> Result<u8, Error> {
         None => whole(args, &source, &dir)?,
     };
     let rows: u64 = files.iter().map(|file| file.rows.unwrap_or(0)).sum();
-    let value = json!({ "files": files.iter().map(Written::to_json).collect::<Vec<_>>(), "rows": rows });
-    let text: String = files.iter().map(|file| format!("{}\n", file.path.display())).collect();
+    let value =
+        json!({ "files": files.iter().map(Written::to_json).collect::<Vec<_>>(), "rows": rows });
+    let text: String = files
+        .iter()
+        .map(|file| format!("{}\n", file.path.display()))
+        .collect();
     session.output.result("export", &value, &text)?;
     Ok(0)
 }
@@ -52,21 +66,33 @@ fn check(session: &Session, args: &Export) -> Result<(), Error> {
     let tables = args.tables();
     let one_file = args.output_dir.is_none() && args.since_last.is_none();
     if one_file && tables.len() > 1 && args.format != Format::Jsonl {
-        let error = Error::new(Kind::Usage, "rows of several tables do not fit into one file of this format");
-        return Err(error.hinted("`--format jsonl` takes them, or `--output-dir DIR` makes a file of each"));
+        let error = Error::new(
+            Kind::Usage,
+            "rows of several tables do not fit into one file of this format",
+        );
+        return Err(
+            error.hinted("`--format jsonl` takes them, or `--output-dir DIR` makes a file of each")
+        );
     }
     if args.format == Format::Openmetrics
-        && let Some(table) = tables.iter().find(|table| series_families(**table).is_empty())
+        && let Some(table) = tables
+            .iter()
+            .find(|table| series_families(**table).is_empty())
     {
-        let error = Error::new(Kind::Usage, format!("{} make no series for OpenMetrics", table.as_str()));
-        return Err(
-            error.hinted("runs, usage, timings, gpus and samples do; the other formats take all tables")
+        let error = Error::new(
+            Kind::Usage,
+            format!("{} make no series for OpenMetrics", table.as_str()),
         );
+        return Err(error.hinted(
+            "runs, usage, timings, gpus and samples do; the other formats take all tables",
+        ));
     }
     if one_file && args.output.is_none() {
         if session.output.json {
             let error = Error::new(Kind::Usage, "with --json there must be a file for the rows");
-            return Err(error.hinted("name `--output FILE`; `--format jsonl` alone prints rows as JSON"));
+            return Err(
+                error.hinted("name `--output FILE`; `--format jsonl` alone prints rows as JSON")
+            );
         }
         if args.format == Format::Parquet && io::stdout().is_terminal() {
             let error = Error::new(Kind::Usage, "Parquet is nothing for a terminal");
@@ -84,7 +110,10 @@ fn turn(session: &Session, args: &Export, name: &str) -> Result<Consumer, Error>
     }
     let mut consumer = Consumer::open(&cursors, name)?;
     if let Some(path) = consumer.recover()? {
-        session.output.note(&format!("delivered `{}`, which an export before had written", path.display()));
+        session.output.note(&format!(
+            "delivered `{}`, which an export before had written",
+            path.display()
+        ));
     }
     Ok(consumer)
 }
@@ -101,23 +130,44 @@ struct Source {
 impl Source {
     fn open(session: &Session, args: &Export) -> Result<Self, Error> {
         let now = now_ms();
-        let time = |text: &Option<String>| text.as_deref().map(|text| parse_time(text, now)).transpose();
+        let time = |text: &Option<String>| {
+            text.as_deref()
+                .map(|text| parse_time(text, now))
+                .transpose()
+        };
         let usage = |text: String| Error::new(Kind::Usage, text);
-        let (since_ms, until_ms) = (time(&args.since).map_err(usage)?, time(&args.until).map_err(usage)?);
+        let (since_ms, until_ms) = (
+            time(&args.since).map_err(usage)?,
+            time(&args.until).map_err(usage)?,
+        );
         let (store, runs) = match &args.store {
             Some(path) => {
                 let store = open_store(path)?;
-                let runs = args.run.iter().map(|text| find(&store, text)).collect::<Result<_, _>>()?;
+                let runs = args
+                    .run
+                    .iter()
+                    .map(|text| find(&store, text))
+                    .collect::<Result<_, _>>()?;
                 (store, runs)
             }
             None => {
                 let mut tracker = Tracker::open(session)?;
                 tracker.refresh_unfinished(false)?;
-                let runs = args.run.iter().map(|text| tracker.find(text)).collect::<Result<_, _>>()?;
+                let runs = args
+                    .run
+                    .iter()
+                    .map(|text| tracker.find(text))
+                    .collect::<Result<_, _>>()?;
                 (tracker.store, runs)
             }
         };
-        Ok(Self { store, user: args.user.clone(), runs, since_ms, until_ms })
+        Ok(Self {
+            store,
+            user: args.user.clone(),
+            runs,
+            since_ms,
+            until_ms,
+        })
     }
 
     fn selection(&self, table: Table) -> Selection {
@@ -136,10 +186,16 @@ fn find(store: &Store, text: &str) -> Result<RunId, Error> {
         Found::One(run_id) => Ok(run_id),
         Found::None => {
             let place = store.path().display();
-            Err(Error::new(Kind::Missing, format!("there is no run `{text}` in `{place}`")))
+            Err(Error::new(
+                Kind::Missing,
+                format!("there is no run `{text}` in `{place}`"),
+            ))
         }
         Found::Ambiguous(run_ids) => {
-            let error = Error::new(Kind::Missing, format!("`{text}` may mean {} runs", run_ids.len()));
+            let error = Error::new(
+                Kind::Missing,
+                format!("`{text}` may mean {} runs", run_ids.len()),
+            );
             Err(error.hinted("write more of the id"))
         }
     }
@@ -169,20 +225,32 @@ impl Written {
 
 /// To a file, or to standard output: at least once.
 fn to_one(session: &Session, args: &Export, source: &Source) -> Result<u8, Error> {
-    let selections: Vec<Selection> = args.tables().iter().map(|table| source.selection(*table)).collect();
+    let selections: Vec<Selection> = args
+        .tables()
+        .iter()
+        .map(|table| source.selection(*table))
+        .collect();
     let Some(path) = &args.output else {
         let written = write_all(args.format, &source.store, &selections, io::stdout());
         return match written {
             // A reader that went away is no error.
             Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-            other => other.map(|_| 0).map_err(|failure| failure.at(Path::new("standard output"))),
+            other => other
+                .map(|_| 0)
+                .map_err(|failure| failure.at(Path::new("standard output"))),
         };
     };
     let rows = if path.metadata().is_ok_and(|about| !about.is_file()) {
-        let file = File::options().write(true).open(path).map_err(|error| unwritten(path, &error))?;
-        write_all(args.format, &source.store, &selections, file).map_err(|failure| failure.at(path))?
+        let file = File::options()
+            .write(true)
+            .open(path)
+            .map_err(|error| unwritten(path, &error))?;
+        write_all(args.format, &source.store, &selections, file)
+            .map_err(|failure| failure.at(path))?
     } else {
-        replace(path, |file| write_all(args.format, &source.store, &selections, file))?
+        replace(path, |file| {
+            write_all(args.format, &source.store, &selections, file)
+        })?
     };
     let value = json!({ "files": [{ "path": path.to_string_lossy(), "what": args.what.join(","), "rows": rows }], "rows": rows });
     session.output.result("export", &value, "")?;
@@ -192,10 +260,19 @@ fn to_one(session: &Session, args: &Export, source: &Source) -> Result<u8, Error
 /// A file for each table, in place of what is there.
 fn whole(args: &Export, source: &Source, dir: &OutputDir) -> Result<Vec<Written>, Error> {
     let one = |table: Table| {
-        let path = dir.path().join(format!("{}.{}", table.as_str(), args.format.extension()));
+        let path = dir
+            .path()
+            .join(format!("{}.{}", table.as_str(), args.format.extension()));
         let selections = [source.selection(table)];
-        let rows = replace(&path, |file| write_all(args.format, &source.store, &selections, file))?;
-        Ok(Written { path, table: Some(table), rows: Some(rows), range: None })
+        let rows = replace(&path, |file| {
+            write_all(args.format, &source.store, &selections, file)
+        })?;
+        Ok(Written {
+            path,
+            table: Some(table),
+            rows: Some(rows),
+            range: None,
+        })
     };
     args.tables().into_iter().map(one).collect()
 }
@@ -203,14 +280,22 @@ fn whole(args: &Export, source: &Source, dir: &OutputDir) -> Result<Vec<Written>
 /// Puts a file in its place once it is whole.
 fn replace(path: &Path, write: impl FnOnce(File) -> Result<u64, Failure>) -> Result<u64, Error> {
     let Some(name) = path.file_name().and_then(OsStr::to_str) else {
-        let no_name = Error::new(Kind::Usage, format!("`{}` is no name of a file in UTF-8", path.display()));
+        let no_name = Error::new(
+            Kind::Usage,
+            format!("`{}` is no name of a file in UTF-8", path.display()),
+        );
         return Err(no_name.hinted("name another file after --output"));
     };
-    let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let dir = OutputDir::open(parent).map_err(|error| no_dir(parent, &error))?;
     let random = getrandom::u64().map_err(|error| unwritten(path, &io::Error::other(error)))?;
     let temporary = format!(".{name}.{random:016x}.tmp");
-    let file = dir.create(&temporary).map_err(|error| unwritten(path, &error))?;
+    let file = dir
+        .create(&temporary)
+        .map_err(|error| unwritten(path, &error))?;
     let done = file.try_clone().map_err(Failure::Write).and_then(|to| {
         let rows = write(to)?;
         file.sync_all().map_err(Failure::Write)?;
@@ -240,18 +325,33 @@ fn since_last(
         if after >= upto {
             continue;
         }
-        let selection = Selection { after, upto, settled: true, ..source.selection(table) };
+        let selection = Selection {
+            after,
+            upto,
+            settled: true,
+            ..source.selection(table)
+        };
         let delivery = consumer.begin(dir, table, upto, args.format.extension())?;
-        let to = delivery.content.try_clone().map_err(|error| unwritten(dir.path(), &error))?;
+        let to = delivery
+            .content
+            .try_clone()
+            .map_err(|error| unwritten(dir.path(), &error))?;
         let rows = write_all(args.format, &source.store, &[selection], to)
             .map_err(|failure| failure.at(dir.path()))
-            .map_err(|error| error.hinted("nothing was delivered; the next export goes on from there"))?;
+            .map_err(|error| {
+                error.hinted("nothing was delivered; the next export goes on from there")
+            })?;
         if rows == 0 {
             drop(delivery);
             consumer.pass(table, upto)?;
         } else {
             let path = consumer.deliver(delivery)?;
-            files.push(Written { path, table: Some(table), rows: Some(rows), range: Some((after, upto)) });
+            files.push(Written {
+                path,
+                table: Some(table),
+                rows: Some(rows),
+                range: Some((after, upto)),
+            });
         }
     }
     Ok(files)
@@ -290,10 +390,14 @@ fn write_all(
     for selection in selections {
         rows += match format {
             Format::Csv => write_rows(store, selection, Csv::new(&mut to, selection.table))?,
-            Format::Jsonl => write_rows(store, selection, JsonLines::new(&mut to, selection.table))?,
-            Format::Parquet => {
-                write_rows(store, selection, Parquet::new(&mut to, selection.table).map_err(Failure::Write)?)?
+            Format::Jsonl => {
+                write_rows(store, selection, JsonLines::new(&mut to, selection.table))?
             }
+            Format::Parquet => write_rows(
+                store,
+                selection,
+                Parquet::new(&mut to, selection.table).map_err(Failure::Write)?,
+            )?,
             Format::Openmetrics => write_series(store, selection, &mut to)?,
         };
     }
@@ -302,7 +406,11 @@ fn write_all(
 }
 
 /// Page by page: nothing is locked while a reader takes its time.
-fn write_rows(store: &Store, selection: &Selection, mut writer: impl RowWriter) -> Result<u64, Failure> {
+fn write_rows(
+    store: &Store,
+    selection: &Selection,
+    mut writer: impl RowWriter,
+) -> Result<u64, Failure> {
     let mut pages = Pages::new(store, selection.clone())?;
     let mut rows = 0;
     loop {
@@ -322,7 +430,10 @@ fn write_rows(store: &Store, selection: &Selection, mut writer: impl RowWriter) 
 
 fn tell_damaged(table: Table, blocks: u64) {
     if blocks > 0 {
-        Output::new(false).warning(&format!("{blocks} damaged blocks of {} are left out", table.as_str()));
+        Output::new(false).warning(&format!(
+            "{blocks} damaged blocks of {} are left out",
+            table.as_str()
+        ));
     }
 }
 
@@ -331,7 +442,13 @@ fn write_series(store: &Store, selection: &Selection, to: impl Write) -> Result<
     let mut writer = SeriesWriter::new(to);
     let (mut most, mut damaged) = (0, 0);
     for family in series_families(selection.table) {
-        let mut pages = Pages::new(store, Selection { order: Order::ByMeasurement, ..selection.clone() })?;
+        let mut pages = Pages::new(
+            store,
+            Selection {
+                order: Order::ByMeasurement,
+                ..selection.clone()
+            },
+        )?;
         let mut rows = 0;
         writer.begin(&family).map_err(Failure::Write)?;
         while pages.next(store, |cells| {
@@ -374,27 +491,33 @@ fn unwritten(path: &Path, error: &io::Error) -> Error {
 
 impl From<ConsumerError> for Error {
     fn from(error: ConsumerError) -> Self {
-        let restart = "`--restart` gives all rows once more; another name begins a consumer of its own";
+        let restart =
+            "`--restart` gives all rows once more; another name begins a consumer of its own";
         let (kind, hint) = match &error {
             ConsumerError::Name { .. } => (
                 Kind::Usage,
                 "a name is up to 64 letters, digits and `._-`, and begins with a letter or digit",
             ),
             ConsumerError::Busy { .. } => (Kind::TryAgain, "one at a time; it will bring the rows"),
-            ConsumerError::Private(_) => {
-                (Kind::CannotWrite, "`dlrun config show` tells where the state directory is")
+            ConsumerError::Private(_) => (
+                Kind::CannotWrite,
+                "`dlrun config show` tells where the state directory is",
+            ),
+            ConsumerError::Damaged { .. } | ConsumerError::SetBack { .. } => {
+                (Kind::Config, restart)
             }
-            ConsumerError::Damaged { .. } | ConsumerError::SetBack { .. } => (Kind::Config, restart),
             ConsumerError::OtherStore { .. } => (
                 Kind::Config,
                 "the index was made anew, or `--store` names another; `--restart` gives all rows once more",
             ),
-            ConsumerError::Newer { .. } => {
-                (Kind::Config, "export with the dlrun that wrote it, or a later one")
-            }
-            ConsumerError::OtherUser { .. } => {
-                (Kind::Usage, "a consumer keeps to its `--user`; another name begins one of its own")
-            }
+            ConsumerError::Newer { .. } => (
+                Kind::Config,
+                "export with the dlrun that wrote it, or a later one",
+            ),
+            ConsumerError::OtherUser { .. } => (
+                Kind::Usage,
+                "a consumer keeps to its `--user`; another name begins one of its own",
+            ),
             ConsumerError::DirGone { .. } => (
                 Kind::Config,
                 "nobody can tell whether its consumer got it: look for the file there, then `--restart` or bring the \
@@ -404,8 +527,13 @@ impl From<ConsumerError> for Error {
                 Kind::CannotWrite,
                 "another consumer of this name writes there; give it another name or directory",
             ),
-            ConsumerError::Write { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                (Kind::NotPermitted, "nothing was delivered; the next export goes on from there")
+            ConsumerError::Write { source, .. }
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                (
+                    Kind::NotPermitted,
+                    "nothing was delivered; the next export goes on from there",
+                )
             }
             ConsumerError::Write { .. } => (
                 Kind::CannotWrite,

@@ -31,12 +31,18 @@ enum Target<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Import) -> Result<u8, Error> {
-    let made = args.store.as_ref().filter(|path| !args.dry_run && path.symlink_metadata().is_err());
+    let made = args
+        .store
+        .as_ref()
+        .filter(|path| !args.dry_run && path.symlink_metadata().is_err());
     let done = take_all(session, args);
     // An empty database would be taken for one that has what was to be in it.
     if let Some(path) = made.filter(|_| !matches!(done, Ok(0)))
-        && open_store(path)
-            .is_ok_and(|store| store.list(1, &Filter::default()).is_ok_and(|runs| runs.is_empty()))
+        && open_store(path).is_ok_and(|store| {
+            store
+                .list(1, &Filter::default())
+                .is_ok_and(|runs| runs.is_empty())
+        })
     {
         let _ = std::fs::remove_file(path);
     }
@@ -49,7 +55,11 @@ fn take_all(session: &Session, args: &Import) -> Result<u8, Error> {
     let mut files: Vec<Value> = Vec::new();
     let (mut text, mut worst) = (String::new(), 0);
     for file in &args.files {
-        let shown = if is_stdin(file) { "standard input".to_owned() } else { file.display().to_string() };
+        let shown = if is_stdin(file) {
+            "standard input".to_owned()
+        } else {
+            file.display().to_string()
+        };
         let taken = match input(session, file) {
             Ok((from, owner)) => {
                 // Only now, so that no empty database is made for files that are not there.
@@ -63,7 +73,10 @@ fn take_all(session: &Session, args: &Import) -> Result<u8, Error> {
         };
         match taken {
             Ok(counts) => {
-                counts.problems.iter().for_each(|problem| session.output.warning(&problem.text(&shown)));
+                counts
+                    .problems
+                    .iter()
+                    .for_each(|problem| session.output.warning(&problem.text(&shown)));
                 if counts.wrong > 0 {
                     worst = worst.max(Kind::Data.code());
                 }
@@ -72,7 +85,9 @@ fn take_all(session: &Session, args: &Import) -> Result<u8, Error> {
             }
             // Of several files one that is wrong hides no other.
             Err(error) if args.files.len() > 1 && error.kind != Kind::CannotWrite => {
-                session.output.warning(&format!("{shown} is left out: {}", error.message()));
+                session
+                    .output
+                    .warning(&format!("{shown} is left out: {}", error.message()));
                 worst = worst.max(error.kind.code());
                 files.push(json!({ "file": shown, "error": error.to_json() }));
             }
@@ -84,7 +99,9 @@ fn take_all(session: &Session, args: &Import) -> Result<u8, Error> {
     }
     let store = target.map(|target| target.path().to_string_lossy().into_owned());
     let value = json!({ "store": store, "dry_run": args.dry_run, "files": files });
-    session.output.result("import", &value, &crate::diagnostic::printable(&text))?;
+    session
+        .output
+        .result("import", &value, &crate::diagnostic::printable(&text))?;
     Ok(worst)
 }
 
@@ -95,7 +112,11 @@ fn is_stdin(file: &Path) -> bool {
 impl<'a> Target<'a> {
     fn open(session: &'a Session, args: &Import) -> Result<Self, Error> {
         let Some(path) = &args.store else {
-            if args.dry_run && session.existing_state().is_err_and(|error| error.kind == Kind::Missing) {
+            if args.dry_run
+                && session
+                    .existing_state()
+                    .is_err_and(|error| error.kind == Kind::Missing)
+            {
                 return Ok(Self::Database(Store::in_memory()?));
             }
             session.state()?;
@@ -105,22 +126,34 @@ impl<'a> Target<'a> {
             return Ok(Self::Own(Box::new(tracker)));
         };
         // One that is empty or older would be written to, if only to bring it up to date.
-        let is_empty = path.symlink_metadata().is_ok_and(|about| about.is_file() && about.len() == 0);
+        let is_empty = path
+            .symlink_metadata()
+            .is_ok_and(|about| about.is_file() && about.len() == 0);
         let is_new = is_empty || path.symlink_metadata().is_err();
         if args.dry_run && !is_new {
             open_store(path).map_err(|error| match error.kind {
-                Kind::Config => error.hinted("without `--dry-run` an older one is brought up to date"),
+                Kind::Config => {
+                    error.hinted("without `--dry-run` an older one is brought up to date")
+                }
                 _ => error,
             })?;
         }
-        let store = if args.dry_run && is_new { Store::in_memory() } else { Store::open(path) };
+        let store = if args.dry_run && is_new {
+            Store::in_memory()
+        } else {
+            Store::open(path)
+        };
         let store = store.map_err(|error| of_database(error, path))?;
-        if store.is_of_a_node().map_err(|error| of_database(error, path))? {
-            let message =
-                format!("`{}` is the database of a node daemon, which alone writes it", path.display());
-            return Err(
-                Error::new(Kind::NotPermitted, message).hinted("name another database with `--store`")
+        if store
+            .is_of_a_node()
+            .map_err(|error| of_database(error, path))?
+        {
+            let message = format!(
+                "`{}` is the database of a node daemon, which alone writes it",
+                path.display()
             );
+            return Err(Error::new(Kind::NotPermitted, message)
+                .hinted("name another database with `--store`"));
         }
         Ok(Self::Database(store))
     }
@@ -145,13 +178,18 @@ fn of_database(error: StoreError, path: &Path) -> Error {
     let kind = match &error {
         StoreError::NotOurs { .. } => Kind::NotPermitted,
         StoreError::Busy { .. } => Kind::TryAgain,
-        StoreError::Newer { .. } | StoreError::Foreign { .. } | StoreError::Damaged { .. } => Kind::Data,
+        StoreError::Newer { .. } | StoreError::Foreign { .. } | StoreError::Damaged { .. } => {
+            Kind::Data
+        }
         _ => Kind::CannotWrite,
     };
     let hint = match &error {
         StoreError::Newer { .. } => "use the newer dlrun".to_owned(),
         StoreError::Busy { .. } => "try again".to_owned(),
-        _ => format!("`--store` names the database; `{}` is left as it is", path.display()),
+        _ => format!(
+            "`--store` names the database; `{}` is left as it is",
+            path.display()
+        ),
     };
     Error::new(kind, error).hinted(hint)
 }
@@ -169,9 +207,10 @@ fn take_file(
         Ok(counts) => Ok(counts),
         Err(Stop::DryRun(counts)) => Ok(*counts),
         Err(Stop::Wrong(problem)) => Err(wrong(&problem, shown)),
-        Err(Stop::Unreadable(error)) => {
-            Err(Error::new(Kind::Missing, format!("cannot read `{shown}`: {error}")))
-        }
+        Err(Stop::Unreadable(error)) => Err(Error::new(
+            Kind::Missing,
+            format!("cannot read `{shown}`: {error}"),
+        )),
         Err(Stop::Copy(error)) => Err(error.into()),
         Err(Stop::Store(error)) if is_database => Err(of_database(error, &target.path())),
         Err(Stop::Store(error)) => Err(error.into()),
@@ -222,7 +261,11 @@ fn input(session: &Session, file: &Path) -> Result<(Box<dyn BufRead>, Option<u32
         return Ok((Box::new(stdin().lock()), None));
     }
     let opened = opened(file)?;
-    let owner = opened.metadata().ok().map(|about| about.uid()).filter(|uid| !is_believed(session, *uid));
+    let owner = opened
+        .metadata()
+        .ok()
+        .map(|about| about.uid())
+        .filter(|uid| !is_believed(session, *uid));
     Ok((Box::new(BufReader::with_capacity(1 << 16, opened)), owner))
 }
 
@@ -239,7 +282,11 @@ fn opened(file: &Path) -> Result<std::fs::File, Error> {
     let shown = file.display();
     let unreadable = |error: std::io::Error| {
         let denied = error.kind() == ErrorKind::PermissionDenied;
-        let kind = if denied { Kind::NotPermitted } else { Kind::Missing };
+        let kind = if denied {
+            Kind::NotPermitted
+        } else {
+            Kind::Missing
+        };
         Error::new(kind, format!("cannot read `{shown}`: {error}"))
     };
     let opened = open(file).map_err(unreadable)?;
@@ -251,7 +298,8 @@ fn opened(file: &Path) -> Result<std::fs::File, Error> {
 }
 
 fn wrong(problem: &Problem, shown: &str) -> Error {
-    let mut error = Error::new(Kind::Data, problem.text(shown)).with_problems(json!([problem.to_json()]));
+    let mut error =
+        Error::new(Kind::Data, problem.text(shown)).with_problems(json!([problem.to_json()]));
     if let Some(hint) = problem.hint() {
         error = error.hinted(hint);
     }

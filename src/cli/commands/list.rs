@@ -21,7 +21,12 @@ use crate::units::display_seconds;
 pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
     let filter = Filter {
         name: args.name.clone(),
-        states: args.state.as_deref().map(JobState::from_word).into_iter().collect(),
+        states: args
+            .state
+            .as_deref()
+            .map(JobState::from_word)
+            .into_iter()
+            .collect(),
     };
     if let Some(path) = &args.store {
         return print(session, &open_store(path)?, args.limit, &filter);
@@ -31,7 +36,9 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
         Err(error) if error.kind == Kind::Missing => {
             let place = session.settings.state_dir().display();
             let text = format!("no runs in {place}; `dlrun submit JOB_FILE` makes one\n");
-            session.output.result("list", &json!({ "runs": [] }), &text)?;
+            session
+                .output
+                .result("list", &json!({ "runs": [] }), &text)?;
             return Ok(0);
         }
         other => other?,
@@ -49,7 +56,9 @@ fn print(session: &Session, store: &Store, limit: usize, filter: &Filter) -> Res
     let run_ids: Vec<RunId> = rows.iter().map(|row| row.record.run_id.clone()).collect();
     let prefixes = store.shortest_prefixes(&run_ids)?;
     let value = json!({ "runs": rows.iter().zip(&prefixes).map(|(row, prefix)| to_json(row, prefix)).collect::<Vec<_>>() });
-    session.output.result("list", &value, &to_text(&rows, &prefixes))?;
+    session
+        .output
+        .result("list", &value, &to_text(&rows, &prefixes))?;
     Ok(0)
 }
 
@@ -86,14 +95,27 @@ fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
     table.set_header(header.chain(["JOB", "SUBMITTED", "RAN", "REASON"]));
     for (row, prefix) in rows.iter().zip(prefixes) {
         let job = row.record.job_id.as_ref().map_or("-", |job| &job.0);
-        let ended = row.status.ended_at_ms.or_else(|| (row.status.state == JobState::Running).then(now_ms));
-        let ran =
-            row.status.started_at_ms.zip(ended).map(|(from, to)| display_seconds(seconds_between(from, to)));
+        let ended = row
+            .status
+            .ended_at_ms
+            .or_else(|| (row.status.state == JobState::Running).then(now_ms));
+        let ran = row
+            .status
+            .started_at_ms
+            .zip(ended)
+            .map(|(from, to)| display_seconds(seconds_between(from, to)));
         let over = || {
             let counts = row.status.elements.as_ref();
-            counts.map_or_else(|| "-".to_owned(), |counts| format!("{}/{}", counts.over(), counts.total))
+            counts.map_or_else(
+                || "-".to_owned(),
+                |counts| format!("{}/{}", counts.over(), counts.total),
+            )
         };
-        let first = [prefix.clone(), row.record.name.clone(), row.status.state.to_string()];
+        let first = [
+            prefix.clone(),
+            row.record.name.clone(),
+            row.status.state.to_string(),
+        ];
         let rest = [
             format!("{} {job}", row.record.scheduler.as_str()),
             ago(row.record.submitted_at_ms),
@@ -113,11 +135,16 @@ fn why(status: &Status) -> String {
         let told = |cause: &&Cause| {
             matches!(
                 cause.kind,
-                CauseKind::Program | CauseKind::Container | CauseKind::Setup | CauseKind::Dependency
+                CauseKind::Program
+                    | CauseKind::Container
+                    | CauseKind::Setup
+                    | CauseKind::Dependency
             )
         };
         let cause = status.cause.as_ref().filter(told);
         cause.map(|cause| cause.text.clone())
     };
-    program().or_else(|| reason_text(status)).unwrap_or_default()
+    program()
+        .or_else(|| reason_text(status))
+        .unwrap_or_default()
 }

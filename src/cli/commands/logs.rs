@@ -21,12 +21,18 @@ const JSON_BYTES: u64 = 16 << 20;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
     if args.follow && session.output.json {
-        return Err(Error::new(Kind::Usage, "`logs --follow` and `--json` exclude each other"));
+        return Err(Error::new(
+            Kind::Usage,
+            "`logs --follow` and `--json` exclude each other",
+        ));
     }
     let mut tracker = Tracker::open(session)?;
     let run_id = tracker.find(&args.run)?;
     let tracked = look(&mut tracker, &run_id)?;
-    let wanted = Wanted { node: args.node.as_deref(), elements: args.element.as_ref() };
+    let wanted = Wanted {
+        node: args.node.as_deref(),
+        elements: args.element.as_ref(),
+    };
     if args.follow {
         Follower::new(session, wanted, args.lines, &tracked).run(&mut tracker, tracked)?;
         return Ok(0);
@@ -44,20 +50,24 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
             let text = tail(&file.path, args.lines, JSON_BYTES).unwrap_or_default();
             let node = file.node.as_deref().unwrap_or("job");
             let text = String::from_utf8_lossy(&text).into_owned();
-            let mut value = json!({ "node": node, "path": file.path.to_string_lossy(), "text": text });
+            let mut value =
+                json!({ "node": node, "path": file.path.to_string_lossy(), "text": text });
             if let Some(element) = file.element {
                 value["element"] = element.into();
             }
             value
         };
-        let value = json!({ "run_id": run_id, "files": files.iter().map(read).collect::<Vec<_>>() });
+        let value =
+            json!({ "run_id": run_id, "files": files.iter().map(read).collect::<Vec<_>>() });
         session.output.result("logs", &value, "")?;
         return Ok(0);
     }
     let has_text = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.len() > 0);
     for file in files.iter().filter(|file| has_text(&file.path)) {
         if files.len() > 1 {
-            session.output.raw(format!("==> {}: {} <==\n", file.head(), file.path.display()).as_bytes())?;
+            session
+                .output
+                .raw(format!("==> {}: {} <==\n", file.head(), file.path.display()).as_bytes())?;
         }
         print(session, &file.path, args.lines)?;
     }
@@ -67,11 +77,17 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
 fn no_output(tracked: &Tracked, files: &[OutputFile]) -> Error {
     let state = tracked.status.state;
     let place = match files {
-        [] => tracked.record.output.clone().unwrap_or_else(|| "nowhere yet".to_owned()),
+        [] => tracked
+            .record
+            .output
+            .clone()
+            .unwrap_or_else(|| "nowhere yet".to_owned()),
         [first, ..] => first.path.display().to_string(),
     };
-    let error =
-        Error::new(Kind::Missing, format!("the run has no output (it is {state}; its place is {place})"));
+    let error = Error::new(
+        Kind::Missing,
+        format!("the run has no output (it is {state}; its place is {place})"),
+    );
     match state {
         JobState::Pending => error.hinted("`dlrun logs -f` waits for it"),
         _ => error,

@@ -23,14 +23,20 @@ pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
         return Err(error.hinted("`dlrun --help` lists the verbs"));
     };
     let text = rendered(page)?;
-    output.document("man", &json!({ "page": format!("{wanted}.1"), "roff": text }), &text)?;
+    output.document(
+        "man",
+        &json!({ "page": format!("{wanted}.1"), "roff": text }),
+        &text,
+    )?;
     Ok(0)
 }
 
 fn rendered(page: &Command) -> Result<String, Error> {
     let mut roff = Vec::new();
     let source = concat!("dlrun ", env!("CARGO_PKG_VERSION"));
-    clap_mangen::Man::new(page.clone()).source(source).render(&mut roff)?;
+    clap_mangen::Man::new(page.clone())
+        .source(source)
+        .render(&mut roff)?;
     Ok(String::from_utf8_lossy(&roff).into_owned() + &sections(page))
 }
 
@@ -43,21 +49,43 @@ fn sections(page: &Command) -> String {
         text.push_str(".SH EXAMPLES\n");
     }
     for (_, command, about) in examples {
-        text.push_str(&format!(".TP\n\\fB{}\\fR\n{}\n", escaped(command), escaped(about)));
+        text.push_str(&format!(
+            ".TP\n\\fB{}\\fR\n{}\n",
+            escaped(command),
+            escaped(about)
+        ));
     }
     let waits = ["dlrun-submit", "dlrun-wait"].contains(&name);
-    let codes = EXIT_CODES.iter().chain(STATE_CODES.iter().filter(|_| waits));
-    let entry =
-        |(what, about): &(&str, &str)| format!(".TP\n\\fB{}\\fR\n{}\n", escaped(what), escaped(about));
-    text.push_str(&format!(".SH EXIT STATUS\n{}", codes.map(entry).collect::<String>()));
-    text.push_str(&format!(".SH FILES\n{}", FILES.iter().map(entry).collect::<String>()));
+    let codes = EXIT_CODES
+        .iter()
+        .chain(STATE_CODES.iter().filter(|_| waits));
+    let entry = |(what, about): &(&str, &str)| {
+        format!(".TP\n\\fB{}\\fR\n{}\n", escaped(what), escaped(about))
+    };
+    text.push_str(&format!(
+        ".SH EXIT STATUS\n{}",
+        codes.map(entry).collect::<String>()
+    ));
+    text.push_str(&format!(
+        ".SH FILES\n{}",
+        FILES.iter().map(entry).collect::<String>()
+    ));
     let parent = name.rsplit_once('-').map(|(parent, _)| parent);
-    let siblings =
-        SEE_ALSO.iter().filter(|(of, _)| *of == name).flat_map(|(_, others)| others.iter().copied());
-    let pages: Vec<String> =
-        parent.into_iter().chain(siblings).map(|page| format!("\\fB{}\\fR(1)", escaped(page))).collect();
+    let siblings = SEE_ALSO
+        .iter()
+        .filter(|(of, _)| *of == name)
+        .flat_map(|(_, others)| others.iter().copied());
+    let pages: Vec<String> = parent
+        .into_iter()
+        .chain(siblings)
+        .map(|page| format!("\\fB{}\\fR(1)", escaped(page)))
+        .collect();
     let docs = escaped("The manual: docs/ of the source, such as docs/job-file.md.");
-    let pages = if pages.is_empty() { String::new() } else { format!("{}\n.PP\n", pages.join(", ")) };
+    let pages = if pages.is_empty() {
+        String::new()
+    } else {
+        format!("{}\n.PP\n", pages.join(", "))
+    };
     text + &format!(".SH SEE ALSO\n{pages}{docs}\n")
 }
 
@@ -68,49 +96,116 @@ fn escaped(text: &str) -> String {
 
 /// Page, command, what it does.
 const EXAMPLES: [(&str, &str, &str); 20] = [
-    ("dlrun", "dlrun submit train.toml", "Submit the job that train.toml describes."),
-    ("dlrun", "dlrun logs -f @1", "Follow the output of the latest run."),
-    ("dlrun-submit", "dlrun submit train --wait", "Submit train.toml and wait for its end."),
+    (
+        "dlrun",
+        "dlrun submit train.toml",
+        "Submit the job that train.toml describes.",
+    ),
+    (
+        "dlrun",
+        "dlrun logs -f @1",
+        "Follow the output of the latest run.",
+    ),
+    (
+        "dlrun-submit",
+        "dlrun submit train --wait",
+        "Submit train.toml and wait for its end.",
+    ),
     (
         "dlrun-submit",
         "dlrun submit train --set resources.walltime=2h --name long -- --lr 0.5",
         "With another time limit, another name and further arguments of the program.",
     ),
-    ("dlrun-check", "dlrun check train", "Say what is wrong with train.toml before anything is queued."),
-    ("dlrun-plan", "dlrun plan train --set resources.nodes=2", "What would happen on two nodes, and why."),
-    ("dlrun-render", "dlrun render train | sbatch", "Submit the script by hand."),
-    ("dlrun-convert", "dlrun convert job.sh -o job.toml", "Create a job file from a batch script."),
-    ("dlrun-list", "dlrun list --state running", "Runs that are running."),
-    ("dlrun-show", "dlrun show @1 --series", "The latest run with a curve of each measurement."),
-    ("dlrun-logs", "dlrun logs -n 20 train", "The last 20 lines of the latest run of that name."),
-    ("dlrun-wait", "dlrun wait a1b2c3 && ./evaluate.sh", "Go on when the run has completed."),
-    ("dlrun-cancel", "dlrun cancel @1", "Cancel the latest run that is not over."),
-    ("dlrun-prune", "dlrun prune --older-than 30d", "Show which records would go."),
+    (
+        "dlrun-check",
+        "dlrun check train",
+        "Say what is wrong with train.toml before anything is queued.",
+    ),
+    (
+        "dlrun-plan",
+        "dlrun plan train --set resources.nodes=2",
+        "What would happen on two nodes, and why.",
+    ),
+    (
+        "dlrun-render",
+        "dlrun render train | sbatch",
+        "Submit the script by hand.",
+    ),
+    (
+        "dlrun-convert",
+        "dlrun convert job.sh -o job.toml",
+        "Create a job file from a batch script.",
+    ),
+    (
+        "dlrun-list",
+        "dlrun list --state running",
+        "Runs that are running.",
+    ),
+    (
+        "dlrun-show",
+        "dlrun show @1 --series",
+        "The latest run with a curve of each measurement.",
+    ),
+    (
+        "dlrun-logs",
+        "dlrun logs -n 20 train",
+        "The last 20 lines of the latest run of that name.",
+    ),
+    (
+        "dlrun-wait",
+        "dlrun wait a1b2c3 && ./evaluate.sh",
+        "Go on when the run has completed.",
+    ),
+    (
+        "dlrun-cancel",
+        "dlrun cancel @1",
+        "Cancel the latest run that is not over.",
+    ),
+    (
+        "dlrun-prune",
+        "dlrun prune --older-than 30d",
+        "Show which records would go.",
+    ),
     (
         "dlrun-prune",
         "dlrun prune --keep 100 --outputs --yes",
         "Keep the newest 100 runs; delete the rest and its output.",
     ),
-    ("dlrun-report", "dlrun report @1 @2 --output compare.html", "Compare two runs."),
+    (
+        "dlrun-report",
+        "dlrun report @1 @2 --output compare.html",
+        "Compare two runs.",
+    ),
     (
         "dlrun-export",
         "dlrun export --what runs,timings --format parquet --output-dir out",
         "Two tables for other programs.",
     ),
-    ("dlrun-explain", "squeue | dlrun explain", "What a scheduler printed, in plain words."),
+    (
+        "dlrun-explain",
+        "squeue | dlrun explain",
+        "What a scheduler printed, in plain words.",
+    ),
     (
         "dlrun-completions",
         "dlrun completions bash > ~/.local/share/bash-completion/completions/dlrun",
         "Complete verbs, options, runs, queues and images.",
     ),
-    ("dlrun-man", "dlrun man --dir ~/.local/share/man/man1", "Install the man pages."),
+    (
+        "dlrun-man",
+        "dlrun man --dir ~/.local/share/man/man1",
+        "Install the man pages.",
+    ),
 ];
 
 /// `sysexits.h`; docs/records.md has them all.
 const EXIT_CODES: [(&str, &str); 11] = [
     ("0", "It was done."),
     ("64", "The command line is wrong."),
-    ("65", "The job file, or another file that was named, is wrong."),
+    (
+        "65",
+        "The job file, or another file that was named, is wrong.",
+    ),
     ("66", "Something that was named does not exist."),
     ("69", "A scheduler or the node daemon gives no answer."),
     ("70", "dlrun itself failed."),
@@ -127,12 +222,21 @@ const STATE_CODES: [(&str, &str); 2] = [
         "10 to 16",
         "The job failed, timed out, ran out of memory, was preempted, lost its node, was cancelled; or its end is not known.",
     ),
-    ("125", "With passthrough: the exit code of the job is not known."),
+    (
+        "125",
+        "With passthrough: the exit code of the job is not known.",
+    ),
 ];
 
 const FILES: [(&str, &str); 3] = [
-    ("/etc/dlrun/dlrun.toml, /etc/dlrun/conf.d/*.toml", "Settings of the site."),
-    ("~/.config/dlrun/dlrun.toml", "Your settings, below $XDG_CONFIG_HOME."),
+    (
+        "/etc/dlrun/dlrun.toml, /etc/dlrun/conf.d/*.toml",
+        "Settings of the site.",
+    ),
+    (
+        "~/.config/dlrun/dlrun.toml",
+        "Your settings, below $XDG_CONFIG_HOME.",
+    ),
     (
         "~/.local/state/dlrun",
         "Records and their index, below $XDG_STATE_HOME; --state-dir names another place.",
@@ -142,9 +246,15 @@ const FILES: [(&str, &str); 3] = [
 /// Pages that go with a page.
 const SEE_ALSO: [(&str, &[&str]); 12] = [
     ("dlrun", &["dlrun-submit", "dlrun-show", "sbatch", "qsub"]),
-    ("dlrun-submit", &["dlrun-check", "dlrun-plan", "dlrun-wait", "dlrun-logs"]),
+    (
+        "dlrun-submit",
+        &["dlrun-check", "dlrun-plan", "dlrun-wait", "dlrun-logs"],
+    ),
     ("dlrun-check", &["dlrun-plan", "dlrun-submit"]),
-    ("dlrun-plan", &["dlrun-check", "dlrun-render", "dlrun-submit"]),
+    (
+        "dlrun-plan",
+        &["dlrun-check", "dlrun-render", "dlrun-submit"],
+    ),
     ("dlrun-render", &["dlrun-plan", "sbatch", "qsub"]),
     ("dlrun-list", &["dlrun-show", "dlrun-prune"]),
     ("dlrun-show", &["dlrun-list", "dlrun-logs", "dlrun-report"]),

@@ -27,15 +27,27 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         max_array_index: job.max_array_index(),
         on_part: &|_| {},
     };
-    let argv = session.scheduler(job.plan.scheduler)?.command_line(&submission);
-    let argv: Vec<String> = argv.iter().map(|word| word.replace(run_id.as_str(), "RUN")).collect();
+    let argv = session
+        .scheduler(job.plan.scheduler)?
+        .command_line(&submission);
+    let argv: Vec<String> = argv
+        .iter()
+        .map(|word| word.replace(run_id.as_str(), "RUN"))
+        .collect();
     let mut shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
     if job.plan.scheduler == SchedulerKind::Slurm {
         shown.push(format!("< {}", shell_word(&script.to_string_lossy())));
     }
-    let site = job.site.as_ref().map(|site| format!("  site: {}\n", site.shown())).unwrap_or_default();
-    let text =
-        format!("{}{site}  submit by: {}\n", describe(&job.plan, session.output.columns()), shown.join(" "));
+    let site = job
+        .site
+        .as_ref()
+        .map(|site| format!("  site: {}\n", site.shown()))
+        .unwrap_or_default();
+    let text = format!(
+        "{}{site}  submit by: {}\n",
+        describe(&job.plan, session.output.columns()),
+        shown.join(" ")
+    );
     let value = json!({
         "plan": without_secrets(&job.plan),
         "warnings": job.plan.warnings,
@@ -60,6 +72,12 @@ fn without_secrets(plan: &Plan) -> Plan {
 }
 
 fn shell_word(word: &str) -> String {
-    let plain = word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c));
-    if plain && !word.is_empty() { word.to_owned() } else { quoted(word) }
+    let plain = word
+        .chars()
+        .all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c));
+    if plain && !word.is_empty() {
+        word.to_owned()
+    } else {
+        quoted(word)
+    }
 }

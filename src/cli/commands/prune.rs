@@ -38,13 +38,20 @@ struct Chosen {
 /// Runs the verb. Without `--yes` it only shows what would go.
 pub(crate) fn run(session: &Session, args: &Prune) -> Result<u8, Error> {
     if args.runs.is_empty() && args.older_than.is_none() && args.keep.is_none() {
-        let error = Error::new(Kind::Usage, "say which runs: RUN, --older-than AGE or --keep N");
-        return Err(
-            error.hinted("such as `dlrun prune --older-than 30d`; nothing is deleted without `--yes`")
+        let error = Error::new(
+            Kind::Usage,
+            "say which runs: RUN, --older-than AGE or --keep N",
         );
+        return Err(error
+            .hinted("such as `dlrun prune --older-than 30d`; nothing is deleted without `--yes`"));
     }
-    let before = args.older_than.as_ref().map(|age| parse_time(age, now_ms()));
-    let before = before.transpose().map_err(|why| Error::new(Kind::Usage, why))?;
+    let before = args
+        .older_than
+        .as_ref()
+        .map(|age| parse_time(age, now_ms()));
+    let before = before
+        .transpose()
+        .map_err(|why| Error::new(Kind::Usage, why))?;
     let mut tracker = Tracker::open(session)?;
     tracker.refresh_unfinished(false)?;
     let mut named = BTreeSet::new();
@@ -57,20 +64,25 @@ pub(crate) fn run(session: &Session, args: &Prune) -> Result<u8, Error> {
         for chosen in &mut chosen {
             match delete(&mut tracker, chosen) {
                 Ok(()) => chosen.is_deleted = true,
-                Err(why) => session
-                    .output
-                    .warning(&format!("run {} was not deleted: {why}", chosen.row.record.run_id)),
+                Err(why) => session.output.warning(&format!(
+                    "run {} was not deleted: {why}",
+                    chosen.row.record.run_id
+                )),
             }
         }
     }
     for (run_id, why) in left.iter().filter(|(run_id, _)| named.contains(run_id)) {
-        session.output.warning(&format!("run {run_id} stays: {why}"));
+        session
+            .output
+            .warning(&format!("run {run_id} stays: {why}"));
     }
     let value = json!({
         "runs": chosen.iter().map(to_json).collect::<Vec<_>>(),
         "left": left.iter().map(|(run, why)| json!({ "run_id": run, "why": why })).collect::<Vec<_>>(),
     });
-    session.output.result("prune", &value, &to_text(&chosen, &left, args.yes))?;
+    session
+        .output
+        .result("prune", &value, &to_text(&chosen, &left, args.yes))?;
     let is_done = !args.yes || chosen.iter().all(|one| one.is_deleted);
     Ok(if is_done { 0 } else { Kind::CannotWrite.code() })
 }
@@ -115,10 +127,18 @@ fn choose(
             }
             _ => {}
         }
-        kept.extend(row.record.output.filter(|_| args.outputs).map(|output| canonical(Path::new(&output))));
+        kept.extend(
+            row.record
+                .output
+                .filter(|_| args.outputs)
+                .map(|output| canonical(Path::new(&output))),
+        );
     }
     let (arrays, kept): (Vec<_>, BTreeSet<_>) = (
-        kept.iter().filter(|path| path.to_string_lossy().contains("%a")).cloned().collect(),
+        kept.iter()
+            .filter(|path| path.to_string_lossy().contains("%a"))
+            .cloned()
+            .collect(),
         kept.into_iter().collect(),
     );
     // A file that another run writes too is not this run's alone.
@@ -127,10 +147,23 @@ fn choose(
         kept.contains(&path) || arrays.iter().any(|array| is_of_array(array, &path))
     };
     let chosen = going.into_iter().map(|row| {
-        let run = tracker.state.path().join("runs").join(row.record.run_id.as_str());
-        let mut outputs = if args.outputs { outputs_of(tracker, &row) } else { Vec::new() };
+        let run = tracker
+            .state
+            .path()
+            .join("runs")
+            .join(row.record.run_id.as_str());
+        let mut outputs = if args.outputs {
+            outputs_of(tracker, &row)
+        } else {
+            Vec::new()
+        };
         outputs.retain(|path| !is_kept(path));
-        Chosen { bytes: size(&run), outputs, row, is_deleted: false }
+        Chosen {
+            bytes: size(&run),
+            outputs,
+            row,
+            is_deleted: false,
+        }
     });
     Ok((chosen.collect(), left))
 }
@@ -144,14 +177,26 @@ fn is_over(row: &RunRow) -> bool {
 
 /// A path by which two names of one file are equal; of a file that is not there its directory's.
 fn canonical(path: &Path) -> PathBuf {
-    let of_dir = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
-    fs::canonicalize(path).ok().or_else(of_dir).unwrap_or_else(|| path.to_owned())
+    let of_dir = || {
+        Some(
+            fs::canonicalize(path.parent()?)
+                .ok()?
+                .join(path.file_name()?),
+        )
+    };
+    fs::canonicalize(path)
+        .ok()
+        .or_else(of_dir)
+        .unwrap_or_else(|| path.to_owned())
 }
 
 /// Says whether a file may be that of an element of an array, whose name has `%a` for the index.
 fn is_of_array(array: &Path, path: &Path) -> bool {
     let (array, path) = (array.to_string_lossy(), path.to_string_lossy());
-    let ends = (array.split("%a").next().unwrap_or_default(), array.rsplit("%a").next().unwrap_or_default());
+    let ends = (
+        array.split("%a").next().unwrap_or_default(),
+        array.rsplit("%a").next().unwrap_or_default(),
+    );
     path.starts_with(ends.0) && path.ends_with(ends.1)
 }
 
@@ -160,14 +205,26 @@ fn is_of_array(array: &Path, path: &Path) -> bool {
 fn outputs_of(tracker: &Tracker<'_>, row: &RunRow) -> Vec<PathBuf> {
     let found = tracker.state.run(&row.record.run_id).ok().and_then(|run| {
         let plan: Plan = serde_json::from_str(&run.read_plan().ok()?).ok()?;
-        let reading = run.newest_outcome(0).ok().filter(|_| plan.has_own_output())?;
-        let elements = tracker.store.elements(&row.record.run_id).unwrap_or_default();
-        let tracked = Tracked { record: row.record.clone(), status: row.status.clone(), reading, elements };
+        let reading = run
+            .newest_outcome(0)
+            .ok()
+            .filter(|_| plan.has_own_output())?;
+        let elements = tracker
+            .store
+            .elements(&row.record.run_id)
+            .unwrap_or_default();
+        let tracked = Tracked {
+            record: row.record.clone(),
+            status: row.status.clone(),
+            reading,
+            elements,
+        };
         outputs(&run, &tracked, Wanted::default()).ok()
     });
     let mut paths: Vec<PathBuf> = found.into_iter().flatten().map(|file| file.path).collect();
     let is_mine = |path: &PathBuf| {
-        fs::symlink_metadata(path).is_ok_and(|file| file.is_file() && file.uid() == getuid().as_raw())
+        fs::symlink_metadata(path)
+            .is_ok_and(|file| file.is_file() && file.uid() == getuid().as_raw())
     };
     paths.retain(is_mine);
     paths.sort();
@@ -198,9 +255,15 @@ fn delete(tracker: &mut Tracker<'_>, chosen: &mut Chosen) -> Result<(), String> 
     let run_id = &chosen.row.record.run_id;
     let dir = tracker.state.path().join("runs").join(run_id.as_str());
     if dir.exists() {
-        tracker.state.remove_run(run_id).map_err(|error| error.to_string())?;
+        tracker
+            .state
+            .remove_run(run_id)
+            .map_err(|error| error.to_string())?;
     }
-    tracker.store.write(|writer| writer.forget_run(run_id)).map_err(|error: StoreError| error.to_string())
+    tracker
+        .store
+        .write(|writer| writer.forget_run(run_id))
+        .map_err(|error: StoreError| error.to_string())
 }
 
 fn to_json(chosen: &Chosen) -> Value {
@@ -222,10 +285,19 @@ fn to_text(chosen: &[Chosen], left: &[(RunId, String)], is_done: bool) -> String
         let stay = (!left.is_empty()).then(|| format!(" ({} stay: {reasons})", left.len()));
         return format!("no runs to delete{}\n", stay.unwrap_or_default());
     }
-    let chosen: Vec<&Chosen> = chosen.iter().filter(|one| one.is_deleted == is_done).collect();
+    let chosen: Vec<&Chosen> = chosen
+        .iter()
+        .filter(|one| one.is_deleted == is_done)
+        .collect();
     let mut rows = table();
     rows.set_header(["RUN", "NAME", "STATE", "ENDED", "RECORDS", ""]);
-    for Chosen { row, bytes, outputs, .. } in &chosen {
+    for Chosen {
+        row,
+        bytes,
+        outputs,
+        ..
+    } in &chosen
+    {
         let ended = row.status.ended_at_ms.unwrap_or(row.record.submitted_at_ms);
         let files = match outputs.len() {
             0 => String::new(),
@@ -247,7 +319,10 @@ fn to_text(chosen: &[Chosen], left: &[(RunId, String)], is_done: bool) -> String
     let plural = if chosen.len() == 1 { "" } else { "s" };
     let sum = match is_done {
         true => format!("deleted {} run{plural}, {bytes}\n", chosen.len()),
-        false => format!("would delete {} run{plural}, {bytes}; `--yes` deletes\n", chosen.len()),
+        false => format!(
+            "would delete {} run{plural}, {bytes}; `--yes` deletes\n",
+            chosen.len()
+        ),
     };
     rendered(rows) + &sum
 }

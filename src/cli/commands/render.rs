@@ -16,19 +16,28 @@ pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
         session.output.warning(warning);
     }
     if let Some(dir) = output_dir(&job.plan) {
-        let text = format!("create {} before you submit this: the output goes there", dir.display());
+        let text = format!(
+            "create {} before you submit this: the output goes there",
+            dir.display()
+        );
         session.output.warning(&text);
     }
     if args.prepare {
         prepare(session, &job)?;
     } else if job.python.as_ref().is_some_and(|python| !python.ready) {
-        session.output.warning("the Python environment is not made yet: `dlrun render --prepare` makes it");
+        session
+            .output
+            .warning("the Python environment is not made yet: `dlrun render --prepare` makes it");
     }
     if let Some(order) = &job.to_build {
         let name = &order.entry.name;
-        session.output.warning(&format!("the image {name} is not built yet: `dlrun submit` builds it first"));
+        session.output.warning(&format!(
+            "the image {name} is not built yet: `dlrun submit` builds it first"
+        ));
     }
     let script = script::render(&job.plan);
-    session.output.document("render", &json!({ "script": script }), &script)?;
+    session
+        .output
+        .document("render", &json!({ "script": script }), &script)?;
     Ok(0)
 }

@@ -63,7 +63,10 @@ pub(crate) fn run(session: &Session, args: &Arguments) -> Result<u8, Error> {
 
 /// What is written, and where to; no place: standard output; an empty one: named after the run.
 fn target(session: &Session, args: &Arguments) -> (ReportFormat, Option<PathBuf>) {
-    let ending = args.output.as_ref().and_then(|path| path.extension()?.to_str());
+    let ending = args
+        .output
+        .as_ref()
+        .and_then(|path| path.extension()?.to_str());
     let by_ending = match ending {
         Some("md" | "markdown") => Some(ReportFormat::Md),
         Some("json") => Some(ReportFormat::Json),
@@ -72,7 +75,11 @@ fn target(session: &Session, args: &Arguments) -> (ReportFormat, Option<PathBuf>
     };
     // For programs that name neither: the object that `--json` promises.
     let by_flag = (session.output.json && args.output.is_none()).then_some(ReportFormat::Json);
-    let format = args.format.or(by_ending).or(by_flag).unwrap_or(ReportFormat::Html);
+    let format = args
+        .format
+        .or(by_ending)
+        .or(by_flag)
+        .unwrap_or(ReportFormat::Html);
     let target = match &args.output {
         Some(path) if path == Path::new("-") => None,
         Some(path) => Some(path.clone()),
@@ -84,7 +91,11 @@ fn target(session: &Session, args: &Arguments) -> (ReportFormat, Option<PathBuf>
 fn default_path(report: &Report) -> PathBuf {
     let name = report.runs.first().map_or("", |run| run.prefix.as_str());
     let more = report.runs.len().saturating_sub(1);
-    let more = if more > 0 { format!("-and-{more}-more") } else { String::new() };
+    let more = if more > 0 {
+        format!("-and-{more}-more")
+    } else {
+        String::new()
+    };
     PathBuf::from(format!("dlrun-report-{name}{more}.html"))
 }
 
@@ -103,18 +114,20 @@ fn gather(session: &Session, tracker: &mut Tracker<'_>, args: &Arguments) -> Res
     for text in &args.runs {
         let run_id = tracker.find(text)?;
         if run_ids.contains(&run_id) {
-            session
-                .output
-                .warning(&format!("`{text}` is run {run_id}, which is named twice; it is shown once"));
+            session.output.warning(&format!(
+                "`{text}` is run {run_id}, which is named twice; it is shown once"
+            ));
         } else {
             run_ids.push(run_id);
         }
     }
     if run_ids.len() > MOST_RUNS {
-        let message = format!("{} runs are named; a report holds {MOST_RUNS} at most", run_ids.len());
-        return Err(
-            Error::new(Kind::Usage, message).hinted("`dlrun export` gives any number of runs as a table")
+        let message = format!(
+            "{} runs are named; a report holds {MOST_RUNS} at most",
+            run_ids.len()
         );
+        return Err(Error::new(Kind::Usage, message)
+            .hinted("`dlrun export` gives any number of runs as a table"));
     }
     let tracked = tracker.refresh(&run_ids, args.history)?;
     let prefixes = tracker.store.shortest_prefixes(&run_ids)?;
@@ -126,15 +139,23 @@ fn gather(session: &Session, tracker: &mut Tracker<'_>, args: &Arguments) -> Res
             seen.push((prefix.clone(), element, tracked));
         }
     }
-    let nodes = seen.iter().flat_map(|(.., tracked)| tracked.reading.outcome.nodes.iter().take(NODES_DRAWN));
-    let curves = nodes.map(|node| CURVES_OF_NODE + CURVES_OF_GPU * node.gpus.len()).sum();
+    let nodes = seen
+        .iter()
+        .flat_map(|(.., tracked)| tracked.reading.outcome.nodes.iter().take(NODES_DRAWN));
+    let curves = nodes
+        .map(|node| CURVES_OF_NODE + CURVES_OF_GPU * node.gpus.len())
+        .sum();
     let points = points_of_each(curves);
     let each = |(prefix, element, tracked): (String, _, Tracked)| {
         let dir = tracker.state.run(&tracked.record.run_id)?;
         Ok(one(session, &dir, prefix, element, tracked, points))
     };
     let runs = seen.into_iter().map(each).collect::<Result<_, Error>>()?;
-    Ok(Report { runs, written_at_ms: now_ms(), remarks })
+    Ok(Report {
+        runs,
+        written_at_ms: now_ms(),
+        remarks,
+    })
 }
 
 /// A run, or the elements of its array that have started, one by one.
@@ -186,21 +207,47 @@ fn one(
     tracked.reading.notes.extend(notes);
     let request = insights::request(session, dir, &tracked);
     let insight = insights::insight(&tracked, request.as_ref(), sampled);
-    let Tracked { record, status, reading, .. } = tracked;
+    let Tracked {
+        record,
+        status,
+        reading,
+        ..
+    } = tracked;
     let drawn = timelines.into_iter().chain(std::iter::repeat_with(|| None));
     let node = |(record, timeline): (NodeRecord, _)| Node { record, timeline };
-    let nodes = reading.outcome.nodes.into_iter().zip(drawn).map(node).collect();
-    Run { prefix, element, record, status, request, insight, nodes, notes: reading.notes }
+    let nodes = reading
+        .outcome
+        .nodes
+        .into_iter()
+        .zip(drawn)
+        .map(node)
+        .collect();
+    Run {
+        prefix,
+        element,
+        record,
+        status,
+        request,
+        insight,
+        nodes,
+        notes: reading.notes,
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------- where it goes
 
 fn cannot(path: &Path, why: impl std::fmt::Display) -> Error {
-    Error::new(Kind::CannotWrite, format!("cannot write `{}`: {why}", path.display()))
+    Error::new(
+        Kind::CannotWrite,
+        format!("cannot write `{}`: {why}", path.display()),
+    )
 }
 
 fn denied(path: &Path, error: &io::Error) -> Error {
-    let error = Error::new(Kind::NotPermitted, format!("cannot write `{}`: {error}", path.display()));
+    let error = Error::new(
+        Kind::NotPermitted,
+        format!("cannot write `{}`: {error}", path.display()),
+    );
     error.hinted("nothing was changed; name a file elsewhere with `--output`")
 }
 
@@ -231,9 +278,8 @@ pub(crate) fn write_over(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         let _ = fs::remove_file(&beside);
         let failed = cannot(path, &error);
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                failed.hinted("nothing was changed; make room, or name a file elsewhere with `--output`")
-            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failed
+                .hinted("nothing was changed; make room, or name a file elsewhere with `--output`"),
             io::ErrorKind::NotFound => failed.hinted("make the directory first"),
             io::ErrorKind::PermissionDenied => denied(path, &error),
             _ => failed.hinted("nothing was changed; name a file elsewhere with `--output`"),

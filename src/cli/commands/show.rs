@@ -50,7 +50,10 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
         let (series, insight) = if args.series {
             let (values, sampled) = numbers(&run, &mut tracked, args.points);
             let request = insights::request(session, &run, &tracked);
-            (Some(values), insights::insight(&tracked, request.as_ref(), sampled))
+            (
+                Some(values),
+                insights::insight(&tracked, request.as_ref(), sampled),
+            )
         } else {
             (None, insights::read(session, &run, &mut tracked, false))
         };
@@ -68,7 +71,10 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
         let (drawn, sampled) = curves(&run, &mut tracked, args.series, bars);
         let request = insights::request(session, &run, &tracked);
         let insight = insights::insight(&tracked, request.as_ref(), sampled);
-        let given = overrides(&run).iter().map(|given| format!("given: {given}\n")).collect::<String>();
+        let given = overrides(&run)
+            .iter()
+            .map(|given| format!("given: {given}\n"))
+            .collect::<String>();
         let curves = given
             + &elements::bad_ones(&tracked, &run)
             + &elements::attempts_to_text(&attempts, &tracked)
@@ -81,23 +87,39 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
 
 /// What the command line said in place of the job file, by the plan that is kept with the run.
 fn overrides(run: &RunDir) -> Vec<String> {
-    let plan: Option<Plan> = run.read_plan().ok().and_then(|text| serde_json::from_str(&text).ok());
+    let plan: Option<Plan> = run
+        .read_plan()
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok());
     plan.map(|plan| plan.overrides).unwrap_or_default()
 }
 
 /// One element of an array in the place of the whole.
 pub(super) fn element_of(run: &RunDir, tracked: Tracked, element: u32) -> Result<Tracked, Error> {
-    let Tracked { mut record, elements, .. } = tracked;
+    let Tracked {
+        mut record,
+        elements,
+        ..
+    } = tracked;
     let Some(seen) = elements.into_iter().find(|seen| seen.element == element) else {
-        let error = Error::new(Kind::Missing, format!("run {} has no element {element}", record.run_id));
+        let error = Error::new(
+            Kind::Missing,
+            format!("run {} has no element {element}", record.run_id),
+        );
         return Err(match &record.array {
             Some(array) => error.hinted(format!("its elements are {array}")),
             None => error.hinted("it is no array"),
         });
     };
-    record.output = output_path(&record, Some(element)).map(|path| path.to_string_lossy().into_owned());
+    record.output =
+        output_path(&record, Some(element)).map(|path| path.to_string_lossy().into_owned());
     let reading = run.newest_outcome(element)?;
-    Ok(Tracked { record, status: seen.status, reading, elements: Vec::new() })
+    Ok(Tracked {
+        record,
+        status: seen.status,
+        reading,
+        elements: Vec::new(),
+    })
 }
 
 /// The series of each node, and what it comes to. What cannot be read joins what else could not.
@@ -115,21 +137,37 @@ fn numbers(run: &RunDir, tracked: &mut Tracked, points: u32) -> (Vec<Value>, Vec
 }
 
 /// The curves of each node, the few that say most or `all`, and what the samples come to.
-fn curves(run: &RunDir, tracked: &mut Tracked, all: bool, bars: Bars) -> (String, Vec<Option<Sampled>>) {
+fn curves(
+    run: &RunDir,
+    tracked: &mut Tracked,
+    all: bool,
+    bars: Bars,
+) -> (String, Vec<Option<Sampled>>) {
     let nodes = &tracked.reading.outcome.nodes;
     let (mut text, mut sampled, mut notes) = (String::new(), Vec::new(), Vec::new());
     let shown = if all { nodes.len() } else { NODES_READ };
     for node in nodes.iter().take(shown) {
         let name = format!("{}.{}", node.key.node, node.key.step);
         let of = (nodes.len() > 1).then_some(name.as_str());
-        let series = if all { Series::curves(run, node) } else { Series::overview(run, node) };
-        let draw = if all { series::curves } else { series::overview };
+        let series = if all {
+            Series::curves(run, node)
+        } else {
+            Series::overview(run, node)
+        };
+        let draw = if all {
+            series::curves
+        } else {
+            series::overview
+        };
         text.push_str(&draw(&series, node, of, bars));
         sampled.push(series.sampled);
         notes.extend(series.notes);
     }
     if nodes.len() > shown && !text.is_empty() {
-        text.push_str(&format!("and {} nodes more: `--series`\n", nodes.len() - shown));
+        text.push_str(&format!(
+            "and {} nodes more: `--series`\n",
+            nodes.len() - shown
+        ));
     }
     tracked.reading.notes.extend(notes);
     (text, sampled)

@@ -45,10 +45,17 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
     let watched = Watched::new(&record, &job.plan);
     let tracked = wait::until_over(session, &mut tracker, vec![watched], None)?;
     let Some(tracked) = tracked.into_iter().next() else {
-        return Err(Error::new(Kind::Internal, "the run vanished while it was waited for"));
+        return Err(Error::new(
+            Kind::Internal,
+            "the run vanished while it was waited for",
+        ));
     };
     let value = summary::to_json(&tracked, &tracker.state);
-    session.output.result("submit", &value, &summary::to_text(&tracked, &tracker.state))?;
+    session.output.result(
+        "submit",
+        &value,
+        &summary::to_text(&tracked, &tracker.state),
+    )?;
     wait::tell_hopeless(session, &tracked);
     Ok(match how {
         WaitHow::State => code_of_state(tracked.status.state),
@@ -87,8 +94,15 @@ pub(crate) fn hand_over_as(
 /// The choices that a user must not miss, before anything is queued.
 pub(crate) fn tell_plan(session: &Session, plan: &Plan) {
     let told = ["scheduler", "environment", "compiler", "forecast"];
-    for decision in plan.decisions.iter().filter(|decision| told.contains(&&*decision.what)) {
-        session.output.note(&format!("{}: {} ({})", decision.what, decision.value, decision.why));
+    for decision in plan
+        .decisions
+        .iter()
+        .filter(|decision| told.contains(&&*decision.what))
+    {
+        session.output.note(&format!(
+            "{}: {} ({})",
+            decision.what, decision.value, decision.why
+        ));
     }
     for warning in &plan.warnings {
         session.output.warning(warning);
@@ -97,7 +111,9 @@ pub(crate) fn tell_plan(session: &Session, plan: &Plan) {
 
 /// Makes the job's Python environment where it is missing.
 pub(crate) fn prepare(session: &Session, job: &Job) -> Result<(), Error> {
-    let Some(python) = job.python.as_ref().filter(|python| !python.ready) else { return Ok(()) };
+    let Some(python) = job.python.as_ref().filter(|python| !python.ready) else {
+        return Ok(());
+    };
     let mut display = Display::new(session.output);
     pyenv::prepare(python, &mut |progress| display.environment(&progress))?;
     Ok(())
@@ -153,22 +169,33 @@ fn hand_over(
             .collect();
         let ids = ids.into_iter().collect::<Vec<_>>().join(", ");
         let why = chain(&error).join(": ");
-        session.output.warning(&format!("queued as {ids}, but that could not be written down: {why}"));
+        session.output.warning(&format!(
+            "queued as {ids}, but that could not be written down: {why}"
+        ));
     }
     Ok((record, run))
 }
 
 /// Where the run's code lies: around its script, else in its working directory.
 fn code_dir<'a>(identity: &'a Identity, workdir: &'a str) -> &'a Path {
-    let script = identity.script.as_deref().map(Path::new).filter(|script| script.is_absolute());
+    let script = identity
+        .script
+        .as_deref()
+        .map(Path::new)
+        .filter(|script| script.is_absolute());
     script.and_then(Path::parent).unwrap_or(Path::new(workdir))
 }
 
 /// Makes the directory of `run.output`: a job whose output has none fails at its start, and Slurm says nothing.
 fn make_output_dir(plan: &Plan) -> Result<(), Error> {
-    let Some(dir) = output_dir(plan) else { return Ok(()) };
+    let Some(dir) = output_dir(plan) else {
+        return Ok(());
+    };
     fs::create_dir_all(&dir).map_err(|error| {
-        let message = format!("cannot create `{}`, where the output goes: {error}", dir.display());
+        let message = format!(
+            "cannot create `{}`, where the output goes: {error}",
+            dir.display()
+        );
         Error::new(Kind::CannotWrite, message).hinted("name another place in `run.output`")
     })
 }
@@ -176,7 +203,10 @@ fn make_output_dir(plan: &Plan) -> Result<(), Error> {
 /// The directory of `run.output`, where the job file has one and it does not exist.
 pub(crate) fn output_dir(plan: &Plan) -> Option<PathBuf> {
     plan.output.as_ref()?;
-    plan.output_of("").parent().filter(|dir| !dir.is_dir()).map(Path::to_owned)
+    plan.output_of("")
+        .parent()
+        .filter(|dir| !dir.is_dir())
+        .map(Path::to_owned)
 }
 
 /// The record of a run with what its scheduler made of it.
@@ -191,23 +221,37 @@ fn with_jobs(record: &RunRecord, submitted: Submitted) -> RunRecord {
 
 /// Takes the run into the index. The files are the truth, so that it could not be done is worth a warning only.
 fn index(session: &Session, state: &StateDir, record: &RunRecord) {
-    let written = state.index_path().map_err(|error| error.to_string()).and_then(|path| {
-        let mut store = Store::open(&path).map_err(|error| error.to_string())?;
-        let write = store.write(|writer| {
-            writer.upsert_run(record)?;
-            writer.set_status(&record.run_id, &Status::of(JobState::Pending))?;
-            Ok::<(), StoreError>(())
+    let written = state
+        .index_path()
+        .map_err(|error| error.to_string())
+        .and_then(|path| {
+            let mut store = Store::open(&path).map_err(|error| error.to_string())?;
+            let write = store.write(|writer| {
+                writer.upsert_run(record)?;
+                writer.set_status(&record.run_id, &Status::of(JobState::Pending))?;
+                Ok::<(), StoreError>(())
+            });
+            write.map_err(|error| error.to_string())
         });
-        write.map_err(|error| error.to_string())
-    });
     if let Err(why) = written {
-        session.output.warning(&format!("the index was not brought up to date: {why}"));
+        session
+            .output
+            .warning(&format!("the index was not brought up to date: {why}"));
     }
 }
 
 fn submitted_line(record: &RunRecord) -> String {
-    let job = record.job_id.as_ref().map(|job| format!(" job {job}")).unwrap_or_default();
-    format!("submitted {} as run {} ({}{job})", record.name, short(&record.run_id), record.scheduler.as_str())
+    let job = record
+        .job_id
+        .as_ref()
+        .map(|job| format!(" job {job}"))
+        .unwrap_or_default();
+    format!(
+        "submitted {} as run {} ({}{job})",
+        record.name,
+        short(&record.run_id),
+        record.scheduler.as_str()
+    )
 }
 
 /// The first letters of an id: six are unique among thousands of runs, and `list` shows what is enough.

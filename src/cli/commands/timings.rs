@@ -40,12 +40,20 @@ struct Reading {
 pub(crate) fn run(output: Output, args: &Timings) -> Result<u8, Error> {
     let pattern = pattern(args)?;
     let follower = Follower::new(pattern.as_ref()).map_err(|why| {
-        Error::new(Kind::Usage, why.to_string()).hinted("docs/job-file.md tells the groups of `[timing]`")
+        Error::new(Kind::Usage, why.to_string())
+            .hinted("docs/job-file.md tells the groups of `[timing]`")
     })?;
     let is_stdin = args.file == Path::new("-");
-    let shown = if is_stdin { "standard input".into() } else { args.file.to_string_lossy() };
-    let from: Box<dyn Read> =
-        if is_stdin { Box::new(std::io::stdin().lock()) } else { Box::new(open(&args.file, &shown)?) };
+    let shown = if is_stdin {
+        "standard input".into()
+    } else {
+        args.file.to_string_lossy()
+    };
+    let from: Box<dyn Read> = if is_stdin {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(open(&args.file, &shown)?)
+    };
     let reading = read(output, from, follower.of_saved(), &shown)?;
     output.result("timings", &to_json(&reading), &to_text(&reading, &shown))?;
     Ok(0)
@@ -59,24 +67,35 @@ fn pattern(args: &Timings) -> Result<Option<TimingPattern>, Error> {
         return Ok(spec.timing.map(|timing| timing.value));
     }
     let asked = args.epoch.is_some() || args.step.is_some();
-    Ok(asked.then(|| TimingPattern { epoch: args.epoch.clone(), step: args.step.clone() }))
+    Ok(asked.then(|| TimingPattern {
+        epoch: args.epoch.clone(),
+        step: args.step.clone(),
+    }))
 }
 
 fn open(path: &Path, shown: &str) -> Result<std::fs::File, Error> {
     let failed = |why: String| Error::new(Kind::Missing, format!("cannot read `{shown}`: {why}"));
     let file = source::open(path).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => {
-            Error::new(Kind::NotPermitted, format!("cannot read `{shown}`: {error}"))
-        }
+        ErrorKind::PermissionDenied => Error::new(
+            Kind::NotPermitted,
+            format!("cannot read `{shown}`: {error}"),
+        ),
         _ => failed(error.to_string()),
     })?;
     if file.metadata().is_ok_and(|facts| facts.is_dir()) {
-        return Err(failed("it is a directory".to_owned()).hinted("name the file that holds the output"));
+        return Err(
+            failed("it is a directory".to_owned()).hinted("name the file that holds the output")
+        );
     }
     Ok(file)
 }
 
-fn read(output: Output, mut from: impl Read, mut follower: Follower, shown: &str) -> Result<Reading, Error> {
+fn read(
+    output: Output,
+    mut from: impl Read,
+    mut follower: Follower,
+    shown: &str,
+) -> Result<Reading, Error> {
     let mut display = Display::timed(output);
     let mut buffer = vec![0; PORTION];
     let (mut bytes, mut lines) = (0_u64, 0_u64);
@@ -86,22 +105,38 @@ fn read(output: Output, mut from: impl Read, mut follower: Follower, shown: &str
             Ok(count) => count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(error) => {
-                return Err(Error::new(Kind::Missing, format!("cannot read `{shown}` to its end: {error}")));
+                return Err(Error::new(
+                    Kind::Missing,
+                    format!("cannot read `{shown}` to its end: {error}"),
+                ));
             }
         };
         follower.feed(&buffer[..count], None);
         bytes += count as u64;
-        lines += buffer[..count].iter().filter(|byte| **byte == b'\n').count() as u64;
+        lines += buffer[..count]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count() as u64;
         if display.is_lively() {
             display.now(&format!("read {}", Bytes(bytes)), false);
         }
     }
     follower.finish(None);
-    Ok(Reading { progress: follower.progress(), evidence: follower.evidence().to_vec(), bytes, lines })
+    Ok(Reading {
+        progress: follower.progress(),
+        evidence: follower.evidence().to_vec(),
+        bytes,
+        lines,
+    })
 }
 
 fn to_json(reading: &Reading) -> Value {
-    let Reading { progress, evidence, bytes, lines } = reading;
+    let Reading {
+        progress,
+        evidence,
+        bytes,
+        lines,
+    } = reading;
     let mut value = serde_json::to_value(Stated::from(progress)).unwrap_or_default();
     let place = |(line, text): &(u64, String)| json!({ "line": line, "text": text });
     let from = |known: &Evidence| {
@@ -113,7 +148,8 @@ fn to_json(reading: &Reading) -> Value {
             "last": place(&known.last),
         })
     };
-    let clock = |epoch: &Epoch| Some(json!({ "epoch": epoch.epoch, "duration_s": epoch.clock_seconds? }));
+    let clock =
+        |epoch: &Epoch| Some(json!({ "epoch": epoch.epoch, "duration_s": epoch.clock_seconds? }));
     value["counts_samples"] = json!(progress.counts_samples);
     value["recogniser"] = json!(progress.recogniser);
     value["restarts"] = json!(progress.restarts);
@@ -126,7 +162,12 @@ fn to_json(reading: &Reading) -> Value {
 }
 
 fn to_text(reading: &Reading, shown: &str) -> String {
-    let Reading { progress, evidence, bytes, lines } = reading;
+    let Reading {
+        progress,
+        evidence,
+        bytes,
+        lines,
+    } = reading;
     let size = format!("{lines} lines, {}", Bytes(*bytes));
     let Some(recogniser) = &progress.recogniser else {
         return format!(
@@ -142,7 +183,11 @@ fn to_text(reading: &Reading, shown: &str) -> String {
         facts.add_row([name.to_owned(), value]);
     }
     text.push_str(&rendered(facts));
-    if progress.epochs.iter().any(|epoch| epoch.seconds().is_some()) {
+    if progress
+        .epochs
+        .iter()
+        .any(|epoch| epoch.seconds().is_some())
+    {
         text.push_str(&format!("\n{}", epochs(progress)));
     } else if !progress.epochs.is_empty() {
         text.push_str(
@@ -150,7 +195,10 @@ fn to_text(reading: &Reading, shown: &str) -> String {
         );
     }
     text.push_str("\nrecognised from\n");
-    for known in evidence.iter().filter(|known| known.recogniser == recogniser) {
+    for known in evidence
+        .iter()
+        .filter(|known| known.recogniser == recogniser)
+    {
         let (number, line) = &known.first;
         let more = if known.lines > 1 {
             format!("; {} lines, the last is {}", known.lines, known.last.0)
@@ -173,15 +221,31 @@ fn rows(progress: &Progress) -> Vec<(&'static str, String)> {
         Some(EpochNumbering::OneBased) => ", counted from 1",
         Some(EpochNumbering::Unnumbered) | None => "",
     };
-    rows.push(("epochs", progress.epochs_text(progress.epochs_announced) + counted));
+    rows.push((
+        "epochs",
+        progress.epochs_text(progress.epochs_announced) + counted,
+    ));
     if let Some(mark) = progress.last_step {
-        let epoch = mark.epoch.map(|epoch| format!("epoch {epoch}, ")).unwrap_or_default();
-        let step = mark.step.map_or_else(|| "?".to_owned(), |step| step.to_string());
+        let epoch = mark
+            .epoch
+            .map(|epoch| format!("epoch {epoch}, "))
+            .unwrap_or_default();
+        let step = mark
+            .step
+            .map_or_else(|| "?".to_owned(), |step| step.to_string());
         let of = mark.of.map(|of| format!(" of {of}")).unwrap_or_default();
-        let unit = if progress.counts_samples { " samples" } else { "" };
+        let unit = if progress.counts_samples {
+            " samples"
+        } else {
+            ""
+        };
         rows.push(("last step", format!("{epoch}{step}{of}{unit}")));
     }
-    rows.extend(progress.step_seconds.map(|seconds| ("step time", step_text(seconds))));
+    rows.extend(
+        progress
+            .step_seconds
+            .map(|seconds| ("step time", step_text(seconds))),
+    );
     if let Some(rate) = &progress.throughput {
         let scope = match rate.scope {
             Scope::Global => "",
@@ -190,7 +254,11 @@ fn rows(progress: &Progress) -> Vec<(&'static str, String)> {
         };
         rows.push(("throughput", format!("{} {}{scope}", rate.value, rate.unit)));
     }
-    rows.extend(progress.run_seconds.map(|seconds| ("training", display_seconds(seconds))));
+    rows.extend(
+        progress
+            .run_seconds
+            .map(|seconds| ("training", display_seconds(seconds))),
+    );
     let metrics: Vec<String> = progress
         .last_metrics
         .iter()
@@ -218,8 +286,10 @@ type Seconds = fn(&Epoch) -> Option<f64>;
 /// The epochs as a table: what was stated, and what the times of the lines say, where there are any.
 fn epochs(progress: &Progress) -> String {
     let mut shown = table();
-    let sources: [(&str, Seconds); 2] =
-        [("stated", |epoch| epoch.printed_seconds), ("by line times", |epoch| epoch.clock_seconds)];
+    let sources: [(&str, Seconds); 2] = [
+        ("stated", |epoch| epoch.printed_seconds),
+        ("by line times", |epoch| epoch.clock_seconds),
+    ];
     let is_known = |of: &Seconds| progress.epochs.iter().any(|epoch| of(epoch).is_some());
     let sources: Vec<_> = sources.into_iter().filter(|(_, of)| is_known(of)).collect();
     shown.set_header(std::iter::once("epoch").chain(sources.iter().map(|(name, _)| *name)));

@@ -26,7 +26,11 @@ pub(crate) fn run(session: &Session, args: &Top) -> Result<u8, Error> {
     let mut feed = Feed::open(socket(session)?, args.all).map_err(absent)?;
     if args.once {
         let board = once(&mut feed, interval)?;
-        let shown = if session.output.json { format!("{}\n", to_json(&board)) } else { to_text(&board) };
+        let shown = if session.output.json {
+            format!("{}\n", to_json(&board))
+        } else {
+            to_text(&board)
+        };
         return session.output.raw(shown.as_bytes()).map(|()| 0);
     }
     if session.output.json {
@@ -36,13 +40,20 @@ pub(crate) fn run(session: &Session, args: &Top) -> Result<u8, Error> {
         let board = once(&mut feed, interval)?;
         return session.output.raw(to_text(&board).as_bytes()).map(|()| 0);
     }
-    live(&mut feed, interval, Palette::new(session.output.is_colourful()))
+    live(
+        &mut feed,
+        interval,
+        Palette::new(session.output.is_colourful()),
+    )
 }
 
 fn socket(session: &Session) -> Result<&Path, Error> {
     session.settings.daemon_socket().ok_or_else(|| {
-        Error::new(Kind::Unreachable, "the setting `monitor.daemon` is off, so dlrund is not asked")
-            .hinted("`dlrun config show` tells where that is set")
+        Error::new(
+            Kind::Unreachable,
+            "the setting `monitor.daemon` is off, so dlrund is not asked",
+        )
+        .hinted("`dlrun config show` tells where that is set")
     })
 }
 
@@ -62,7 +73,9 @@ fn absent(error: ClientError) -> Error {
 fn once(feed: &mut Feed, interval: Duration) -> Result<Board, Error> {
     let mut board = Board::default();
     board.take(feed.picture(false)?);
-    let daemons = feed.status().map_or(Duration::ZERO, |status| Duration::from_millis(status.interval_ms));
+    let daemons = feed.status().map_or(Duration::ZERO, |status| {
+        Duration::from_millis(status.interval_ms)
+    });
     let latest = Instant::now() + interval.max(daemons + SAMPLE_GRACE);
     sleep(interval);
     loop {
@@ -85,7 +98,10 @@ fn stream(feed: &mut Feed, interval: Duration) -> Result<u8, Error> {
                 answered = Instant::now();
                 board.take(picture);
                 let line = format!("{}\n", to_json(&board));
-                match stdout().write_all(line.as_bytes()).and_then(|()| stdout().flush()) {
+                match stdout()
+                    .write_all(line.as_bytes())
+                    .and_then(|()| stdout().flush())
+                {
                     Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(0),
                     other => other?,
                 }
@@ -141,5 +157,9 @@ fn look(feed: &mut Feed, board: &mut Board, also_status: bool) {
 /// The next time; late ones are left out, not made up for.
 fn following(last: Instant, interval: Duration) -> Instant {
     let now = Instant::now();
-    if last + interval > now { last + interval } else { now + interval }
+    if last + interval > now {
+        last + interval
+    } else {
+        now + interval
+    }
 }

@@ -47,16 +47,20 @@ impl Watched {
     /// A run with its plan.
     pub(crate) fn new(record: &RunRecord, plan: &Plan) -> Self {
         // The output of an array's element is known when one runs.
-        let output = record.output.as_ref().filter(|_| record.array.is_none()).map(|output| {
-            // With one output for each node the first node's is followed.
-            let output = match plan.launcher {
-                Launcher::Each if record.scheduler != SchedulerKind::Local => {
-                    format!("{}.0.out", output.strip_suffix(".out").unwrap_or(output))
-                }
-                _ => output.clone(),
-            };
-            PathBuf::from(output)
-        });
+        let output = record
+            .output
+            .as_ref()
+            .filter(|_| record.array.is_none())
+            .map(|output| {
+                // With one output for each node the first node's is followed.
+                let output = match plan.launcher {
+                    Launcher::Each if record.scheduler != SchedulerKind::Local => {
+                        format!("{}.0.out", output.strip_suffix(".out").unwrap_or(output))
+                    }
+                    _ => output.clone(),
+                };
+                PathBuf::from(output)
+            });
         Self {
             run_id: record.run_id.clone(),
             local: record.scheduler == SchedulerKind::Local,
@@ -71,7 +75,10 @@ impl Watched {
     /// A run that was handed over before.
     pub(crate) fn of_run(tracker: &Tracker<'_>, run_id: RunId) -> Result<Self, Error> {
         let run = tracker.state.run(&run_id)?;
-        let plan: Option<Plan> = run.read_plan().ok().and_then(|text| serde_json::from_str(&text).ok());
+        let plan: Option<Plan> = run
+            .read_plan()
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok());
         let record = run.read_run()?;
         Ok(match plan {
             Some(plan) => Self::new(&record, &plan),
@@ -104,10 +111,17 @@ impl Watched {
 
     /// A job that waits for what cannot come is not waited for, once its scheduler has said so for a while.
     fn can_never_start(&mut self, tracked: &Tracked) -> bool {
-        let Status { state, reason, stuck, .. } = &tracked.status;
+        let Status {
+            state,
+            reason,
+            stuck,
+            ..
+        } = &tracked.status;
         let is_hopeless = *state == JobState::Pending
             && *stuck
-            && reason.as_deref().is_some_and(|reason| can_never_start(tracked.record.scheduler, reason));
+            && reason
+                .as_deref()
+                .is_some_and(|reason| can_never_start(tracked.record.scheduler, reason));
         let since = is_hopeless.then(|| *self.hopeless_since.get_or_insert_with(Instant::now));
         if since.is_none() {
             self.hopeless_since = None;
@@ -119,7 +133,8 @@ impl Watched {
     pub(crate) fn look(&mut self, tracked: Tracked) {
         let status = &tracked.status;
         if self.epochs.is_none() {
-            self.epochs = first_running(&tracked).map(|output| Epochs::new(output, self.timing.as_ref()));
+            self.epochs =
+                first_running(&tracked).map(|output| Epochs::new(output, self.timing.as_ref()));
         }
         let ended = status.state == JobState::Running && status.exit.is_some();
         if status.state.is_final() || self.can_never_start(&tracked) {
@@ -129,10 +144,17 @@ impl Watched {
             self.unclear_since = None;
         } else if status.state == JobState::Unknown || ended {
             let since = *self.unclear_since.get_or_insert_with(Instant::now);
-            let patience = if self.local { Duration::from_secs(5) } else { UNCLEAR_PATIENCE };
+            let patience = if self.local {
+                Duration::from_secs(5)
+            } else {
+                UNCLEAR_PATIENCE
+            };
             if since.elapsed() > patience {
                 let by_marks = ended.then(|| resolve(&tracked.reading.outcome, None));
-                self.over = Some(Tracked { status: by_marks.unwrap_or(tracked.status), ..tracked });
+                self.over = Some(Tracked {
+                    status: by_marks.unwrap_or(tracked.status),
+                    ..tracked
+                });
             }
         } else {
             self.unclear_since = None;
@@ -142,7 +164,10 @@ impl Watched {
 
 /// The output of the first element that runs: of an array only its epochs are told.
 fn first_running(tracked: &Tracked) -> Option<PathBuf> {
-    let first = tracked.elements.iter().find(|element| element.status.state == JobState::Running)?;
+    let first = tracked
+        .elements
+        .iter()
+        .find(|element| element.status.state == JobState::Running)?;
     output_path(&tracked.record, Some(first.element))
 }
 
@@ -155,7 +180,12 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     let mut run_ids: Vec<RunId> = Vec::new();
     for text in &args.runs {
         let found = tracker.find_all_going_on(text)?;
-        run_ids.extend(found.into_iter().filter(|run_id| !run_ids.contains(run_id)).collect::<Vec<_>>());
+        run_ids.extend(
+            found
+                .into_iter()
+                .filter(|run_id| !run_ids.contains(run_id))
+                .collect::<Vec<_>>(),
+        );
     }
     if args.passthrough && run_ids.len() > 1 {
         return Err(Error::new(
@@ -170,13 +200,27 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     }
     let limit = args.timeout.map(Duration::from_secs);
     let tracked = until_over(session, &mut tracker, watched, limit)?;
-    let shown: Vec<_> = tracked.iter().map(|tracked| summary::to_json(tracked, &tracker.state)).collect();
-    let text: Vec<String> = tracked.iter().map(|tracked| summary::to_text(tracked, &tracker.state)).collect();
-    session.output.result("wait", &json!({ "runs": shown }), &text.join("\n"))?;
-    tracked.iter().for_each(|tracked| tell_hopeless(session, tracked));
+    let shown: Vec<_> = tracked
+        .iter()
+        .map(|tracked| summary::to_json(tracked, &tracker.state))
+        .collect();
+    let text: Vec<String> = tracked
+        .iter()
+        .map(|tracked| summary::to_text(tracked, &tracker.state))
+        .collect();
+    session
+        .output
+        .result("wait", &json!({ "runs": shown }), &text.join("\n"))?;
+    tracked
+        .iter()
+        .for_each(|tracked| tell_hopeless(session, tracked));
     Ok(match tracked.first() {
         Some(tracked) if args.passthrough => own_code(&tracked.status),
-        _ => tracked.iter().map(|tracked| code_of_state(tracked.status.state)).max().unwrap_or(0),
+        _ => tracked
+            .iter()
+            .map(|tracked| code_of_state(tracked.status.state))
+            .max()
+            .unwrap_or(0),
     })
 }
 
@@ -220,14 +264,20 @@ pub(crate) fn until_over(
             if !is_first {
                 tell_epochs(&mut watched, &display);
             }
-            return Ok(watched.into_iter().filter_map(|watched| watched.over).collect());
+            return Ok(watched
+                .into_iter()
+                .filter_map(|watched| watched.over)
+                .collect());
         }
         if interrupt.came() {
             let error = Error::new(Kind::TryAgain, "interrupted; what was submitted goes on");
             return Err(error.hinted("`dlrun wait` waits again, `dlrun cancel` ends a run"));
         }
         if limit.is_some_and(|limit| begun.elapsed() >= limit) {
-            let error = Error::new(Kind::TryAgain, "the runs are not over within the time given");
+            let error = Error::new(
+                Kind::TryAgain,
+                "the runs are not over within the time given",
+            );
             return Err(error.hinted("they go on; wait again, or look with `dlrun list`"));
         }
         is_first = false;
@@ -238,7 +288,11 @@ pub(crate) fn until_over(
 fn tell_epochs(watched: &mut [Watched], display: &Display) {
     let is_one = watched.len() == 1;
     for Watched { run_id, epochs, .. } in watched {
-        let whose = if is_one { String::new() } else { format!("[{}] ", &run_id.as_str()[..6]) };
+        let whose = if is_one {
+            String::new()
+        } else {
+            format!("[{}] ", &run_id.as_str()[..6])
+        };
         if let Some(epochs) = epochs {
             epochs.tell(display, &whose);
         }
@@ -267,18 +321,30 @@ fn ask(
         if let Some(counts) = &tracked.status.elements {
             detail = format!(", {}/{} elements over", counts.over(), counts.total);
         }
-        if let Some(watched) = watched.iter_mut().find(|watched| watched.run_id == tracked.record.run_id) {
+        if let Some(watched) = watched
+            .iter_mut()
+            .find(|watched| watched.run_id == tracked.record.run_id)
+        {
             watched.look(tracked);
         }
     }
     let counted: Vec<String> = match states.len() {
-        1 if due.len() == 1 => states.keys().map(|state| format!("{state}{detail}")).collect(),
-        _ => states.iter().map(|(state, count)| format!("{count} {state}")).collect(),
+        1 if due.len() == 1 => states
+            .keys()
+            .map(|state| format!("{state}{detail}"))
+            .collect(),
+        _ => states
+            .iter()
+            .map(|(state, count)| format!("{count} {state}"))
+            .collect(),
     };
     let text = counted.join(", ");
     // On a terminal the clock shows that something happens; in a log only changes count.
     let shown = if display.is_lively() {
-        format!("{text} ({})", display_seconds(begun.elapsed().as_secs_f64()))
+        format!(
+            "{text} ({})",
+            display_seconds(begun.elapsed().as_secs_f64())
+        )
     } else {
         text
     };

@@ -18,19 +18,30 @@ pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
         WordKind::Queues => kept_queues(session),
         WordKind::Images => session.catalogue().map_or_else(
             |_| Vec::new(),
-            |catalogue| catalogue.entries.into_iter().map(|entry| entry.name).collect(),
+            |catalogue| {
+                catalogue
+                    .entries
+                    .into_iter()
+                    .map(|entry| entry.name)
+                    .collect()
+            },
         ),
         WordKind::Keys => keys().iter().map(|key| format!("{key}=")).collect(),
     };
     words.retain(|word| is_harmless(word));
     let text: String = words.iter().map(|word| format!("{word}\n")).collect();
-    session.output.result("words", &serde_json::json!({ "words": words }), &text)?;
+    session
+        .output
+        .result("words", &serde_json::json!({ "words": words }), &text)?;
     Ok(0)
 }
 
 /// Says whether no shell reads anything into a word: names of imported runs, queues and images are written by others.
 fn is_harmless(word: &str) -> bool {
-    !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "._+@/:-=".contains(c))
+    !word.is_empty()
+        && word
+            .chars()
+            .all(|c| c.is_alphanumeric() || "._+@/:-=".contains(c))
 }
 
 /// The shortest ids that are clear, then the names.
@@ -54,12 +65,24 @@ mod tests {
     #[test]
     fn words_that_a_shell_could_read_are_left_out() {
         assert!(
-            ["train-7b_v1.2", "0k3f", "pytorch@2.1+cu118", "site/a:b"].iter().all(|word| is_harmless(word))
+            ["train-7b_v1.2", "0k3f", "pytorch@2.1+cu118", "site/a:b"]
+                .iter()
+                .all(|word| is_harmless(word))
         );
         assert!(
-            !["", "$(touch x)", "`id`", "a b", "~root", "a;b", "*", "a\\b", "'"]
-                .iter()
-                .any(|word| is_harmless(word))
+            ![
+                "",
+                "$(touch x)",
+                "`id`",
+                "a b",
+                "~root",
+                "a;b",
+                "*",
+                "a\\b",
+                "'"
+            ]
+            .iter()
+            .any(|word| is_harmless(word))
         );
     }
 }

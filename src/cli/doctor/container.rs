@@ -35,7 +35,13 @@ pub(super) fn look(asked: Option<&Path>) -> Vec<Finding> {
 }
 
 fn of_node(node: &Node) -> Vec<Finding> {
-    vec![version(node), namespaces(node), fakeroot(node), sif(node), gpu_files(node)]
+    vec![
+        version(node),
+        namespaces(node),
+        fakeroot(node),
+        sif(node),
+        gpu_files(node),
+    ]
 }
 
 fn version(node: &Node) -> Finding {
@@ -44,18 +50,25 @@ fn version(node: &Node) -> Finding {
         Some(runtime) => Finding::ok(CHECK, format!("{runtime}, {command}")),
         None => Finding::warning(
             CHECK,
-            format!("{command} calls itself {:?}, which is no runtime that is known here", node.said),
+            format!(
+                "{command} calls itself {:?}, which is no runtime that is known here",
+                node.said
+            ),
             "it gets only options that all versions of Apptainer and Singularity know",
         ),
     }
 }
 
 fn namespaces(node: &Node) -> Finding {
-    match (&node.facts.namespaces.missing, &node.installation.setuid_starter) {
+    match (
+        &node.facts.namespaces.missing,
+        &node.installation.setuid_starter,
+    ) {
         (None, _) => Finding::ok(NAMESPACES, "this user gets user namespaces"),
-        (Some(why), Some(starter)) => {
-            Finding::ok(NAMESPACES, format!("{why}; {} is setuid and does without", starter.display()))
-        }
+        (Some(why), Some(starter)) => Finding::ok(
+            NAMESPACES,
+            format!("{why}; {} is setuid and does without", starter.display()),
+        ),
         (Some(why), None) => Finding::warning(
             NAMESPACES,
             format!("this user gets no user namespace, and no container: {why}"),
@@ -74,13 +87,22 @@ fn fakeroot(node: &Node) -> Finding {
         ),
         Ok(Means::Root) => Finding::ok(FAKEROOT, Means::Root.describe()),
         Ok(Means::Range) => {
-            let ids = node.facts.sub_ids.subuid_count.min(node.facts.sub_ids.subgid_count);
-            Finding::ok(FAKEROOT, format!("builds run {}: {ids} of them", Means::Range.describe()))
+            let ids = node
+                .facts
+                .sub_ids
+                .subuid_count
+                .min(node.facts.sub_ids.subgid_count);
+            Finding::ok(
+                FAKEROOT,
+                format!("builds run {}: {ids} of them", Means::Range.describe()),
+            )
         }
         Ok(means) => Finding::ok(FAKEROOT, format!("builds run {}", means.describe())),
-        Err(unusable) => {
-            Finding::warning(FAKEROOT, format!("no image can be built here: {unusable}"), unusable.remedy)
-        }
+        Err(unusable) => Finding::warning(
+            FAKEROOT,
+            format!("no image can be built here: {unusable}"),
+            unusable.remedy,
+        ),
     }
 }
 
@@ -94,7 +116,10 @@ fn sif(node: &Node) -> Finding {
         (Some(program), true) => Finding::ok(SIF, format!("{} mounts them", program.display())),
         (Some(program), false) => Finding::warning(
             SIF,
-            format!("{} cannot mount them, since this user may not open /dev/fuse", program.display()),
+            format!(
+                "{} cannot mount them, since this user may not open /dev/fuse",
+                program.display()
+            ),
             "the administrator can open it to all (`chmod 666 /dev/fuse`, module fuse); a directory made with \
              `apptainer build --sandbox` runs without",
         ),
@@ -116,17 +141,27 @@ fn gpu_files(node: &Node) -> Finding {
             "a driver of NVIDIA is loaded, but `ldconfig -p` knows no libcuda.so.1: `--nv` finds no driver",
             "the administrator can install the driver's libraries and run `ldconfig`",
         ),
-        Some(list) => Finding::ok(GPU_FILES, format!("`--nv` takes what {} names", list.display())),
+        Some(list) => Finding::ok(
+            GPU_FILES,
+            format!("`--nv` takes what {} names", list.display()),
+        ),
         None => {
-            let place =
-                node.installation.conf_dir.as_deref().unwrap_or(Path::new("the runtime's configuration"));
+            let place = node
+                .installation
+                .conf_dir
+                .as_deref()
+                .unwrap_or(Path::new("the runtime's configuration"));
             let text = format!(
                 "there is no nvliblist.conf in {}, without which `--nv` binds nothing",
                 place.display()
             );
             let advice = "the runtime's package brings it; install it anew";
             Finding {
-                level: if has_driver { Level::Problem } else { Level::Ok },
+                level: if has_driver {
+                    Level::Problem
+                } else {
+                    Level::Ok
+                },
                 ..Finding::warning(GPU_FILES, text, advice)
             }
         }
@@ -173,21 +208,39 @@ mod tests {
         change(&mut node);
         let findings = of_node(&node);
         assert!(
-            findings.iter().all(|found| found.level == Level::Ok || found.advice.is_some()),
+            findings
+                .iter()
+                .all(|found| found.level == Level::Ok || found.advice.is_some()),
             "{findings:?}"
         );
-        let found = findings.into_iter().find(|found| found.check == check).expect("it is looked at");
-        (found.level, format!("{} {}", found.text, found.advice.unwrap_or_default()))
+        let found = findings
+            .into_iter()
+            .find(|found| found.check == check)
+            .expect("it is looked at");
+        (
+            found.level,
+            format!("{} {}", found.text, found.advice.unwrap_or_default()),
+        )
     }
 
     #[test]
     fn a_node_that_is_well_is_told_so() {
         let findings = of_node(&node());
-        assert!(findings.iter().all(|found| found.level == Level::Ok), "{findings:?}");
+        assert!(
+            findings.iter().all(|found| found.level == Level::Ok),
+            "{findings:?}"
+        );
         let texts: Vec<&str> = findings.iter().map(|found| found.text.as_str()).collect();
-        for part in ["apptainer 1.4.5, /usr/bin/apptainer", "65536", "squashfuse_ll mounts", "nvliblist.conf"]
-        {
-            assert!(texts.iter().any(|text| text.contains(part)), "{part}: {texts:?}");
+        for part in [
+            "apptainer 1.4.5, /usr/bin/apptainer",
+            "65536",
+            "squashfuse_ll mounts",
+            "nvliblist.conf",
+        ] {
+            assert!(
+                texts.iter().any(|text| text.contains(part)),
+                "{part}: {texts:?}"
+            );
         }
     }
 
@@ -195,7 +248,12 @@ mod tests {
     fn each_lack_is_told_with_what_to_do() {
         type Lack = (&'static str, fn(&mut Node), Level, &'static str);
         let lacks: [Lack; 11] = [
-            (CHECK, |node| node.facts.runtime = None, Level::Warning, "no runtime that is known"),
+            (
+                CHECK,
+                |node| node.facts.runtime = None,
+                Level::Warning,
+                "no runtime that is known",
+            ),
             (
                 NAMESPACES,
                 |node| node.facts.namespaces.missing = Some("user.max_user_namespaces is 0".into()),
@@ -211,8 +269,18 @@ mod tests {
                 Level::Ok,
                 "/s/starter-suid is setuid",
             ),
-            (FAKEROOT, |node| node.facts.sub_ids.newuidmap = false, Level::Ok, "`fakeroot` command"),
-            (FAKEROOT, |node| node.facts.sub_ids = SubIds::default(), Level::Warning, "/etc/subuid"),
+            (
+                FAKEROOT,
+                |node| node.facts.sub_ids.newuidmap = false,
+                Level::Ok,
+                "`fakeroot` command",
+            ),
+            (
+                FAKEROOT,
+                |node| node.facts.sub_ids = SubIds::default(),
+                Level::Warning,
+                "/etc/subuid",
+            ),
             (
                 FAKEROOT,
                 |node| {
@@ -222,9 +290,24 @@ mod tests {
                 Level::Warning,
                 "none in /etc/subgid ask",
             ),
-            (SIF, |node| node.facts.fuse_device = false, Level::Warning, "chmod 666 /dev/fuse"),
-            (SIF, |node| node.squashfuse = None, Level::Warning, "package squashfuse"),
-            (GPU_FILES, |node| node.installation.nvliblist = None, Level::Ok, "no nvliblist.conf"),
+            (
+                SIF,
+                |node| node.facts.fuse_device = false,
+                Level::Warning,
+                "chmod 666 /dev/fuse",
+            ),
+            (
+                SIF,
+                |node| node.squashfuse = None,
+                Level::Warning,
+                "package squashfuse",
+            ),
+            (
+                GPU_FILES,
+                |node| node.installation.nvliblist = None,
+                Level::Ok,
+                "no nvliblist.conf",
+            ),
             (
                 GPU_FILES,
                 |node| {
@@ -237,8 +320,11 @@ mod tests {
             (
                 GPU_FILES,
                 |node| {
-                    node.facts.gpus =
-                        GpuFacts { nvidia_device: true, cuda_library: Some(false), ..GpuFacts::default() };
+                    node.facts.gpus = GpuFacts {
+                        nvidia_device: true,
+                        cuda_library: Some(false),
+                        ..GpuFacts::default()
+                    };
                 },
                 Level::Warning,
                 "libcuda.so.1",
@@ -246,7 +332,10 @@ mod tests {
         ];
         for (check, change, level, part) in lacks {
             let (found, text) = told(check, change);
-            assert!(found == level && text.contains(part), "{check}: {found:?} {text}");
+            assert!(
+                found == level && text.contains(part),
+                "{check}: {found:?} {text}"
+            );
         }
         let (level, text) = told(SIF, |node| {
             node.facts.uid = 0;
@@ -259,6 +348,9 @@ mod tests {
     fn a_runtime_that_is_not_there_is_told_with_the_setting() {
         let found = look(Some(Path::new("/nonexistent/apptainer")));
         assert_eq!((found.len(), found[0].level), (1, Level::Warning));
-        assert!(found[0].text.contains("/nonexistent/apptainer"), "{found:?}");
+        assert!(
+            found[0].text.contains("/nonexistent/apptainer"),
+            "{found:?}"
+        );
     }
 }

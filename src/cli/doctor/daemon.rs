@@ -19,13 +19,19 @@ const JOURNAL: &str = "`journalctl --unit=dlrund` tells more";
 
 pub(super) fn look(socket: Option<&Path>, now_ms: u64) -> Vec<Finding> {
     let Some(socket) = socket else {
-        return vec![Finding::ok(CHECK, "the setting `monitor.daemon` is off, so it is not asked")];
+        return vec![Finding::ok(
+            CHECK,
+            "the setting `monitor.daemon` is off, so it is not asked",
+        )];
     };
     match ask(socket) {
         Ok(status) => of_status(&status, now_ms),
         Err(error) if is_missing(&error) => vec![Finding::warning(
             CHECK,
-            format!("there is none at `{}`, so each run measures itself", socket.display()),
+            format!(
+                "there is none at `{}`, so each run measures itself",
+                socket.display()
+            ),
             "on a login node that is as it should be; on a compute node `systemctl enable --now dlrund` starts it",
         )],
         Err(error) => vec![Finding::failure(Level::Problem, CHECK, &Error::from(error))],
@@ -57,13 +63,22 @@ fn of_status(status: &DaemonStatus, now_ms: u64) -> Vec<Finding> {
     let mut findings = vec![if status.version == ours {
         Finding::ok(CHECK, text)
     } else {
-        let advice =
-            format!("it works with this dlrun {ours}; restart it after an upgrade to have both the same");
+        let advice = format!(
+            "it works with this dlrun {ours}; restart it after an upgrade to have both the same"
+        );
         Finding::warning(CHECK, text, advice)
     }];
-    findings.extend(status.problems.iter().map(|problem| Finding::warning(CHECK, problem, JOURNAL)));
+    findings.extend(
+        status
+            .problems
+            .iter()
+            .map(|problem| Finding::warning(CHECK, problem, JOURNAL)),
+    );
     if cost.overruns > cost.ticks / OVERRUNS_RARE {
-        let text = format!("{} of {} ticks took longer than their interval", cost.overruns, cost.ticks);
+        let text = format!(
+            "{} of {} ticks took longer than their interval",
+            cost.overruns, cost.ticks
+        );
         findings.push(Finding::warning(
             CHECK,
             text,
@@ -82,13 +97,21 @@ fn of_store(status: &DaemonStatus) -> Finding {
     }
     match store.dropped_samples {
         0 => Finding::ok(STORE, text),
-        dropped => Finding::warning(STORE, format!("{text}: {dropped} samples were dropped"), JOURNAL),
+        dropped => Finding::warning(
+            STORE,
+            format!("{text}: {dropped} samples were dropped"),
+            JOURNAL,
+        ),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn cpu_percent(cpu_us: u64, up_ms: u64) -> f64 {
-    if up_ms == 0 { 0.0 } else { cpu_us as f64 / (up_ms as f64 * 1000.0) * 100.0 }
+    if up_ms == 0 {
+        0.0
+    } else {
+        cpu_us as f64 / (up_ms as f64 * 1000.0) * 100.0
+    }
 }
 
 #[cfg(test)]
@@ -104,39 +127,84 @@ mod tests {
             interval_ms: 1000,
             runs: 2,
             gpus: Vec::new(),
-            cost: DaemonCost { cpu_us: 5_000, mem_rss_bytes: 9 << 20, ticks: 1000, ..DaemonCost::default() },
-            store: StoreStatus { path: "/var/lib/dlrun/node.db".into(), ..StoreStatus::default() },
+            cost: DaemonCost {
+                cpu_us: 5_000,
+                mem_rss_bytes: 9 << 20,
+                ticks: 1000,
+                ..DaemonCost::default()
+            },
+            store: StoreStatus {
+                path: "/var/lib/dlrun/node.db".into(),
+                ..StoreStatus::default()
+            },
             problems: Vec::new(),
         }
     }
 
     fn levels(status: &DaemonStatus) -> Vec<Level> {
-        of_status(status, 11_000).iter().map(|finding| finding.level).collect()
+        of_status(status, 11_000)
+            .iter()
+            .map(|finding| finding.level)
+            .collect()
     }
 
     #[test]
     fn a_daemon_that_is_well_says_what_it_costs() {
         let findings = of_status(&status(), 11_000);
         let version = env!("CARGO_PKG_VERSION");
-        assert_eq!(findings[0].text, format!("{version}, 2 runs, 0.05% of a CPU, 9MiB of memory"));
+        assert_eq!(
+            findings[0].text,
+            format!("{version}, 2 runs, 0.05% of a CPU, 9MiB of memory")
+        );
         assert_eq!(levels(&status()), [Level::Ok, Level::Ok]);
     }
 
     #[test]
     fn what_is_wrong_with_it_is_told() {
         let well = status();
-        let old = DaemonStatus { version: "0.0.1".into(), ..well.clone() };
+        let old = DaemonStatus {
+            version: "0.0.1".into(),
+            ..well.clone()
+        };
         assert_eq!(levels(&old), [Level::Warning, Level::Ok]);
-        let troubled = DaemonStatus { problems: vec!["no cgroups".into()], ..well.clone() };
+        let troubled = DaemonStatus {
+            problems: vec!["no cgroups".into()],
+            ..well.clone()
+        };
         assert_eq!(levels(&troubled), [Level::Ok, Level::Warning, Level::Ok]);
-        let slow = DaemonCost { ticks: 1000, overruns: 11, ..well.cost };
+        let slow = DaemonCost {
+            ticks: 1000,
+            overruns: 11,
+            ..well.cost
+        };
         assert_eq!(
-            levels(&DaemonStatus { cost: slow, ..well.clone() }),
+            levels(&DaemonStatus {
+                cost: slow,
+                ..well.clone()
+            }),
             [Level::Ok, Level::Warning, Level::Ok]
         );
-        let full = StoreStatus { error: Some("disk full".into()), ..well.store.clone() };
-        assert_eq!(levels(&DaemonStatus { store: full, ..well.clone() }), [Level::Ok, Level::Problem]);
-        let dropped = StoreStatus { dropped_samples: 3, ..well.store.clone() };
-        assert_eq!(levels(&DaemonStatus { store: dropped, ..well }), [Level::Ok, Level::Warning]);
+        let full = StoreStatus {
+            error: Some("disk full".into()),
+            ..well.store.clone()
+        };
+        assert_eq!(
+            levels(&DaemonStatus {
+                store: full,
+                ..well.clone()
+            }),
+            [Level::Ok, Level::Problem]
+        );
+        let dropped = StoreStatus {
+            dropped_samples: 3,
+            ..well.store.clone()
+        };
+        assert_eq!(
+            levels(&DaemonStatus {
+                store: dropped,
+                ..well
+            }),
+            [Level::Ok, Level::Warning]
+        );
     }
 }

@@ -10,13 +10,19 @@ const CHECK: &str = "figures";
 
 /// A hint, and never more: only the performance model wants them, and a login node may be of a kind of its own.
 pub(super) fn look(session: &Session) -> Finding {
-    let known = session.existing_state().ok().and_then(|state| Some(state.targets().ok()?.0));
+    let known = session
+        .existing_state()
+        .ok()
+        .and_then(|state| Some(state.targets().ok()?.0));
     of_targets(&known.unwrap_or_default(), &host_facts(None))
 }
 
 fn of_targets(known: &[TargetRecord], host: &HostFacts) -> Finding {
     let fingerprint = host.fingerprint();
-    match known.iter().find(|target| Some(&target.fingerprint) == fingerprint.as_ref()) {
+    match known
+        .iter()
+        .find(|target| Some(&target.fingerprint) == fingerprint.as_ref())
+    {
         Some(target) => {
             let figures = &target.figures;
             let text = format!(
@@ -30,7 +36,8 @@ fn of_targets(known: &[TargetRecord], host: &HostFacts) -> Finding {
         }
         None => Finding {
             advice: Some(
-                "`dlrun bench node` measures it, with `--submit` each kind of node of the site".to_owned(),
+                "`dlrun bench node` measures it, with `--submit` each kind of node of the site"
+                    .to_owned(),
             ),
             ..Finding::ok(CHECK, "what this kind of node can do was not measured")
         },

@@ -10,7 +10,9 @@ use crate::monitor::cgroup::{self, CgroupLayout, CgroupVersion};
 use crate::pyenv;
 
 pub(super) fn version() -> Finding {
-    let place = std::env::current_exe().map(|path| format!(", {}", path.display())).unwrap_or_default();
+    let place = std::env::current_exe()
+        .map(|path| format!(", {}", path.display()))
+        .unwrap_or_default();
     Finding::ok("dlrun", format!("{}{place}", env!("CARGO_PKG_VERSION")))
 }
 
@@ -24,16 +26,28 @@ pub(super) fn node_dlrun(named: Option<&Path>) -> Finding {
         }
         (Some(named), _) => Finding::warning(
             CHECK,
-            format!("{} is not on this machine; whether it is on the nodes is not known", named.display()),
+            format!(
+                "{} is not on this machine; whether it is on the nodes is not known",
+                named.display()
+            ),
             "the first run tells: `dlrun show` says where nothing was measured",
         ),
         (None, Ok(exe)) => match FileSystem::at(&exe).map(|found| found.kind) {
             Ok(FileSystemKind::Local) if !is_installed(&exe) => Finding::warning(
                 CHECK,
-                format!("{} is on a disk of this machine, which the nodes may not see", exe.display()),
+                format!(
+                    "{} is on a disk of this machine, which the nodes may not see",
+                    exe.display()
+                ),
                 ADVICE,
             ),
-            _ => Finding::ok(CHECK, format!("the nodes take {}, else `dlrun` of their PATH", exe.display())),
+            _ => Finding::ok(
+                CHECK,
+                format!(
+                    "the nodes take {}, else `dlrun` of their PATH",
+                    exe.display()
+                ),
+            ),
         },
         (None, Err(error)) => Finding::warning(CHECK, error.to_string(), ADVICE),
     }
@@ -41,7 +55,9 @@ pub(super) fn node_dlrun(named: Option<&Path>) -> Finding {
 
 /// Where packages put programs, on all nodes alike.
 fn is_installed(exe: &Path) -> bool {
-    ["/usr", "/opt"].iter().any(|prefix| exe.starts_with(prefix))
+    ["/usr", "/opt"]
+        .iter()
+        .any(|prefix| exe.starts_with(prefix))
 }
 
 /// The interpreter that environments are made with.
@@ -51,7 +67,11 @@ pub(super) fn python(asked: Option<&Path>) -> Finding {
         Ok((path, version)) => Finding::ok(CHECK, format!("{version}, {}", path.display())),
         // A job without `[python]` needs none, so it is a problem only where the site or the user named one.
         Err(error) => {
-            let level = if asked.is_some() { Level::Problem } else { Level::Warning };
+            let level = if asked.is_some() {
+                Level::Problem
+            } else {
+                Level::Warning
+            };
             Finding::failure(level, CHECK, &Error::from(error))
         }
     }
@@ -63,7 +83,10 @@ pub(super) fn cgroup() -> Finding {
     match cgroup::locate(std::process::id()) {
         Ok(None) => Finding::ok(CHECK, "this process is in the cgroup of no job"),
         Ok(Some(job)) => {
-            let id = job.job_id.map(|id| format!(" of job {id}")).unwrap_or_default();
+            let id = job
+                .job_id
+                .map(|id| format!(" of job {id}"))
+                .unwrap_or_default();
             Finding::ok(CHECK, format!("that{id}, {}", job.path))
         }
         Err(error) => Finding::warning(
@@ -83,19 +106,35 @@ pub(super) fn cgroups() -> Finding {
     }
 }
 
-const BY_PROCESS: &str = "runs are measured process by process, which misses those that end quickly";
+const BY_PROCESS: &str =
+    "runs are measured process by process, which misses those that end quickly";
 
 fn of_layout(check: &'static str, layout: &CgroupLayout, systemd: bool) -> Finding {
-    let owner = if systemd { "systemd manages them" } else { "no systemd manages them" };
+    let owner = if systemd {
+        "systemd manages them"
+    } else {
+        "no systemd manages them"
+    };
     let v1 = layout.v1.join(", ");
-    let v2 = layout.v2.as_ref().map(|names| names.join(", ")).unwrap_or_default();
+    let v2 = layout
+        .v2
+        .as_ref()
+        .map(|names| names.join(", "))
+        .unwrap_or_default();
     match layout.version() {
         CgroupVersion::None => Finding::warning(check, "none are mounted", BY_PROCESS),
         CgroupVersion::V1 => Finding::ok(check, format!("v1 ({v1}); {owner}")),
         CgroupVersion::V2 => Finding::ok(check, format!("v2 ({v2}); {owner}")),
         CgroupVersion::Hybrid => {
-            let v2 = if v2.is_empty() { "no controllers".to_owned() } else { v2 };
-            Finding::ok(check, format!("hybrid: v1 ({v1}), and v2 with {v2}; {owner}"))
+            let v2 = if v2.is_empty() {
+                "no controllers".to_owned()
+            } else {
+                v2
+            };
+            Finding::ok(
+                check,
+                format!("hybrid: v1 ({v1}), and v2 with {v2}; {owner}"),
+            )
         }
     }
 }
@@ -108,10 +147,23 @@ mod tests {
     fn the_layout_of_cgroups_is_told_with_its_controllers() {
         let layout = |v1: &[&str], v2: Option<&[&str]>| {
             let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-            of_layout("cgroups", &CgroupLayout { v1: names(v1), v2: v2.map(names) }, true)
+            of_layout(
+                "cgroups",
+                &CgroupLayout {
+                    v1: names(v1),
+                    v2: v2.map(names),
+                },
+                true,
+            )
         };
-        assert_eq!(layout(&[], Some(&["cpu", "memory"])).text, "v2 (cpu, memory); systemd manages them");
-        assert_eq!(layout(&["cpu"], None).text, "v1 (cpu); systemd manages them");
+        assert_eq!(
+            layout(&[], Some(&["cpu", "memory"])).text,
+            "v2 (cpu, memory); systemd manages them"
+        );
+        assert_eq!(
+            layout(&["cpu"], None).text,
+            "v1 (cpu); systemd manages them"
+        );
         let hybrid = "hybrid: v1 (cpu), and v2 with no controllers; systemd manages them";
         assert_eq!(layout(&["cpu"], Some(&[])).text, hybrid);
         assert_eq!(layout(&[], None).level, Level::Warning);
@@ -119,9 +171,14 @@ mod tests {
 
     #[test]
     fn a_dlrun_that_the_nodes_may_not_see_is_a_warning() {
-        assert_eq!(node_dlrun(Some(Path::new("/nonexistent/dlrun"))).level, Level::Warning);
+        assert_eq!(
+            node_dlrun(Some(Path::new("/nonexistent/dlrun"))).level,
+            Level::Warning
+        );
         let exe = std::env::current_exe().expect("a path");
         assert_eq!(node_dlrun(Some(&exe)).level, Level::Ok);
-        assert!(is_installed(Path::new("/usr/bin/dlrun")) && !is_installed(Path::new("/home/u/dlrun")));
+        assert!(
+            is_installed(Path::new("/usr/bin/dlrun")) && !is_installed(Path::new("/home/u/dlrun"))
+        );
     }
 }

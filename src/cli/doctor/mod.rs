@@ -58,20 +58,38 @@ pub(crate) struct Finding {
 
 impl Finding {
     fn ok(check: &'static str, text: impl Into<String>) -> Self {
-        Self { check, level: Level::Ok, text: text.into(), advice: None }
+        Self {
+            check,
+            level: Level::Ok,
+            text: text.into(),
+            advice: None,
+        }
     }
 
     fn warning(check: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { level: Level::Warning, advice: Some(advice.into()), ..Self::ok(check, text) }
+        Self {
+            level: Level::Warning,
+            advice: Some(advice.into()),
+            ..Self::ok(check, text)
+        }
     }
 
     fn problem(check: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { level: Level::Problem, advice: Some(advice.into()), ..Self::ok(check, text) }
+        Self {
+            level: Level::Problem,
+            advice: Some(advice.into()),
+            ..Self::ok(check, text)
+        }
     }
 
     /// A failure with the hint that it brings.
     fn failure(level: Level, check: &'static str, error: &Error) -> Self {
-        Self { check, level, text: error.message(), advice: error.hints().first().cloned() }
+        Self {
+            check,
+            level,
+            text: error.message(),
+            advice: error.hints().first().cloned(),
+        }
     }
 }
 
@@ -100,7 +118,14 @@ pub(crate) fn look(session: &Session) -> Examination {
         }
         findings.push(here::node_dlrun(settings.node_dlrun()));
     }
-    findings.extend(clocks::look(session, if site.is_some() { kind } else { SchedulerKind::Local }));
+    findings.extend(clocks::look(
+        session,
+        if site.is_some() {
+            kind
+        } else {
+            SchedulerKind::Local
+        },
+    ));
     findings.extend(container::look(settings.container_runtime()));
     findings.push(here::python(settings.python_interpreter()));
     findings.extend(daemon::look(settings.daemon_socket(), now_ms()));
@@ -112,7 +137,11 @@ pub(crate) fn look(session: &Session) -> Examination {
 
 /// The worst of the findings.
 pub(crate) fn worst(findings: &[Finding]) -> Level {
-    findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
+    findings
+        .iter()
+        .map(|finding| finding.level)
+        .max()
+        .unwrap_or(Level::Ok)
 }
 
 /// The findings for programs.
@@ -125,13 +154,24 @@ pub(crate) fn to_json(examination: &Examination) -> Value {
 pub(crate) fn to_text(examination: &Examination) -> String {
     let mut table = table();
     for finding in &examination.findings {
-        table.add_row([finding.level.word(), finding.check, &one_line(&finding.text)]);
+        table.add_row([
+            finding.level.word(),
+            finding.check,
+            &one_line(&finding.text),
+        ]);
         if let Some(advice) = &finding.advice {
             table.add_row(["", "", &format!("  -> {}", one_line(advice))]);
         }
     }
-    let tables = examination.site.as_ref().map(queues::tables).filter(|tables| !tables.is_empty());
-    fitted(table) + &tables.map(|tables| format!("\n{tables}")).unwrap_or_default()
+    let tables = examination
+        .site
+        .as_ref()
+        .map(queues::tables)
+        .filter(|tables| !tables.is_empty());
+    fitted(table)
+        + &tables
+            .map(|tables| format!("\n{tables}"))
+            .unwrap_or_default()
 }
 
 fn one_line(text: &str) -> String {
@@ -150,10 +190,19 @@ mod tests {
             Finding::warning("c", "x", "y"),
         ];
         assert_eq!((worst(&findings), worst(&[])), (Level::Problem, Level::Ok));
-        let examination = Examination { findings, site: None };
+        let examination = Examination {
+            findings,
+            site: None,
+        };
         let text = to_text(&examination);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let expected = ["ok       a  good", "problem  b  bad line", "-> mend it", "warning  c  x", "-> y"];
+        let expected = [
+            "ok       a  good",
+            "problem  b  bad line",
+            "-> mend it",
+            "warning  c  x",
+            "-> y",
+        ];
         assert_eq!(lines, expected);
         let value = to_json(&examination);
         assert_eq!(

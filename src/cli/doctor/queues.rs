@@ -21,11 +21,21 @@ pub(super) fn of_failure(kind: SchedulerKind, error: &Error) -> Finding {
 
 pub(super) fn of_site(model: &SiteModel) -> Vec<Finding> {
     let mut findings = vec![queues(model)];
-    findings.extend(model.queues.iter().filter(|queue| !queue.is_up).map(|queue| {
-        let what = if queue.is_closed { "takes" } else { "starts" };
-        let text = format!("`{}` {what} no jobs at present", queue.name);
-        Finding::warning(QUEUES, text, "choose another one, or ask the site when it comes back")
-    }));
+    findings.extend(
+        model
+            .queues
+            .iter()
+            .filter(|queue| !queue.is_up)
+            .map(|queue| {
+                let what = if queue.is_closed { "takes" } else { "starts" };
+                let text = format!("`{}` {what} no jobs at present", queue.name);
+                Finding::warning(
+                    QUEUES,
+                    text,
+                    "choose another one, or ask the site when it comes back",
+                )
+            }),
+    );
     findings.extend(nodes(model));
     findings.extend(model.accounting.map(|kept| {
         Finding::ok(
@@ -51,9 +61,13 @@ fn queues(model: &SiteModel) -> Finding {
     }
     let plural = if count == 1 { "" } else { "s" };
     match model.queues.iter().find(|queue| queue.is_default) {
-        Some(queue) => {
-            Finding::ok(QUEUES, format!("{count} queue{plural}; jobs go to `{}` unless they say", queue.name))
-        }
+        Some(queue) => Finding::ok(
+            QUEUES,
+            format!(
+                "{count} queue{plural}; jobs go to `{}` unless they say",
+                queue.name
+            ),
+        ),
         None => Finding::warning(
             QUEUES,
             format!("{count} queue{plural}; none is for jobs that name none"),
@@ -71,7 +85,11 @@ fn nodes(model: &SiteModel) -> Option<Finding> {
     let text = format!("{count} node{plural}, {up} up");
     match count {
         0 => None,
-        _ if up == 0 => Some(Finding::warning(NODES, text, "jobs wait until one comes back")),
+        _ if up == 0 => Some(Finding::warning(
+            NODES,
+            text,
+            "jobs wait until one comes back",
+        )),
         _ => Some(Finding::ok(NODES, text)),
     }
 }
@@ -91,9 +109,23 @@ pub(super) fn tables(model: &SiteModel) -> String {
         let mut nodes = table();
         nodes.set_header(["NODES", "UP", "EACH HAS", "FEATURES", "QUEUES"]);
         for node in &model.nodes {
-            let queues = if node.queues.is_empty() { "all".to_owned() } else { node.queues.join(",") };
-            let features = if node.features.is_empty() { "-".to_owned() } else { node.features.join(",") };
-            nodes.add_row([node.count.to_string(), node.up.to_string(), described(node), features, queues]);
+            let queues = if node.queues.is_empty() {
+                "all".to_owned()
+            } else {
+                node.queues.join(",")
+            };
+            let features = if node.features.is_empty() {
+                "-".to_owned()
+            } else {
+                node.features.join(",")
+            };
+            nodes.add_row([
+                node.count.to_string(),
+                node.up.to_string(),
+                described(node),
+                features,
+                queues,
+            ]);
         }
         shown.push('\n');
         shown.push_str(&fitted(nodes));
@@ -102,14 +134,24 @@ pub(super) fn tables(model: &SiteModel) -> String {
 }
 
 fn row(queue: &Queue) -> [String; 5] {
-    let name = if queue.is_default { format!("{} (default)", queue.name) } else { queue.name.clone() };
+    let name = if queue.is_default {
+        format!("{} (default)", queue.name)
+    } else {
+        queue.name.clone()
+    };
     let nodes = match (queue.min_nodes, queue.max_nodes) {
         (None, None) => "any number".to_owned(),
         (least, Some(most)) => format!("{} to {most}", least.unwrap_or(1)),
         (Some(least), None) => format!("{least} and more"),
     };
-    let limit = queue.max_walltime.map_or_else(|| "none".to_owned(), |most| most.to_string());
-    let accounts = if queue.accounts.is_empty() { "all".to_owned() } else { queue.accounts.join(",") };
+    let limit = queue
+        .max_walltime
+        .map_or_else(|| "none".to_owned(), |most| most.to_string());
+    let accounts = if queue.accounts.is_empty() {
+        "all".to_owned()
+    } else {
+        queue.accounts.join(",")
+    };
     let state = match (queue.is_up, queue.is_closed) {
         (_, true) => "closed",
         (true, false) => "up",
@@ -168,14 +210,19 @@ mod tests {
     #[test]
     fn a_site_is_summed_up_and_shown_as_tables() {
         let findings = of_site(&model());
-        let texts: Vec<&str> = findings.iter().map(|finding| finding.text.as_str()).collect();
+        let texts: Vec<&str> = findings
+            .iter()
+            .map(|finding| finding.text.as_str())
+            .collect();
         assert_eq!(texts[0], "2 queues; jobs go to `gpu` unless they say");
         assert!(texts[1].contains("`old` starts no jobs") && findings[1].level == Level::Warning);
         assert_eq!(texts[2], "4 nodes, 3 up");
         assert!(texts[3].starts_with("none is kept"), "{texts:?}");
         let shown = tables(&model());
-        let lines: Vec<String> =
-            shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let lines: Vec<String> = shown
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
         assert_eq!(
             lines,
             [
@@ -192,13 +239,31 @@ mod tests {
     #[test]
     fn what_a_user_must_know_is_a_warning() {
         let mut none = model();
-        none.queues.iter_mut().for_each(|queue| (queue.is_default, queue.is_up) = (false, true));
+        none.queues
+            .iter_mut()
+            .for_each(|queue| (queue.is_default, queue.is_up) = (false, true));
         none.nodes[0].up = 0;
         let findings = of_site(&none);
-        assert!(findings[0].text.ends_with("none is for jobs that name none"), "{findings:?}");
-        assert_eq!((findings[1].text.as_str(), findings[1].level), ("4 nodes, 0 up", Level::Warning));
-        let empty = SiteModel { queues: Vec::new(), nodes: Vec::new(), accounting: None, ..model() };
-        assert_eq!((worst(&of_site(&empty)), of_site(&empty).len()), (Level::Warning, 1));
+        assert!(
+            findings[0]
+                .text
+                .ends_with("none is for jobs that name none"),
+            "{findings:?}"
+        );
+        assert_eq!(
+            (findings[1].text.as_str(), findings[1].level),
+            ("4 nodes, 0 up", Level::Warning)
+        );
+        let empty = SiteModel {
+            queues: Vec::new(),
+            nodes: Vec::new(),
+            accounting: None,
+            ..model()
+        };
+        assert_eq!(
+            (worst(&of_site(&empty)), of_site(&empty).len()),
+            (Level::Warning, 1)
+        );
         assert_eq!(tables(&empty), "");
     }
 }

@@ -35,13 +35,24 @@ pub(super) fn look(session: &Session) -> Vec<Finding> {
 /// The first run makes it; what matters is whether it can be made.
 fn not_made(path: &Path) -> Vec<Finding> {
     let Some(above) = path.ancestors().skip(1).find(|above| above.is_dir()) else {
-        return vec![Finding::problem(STATE, format!("`{}` has no place", path.display()), ELSEWHERE)];
+        return vec![Finding::problem(
+            STATE,
+            format!("`{}` has no place", path.display()),
+            ELSEWHERE,
+        )];
     };
     if access(above, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
-        let text = format!("`{}` is not there, and `{}` cannot be written", path.display(), above.display());
+        let text = format!(
+            "`{}` is not there, and `{}` cannot be written",
+            path.display(),
+            above.display()
+        );
         return vec![Finding::problem(STATE, text, ELSEWHERE)];
     }
-    let text = format!("`{}` is not there yet; the first `dlrun submit` makes it", path.display());
+    let text = format!(
+        "`{}` is not there yet; the first `dlrun submit` makes it",
+        path.display()
+    );
     vec![Finding::ok(STATE, text), space(above)]
 }
 
@@ -59,14 +70,19 @@ fn directory(path: &Path) -> Finding {
         Ok(found) => Finding::ok(STATE, format!("`{}`, on {}", path.display(), named(found))),
         Err(error) => Finding::warning(
             STATE,
-            format!("the file system of `{}` does not say what it is: {error}", path.display()),
+            format!(
+                "the file system of `{}` does not say what it is: {error}",
+                path.display()
+            ),
             ELSEWHERE,
         ),
     }
 }
 
 fn named(found: FileSystem) -> String {
-    let name = found.name.map_or_else(|| format!("file system {:#x}", found.magic), str::to_owned);
+    let name = found
+        .name
+        .map_or_else(|| format!("file system {:#x}", found.magic), str::to_owned);
     match found.kind {
         FileSystemKind::Local => name,
         FileSystemKind::Network => format!("{name}, a network file system"),
@@ -78,11 +94,16 @@ fn space(path: &Path) -> Finding {
     let about = match statvfs(path) {
         Ok(about) => about,
         Err(errno) => {
-            let text = format!("the free space of `{}` is not known: {errno}", path.display());
+            let text = format!(
+                "the free space of `{}` is not known: {errno}",
+                path.display()
+            );
             return Finding::warning(SPACE, text, ELSEWHERE);
         }
     };
-    let free = about.blocks_available().saturating_mul(about.fragment_size());
+    let free = about
+        .blocks_available()
+        .saturating_mul(about.fragment_size());
     // File systems that make files' places as they go have none of their own.
     let has_places = about.files() == 0 || about.files_available() > 0;
     of_space(free, has_places)
@@ -93,7 +114,9 @@ fn of_space(free: u64, has_places: bool) -> Finding {
         "remove old runs or environments, or name another place with the setting `state_dir`";
     let text = format!("{} free", Bytes(free));
     match free {
-        _ if !has_places => Finding::problem(SPACE, "no further file can be made (no inodes)", ADVICE),
+        _ if !has_places => {
+            Finding::problem(SPACE, "no further file can be made (no inodes)", ADVICE)
+        }
         ..SPACE_NEEDED => Finding::problem(SPACE, text, ADVICE),
         SPACE_NEEDED..SPACE_WANTED => Finding::warning(SPACE, text, ADVICE),
         SPACE_WANTED.. => Finding::ok(SPACE, text),
@@ -107,7 +130,10 @@ fn index(state: &StateDir) -> Finding {
         Err(error) => return Finding::failure(Level::Warning, INDEX, &Error::from(error)),
     };
     if !path.exists() {
-        return Finding::ok(INDEX, format!("`{}` is made when it is first needed", path.display()));
+        return Finding::ok(
+            INDEX,
+            format!("`{}` is made when it is first needed", path.display()),
+        );
     }
     match Store::open(&path).and_then(|store| store.known_runs()) {
         Ok(runs) => Finding::ok(INDEX, format!("{} runs, `{}`", runs.len(), path.display())),
@@ -128,14 +154,24 @@ mod tests {
             (0, true, Level::Problem),
             (2 << 30, false, Level::Problem),
         ] {
-            assert_eq!(of_space(free, has_places).level, level, "{free} {has_places}");
+            assert_eq!(
+                of_space(free, has_places).level,
+                level,
+                "{free} {has_places}"
+            );
         }
     }
 
     #[test]
     fn file_systems_are_named_with_what_they_are() {
         assert_eq!(named(FileSystem::of_magic(0xef53)), "ext4");
-        assert_eq!(named(FileSystem::of_magic(0x6969)), "nfs, a network file system");
-        assert_eq!(named(FileSystem::of_magic(0x1234)), "file system 0x1234, which may be local or not");
+        assert_eq!(
+            named(FileSystem::of_magic(0x6969)),
+            "nfs, a network file system"
+        );
+        assert_eq!(
+            named(FileSystem::of_magic(0x1234)),
+            "file system 0x1234, which may be local or not"
+        );
     }
 }

@@ -44,15 +44,32 @@ pub(crate) fn submit(
     DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
     let file = write_order(&dir, order)?;
     let text = job_file(session, order, resources, &dir, &file)?;
-    let path = keep_description(&dir, &format!("{}.job.toml", order.entry.name), &text, false)?;
+    let path = keep_description(
+        &dir,
+        &format!("{}.job.toml", order.entry.name),
+        &text,
+        false,
+    )?;
     let scheduler = scheduler.map(|kind| kind.as_str().to_owned());
-    let args = JobFile { file: path, scheduler, no_check: false, overrides: Default::default() };
+    let args = JobFile {
+        file: path,
+        scheduler,
+        no_check: false,
+        overrides: Default::default(),
+    };
     let job = Job::load(session, &args, Against::Site)?;
     let handed = submit::hand_over_noted(session, &job)?;
     // By this a later submission sees that it is being built. Without it the second build waits for the first.
-    let noted = keep_description(&dir, &format!("{}.run", order.entry.name), handed.0.run_id.as_str(), false);
+    let noted = keep_description(
+        &dir,
+        &format!("{}.run", order.entry.name),
+        handed.0.run_id.as_str(),
+        false,
+    );
     if let Err(error) = noted {
-        session.output.warning(&format!("the build was not noted: {error}"));
+        session
+            .output
+            .warning(&format!("the build was not noted: {error}"));
     }
     Ok(handed)
 }
@@ -64,17 +81,32 @@ fn write_order(dir: &Path, order: &Order) -> Result<PathBuf, Error> {
     };
     let name = &order.entry.name;
     keep_description(dir, &format!("{name}.def"), text, false)?;
-    Ok(keep_description(dir, &format!("{name}.toml"), &write_entry(&order.entry), false)?)
+    Ok(keep_description(
+        dir,
+        &format!("{name}.toml"),
+        &write_entry(&order.entry),
+        false,
+    )?)
 }
 
 /// Reads it again, in the job.
-pub(crate) fn read_order(file: &Path, owner: Owner, dir: Option<&Path>, force: bool) -> Result<Order, Error> {
+pub(crate) fn read_order(
+    file: &Path,
+    owner: Owner,
+    dir: Option<&Path>,
+    force: bool,
+) -> Result<Order, Error> {
     let small = |path: &Path| {
         let text = fs::metadata(path).and_then(|found| match found.len() {
             0..=MAX_DEFINITION_BYTES => fs::read_to_string(path),
             _ => Err(std::io::Error::other("it is larger than 1 MiB")),
         });
-        text.map_err(|error| Error::new(Kind::Missing, format!("cannot read {}: {error}", path.display())))
+        text.map_err(|error| {
+            Error::new(
+                Kind::Missing,
+                format!("cannot read {}: {error}", path.display()),
+            )
+        })
     };
     let described = small(file)?;
     let shelf = read(file, &described, owner);
@@ -82,10 +114,23 @@ pub(crate) fn read_order(file: &Path, owner: Owner, dir: Option<&Path>, force: b
     match shelf.entries.into_iter().next() {
         Some(mut entry) if shelf.problems.is_empty() && matches!(entry.place, Place::Path(_)) => {
             entry.origin = Origin::Default;
-            let origins = Origins::Definition { text, dir: dir.map(Path::to_owned), room: 0 };
-            Ok(Order { entry, origins, force })
+            let origins = Origins::Definition {
+                text,
+                dir: dir.map(Path::to_owned),
+                room: 0,
+            };
+            Ok(Order {
+                entry,
+                origins,
+                force,
+            })
         }
-        _ => Err(Error::in_file(Kind::JobFile, &file.to_string_lossy(), &described, shelf.problems)),
+        _ => Err(Error::in_file(
+            Kind::JobFile,
+            &file.to_string_lossy(),
+            &described,
+            shelf.problems,
+        )),
     }
 }
 
@@ -104,7 +149,10 @@ fn job_file(
     command.push(text_of(session.settings.state_dir())?);
     command.extend(["image", "build", "--order"].map(str::to_owned));
     command.push(text_of(file)?);
-    if let Origins::Definition { dir: Some(from), .. } = &order.origins {
+    if let Origins::Definition {
+        dir: Some(from), ..
+    } = &order.origins
+    {
         command.extend(["--from-dir".to_owned(), text_of(from)?]);
     }
     command.extend((entry.owner == Owner::Site).then(|| "--site".to_owned()));
@@ -131,7 +179,11 @@ fn job_file(
     if let Some(cpus) = resources.cpus {
         let _ = writeln!(text, "cpus_per_task = {cpus}");
     }
-    let _ = write!(text, "\n[image]\nnone = true\n\n[framework]\nname = {}\n", quoted(&entry.framework));
+    let _ = write!(
+        text,
+        "\n[image]\nnone = true\n\n[framework]\nname = {}\n",
+        quoted(&entry.framework)
+    );
     let _ = writeln!(text, "version = {}", quoted(&entry.version));
     if let Some(compiler) = entry.compilers.first() {
         let _ = writeln!(text, "compiler = {}", quoted(compiler));
@@ -146,7 +198,9 @@ fn job_file(
 /// before the job's command, since `run.env` does not take names of dlrun's.
 fn environment(session: &Session) -> Result<Vec<String>, Error> {
     let settings = &session.settings;
-    let catalogue = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let catalogue = std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .filter(|dir| dir.is_absolute());
     let shared = [
         ("DLRUN_IMAGES__BUILD_DIR", settings.build_dir()),
         ("DLRUN_IMAGES__RUNTIME", settings.container_runtime()),
@@ -166,9 +220,14 @@ fn environment(session: &Session) -> Result<Vec<String>, Error> {
 
 /// A job file is text.
 pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
-    let text = path.to_str().filter(|text| !text.chars().any(char::is_control));
+    let text = path
+        .to_str()
+        .filter(|text| !text.chars().any(char::is_control));
     text.map(str::to_owned).ok_or_else(|| {
-        Error::new(Kind::Usage, format!("the path {path:?} is no text that a job file can hold"))
+        Error::new(
+            Kind::Usage,
+            format!("the path {path:?} is no text that a job file can hold"),
+        )
     })
 }
 

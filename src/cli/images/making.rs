@@ -14,7 +14,9 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
 use crate::container::check::Claims;
-use crate::container::{self, Begun, Build, MakeError, Making, PullSource, Workplace, keep_description};
+use crate::container::{
+    self, Begun, Build, MakeError, Making, PullSource, Workplace, keep_description,
+};
 use crate::diagnostic::printable;
 use crate::flags::NodeFacts;
 use crate::flags::fakeroot::{Purpose, outcome};
@@ -83,13 +85,24 @@ impl Made {
     /// Of an image that is not as it should be the file is kept, since hours may have gone into it, and its description, by
     /// whose check no plan takes it.
     fn if_right(self) -> Result<Self, Error> {
-        let problems = self.entry.check.as_ref().map(|check| check.problems.join("; ")).unwrap_or_default();
+        let problems = self
+            .entry
+            .check
+            .as_ref()
+            .map(|check| check.problems.join("; "))
+            .unwrap_or_default();
         if problems.is_empty() {
             return Ok(self);
         }
-        let message = format!("{} is there, and is not as it should be: {problems}", self.entry.place);
+        let message = format!(
+            "{} is there, and is not as it should be: {problems}",
+            self.entry.place
+        );
         Err(Error::new(Kind::JobFile, message)
-            .hinted(format!("no plan takes it; its log is {}", self.log.display()))
+            .hinted(format!(
+                "no plan takes it; its log is {}",
+                self.log.display()
+            ))
             .hinted("`--force` makes it anew; `dlrun image check` looks again"))
     }
 
@@ -111,8 +124,17 @@ impl Made {
     }
 
     pub(crate) fn to_text(&self, verb: &str) -> String {
-        let size = self.size.map(|size| format!("{size}, ")).unwrap_or_default();
-        let Entry { name, place, framework, version, .. } = &self.entry;
+        let size = self
+            .size
+            .map(|size| format!("{size}, "))
+            .unwrap_or_default();
+        let Entry {
+            name,
+            place,
+            framework,
+            version,
+            ..
+        } = &self.entry;
         let how = match self.is_new {
             true => format!("{verb} in {}", display_seconds(self.seconds)),
             false => "was there already".to_owned(),
@@ -138,14 +160,26 @@ impl Session {
         let is_closed = owner == Owner::User
             && dir.is_dir()
             && nix::unistd::access(&dir, nix::unistd::AccessFlags::W_OK).is_err();
-        let dir = if is_closed { self.settings.own_image_dir() } else { dir };
+        let dir = if is_closed {
+            self.settings.own_image_dir()
+        } else {
+            dir
+        };
         Ok(dir.join(format!("{name}.sif")))
     }
 
     /// Where builds unpack.
     pub(crate) fn unpack_dir(&self) -> PathBuf {
-        let of_environment = || std::env::var_os("TMPDIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
-        let named = self.settings.build_dir().map(Path::to_owned).or_else(of_environment);
+        let of_environment = || {
+            std::env::var_os("TMPDIR")
+                .map(PathBuf::from)
+                .filter(|dir| dir.is_absolute())
+        };
+        let named = self
+            .settings
+            .build_dir()
+            .map(Path::to_owned)
+            .or_else(of_environment);
         named.unwrap_or_else(|| PathBuf::from("/tmp"))
     }
 }
@@ -161,7 +195,10 @@ pub(crate) fn standing(session: &Session, order: &Order) -> Result<Option<Made>,
     if !is_made_from(&image, &order.origins) {
         return Err(from_something_else(&image));
     }
-    shelf.exists().then(|| found(session, order, shelf)).transpose()
+    shelf
+        .exists()
+        .then(|| found(session, order, shelf))
+        .transpose()
 }
 
 /// Makes the image, unless it is there.
@@ -175,8 +212,11 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     let node = container::node_facts(session.settings.container_runtime(), false)?;
     let options = options(session, order, &node)?;
     let mut display = Display::timed(session.output);
-    let place =
-        Workplace { image: &image, unpack: &session.unpack_dir(), shared: order.entry.owner == Owner::Site };
+    let place = Workplace {
+        image: &image,
+        unpack: &session.unpack_dir(),
+        shared: order.entry.owner == Owner::Site,
+    };
     let begun = container::begin(&place, Patience::USUAL, &mut |news| {
         display.image(&order.entry.name, &news);
     })?;
@@ -188,8 +228,18 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     let start = Instant::now();
     // Of a making that was killed between the two the image is whole, and only its description is missing.
     let is_new = order.force || !is_same;
-    let mut work = Work { session, order, node: &node, interrupt: &interrupt, display: &mut display };
-    let (entry, check) = if is_new { work.fetch(&mut making, &options)? } else { work.describe(&image)? };
+    let mut work = Work {
+        session,
+        order,
+        node: &node,
+        interrupt: &interrupt,
+        display: &mut display,
+    };
+    let (entry, check) = if is_new {
+        work.fetch(&mut making, &options)?
+    } else {
+        work.describe(&image)?
+    };
     if is_new {
         forget_origins(&image)?;
         making.publish()?;
@@ -199,11 +249,23 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     if let Some(check) = &check {
         keep_check(entry.owner, check)?;
     }
-    keep(entry.owner, &format!("{}.toml", entry.name), &write_entry(&entry))?;
+    keep(
+        entry.owner,
+        &format!("{}.toml", entry.name),
+        &write_entry(&entry),
+    )?;
     drop(making);
     let seconds = start.elapsed().as_secs_f64();
     let entry = Entry { check, ..entry };
-    Made { size: size_of(&image), log: container::log_of(&image), entry, shelf, is_new, seconds }.if_right()
+    Made {
+        size: size_of(&image),
+        log: container::log_of(&image),
+        entry,
+        shelf,
+        is_new,
+        seconds,
+    }
+    .if_right()
 }
 
 /// One making, with whom it talks to.
@@ -217,7 +279,11 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Builds or pulls into the hidden file, and looks at what came of it.
-    fn fetch(&mut self, making: &mut Making, options: &[String]) -> Result<(Entry, Option<Check>), Error> {
+    fn fetch(
+        &mut self,
+        making: &mut Making,
+        options: &[String],
+    ) -> Result<(Entry, Option<Check>), Error> {
         let name = self.order.entry.name.clone();
         let product = self.node.runtime.map(|runtime| runtime.product);
         let stop = || self.interrupt.is_here();
@@ -238,7 +304,14 @@ impl Work<'_> {
             }
             Origins::Pull { source, .. } => {
                 making.require_room(0)?;
-                container::pull(making, source, &self.node.command, product, &stop, &mut progress)?;
+                container::pull(
+                    making,
+                    source,
+                    &self.node.command,
+                    product,
+                    &stop,
+                    &mut progress,
+                )?;
             }
         }
         self.describe(making.part())
@@ -263,24 +336,39 @@ impl Work<'_> {
             Ok(tried) => (tried.check.digest.clone(), Some(tried.check)),
             Err(error) if error.kind == Kind::Unreachable => {
                 let hint = "`dlrun image check` tries it where it runs";
-                let why = format!("{} was not checked: {}; {hint}", entry.name, error.message());
+                let why = format!(
+                    "{} was not checked: {}; {hint}",
+                    entry.name,
+                    error.message()
+                );
                 self.session.output.warning(&why);
                 (Some(digest_of(&entry.name, file, self.display)?), None)
             }
             Err(error) => return Err(error),
         };
-        if let (Origins::Pull { digest: Some(wanted), .. }, Some(digest)) = (&self.order.origins, &digest)
+        if let (
+            Origins::Pull {
+                digest: Some(wanted),
+                ..
+            },
+            Some(digest),
+        ) = (&self.order.origins, &digest)
             && wanted != digest
         {
             let message = format!("what was pulled is {digest}, and not {wanted}");
             return Err(Error::new(Kind::JobFile, message).hinted("it is not kept"));
         }
         if self.interrupt.is_here() {
-            return Err(MakeError::Interrupted { what: format!("the making of {}", entry.name) }.into());
+            return Err(MakeError::Interrupted {
+                what: format!("the making of {}", entry.name),
+            }
+            .into());
         }
         entry.digest = digest;
         entry.built_by = std::env::var("DLRUN_RUN_ID").ok();
-        let python = check.as_ref().and_then(|check| check.versions.get("python"));
+        let python = check
+            .as_ref()
+            .and_then(|check| check.versions.get("python"));
         entry.python = entry.python.or_else(|| python.cloned());
         Ok((entry, check))
     }
@@ -295,7 +383,15 @@ fn found(session: &Session, order: &Order, shelf: PathBuf) -> Result<Made, Error
     let known = session.catalogue()?.get(&order.entry.name).cloned();
     let entry = known.unwrap_or_else(|| order.entry.clone());
     let (size, log) = (size_of(&image), container::log_of(&image));
-    Made { entry, shelf, log, is_new: false, seconds: 0.0, size }.if_right()
+    Made {
+        entry,
+        shelf,
+        log,
+        is_new: false,
+        seconds: 0.0,
+        size,
+    }
+    .if_right()
 }
 
 /// The file that will describe the image. That another file describes one of that name is told before hours go into it.
@@ -306,8 +402,12 @@ fn shelf_of(session: &Session, entry: &Entry) -> Result<PathBuf, Error> {
     let same = others.filter(|known| known.name == entry.name && known.owner == entry.owner);
     for known in same {
         if !matches!(&known.origin, Origin::File { path, .. } if *path == shelf) {
-            let message = format!("there is an image {} already, described in {}", entry.name, known.origin);
-            return Err(Error::new(Kind::CannotWrite, message).hinted("`--name` gives this one another name"));
+            let message = format!(
+                "there is an image {} already, described in {}",
+                entry.name, known.origin
+            );
+            return Err(Error::new(Kind::CannotWrite, message)
+                .hinted("`--name` gives this one another name"));
         }
     }
     Ok(shelf)
@@ -319,7 +419,10 @@ pub(crate) fn log_of(order: &Order) -> Result<PathBuf, Error> {
 }
 
 fn from_something_else(image: &Path) -> Error {
-    let message = format!("{} is there, and it was made from something else", image.display());
+    let message = format!(
+        "{} is there, and it was made from something else",
+        image.display()
+    );
     Error::new(Kind::CannotWrite, message)
         .hinted("`--force` takes its place; `--name` gives this one another name")
 }
@@ -334,19 +437,35 @@ pub(crate) fn file_of(entry: &Entry) -> Result<PathBuf, Error> {
 
 /// The runtime's options for a build, with what they mean; nothing for a pull.
 fn options(session: &Session, order: &Order, node: &NodeFacts) -> Result<Vec<String>, Error> {
-    let Origins::Definition { text, .. } = &order.origins else { return Ok(Vec::new()) };
+    let Origins::Definition { text, .. } = &order.origins else {
+        return Ok(Vec::new());
+    };
     let base_is_sandbox = base_of(text).is_some_and(|base| Path::new(base).is_dir());
     match outcome(node, Purpose::Build, base_is_sandbox) {
         Ok(means) => {
             let name = &order.entry.name;
-            let flags: Vec<String> = means.flags().iter().map(|flag| (*flag).to_owned()).collect();
-            let given = if flags.is_empty() { String::new() } else { format!("`{}`, ", flags.join(" ")) };
-            session.output.note(&format!("{name}: built by {} ({given}{})", node.command, means.describe()));
+            let flags: Vec<String> = means
+                .flags()
+                .iter()
+                .map(|flag| (*flag).to_owned())
+                .collect();
+            let given = if flags.is_empty() {
+                String::new()
+            } else {
+                format!("`{}`, ", flags.join(" "))
+            };
+            session.output.note(&format!(
+                "{name}: built by {} ({given}{})",
+                node.command,
+                means.describe()
+            ));
             Ok(flags)
         }
         Err(unusable) => {
-            let message =
-                format!("`--fakeroot`, by which users build images, does not work here: {}", unusable.why);
+            let message = format!(
+                "`--fakeroot`, by which users build images, does not work here: {}",
+                unusable.why
+            );
             Err(Error::new(Kind::NotPermitted, message)
                 .hinted(unusable.remedy)
                 .hinted("`--submit` builds on a node, where it may work"))
@@ -414,14 +533,21 @@ fn forget_origins(image: &Path) -> Result<(), Error> {
 /// Written after the image: while it is another's, the image is not taken for one that was made from it.
 fn keep_origins(image: &Path, origins: &Origins) -> Result<(), Error> {
     let path = origin_of(image, origins);
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let dir = path.parent().unwrap_or(Path::new("/"));
     keep_description(dir, &name, &text_of(origins), false)?;
     Ok(())
 }
 
 fn size_of(image: &Path) -> Option<Bytes> {
-    fs::metadata(image).ok().filter(fs::Metadata::is_file).map(|found| Bytes(found.len()))
+    fs::metadata(image)
+        .ok()
+        .filter(fs::Metadata::is_file)
+        .map(|found| Bytes(found.len()))
 }
 
 impl Display {
@@ -429,10 +555,15 @@ impl Display {
     pub(crate) fn image(&mut self, name: &str, progress: &container::Progress<'_>) {
         match progress {
             container::Progress::Waiting(Some(owner)) => {
-                let text = format!("{name}: another dlrun makes it (pid {} on {})", owner.pid, owner.host);
+                let text = format!(
+                    "{name}: another dlrun makes it (pid {} on {})",
+                    owner.pid, owner.host
+                );
                 self.now(&text, true);
             }
-            container::Progress::Waiting(None) => self.now(&format!("{name}: another dlrun makes it"), true),
+            container::Progress::Waiting(None) => {
+                self.now(&format!("{name}: another dlrun makes it"), true)
+            }
             container::Progress::Phase(phase) => {
                 let passed = self.passed();
                 self.phase = Some(phase.as_str());
@@ -455,9 +586,19 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp");
         let image = dir.path().join("x.sif");
         fs::write(&image, "an image").expect("ours");
-        let of = |text: &str| Origins::Definition { text: text.to_owned(), dir: None, room: 0 };
+        let of = |text: &str| Origins::Definition {
+            text: text.to_owned(),
+            dir: None,
+            room: 0,
+        };
         let source = PullSource::parse("docker://x:1", dir.path()).expect("a source");
-        for origins in [of("Bootstrap: scratch"), Origins::Pull { source, digest: None }] {
+        for origins in [
+            of("Bootstrap: scratch"),
+            Origins::Pull {
+                source,
+                digest: None,
+            },
+        ] {
             keep_origins(&image, &origins).expect("ours");
             assert!(is_made_from(&image, &origins) && !is_made_from(&image, &of("another")));
             forget_origins(&image).expect("ours");

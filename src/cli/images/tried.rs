@@ -47,7 +47,11 @@ impl Bench {
     /// Looks at this machine.
     pub(crate) fn open(session: &Session) -> Result<Self, Error> {
         let node = node_facts(session.settings.container_runtime(), true)?;
-        Ok(Self { node, host: session.host.clone(), interrupt: Interrupt::take() })
+        Ok(Self {
+            node,
+            host: session.host.clone(),
+            interrupt: Interrupt::take(),
+        })
     }
 
     /// The runtime's command.
@@ -64,7 +68,10 @@ impl Bench {
         let (size_bytes, modified_ms) = match file {
             FileState::Missing(why) => return Err(Error::new(Kind::Missing, why)),
             FileState::NotLooked => (None, None),
-            FileState::There { size_bytes, modified_ms } => (size_bytes, Some(modified_ms)),
+            FileState::There {
+                size_bytes,
+                modified_ms,
+            } => (size_bytes, Some(modified_ms)),
         };
         let is_sandbox = modified_ms.is_some() && size_bytes.is_none();
         let digest = match subject.place {
@@ -87,7 +94,10 @@ impl Bench {
         display.now(&format!("{}: running it", subject.name), false);
         let mut was_interrupted = false;
         let findings = match fault {
-            Some(fault) => Ok(Findings { problems: vec![fault], ..Findings::default() }),
+            Some(fault) => Ok(Findings {
+                problems: vec![fault],
+                ..Findings::default()
+            }),
             None => check::check(&call, &self.node, || {
                 was_interrupted |= self.interrupt.came();
                 !was_interrupted
@@ -100,7 +110,10 @@ impl Bench {
         if let (Some(found), Some(said)) = (&digest, subject.digest)
             && found != said
         {
-            findings.problems.insert(0, format!("its digest is said to be {said}, and is {found}"));
+            findings.problems.insert(
+                0,
+                format!("its digest is said to be {said}, and is {found}"),
+            );
         }
         let check = Check {
             image: subject.name.to_owned(),
@@ -120,7 +133,9 @@ impl Bench {
     }
 
     fn runtime_text(&self) -> String {
-        self.node.runtime.map_or_else(|| self.node.command.clone(), |runtime| runtime.to_string())
+        self.node
+            .runtime
+            .map_or_else(|| self.node.command.clone(), |runtime| runtime.to_string())
     }
 }
 
@@ -128,7 +143,10 @@ impl Bench {
 pub(crate) fn digest_of(name: &str, path: &Path, display: &mut Display) -> Result<String, Error> {
     let found = digest(path, &mut |done, total| {
         let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
-        display.now(&format!("{name}: reading it for its digest, {percent} %"), false);
+        display.now(
+            &format!("{name}: reading it for its digest, {percent} %"),
+            false,
+        );
         !Interrupt::has_come()
     });
     found?.ok_or_else(interrupted)
@@ -137,16 +155,24 @@ pub(crate) fn digest_of(name: &str, path: &Path, display: &mut Display) -> Resul
 /// What is wrong with a file before it is run. An image for other machines is no fault, but cannot be tried here.
 fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
     let file = match inspect(path) {
-        Err(ContainerError::NotAnImage { why, .. }) => return Ok(Some(format!("it is no image: {why}"))),
+        Err(ContainerError::NotAnImage { why, .. }) => {
+            return Ok(Some(format!("it is no image: {why}")));
+        }
         other => other?,
     };
     if let (Some(said), Some(found)) = (&claims.arch, &file.arch)
         && said != found
     {
-        return Ok(Some(format!("it is said to be for {said}, and is made for {found}")));
+        return Ok(Some(format!(
+            "it is said to be for {said}, and is made for {found}"
+        )));
     }
     match file.arch_fault() {
-        Some(why) => Err(ContainerError::NotTried { image: path.display().to_string(), why }.into()),
+        Some(why) => Err(ContainerError::NotTried {
+            image: path.display().to_string(),
+            why,
+        }
+        .into()),
         None => Ok(None),
     }
 }
@@ -168,7 +194,11 @@ pub(crate) fn keep(owner: Owner, file_name: &str, text: &str) -> Result<PathBuf,
 
 /// Puts a check into the catalogue, in the place of a former one.
 pub(crate) fn keep_check(owner: Owner, check: &Check) -> Result<PathBuf, Error> {
-    keep(owner, &format!("{}.check.toml", check.image), &write_check(check))
+    keep(
+        owner,
+        &format!("{}.check.toml", check.image),
+        &write_check(check),
+    )
 }
 
 /// Where the owner's descriptions lie.
@@ -177,7 +207,11 @@ pub(crate) fn shelf_dir(owner: Owner) -> Result<PathBuf, Error> {
     match owner {
         Owner::Site => Ok(dirs.site),
         Owner::User => dirs.user.ok_or_else(|| {
-            Error::new(Kind::Config, "there is no place for your descriptions of images").hinted("set HOME")
+            Error::new(
+                Kind::Config,
+                "there is no place for your descriptions of images",
+            )
+            .hinted("set HOME")
         }),
     }
 }

@@ -50,9 +50,21 @@ pub(crate) fn insight(
     sampled: Vec<Option<Sampled>>,
 ) -> Insight {
     let unread = std::iter::repeat_with(|| None);
-    let nodes = tracked.reading.outcome.nodes.iter().zip(sampled.into_iter().chain(unread));
-    let nodes = nodes.map(|(record, sampled)| NodeView { record, sampled }).collect();
-    derive(&RunView { run: &tracked.record, status: &tracked.status, request, nodes })
+    let nodes = tracked
+        .reading
+        .outcome
+        .nodes
+        .iter()
+        .zip(sampled.into_iter().chain(unread));
+    let nodes = nodes
+        .map(|(record, sampled)| NodeView { record, sampled })
+        .collect();
+    derive(&RunView {
+        run: &tracked.record,
+        status: &tracked.status,
+        request,
+        nodes,
+    })
 }
 
 /// The same with the samples of all its nodes read, or of the first few.

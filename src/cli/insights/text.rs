@@ -37,7 +37,10 @@ pub(crate) fn rows(
         }
     }
     let used = &insight.used;
-    let energy = [(used.gpu_joules_per_epoch, "an epoch"), (used.gpu_joules_per_sample, "a sample")];
+    let energy = [
+        (used.gpu_joules_per_epoch, "an epoch"),
+        (used.gpu_joules_per_sample, "a sample"),
+    ];
     let energy: Vec<String> = energy
         .iter()
         .filter_map(|(joules, each)| Some(format!("{} {each}", energy_text((*joules)?))))
@@ -47,13 +50,20 @@ pub(crate) fn rows(
     }
     for balance in insight.balance.iter().filter(|balance| balance.is_uneven) {
         let (least, most) = (&balance.least_node, &balance.most_node);
-        let text =
-            format!("{}: {:.1} on {least}, {:.1} on {most}", balance.what, balance.least, balance.most);
+        let text = format!(
+            "{}: {:.1} on {least}, {:.1} on {most}",
+            balance.what, balance.least, balance.most
+        );
         folded_row("uneven", &text, row);
     }
 }
 
-fn timing_rows(timing: &Timing, progress: Option<&Progress>, bars: Bars, row: &mut impl FnMut(&str, String)) {
+fn timing_rows(
+    timing: &Timing,
+    progress: Option<&Progress>,
+    bars: Bars,
+    row: &mut impl FnMut(&str, String),
+) {
     if let Some(epochs) = &timing.epochs {
         row("epoch", epoch_text(epochs));
         if let Some(first) = epochs.first_seconds {
@@ -65,15 +75,26 @@ fn timing_rows(timing: &Timing, progress: Option<&Progress>, bars: Bars, row: &m
                 _ => "",
             };
             let more = display_seconds(more.abs());
-            row("first epoch", format!("{}, {sign}{more} against the later ones", display_seconds(first)));
+            row(
+                "first epoch",
+                format!(
+                    "{}, {sign}{more} against the later ones",
+                    display_seconds(first)
+                ),
+            );
         }
         if let Some(line) = progress.and_then(|progress| epoch_line(progress, bars)) {
             row("epoch times", line);
         }
     }
-    let aside = [(timing.evaluation_seconds, "evaluation"), (timing.checkpoint_seconds, "checkpoints")];
-    let aside: Vec<String> =
-        aside.iter().filter_map(|(seconds, what)| Some(format!("{what} {}", short((*seconds)?)))).collect();
+    let aside = [
+        (timing.evaluation_seconds, "evaluation"),
+        (timing.checkpoint_seconds, "checkpoints"),
+    ];
+    let aside: Vec<String> = aside
+        .iter()
+        .filter_map(|(seconds, what)| Some(format!("{what} {}", short((*seconds)?))))
+        .collect();
     if !aside.is_empty() {
         row("of an epoch", aside.join(", "));
     }
@@ -81,22 +102,37 @@ fn timing_rows(timing: &Timing, progress: Option<&Progress>, bars: Bars, row: &m
         (timing.evaluation_outside_seconds, "evaluation"),
         (timing.checkpoint_outside_seconds, "checkpoints"),
     ];
-    let outside: Vec<String> =
-        outside.iter().filter_map(|(seconds, what)| Some(format!("{what} {}", short((*seconds)?)))).collect();
+    let outside: Vec<String> = outside
+        .iter()
+        .filter_map(|(seconds, what)| Some(format!("{what} {}", short((*seconds)?))))
+        .collect();
     if !outside.is_empty() {
         row("beside them", outside.join(", "));
     }
     if let Some(steps) = &timing.steps {
         let (median, p95) = (short(steps.median_seconds), short(steps.p95_seconds));
         let source = source_text(steps.source);
-        row("step", format!("{median} median, 95% within {p95} ({} steps, {source})", steps.steps));
+        row(
+            "step",
+            format!(
+                "{median} median, 95% within {p95} ({} steps, {source})",
+                steps.steps
+            ),
+        );
     } else if let Some(seconds) = timing.step_seconds_stated {
         row("step", format!("{} (the last one printed)", short(seconds)));
     }
     if let Some(rate) = timing.samples_per_second {
         row("samples/s", rate_text(rate.value));
     } else if let Some(stated) = &timing.throughput_stated {
-        row("throughput", format!("{} {} (the last one printed)", rate_text(stated.value), stated.unit));
+        row(
+            "throughput",
+            format!(
+                "{} {} (the last one printed)",
+                rate_text(stated.value),
+                stated.unit
+            ),
+        );
     }
 }
 
@@ -104,16 +140,32 @@ fn timing_rows(timing: &Timing, progress: Option<&Progress>, bars: Bars, row: &m
 fn conditions(setting: &Setting) -> Vec<String> {
     let mut words = Vec::new();
     if let [cpus, ..] = setting.cpus_effective[..] {
-        let model = setting.cpu_models.first().map(|model| format!(" of {model}")).unwrap_or_default();
-        let each = if setting.nodes > 1 { " on the smallest node" } else { "" };
+        let model = setting
+            .cpu_models
+            .first()
+            .map(|model| format!(" of {model}"))
+            .unwrap_or_default();
+        let each = if setting.nodes > 1 {
+            " on the smallest node"
+        } else {
+            ""
+        };
         let digits = usize::from(cpus.fract() > 0.0);
         words.push(format!("{cpus:.digits$} CPUs{model}{each}"));
     }
     for alike in setting.gpu_models.chunk_by(|a, b| a == b) {
         words.push(format!("{} {}", alike.len(), alike[0]));
     }
-    words.extend(setting.gpu_clock_mhz.map(|mhz| format!("GPU clock {mhz:.0} MHz")));
-    words.extend(setting.others_cpus_busy.map(|cpus| format!("{cpus:.1} CPUs busy with others' work")));
+    words.extend(
+        setting
+            .gpu_clock_mhz
+            .map(|mhz| format!("GPU clock {mhz:.0} MHz")),
+    );
+    words.extend(
+        setting
+            .others_cpus_busy
+            .map(|cpus| format!("{cpus:.1} CPUs busy with others' work")),
+    );
     words.extend(setting.storage.iter().cloned());
     words
 }
@@ -147,15 +199,24 @@ fn source_text(source: TimeSource) -> &'static str {
 
 /// A letter for each epoch, or for a few of them the slowest: where it became slower is seen at a glance.
 fn epoch_line(progress: &Progress, bars: Bars) -> Option<String> {
-    let seconds: Vec<f64> = progress.epochs.iter().filter_map(crate::record::Epoch::seconds).collect();
+    let seconds: Vec<f64> = progress
+        .epochs
+        .iter()
+        .filter_map(crate::record::Epoch::seconds)
+        .collect();
     if seconds.len() < 4 {
         return None;
     }
     let each = seconds.len().div_ceil(EPOCH_LETTERS);
-    let slowest: Vec<f64> =
-        seconds.chunks(each).map(|some| some.iter().copied().fold(0.0, f64::max)).collect();
+    let slowest: Vec<f64> = seconds
+        .chunks(each)
+        .map(|some| some.iter().copied().fold(0.0, f64::max))
+        .collect();
     let most = slowest.iter().copied().fold(0.0, f64::max);
-    let letters: String = slowest.iter().map(|seconds| bars.of(*seconds, most)).collect();
+    let letters: String = slowest
+        .iter()
+        .map(|seconds| bars.of(*seconds, most))
+        .collect();
     Some(format!("{letters}  to {}", display_seconds(most)))
 }
 
@@ -210,12 +271,23 @@ fn compared_text(compared: &Compared, bars: Bars) -> Option<String> {
     };
     let of = asked(compared.asked?);
     // No program does without memory: it ended before the first look.
-    let used = compared.used.filter(|used| compared.what != "memory_bytes" || *used > 0.0);
+    let used = compared
+        .used
+        .filter(|used| compared.what != "memory_bytes" || *used > 0.0);
     Some(match used.zip(compared.ratio) {
         Some((used, ratio)) => {
             let is_above = compared.what == "memory_bytes" && ratio > 1.0;
-            let mark = if is_above { ", above what was asked for" } else { "" };
-            format!("{}  {} of {of} ({:.0}%{mark})", bar(ratio, bars), quantity(used), ratio * 100.0)
+            let mark = if is_above {
+                ", above what was asked for"
+            } else {
+                ""
+            };
+            format!(
+                "{}  {} of {of} ({:.0}%{mark})",
+                bar(ratio, bars),
+                quantity(used),
+                ratio * 100.0
+            )
         }
         // It is running still, or a clock was set back.
         None if compared.what == "walltime_seconds" => return None,
@@ -233,18 +305,33 @@ fn whole(value: f64) -> u64 {
 }
 
 fn bar(ratio: f64, bars: Bars) -> String {
-    let (full, empty) = if bars == Bars::Blocks { ('█', '░') } else { ('#', '.') };
+    let (full, empty) = if bars == Bars::Blocks {
+        ('█', '░')
+    } else {
+        ('#', '.')
+    };
     #[expect(clippy::cast_precision_loss, reason = "a few letters")]
     let letters = (ratio.clamp(0.0, 1.0) * BAR as f64).round();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and BAR")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and BAR"
+    )]
     let letters = letters as usize;
-    (0..BAR).map(|place| if place < letters { full } else { empty }).collect()
+    (0..BAR)
+        .map(|place| if place < letters { full } else { empty })
+        .collect()
 }
 
 /// What to ask for next time: lines for the job file, each below its reason as a comment, then what no key says.
 pub(crate) fn advice(insight: &Insight) -> String {
     let mut text = String::new();
-    let pasted = || insight.advice.iter().filter(|advice| advice.paste.is_some());
+    let pasted = || {
+        insight
+            .advice
+            .iter()
+            .filter(|advice| advice.paste.is_some())
+    };
     let mut tables: Vec<&str> = pasted().filter_map(|advice| advice.table).collect();
     tables.dedup();
     if !tables.is_empty() {
@@ -257,7 +344,11 @@ pub(crate) fn advice(insight: &Insight) -> String {
             text.push_str(&format!("{}\n", advice.paste.as_deref().unwrap_or("")));
         }
     }
-    let others: Vec<&Advice> = insight.advice.iter().filter(|advice| advice.paste.is_none()).collect();
+    let others: Vec<&Advice> = insight
+        .advice
+        .iter()
+        .filter(|advice| advice.paste.is_none())
+        .collect();
     if !others.is_empty() {
         text.push('\n');
     }
@@ -270,7 +361,11 @@ pub(crate) fn advice(insight: &Insight) -> String {
 /// What is not known, a note for each reason. While a run is running only its user can mend what is named: the rest may come.
 pub(crate) fn notes(insight: &Insight, is_over: bool) -> String {
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
-    for Unmeasured { what, why } in insight.unmeasured.iter().filter(|one| is_over || one.what == "timing") {
+    for Unmeasured { what, why } in insight
+        .unmeasured
+        .iter()
+        .filter(|one| is_over || one.what == "timing")
+    {
         let what = match &**what {
             "limits" => "what slowed it down",
             "request" => "what it asked for",
@@ -284,9 +379,13 @@ pub(crate) fn notes(insight: &Insight, is_over: bool) -> String {
         }
     }
     let line = |(why, things): (&str, Vec<&str>)| {
-        let (advice, figures): (Vec<&str>, Vec<&str>) =
-            things.iter().partition(|thing| thing.starts_with("advice/"));
-        let advice: Vec<&str> = advice.iter().map(|thing| thing.trim_start_matches("advice/")).collect();
+        let (advice, figures): (Vec<&str>, Vec<&str>) = things
+            .iter()
+            .partition(|thing| thing.starts_with("advice/"));
+        let advice: Vec<&str> = advice
+            .iter()
+            .map(|thing| thing.trim_start_matches("advice/"))
+            .collect();
         let mut words = Vec::new();
         if !figures.is_empty() {
             words.push(format!("{} not known", figures.join(", ")));
@@ -304,7 +403,10 @@ pub(crate) fn folded_row(name: &str, words: &str, row: &mut impl FnMut(&str, Str
     let indent = " ".repeat(NAMES);
     let text = folded(&indent, &indent, words);
     for (place, line) in text.lines().enumerate() {
-        row(if place == 0 { name } else { "" }, line.trim_start().to_owned());
+        row(
+            if place == 0 { name } else { "" },
+            line.trim_start().to_owned(),
+        );
     }
 }
 
@@ -335,7 +437,11 @@ mod tests {
     fn words_fold_at_the_width() {
         let words = "word ".repeat(40);
         let text = folded("advice: ", "        ", &words);
-        assert!(text.lines().all(|line| line.len() <= WIDTH && line.len() > 8), "{text}");
+        assert!(
+            text.lines()
+                .all(|line| line.len() <= WIDTH && line.len() > 8),
+            "{text}"
+        );
         assert_eq!(text.matches("word").count(), 40);
         assert_eq!(folded("# ", "# ", "short"), "# short\n");
     }
@@ -343,26 +449,59 @@ mod tests {
     #[test]
     fn bars_are_as_long_as_the_share() {
         assert_eq!(bar(0.5, Bars::Ascii), "##########..........");
-        assert_eq!((bar(7.0, Bars::Ascii), bar(-1.0, Bars::Ascii)), ("#".repeat(20), ".".repeat(20)));
-        assert_eq!(bar(0.26, Bars::Blocks).chars().filter(|letter| *letter == '█').count(), 5);
+        assert_eq!(
+            (bar(7.0, Bars::Ascii), bar(-1.0, Bars::Ascii)),
+            ("#".repeat(20), ".".repeat(20))
+        );
+        assert_eq!(
+            bar(0.26, Bars::Blocks)
+                .chars()
+                .filter(|letter| *letter == '█')
+                .count(),
+            5
+        );
     }
 
     #[test]
     fn short_times_keep_their_digits() {
-        assert_eq!([0.000_05, 0.0123, 0.42, 2.5].map(short), ["50 us", "12.3 ms", "420 ms", "2.50 s"]);
+        assert_eq!(
+            [0.000_05, 0.0123, 0.42, 2.5].map(short),
+            ["50 us", "12.3 ms", "420 ms", "2.50 s"]
+        );
     }
 
     #[test]
     fn memory_above_what_was_asked_for_is_marked_and_an_unknown_time_left_out() {
         let compared = |what, used: Option<f64>, asked: f64| {
             let ratio = used.map(|used| used / asked);
-            compared_text(&Compared { what, asked: Some(asked), used, ratio }, Bars::Ascii)
+            compared_text(
+                &Compared {
+                    what,
+                    asked: Some(asked),
+                    used,
+                    ratio,
+                },
+                Bars::Ascii,
+            )
         };
-        let above = compared("memory_bytes", Some(3.0 * 1_073_741_824.0), 2.0 * 1_073_741_824.0);
-        assert!(above.is_some_and(|text| text.ends_with("of 2GiB (150%, above what was asked for)")));
-        let below = compared("memory_bytes", Some(1.0 * 1_073_741_824.0), 2.0 * 1_073_741_824.0);
+        let above = compared(
+            "memory_bytes",
+            Some(3.0 * 1_073_741_824.0),
+            2.0 * 1_073_741_824.0,
+        );
+        assert!(
+            above.is_some_and(|text| text.ends_with("of 2GiB (150%, above what was asked for)"))
+        );
+        let below = compared(
+            "memory_bytes",
+            Some(1.0 * 1_073_741_824.0),
+            2.0 * 1_073_741_824.0,
+        );
         assert!(below.is_some_and(|text| text.ends_with("of 2GiB (50%)")));
         assert_eq!(compared("walltime_seconds", None, 60.0), None);
-        assert_eq!(compared("cpus", None, 2.0).as_deref(), Some("unknown, of 2"));
+        assert_eq!(
+            compared("cpus", None, 2.0).as_deref(),
+            Some("unknown, of 2")
+        );
     }
 }

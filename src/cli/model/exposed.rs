@@ -39,7 +39,11 @@ impl fmt::Display for Exposed {
         match self.to {
             Others::Owner(uid) => write!(f, "`{path}` belongs to {}", accounts::user(uid)),
             Others::Group(gid) => {
-                write!(f, "members of {} may write to `{path}`", accounts::group(gid))
+                write!(
+                    f,
+                    "members of {} may write to `{path}`",
+                    accounts::group(gid)
+                )
             }
             Others::All => write!(f, "everybody may write to `{path}`"),
         }
@@ -51,16 +55,22 @@ impl fmt::Display for Exposed {
 ///
 /// # Errors
 /// Where the way cannot be gone.
-pub(crate) fn exposed(path: &Path, is_trusted: &dyn Fn(u32) -> bool) -> io::Result<Option<Exposed>> {
+pub(crate) fn exposed(
+    path: &Path,
+    is_trusted: &dyn Fn(u32) -> bool,
+) -> io::Result<Option<Exposed>> {
     let path = std::path::absolute(path)?;
     let mut left: Vec<OsString> = Vec::new();
     push(&mut left, &path);
-    let (mut at, mut about, mut links) = (PathBuf::from("/"), Path::new("/").symlink_metadata()?, 0);
+    let (mut at, mut about, mut links) =
+        (PathBuf::from("/"), Path::new("/").symlink_metadata()?, 0);
     loop {
         if let Some(to) = others(&about, is_trusted) {
             return Ok(Some(Exposed { path: at, to }));
         }
-        let Some(name) = left.pop() else { return Ok(None) };
+        let Some(name) = left.pop() else {
+            return Ok(None);
+        };
         if name == ".." {
             at.pop();
             about = at.symlink_metadata()?;
@@ -74,7 +84,10 @@ pub(crate) fn exposed(path: &Path, is_trusted: &dyn Fn(u32) -> bool) -> io::Resu
         }
         // A link has no mode, but in a directory that all may write to it may be anybody's.
         if !is_ours(&found, is_trusted) {
-            return Ok(Some(Exposed { path: next, to: Others::Owner(found.uid()) }));
+            return Ok(Some(Exposed {
+                path: next,
+                to: Others::Owner(found.uid()),
+            }));
         }
         links += 1;
         if links > MOST_LINKS {
@@ -135,7 +148,10 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         let dir = tmp.path().canonicalize().expect("there").join("a/b");
         fs::create_dir_all(&dir).expect("ours");
-        let (upper, file) = (dir.parent().expect("a parent").to_owned(), dir.join("model"));
+        let (upper, file) = (
+            dir.parent().expect("a parent").to_owned(),
+            dir.join("model"),
+        );
         fs::write(&file, "x").expect("ours");
         let mode = |path: &Path, mode| {
             fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
@@ -143,7 +159,12 @@ mod tests {
         [&upper, &dir].into_iter().for_each(|dir| mode(dir, 0o755));
         mode(&file, 0o644);
         assert_eq!(of(&file), None);
-        let exposed = |path: &Path, to| Some(Exposed { path: path.to_owned(), to });
+        let exposed = |path: &Path, to| {
+            Some(Exposed {
+                path: path.to_owned(),
+                to,
+            })
+        };
         let group = upper.metadata().expect("there").gid();
         for (path, bits, to) in [
             (&upper, 0o777, Some(Others::All)),
@@ -156,18 +177,29 @@ mod tests {
         ] {
             let before = path.metadata().expect("there").mode();
             mode(path, bits);
-            assert_eq!(of(&file), to.and_then(|to| exposed(path, to)), "{} {bits:o}", path.display());
+            assert_eq!(
+                of(&file),
+                to.and_then(|to| exposed(path, to)),
+                "{} {bits:o}",
+                path.display()
+            );
             mode(path, before & 0o7777);
         }
         // A directory that holds nothing but a link, which is itself reached by a link.
-        let (open, safe) = (tmp.path().canonicalize().expect("there").join("open"), dir.join("link"));
+        let (open, safe) = (
+            tmp.path().canonicalize().expect("there").join("open"),
+            dir.join("link"),
+        );
         fs::create_dir(&open).expect("ours");
         symlink("../a/b/model", open.join("there")).expect("ours");
         symlink(open.join("there"), &safe).expect("ours");
         assert_eq!(of(&safe), None);
         mode(&open, 0o777);
         assert_eq!(of(&safe), exposed(&open, Others::All));
-        assert_eq!(of(&open.join("..").join("a/b/model")), exposed(&open, Others::All));
+        assert_eq!(
+            of(&open.join("..").join("a/b/model")),
+            exposed(&open, Others::All)
+        );
         symlink("round", dir.join("round")).expect("ours");
         assert!(super::exposed(&dir.join("round"), &|uid| uid == getuid().as_raw()).is_err());
         assert!(super::exposed(&dir.join("nothing"), &|_| true).is_err());
@@ -179,14 +211,24 @@ mod tests {
         let file = tmp.path().join("model");
         fs::write(&file, "x").expect("ours");
         if !getuid().is_root() {
-            let found = exposed(&file, &|_| false).expect("there").expect("a stranger's");
+            let found = exposed(&file, &|_| false)
+                .expect("there")
+                .expect("a stranger's");
             assert_eq!(found.to, Others::Owner(getuid().as_raw()));
             return;
         }
         std::os::unix::fs::chown(&file, Some(64_001), None).expect("root may");
-        let found = exposed(&file, &|_| false).expect("there").expect("a stranger's");
-        assert_eq!((found.to, found.path.ends_with("model")), (Others::Owner(64_001), true));
-        assert_eq!(found.to_string(), format!("`{}` belongs to user id 64001", found.path.display()));
+        let found = exposed(&file, &|_| false)
+            .expect("there")
+            .expect("a stranger's");
+        assert_eq!(
+            (found.to, found.path.ends_with("model")),
+            (Others::Owner(64_001), true)
+        );
+        assert_eq!(
+            found.to_string(),
+            format!("`{}` belongs to user id 64001", found.path.display())
+        );
         assert_eq!(exposed(&file, &|uid| uid == 64_001).expect("there"), None);
     }
 }

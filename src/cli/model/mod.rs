@@ -34,7 +34,11 @@ pub(crate) struct Origin {
 
 impl Origin {
     fn user(path: PathBuf) -> Self {
-        Self { owner: Owner::User, path, exposed: None }
+        Self {
+            owner: Owner::User,
+            path,
+            exposed: None,
+        }
     }
 }
 
@@ -51,7 +55,9 @@ impl fmt::Display for Origin {
 /// wait for it: then the next one is taken, or none.
 pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
     if session.asked_model.is_some() {
-        return meant(session).inspect_err(|error| session.output.warning(&error.message())).ok();
+        return meant(session)
+            .inspect_err(|error| session.output.warning(&error.message()))
+            .ok();
     }
     if !session.settings.uses_model() {
         return None;
@@ -60,17 +66,19 @@ pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
         Ok(Some(found)) => return Some(found),
         Ok(None) => {}
         Err(error) => {
-            session
-                .output
-                .warning(&format!("your own performance model is passed over: {}", error.message()));
+            session.output.warning(&format!(
+                "your own performance model is passed over: {}",
+                error.message()
+            ));
         }
     }
     match of_site(session) {
         Ok(found) => found.inspect(|(_, origin)| tell_of_others(session, origin)),
         Err(error) => {
-            session
-                .output
-                .warning(&format!("the site's performance model is passed over: {}", error.message()));
+            session.output.warning(&format!(
+                "the site's performance model is passed over: {}",
+                error.message()
+            ));
             None
         }
     }
@@ -78,15 +86,25 @@ pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
 
 /// The model that was asked for on the command line: a file, or one of the user's own by its name; else the one that plans go by.
 pub(crate) fn meant(session: &Session) -> Result<(Model, Origin), Error> {
-    let Some(named) = &session.asked_model else { return in_use(session) };
+    let Some(named) = &session.asked_model else {
+        return in_use(session);
+    };
     // Only what holds a `/` or is there is a file: a name that is mistyped is told of as a name.
     if named.as_os_str().as_bytes().contains(&b'/') || named.is_file() {
-        let model = read_file(named)
-            .map_err(|error| if error.kind == Kind::Missing { error.hinted(NAME_OR_FILE) } else { error })?;
+        let model = read_file(named).map_err(|error| {
+            if error.kind == Kind::Missing {
+                error.hinted(NAME_OR_FILE)
+            } else {
+                error
+            }
+        })?;
         return Ok((model, Origin::user(named.to_owned())));
     }
     let Some(name) = named.to_str().filter(|name| is_name(name)) else {
-        let message = format!("`{}` is neither the name of a model nor a file", named.display());
+        let message = format!(
+            "`{}` is neither the name of a model nor a file",
+            named.display()
+        );
         return Err(Error::new(Kind::Missing, message).hinted(NAME_OR_FILE));
     };
     let Some(shelf) = Shelf::open(session)? else {
@@ -108,18 +126,25 @@ fn in_use(session: &Session) -> Result<(Model, Origin), Error> {
     let found = of_site(session)?.inspect(|(_, origin)| tell_of_others(session, origin));
     found.ok_or_else(|| {
         let site = session.settings.site_model();
-        let message =
-            format!("there is no performance model, neither your own nor the site's, {}", site.display());
+        let message = format!(
+            "there is no performance model, neither your own nor the site's, {}",
+            site.display()
+        );
         // Nobody named it, so it is no name that is wrong.
-        Error::new(Kind::Data, message)
-            .hinted("`dlrun model fit` makes one of your recorded runs; `--store DB` of imported ones")
+        Error::new(Kind::Data, message).hinted(
+            "`dlrun model fit` makes one of your recorded runs; `--store DB` of imported ones",
+        )
     })
 }
 
 /// The user's own current model; `None` where there is none.
 pub(crate) fn own(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
-    let Some(shelf) = Shelf::open(session)? else { return Ok(None) };
-    let Some(name) = shelf.current()? else { return Ok(None) };
+    let Some(shelf) = Shelf::open(session)? else {
+        return Ok(None);
+    };
+    let Some(name) = shelf.current()? else {
+        return Ok(None);
+    };
     let (model, path) = shelf.model(&name)?;
     Ok(Some((model, Origin::user(path))))
 }
@@ -131,7 +156,14 @@ pub(crate) fn of_site(session: &Session) -> Result<Option<(Model, Origin)>, Erro
         Ok(model) => {
             // What cannot be looked at was read none the less; then there is nothing to say of it.
             let exposed = exposed(&path, &is_trusted(session)).ok().flatten();
-            Ok(Some((model, Origin { owner: Owner::Site, path, exposed })))
+            Ok(Some((
+                model,
+                Origin {
+                    owner: Owner::Site,
+                    path,
+                    exposed,
+                },
+            )))
         }
         Err(error) if error.kind == Kind::Missing => Ok(None),
         Err(error) => Err(error),
@@ -146,7 +178,10 @@ pub(crate) fn may_publish(session: &Session) -> Result<(), Error> {
 /// Writes the site's model. Says in a warning by what others could exchange it.
 pub(crate) fn publish(session: &Session, path: &Path, model: &Model) -> Result<(), Error> {
     if let Some(exposed) = publish::publish(path, &model.chunks(), &is_trusted(session))? {
-        session.output.warning(&format!("{exposed}, so `{}` can be exchanged by others", path.display()));
+        session.output.warning(&format!(
+            "{exposed}, so `{}` can be exchanged by others",
+            path.display()
+        ));
     }
     Ok(())
 }
@@ -160,14 +195,19 @@ fn is_trusted(session: &Session) -> impl Fn(u32) -> bool {
 /// A warning, once a command, of a site's model that others than the site may have written. What it says only suggests, so it is
 /// used all the same.
 fn tell_of_others(session: &Session, origin: &Origin) {
-    let Some(exposed) = &origin.exposed else { return };
+    let Some(exposed) = &origin.exposed else {
+        return;
+    };
     if session.told_of_model.replace(true) {
         return;
     }
     let remedy = match exposed.to {
         Others::Owner(_) => "the setting `model.owner` names who writes it".to_owned(),
         Others::Group(_) | Others::All => {
-            format!("its owner closes it with `chmod go-w '{}'`", exposed.path.display())
+            format!(
+                "its owner closes it with `chmod go-w '{}'`",
+                exposed.path.display()
+            )
         }
     };
     session.output.warning(&format!(

@@ -24,18 +24,27 @@ struct Rest {
 impl Pieces for Rest {
     fn piece(&self, from: u64, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; Some(length).filter(|length| *length <= MOST_AT_ONCE)?];
-        self.file.read_exact_at(&mut bytes, self.begins.checked_add(from)?).ok()?;
+        self.file
+            .read_exact_at(&mut bytes, self.begins.checked_add(from)?)
+            .ok()?;
         Some(bytes)
     }
 }
 
 /// Reads the model in `file`, which `path` names.
 pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
-    let unreadable =
-        |error: io::Error| Error::new(Kind::TryAgain, format!("cannot read `{}`: {error}", path.display()));
+    let unreadable = |error: io::Error| {
+        Error::new(
+            Kind::TryAgain,
+            format!("cannot read `{}`: {error}", path.display()),
+        )
+    };
     let about = file.metadata().map_err(unreadable)?;
     if !about.is_file() {
-        return Err(Error::new(Kind::Data, format!("`{}` is no file", path.display())));
+        return Err(Error::new(
+            Kind::Data,
+            format!("`{}` is no file", path.display()),
+        ));
     }
     let mut bytes = Vec::with_capacity(BEGINNING);
     more(&file, &mut bytes, BEGINNING).map_err(unreadable)?;
@@ -44,14 +53,20 @@ pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
     }
     let extent = Model::extent(&bytes).map_err(|why| unusable(&why, path))?;
     if extent.whole != about.len() {
-        return Err(unusable(&Unreadable::Damaged("it is cut off, or goes on"), path));
+        return Err(unusable(
+            &Unreadable::Damaged("it is cut off, or goes on"),
+            path,
+        ));
     }
     if extent.front > MOST_AT_ONCE {
         return Err(unusable(&Unreadable::Damaged("it is too large"), path));
     }
     more(&file, &mut bytes, extent.front).map_err(unreadable)?;
     bytes.truncate(extent.front);
-    let rest = Rest { file, begins: extent.front as u64 };
+    let rest = Rest {
+        file,
+        begins: extent.front as u64,
+    };
     Model::from_front(bytes, Arc::new(rest)).map_err(|why| unusable(&why, path))
 }
 
@@ -65,10 +80,15 @@ fn more(file: &File, bytes: &mut Vec<u8>, count: usize) -> io::Result<()> {
 /// Why a model cannot be used.
 pub(crate) fn unusable(why: &Unreadable, path: &Path) -> Error {
     let (kind, hint) = match why {
-        Unreadable::Newer { .. } => {
-            (Kind::Config, "use the dlrun that wrote it, or fit another with this one: `dlrun model fit`")
-        }
+        Unreadable::Newer { .. } => (
+            Kind::Config,
+            "use the dlrun that wrote it, or fit another with this one: `dlrun model fit`",
+        ),
         _ => (Kind::Data, "`dlrun model fit` makes another"),
     };
-    Error::new(kind, format!("cannot use the model `{}`: {why}", path.display())).hinted(hint)
+    Error::new(
+        kind,
+        format!("cannot use the model `{}`: {why}", path.display()),
+    )
+    .hinted(hint)
 }

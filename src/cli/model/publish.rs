@@ -24,10 +24,14 @@ pub(crate) fn publish(
 }
 
 /// Whether [`publish`] would write there, as far as that can be told before.
-pub(crate) fn check(path: &Path, is_trusted: &dyn Fn(u32) -> bool) -> Result<Option<Exposed>, Error> {
+pub(crate) fn check(
+    path: &Path,
+    is_trusted: &dyn Fn(u32) -> bool,
+) -> Result<Option<Exposed>, Error> {
     let is_root = geteuid().is_root();
     let whoever = |uid| !is_root && is_trusted(uid);
-    let found = exposed(directory(path), &whoever).map_err(|error| failed(path, error, For::Others))?;
+    let found =
+        exposed(directory(path), &whoever).map_err(|error| failed(path, error, For::Others))?;
     match found {
         Some(found) if is_root => Err(not_by_root(path, &found)),
         found => Ok(found),
@@ -57,7 +61,9 @@ impl For {
 }
 
 fn directory(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn put(path: &Path, chunks: &[impl AsRef<[u8]>], whose: For) -> Result<(), Error> {
@@ -71,22 +77,34 @@ fn put(path: &Path, chunks: &[impl AsRef<[u8]>], whose: For) -> Result<(), Error
         return Err(open_to_all(path));
     }
     if dir.has_no_file(name).map_err(failed)? {
-        let message = format!("cannot write `{}`: it is there and no regular file", path.display());
-        return Err(Error::new(Kind::CannotWrite, message).hinted("name another file, or remove it"));
+        let message = format!(
+            "cannot write `{}`: it is there and no regular file",
+            path.display()
+        );
+        return Err(
+            Error::new(Kind::CannotWrite, message).hinted("name another file, or remove it")
+        );
     }
     let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
     let temporary = format!(".dlrun-model.{random:016x}.tmp");
     let mut file = dir.create_for_all(&temporary).map_err(failed)?;
-    let written =
-        chunks.iter().try_for_each(|chunk| file.write_all(chunk.as_ref())).and_then(|()| file.sync_all());
-    written.and_then(|()| dir.replace(&temporary, name)).map_err(|error| {
-        dir.remove(&temporary);
-        failed(error)
-    })
+    let written = chunks
+        .iter()
+        .try_for_each(|chunk| file.write_all(chunk.as_ref()))
+        .and_then(|()| file.sync_all());
+    written
+        .and_then(|()| dir.replace(&temporary, name))
+        .map_err(|error| {
+            dir.remove(&temporary);
+            failed(error)
+        })
 }
 
 fn not_by_root(path: &Path, found: &Exposed) -> Error {
-    let message = format!("root does not publish `{}`: {found}, so others could exchange it", path.display());
+    let message = format!(
+        "root does not publish `{}`: {found}, so others could exchange it",
+        path.display()
+    );
     let place = found.path.display();
     let name = match found.to {
         Others::Owner(uid) => user_name(uid),
@@ -105,8 +123,10 @@ fn not_by_root(path: &Path, found: &Exposed) -> Error {
 fn open_to_all(path: &Path) -> Error {
     let (dir, path) = (directory(path).display(), path.display());
     let message = format!("everybody may write to `{dir}`, so anybody could exchange `{path}`");
-    Error::new(Kind::NotPermitted, message)
-        .hinted(format!("{}, or `chmod o-w '{dir}'`", For::Others.other_place()))
+    Error::new(Kind::NotPermitted, message).hinted(format!(
+        "{}, or `chmod o-w '{dir}'`",
+        For::Others.other_place()
+    ))
 }
 
 fn failed(path: &Path, error: io::Error, whose: For) -> Error {
@@ -140,21 +160,44 @@ mod tests {
         place(&path, &[b"one"]).expect("placed");
         place(&path, &[b"two"]).expect("replaced");
         assert_eq!(fs::read(&path).expect("read"), b"two");
-        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o644);
-        assert_eq!(fs::read_dir(tmp.path()).expect("listed").count(), 1, "nothing is left beside it");
+        assert_eq!(
+            fs::metadata(&path).expect("there").permissions().mode() & 0o777,
+            0o644
+        );
+        assert_eq!(
+            fs::read_dir(tmp.path()).expect("listed").count(),
+            1,
+            "nothing is left beside it"
+        );
         let victim = tmp.path().join("victim");
         fs::write(&victim, "untouched").expect("ours");
         let link = tmp.path().join("link");
         symlink(&victim, &link).expect("ours");
-        assert_eq!(place(&link, &[b"x"]).expect_err("a link").kind, Kind::CannotWrite);
+        assert_eq!(
+            place(&link, &[b"x"]).expect_err("a link").kind,
+            Kind::CannotWrite
+        );
         assert_eq!(fs::read(&victim).expect("read"), b"untouched");
-        assert_eq!(place(tmp.path(), &[b"x"]).expect_err("a directory").kind, Kind::CannotWrite);
-        assert_eq!(place(&tmp.path().join("no/model"), &[b"x"]).expect_err("nowhere").kind, Kind::Missing);
+        assert_eq!(
+            place(tmp.path(), &[b"x"]).expect_err("a directory").kind,
+            Kind::CannotWrite
+        );
+        assert_eq!(
+            place(&tmp.path().join("no/model"), &[b"x"])
+                .expect_err("nowhere")
+                .kind,
+            Kind::Missing
+        );
         let ours = |uid| uid == geteuid().as_raw();
         let open = tmp.path().join("open");
         fs::create_dir(&open).expect("ours");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("ours");
-        assert_eq!(publish(&open.join("model"), &[b"x"], &ours).expect_err("open").kind, Kind::NotPermitted);
+        assert_eq!(
+            publish(&open.join("model"), &[b"x"], &ours)
+                .expect_err("open")
+                .kind,
+            Kind::NotPermitted
+        );
         place(&open.join("model"), &[b"x"]).expect("nobody goes by it");
         assert_eq!(publish(&path, &[b"three"], &ours).expect("published"), None);
     }

@@ -52,7 +52,9 @@ impl Shelf {
             Err(error) if error.is_missing() => return Ok(None),
             Err(error) => return Err(unusable(error)),
         };
-        let name = String::from_utf8(bytes).ok().map(|text| text.trim_end().to_owned());
+        let name = String::from_utf8(bytes)
+            .ok()
+            .map(|text| text.trim_end().to_owned());
         let Some(name) = name.filter(|name| is_name(name)) else {
             let path = self.dir.path().join(CURRENT);
             let message = format!("`{}` does not hold the name of a model", path.display());
@@ -68,14 +70,19 @@ impl Shelf {
 
     /// Reads a model.
     pub(crate) fn model(&self, name: &str) -> Result<(Model, PathBuf), Error> {
-        let file = self.dir.open_file(&format!("{name}{ENDING}")).map_err(|error| {
-            if error.is_missing() {
-                let missing =
-                    Error::new(Kind::Missing, format!("there is no model `{}`", self.path(name).display()));
-                return missing.hinted(self.hint());
-            }
-            unusable(error)
-        })?;
+        let file = self
+            .dir
+            .open_file(&format!("{name}{ENDING}"))
+            .map_err(|error| {
+                if error.is_missing() {
+                    let missing = Error::new(
+                        Kind::Missing,
+                        format!("there is no model `{}`", self.path(name).display()),
+                    );
+                    return missing.hinted(self.hint());
+                }
+                unusable(error)
+            })?;
         let path = self.path(name);
         Ok((super::opened::model_in(file, &path)?, path))
     }
@@ -89,19 +96,27 @@ impl Shelf {
 
     /// Keeps a model; one of this name is replaced.
     pub(crate) fn keep(&self, name: &str, model: &Model) -> Result<PathBuf, Error> {
-        self.dir.replace_by(&format!("{name}{ENDING}"), &model.chunks()).map_err(unusable)?;
+        self.dir
+            .replace_by(&format!("{name}{ENDING}"), &model.chunks())
+            .map_err(unusable)?;
         Ok(self.path(name))
     }
 
     /// Takes a model into use.
     pub(crate) fn make_current(&self, name: &str) -> Result<(), Error> {
-        self.dir.replace(CURRENT, format!("{name}\n").as_bytes()).map_err(unusable)
+        self.dir
+            .replace(CURRENT, format!("{name}\n").as_bytes())
+            .map_err(unusable)
     }
 
     /// The names of the models, by name.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let files = self.dir.names().map_err(unusable)?;
-        let named = |file: &String| file.strip_suffix(ENDING).filter(|name| is_name(name)).map(str::to_owned);
+        let named = |file: &String| {
+            file.strip_suffix(ENDING)
+                .filter(|name| is_name(name))
+                .map(str::to_owned)
+        };
         let mut names: Vec<String> = files.iter().filter_map(named).collect();
         names.sort();
         Ok(names)
@@ -114,7 +129,10 @@ impl Shelf {
         let mut others: Vec<(std::time::SystemTime, String)> = Vec::new();
         for name in self.names()? {
             if name != also && Some(&name) != current.as_ref() {
-                let written = self.path(&name).symlink_metadata().and_then(|file| file.modified());
+                let written = self
+                    .path(&name)
+                    .symlink_metadata()
+                    .and_then(|file| file.modified());
                 others.push((written.unwrap_or(std::time::UNIX_EPOCH), name));
             }
         }
@@ -125,7 +143,9 @@ impl Shelf {
         others.truncate(gone);
         let names: Vec<String> = others.into_iter().map(|(_, name)| name).collect();
         for name in &names {
-            self.dir.remove(&format!("{name}{ENDING}")).map_err(unusable)?;
+            self.dir
+                .remove(&format!("{name}{ENDING}"))
+                .map_err(unusable)?;
         }
         Ok(names)
     }
@@ -142,7 +162,9 @@ fn unusable(error: PrivateError) -> Error {
     if full {
         failed.hinted("make room; the models that were there are as they were")
     } else {
-        failed.hinted("`dlrun config show` tells where the state directory is; `--state-dir` names another")
+        failed.hinted(
+            "`dlrun config show` tells where the state directory is; `--state-dir` names another",
+        )
     }
 }
 
@@ -153,7 +175,19 @@ mod tests {
     #[test]
     fn a_name_is_no_path_and_no_option() {
         assert!(is_name("2026-11-22-3fa9c1d2") && is_name("a"));
-        for text in ["", ".", "..", "../../x", "a/b", "-x", "a b", "a\nb", "$(id)", "é", &"a".repeat(101)] {
+        for text in [
+            "",
+            ".",
+            "..",
+            "../../x",
+            "a/b",
+            "-x",
+            "a b",
+            "a\nb",
+            "$(id)",
+            "é",
+            &"a".repeat(101),
+        ] {
             assert!(!is_name(text), "{text:?}");
         }
     }

@@ -145,7 +145,9 @@ pub(super) enum Choice {
 impl Choice {
     /// Those of the run.
     pub(super) fn of_run(self) -> impl Iterator<Item = &'static Figure> {
-        DERIVED.iter().chain(if self == Self::All { &OF_RUN[..] } else { &[] })
+        DERIVED
+            .iter()
+            .chain(if self == Self::All { &OF_RUN[..] } else { &[] })
     }
 
     /// Those of a GPU.
@@ -174,20 +176,31 @@ mod tests {
         let mut names = Vec::new();
         for figure in Choice::All.of_run() {
             assert!((1..=MOST_SOURCES).contains(&figure.sources.len()));
-            assert!(figure.sources.iter().all(|source| COLUMNS.iter().any(|column| column.name == *source)));
+            assert!(
+                figure
+                    .sources
+                    .iter()
+                    .all(|source| COLUMNS.iter().any(|column| column.name == *source))
+            );
             names.push(figure.name);
         }
         for figure in Choice::All.of_gpu() {
             let known = |source: &&str| GPU_COLUMNS.iter().any(|column| column.name == *source);
             assert!(figure.sources.iter().all(known), "{}", figure.name);
         }
-        let (all, count) = (names.len(), names.iter().collect::<std::collections::HashSet<_>>().len());
+        let (all, count) = (
+            names.len(),
+            names.iter().collect::<std::collections::HashSet<_>>().len(),
+        );
         assert_eq!(all, count, "{names:?}");
     }
 
     #[test]
     fn the_overview_decodes_little() {
-        let all = COLUMNS.iter().filter(|column| Choice::Overview.wants(column.name)).count();
+        let all = COLUMNS
+            .iter()
+            .filter(|column| Choice::Overview.wants(column.name))
+            .count();
         assert_eq!(all, 5);
         for (name, is_wanted) in [
             ("gpu/GPU-a/b/utilisation_percent", true),
@@ -197,6 +210,8 @@ mod tests {
         ] {
             assert_eq!(Choice::Overview.wants(name), is_wanted, "{name}");
         }
-        assert!(Choice::All.wants("gpu/GPU-a/power_milliwatts") && !Choice::All.wants("mem_oom_kills"));
+        assert!(
+            Choice::All.wants("gpu/GPU-a/power_milliwatts") && !Choice::All.wants("mem_oom_kills")
+        );
     }
 }

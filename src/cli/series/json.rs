@@ -14,7 +14,10 @@ pub(crate) fn to_json(series: &Series, node: &NodeRecord) -> Value {
     };
     let mut columns = columns(&thinned.run);
     columns.insert("at_ms".to_owned(), json!(thinned.at_ms));
-    let gpus = thinned.gpus.iter().map(|(uuid, curves)| (uuid.clone(), self::columns(curves).into()));
+    let gpus = thinned
+        .gpus
+        .iter()
+        .map(|(uuid, curves)| (uuid.clone(), self::columns(curves).into()));
     columns.insert("gpus".to_owned(), Value::Object(gpus.collect()));
     json!({
         "interval_ms": thinned.interval_ms,
@@ -25,18 +28,33 @@ pub(crate) fn to_json(series: &Series, node: &NodeRecord) -> Value {
 }
 
 fn columns(curves: &[Curve]) -> Map<String, Value> {
-    let values = |curve: &Curve| curve.values.iter().map(|value| number(curve.unit, *value)).collect();
-    curves.iter().map(|curve| (curve.name.to_owned(), Value::Array(values(curve)))).collect()
+    let values = |curve: &Curve| {
+        curve
+            .values
+            .iter()
+            .map(|value| number(curve.unit, *value))
+            .collect()
+    };
+    curves
+        .iter()
+        .map(|curve| (curve.name.to_owned(), Value::Array(values(curve))))
+        .collect()
 }
 
 /// A value with as many digits as mean something.
 fn number(unit: Unit, value: Option<f64>) -> Value {
-    let Some(value) = value else { return Value::Null };
+    let Some(value) = value else {
+        return Value::Null;
+    };
     match unit {
         Unit::Cpus | Unit::Share => json!((value * 1e4).round() / 1e4),
         Unit::Percent => json!((value * 10.0).round() / 10.0),
         Unit::Bytes | Unit::BytesPerSecond | Unit::Milliwatts | Unit::Number => {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "made of u64")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "made of u64"
+            )]
             let whole = value.round() as u64;
             json!(whole)
         }

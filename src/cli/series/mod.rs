@@ -62,28 +62,46 @@ impl Series {
             Ok(dir) => dir,
             Err(error) => {
                 let what = format!("{}.{}", node.key.node, node.key.step);
-                let notes = vec![Missing { what, why: chain(&error).join(": ") }];
-                return Self { thinned: None, sampled: None, notes };
+                let notes = vec![Missing {
+                    what,
+                    why: chain(&error).join(": "),
+                }];
+                return Self {
+                    thinned: None,
+                    sampled: None,
+                    notes,
+                };
             }
         };
         let mut notes = Vec::new();
         let mut note = |seq: Option<u32>, why: String| {
-            let file = seq.map_or_else(|| "series".to_owned(), |seq| format!("series-{seq:04}.seg"));
-            notes.push(Missing { what: format!("{}.{}/{file}", node.key.node, node.key.step), why });
+            let file =
+                seq.map_or_else(|| "series".to_owned(), |seq| format!("series-{seq:04}.seg"));
+            notes.push(Missing {
+                what: format!("{}.{}/{file}", node.key.node, node.key.step),
+                why,
+            });
         };
         let seqs = dir.segments().unwrap_or_else(|error| {
             note(None, chain(&error).join(": "));
             Vec::new()
         });
-        let stride = u32::try_from(seqs.len().div_ceil(SEGMENTS_WITH_PROCESSES)).unwrap_or(u32::MAX).max(1);
+        let stride = u32::try_from(seqs.len().div_ceil(SEGMENTS_WITH_PROCESSES))
+            .unwrap_or(u32::MAX)
+            .max(1);
         let load = |seq: u32, all: bool| {
-            let bytes = dir.read_segment(seq).map_err(|error| chain(&error).join(": "))?;
+            let bytes = dir
+                .read_segment(seq)
+                .map_err(|error| chain(&error).join(": "))?;
             let processes = seq.is_multiple_of(stride);
-            let digested = |name: &str| Digest::wants(name) || (processes && Digest::wants_process(name));
+            let digested =
+                |name: &str| Digest::wants(name) || (processes && Digest::wants_process(name));
             let wanted = |name: &str| all && (choice.wants(name) || digested(name));
             decode_columns(&bytes, wanted).map_err(|error| error.to_string())
         };
-        let segments = Segments::look(&seqs, |seq| load(seq, false), &mut |seq, why| note(Some(seq), why));
+        let segments = Segments::look(&seqs, |seq| load(seq, false), &mut |seq, why| {
+            note(Some(seq), why)
+        });
         let read = segments.span().map(|(begin_ms, end_ms)| {
             let axis = Axis::new(begin_ms, end_ms, points.min(segments.samples()));
             let mut thinner = Thinner::new(axis, choice, &node.gaps);
@@ -99,6 +117,10 @@ impl Series {
             (thinner.finish(), digest.finish())
         });
         let (thinned, sampled) = read.unzip();
-        Self { thinned, sampled, notes }
+        Self {
+            thinned,
+            sampled,
+            notes,
+        }
     }
 }

@@ -38,7 +38,10 @@ impl Segments {
         times: impl Fn(u32) -> Result<Columns, String>,
         complain: Complain<'_>,
     ) -> Self {
-        let mut segments = Self { spans: Vec::new(), samples: 0 };
+        let mut segments = Self {
+            spans: Vec::new(),
+            samples: 0,
+        };
         for seq in seqs.iter().copied() {
             let at_ms = match times(seq) {
                 Ok(columns) => columns.at_ms,
@@ -47,11 +50,19 @@ impl Segments {
                     continue;
                 }
             };
-            let (Some(begin_ms), Some(end_ms)) = (at_ms.iter().min(), at_ms.iter().max()) else { continue };
+            let (Some(begin_ms), Some(end_ms)) = (at_ms.iter().min(), at_ms.iter().max()) else {
+                continue;
+            };
             segments.samples += at_ms.len();
-            segments.spans.push(Span { begin_ms: *begin_ms, seq, end_ms: *end_ms });
+            segments.spans.push(Span {
+                begin_ms: *begin_ms,
+                seq,
+                end_ms: *end_ms,
+            });
         }
-        segments.spans.sort_unstable_by_key(|span| (span.begin_ms, span.seq));
+        segments
+            .spans
+            .sort_unstable_by_key(|span| (span.begin_ms, span.seq));
         segments
     }
 
@@ -121,32 +132,67 @@ mod tests {
             let at_ms = segments[seq as usize].to_vec();
             let column = vec![Some(u64::from(seq)); at_ms.len()];
             let columns = vec![("seq".to_owned(), column)];
-            if at_ms == [13] { Err("bad luck".to_owned()) } else { Ok(Columns { at_ms, columns }) }
+            if at_ms == [13] {
+                Err("bad luck".to_owned())
+            } else {
+                Ok(Columns { at_ms, columns })
+            }
         };
         let seqs: Vec<u32> = (0..).take(segments.len()).collect();
         let (complaints, mut samples) = (RefCell::default(), Vec::new());
-        let found = Segments::look(&seqs, load, &mut |seq, _| Vec::push(&mut complaints.borrow_mut(), seq));
-        found.in_order(load, &mut |seq, _| complaints.borrow_mut().push(seq), |blocks, rows| {
-            for Row { at_ms, block, row } in rows {
-                assert_eq!(blocks[*block].at_ms[*row], *at_ms);
-                samples.push((*at_ms, blocks[*block].columns[0].1[*row].expect("a number")));
-            }
+        let found = Segments::look(&seqs, load, &mut |seq, _| {
+            Vec::push(&mut complaints.borrow_mut(), seq)
         });
+        found.in_order(
+            load,
+            &mut |seq, _| complaints.borrow_mut().push(seq),
+            |blocks, rows| {
+                for Row { at_ms, block, row } in rows {
+                    assert_eq!(blocks[*block].at_ms[*row], *at_ms);
+                    samples.push((*at_ms, blocks[*block].columns[0].1[*row].expect("a number")));
+                }
+            },
+        );
         assert!(samples.len() <= found.samples());
-        assert_eq!(found.span(), samples.first().zip(samples.last()).map(|(first, last)| (first.0, last.0)));
+        assert_eq!(
+            found.span(),
+            samples
+                .first()
+                .zip(samples.last())
+                .map(|(first, last)| (first.0, last.0))
+        );
         (samples, complaints.into_inner())
     }
 
     #[test]
     fn segments_that_overlap_give_each_time_once_and_in_order() {
-        let (samples, bad) = read(&[&[50, 60], &[10, 20, 30], &[20, 25, 40, 30], &[], &[60, 70, 5]]);
-        let expected = [(5, 4), (10, 1), (20, 1), (25, 2), (30, 1), (40, 2), (50, 0), (60, 4), (70, 4)];
+        let (samples, bad) = read(&[
+            &[50, 60],
+            &[10, 20, 30],
+            &[20, 25, 40, 30],
+            &[],
+            &[60, 70, 5],
+        ]);
+        let expected = [
+            (5, 4),
+            (10, 1),
+            (20, 1),
+            (25, 2),
+            (30, 1),
+            (40, 2),
+            (50, 0),
+            (60, 4),
+            (70, 4),
+        ];
         assert_eq!((samples, bad), (expected.to_vec(), vec![]));
     }
 
     #[test]
     fn a_segment_that_cannot_be_read_is_named_and_the_rest_is_there() {
-        assert_eq!(read(&[&[1, 2], &[13], &[30]]), (vec![(1, 0), (2, 0), (30, 2)], vec![1]));
+        assert_eq!(
+            read(&[&[1, 2], &[13], &[30]]),
+            (vec![(1, 0), (2, 0), (30, 2)], vec![1])
+        );
         assert_eq!(read(&[&[13], &[]]), (vec![], vec![0]));
         assert_eq!(read(&[]), (vec![], vec![]));
     }

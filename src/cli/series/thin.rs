@@ -38,25 +38,47 @@ pub(super) struct Thinner {
 impl Thinner {
     pub(super) fn new(axis: Axis, choice: Choice, gaps: &[Gap]) -> Self {
         // The ends of a gap are not exactly those of the samples. One that was filled later on costs one sample's reach.
-        let mut cuts: Vec<u64> =
-            gaps.iter().map(|gap| gap.from_ms + gap.to_ms.saturating_sub(gap.from_ms) / 2).collect();
+        let mut cuts: Vec<u64> = gaps
+            .iter()
+            .map(|gap| gap.from_ms + gap.to_ms.saturating_sub(gap.from_ms) / 2)
+            .collect();
         cuts.sort_unstable();
         let run = choice.of_run().map(|_| Track::default()).collect();
-        Self { axis, choice, cuts, passed: 0, samples: 0, run, gpus: Vec::new() }
+        Self {
+            axis,
+            choice,
+            cuts,
+            passed: 0,
+            samples: 0,
+            run,
+            gpus: Vec::new(),
+        }
     }
 
     /// Takes samples in, rows of these blocks; they are ascending in time, and none is older than those before.
     pub(super) fn take(&mut self, blocks: &[Columns], rows: &[Row]) {
-        let moments: Vec<(Moment, Row)> = rows.iter().map(|row| (self.moment(row.at_ms), *row)).collect();
+        let moments: Vec<(Moment, Row)> = rows
+            .iter()
+            .map(|row| (self.moment(row.at_ms), *row))
+            .collect();
         self.samples += rows.len() as u64;
         let lookup = Lookup::new(blocks);
         for (figure, track) in self.choice.of_run().zip(&mut self.run) {
-            take_rows(track, &self.axis, figure, &moments, &lookup.sources(figure, ""));
+            take_rows(
+                track,
+                &self.axis,
+                figure,
+                &moments,
+                &lookup.sources(figure, ""),
+            );
         }
         for uuid in lookup.uuids() {
             // A damaged record may name any number of them.
             if self.gpus.len() < MAX_GPUS && self.gpus.iter().all(|(known, _)| known != uuid) {
-                self.gpus.push((uuid.to_owned(), self.choice.of_gpu().map(|_| Track::default()).collect()));
+                self.gpus.push((
+                    uuid.to_owned(),
+                    self.choice.of_gpu().map(|_| Track::default()).collect(),
+                ));
             }
         }
         for (uuid, tracks) in &mut self.gpus {
@@ -72,11 +94,22 @@ impl Thinner {
             self.passed += 1;
         }
         let cut_ms = self.passed.checked_sub(1).map_or(0, |last| self.cuts[last]);
-        Moment { at_ms, place: self.axis.place(at_ms), cut_ms }
+        Moment {
+            at_ms,
+            place: self.axis.place(at_ms),
+            cut_ms,
+        }
     }
 
     pub(super) fn finish(self) -> Thinned {
-        let Self { axis, choice, samples, run, gpus, .. } = self;
+        let Self {
+            axis,
+            choice,
+            samples,
+            run,
+            gpus,
+            ..
+        } = self;
         let gpu = |(uuid, tracks)| (uuid, curves(choice.of_gpu(), tracks));
         Thinned {
             interval_ms: axis.width_ms,
@@ -89,7 +122,8 @@ impl Thinner {
 }
 
 fn curves(figures: impl Iterator<Item = &'static Figure>, tracks: Vec<Track>) -> Vec<Curve> {
-    let curve = |(figure, track): (&Figure, Track)| track.finish(figure.name, figure.kind, figure.unit);
+    let curve =
+        |(figure, track): (&Figure, Track)| track.finish(figure.name, figure.kind, figure.unit);
     figures.zip(tracks).filter_map(curve).collect()
 }
 
@@ -120,8 +154,14 @@ struct Lookup<'a>(Vec<HashMap<&'a str, &'a [Option<u64>]>>);
 
 impl<'a> Lookup<'a> {
     fn new(blocks: &'a [Columns]) -> Self {
-        let named = |(name, values): &'a (String, Vec<Option<u64>>)| (name.as_str(), values.as_slice());
-        Self(blocks.iter().map(|block| block.columns.iter().map(named).collect()).collect())
+        let named =
+            |(name, values): &'a (String, Vec<Option<u64>>)| (name.as_str(), values.as_slice());
+        Self(
+            blocks
+                .iter()
+                .map(|block| block.columns.iter().map(named).collect())
+                .collect(),
+        )
     }
 
     /// Where a figure finds its values in each block; its columns are named behind `prefix`. Empty where no block has any.
@@ -134,13 +174,19 @@ impl<'a> Lookup<'a> {
             sources
         };
         let found: Vec<Sources<'a>> = self.0.iter().map(of).collect();
-        if found.iter().flatten().all(Option::is_none) { Vec::new() } else { found }
+        if found.iter().flatten().all(Option::is_none) {
+            Vec::new()
+        } else {
+            found
+        }
     }
 
     /// The GPUs that have columns, in the order of their UUIDs.
     fn uuids(&self) -> BTreeSet<&'a str> {
         let names = self.0.iter().flat_map(HashMap::keys);
-        names.filter_map(|name| Some(name.strip_prefix("gpu/")?.rsplit_once('/')?.0)).collect()
+        names
+            .filter_map(|name| Some(name.strip_prefix("gpu/")?.rsplit_once('/')?.0))
+            .collect()
     }
 }
 
@@ -152,7 +198,11 @@ mod tests {
     fn take(thinner: &mut Thinner, samples: &[Sample]) {
         for bytes in encode_segments(samples) {
             let block = decode_columns(&bytes, |_| true).expect("a segment");
-            let rows = (0..).zip(&block.at_ms).map(|(row, at_ms)| Row { at_ms: *at_ms, block: 0, row });
+            let rows = (0..).zip(&block.at_ms).map(|(row, at_ms)| Row {
+                at_ms: *at_ms,
+                block: 0,
+                row,
+            });
             let rows: Vec<Row> = rows.collect();
             thinner.take(&[block], &rows);
         }
@@ -165,21 +215,39 @@ mod tests {
             cpu_user_us: Some(1_500_000 * second),
             cpu_system_us: Some(500_000 * second),
             mem_anon_bytes: Some(second),
-            gpus: vec![GpuReading { gpm_sm_basis_points: Some(2500), ..GpuReading::of("GPU-1".into()) }],
+            gpus: vec![GpuReading {
+                gpm_sm_basis_points: Some(2500),
+                ..GpuReading::of("GPU-1".into())
+            }],
             ..Sample::default()
         };
         let mut thinner = Thinner::new(Axis::new(0, 10_000, 2), Choice::All, &[]);
         take(&mut thinner, &(0..=10).map(sample).collect::<Vec<_>>());
         let thinned = thinner.finish();
-        assert_eq!((thinned.samples, &thinned.at_ms[..], thinned.interval_ms), (11, &[0, 5001][..], 5001));
+        assert_eq!(
+            (thinned.samples, &thinned.at_ms[..], thinned.interval_ms),
+            (11, &[0, 5001][..], 5001)
+        );
         let of = |curves: &[Curve]| -> Vec<(&str, Option<f64>)> {
-            curves.iter().map(|curve| (curve.name, curve.values[1])).collect()
+            curves
+                .iter()
+                .map(|curve| (curve.name, curve.values[1]))
+                .collect()
         };
-        let (used, anon) = (("mem_used_bytes", Some(10.0)), ("mem_anon_bytes", Some(10.0)));
+        let (used, anon) = (
+            ("mem_used_bytes", Some(10.0)),
+            ("mem_anon_bytes", Some(10.0)),
+        );
         assert_eq!(of(&thinned.run), [("cpu_busy", Some(2.0)), used, anon]);
         assert_eq!(thinned.gpus[0].0, "GPU-1");
-        assert_eq!(of(&thinned.gpus[0].1), [("utilisation_percent", Some(25.0))]);
-        assert_eq!((thinned.run[0].mean, thinned.run[1].mean), (Some(2.0), None));
+        assert_eq!(
+            of(&thinned.gpus[0].1),
+            [("utilisation_percent", Some(25.0))]
+        );
+        assert_eq!(
+            (thinned.run[0].mean, thinned.run[1].mean),
+            (Some(2.0), None)
+        );
     }
 
     #[test]
@@ -189,7 +257,13 @@ mod tests {
             ..GpuReading::of(format!("GPU-{n}").into())
         });
         let mut thinner = Thinner::new(Axis::new(0, 1, 2), Choice::All, &[]);
-        take(&mut thinner, &[Sample { gpus: gpus.collect(), ..Sample::default() }]);
+        take(
+            &mut thinner,
+            &[Sample {
+                gpus: gpus.collect(),
+                ..Sample::default()
+            }],
+        );
         assert_eq!(thinner.finish().gpus.len(), MAX_GPUS);
     }
 }

@@ -10,14 +10,24 @@ use crate::rundir::RunDir;
 
 impl Series {
     /// Everything in so many points at most, with the curves for a report.
-    pub(crate) fn timeline(run: &RunDir, node: &NodeRecord, points: usize) -> (Option<Timeline>, Self) {
+    pub(crate) fn timeline(
+        run: &RunDir,
+        node: &NodeRecord,
+        points: usize,
+    ) -> (Option<Timeline>, Self) {
         let mut series = Self::read(run, node, Choice::All, points);
         (series.thinned.take().map(timeline), series)
     }
 }
 
 fn timeline(thinned: Thinned) -> Timeline {
-    let Thinned { interval_ms, at_ms, samples, run, gpus } = thinned;
+    let Thinned {
+        interval_ms,
+        at_ms,
+        samples,
+        run,
+        gpus,
+    } = thinned;
     Timeline {
         begin_ms: at_ms.first().copied().unwrap_or(0),
         interval_ms,
@@ -32,7 +42,14 @@ fn timeline(thinned: Thinned) -> Timeline {
 }
 
 fn curve(thin: Thin) -> Curve {
-    let Thin { name, unit, values, low, high, mean } = thin;
+    let Thin {
+        name,
+        unit,
+        values,
+        low,
+        high,
+        mean,
+    } = thin;
     let unit = match unit {
         FigureUnit::Cpus => Unit::Cpus,
         FigureUnit::Share => Unit::Share,
@@ -42,5 +59,12 @@ fn curve(thin: Thin) -> Curve {
         FigureUnit::Milliwatts => Unit::Milliwatts,
         FigureUnit::Number => Unit::Number,
     };
-    Curve { name, unit, low, value: values, high, mean }
+    Curve {
+        name,
+        unit,
+        low,
+        value: values,
+        high,
+        mean,
+    }
 }

@@ -23,18 +23,25 @@ impl Axis {
         let span = end_ms.saturating_sub(begin_ms).saturating_add(1);
         let width_ms = span.div_ceil(points);
         let count = usize::try_from(span.div_ceil(width_ms)).unwrap_or(usize::MAX);
-        Self { begin_ms, width_ms, count }
+        Self {
+            begin_ms,
+            width_ms,
+            count,
+        }
     }
 
     /// The point of a time.
     pub(super) fn place(&self, at_ms: u64) -> usize {
         let place = at_ms.saturating_sub(self.begin_ms) / self.width_ms;
-        usize::try_from(place).unwrap_or(usize::MAX).min(self.count - 1)
+        usize::try_from(place)
+            .unwrap_or(usize::MAX)
+            .min(self.count - 1)
     }
 
     /// When a point begins; that after the last, when the last ends.
     pub(super) fn edge_ms(&self, place: usize) -> u64 {
-        self.begin_ms.saturating_add(self.width_ms.saturating_mul(place as u64))
+        self.begin_ms
+            .saturating_add(self.width_ms.saturating_mul(place as u64))
     }
 }
 
@@ -62,7 +69,12 @@ struct Cell {
 
 impl Default for Cell {
     fn default() -> Self {
-        Self { value: 0.0, known: 0.0, low: f64::NAN, high: f64::NAN }
+        Self {
+            value: 0.0,
+            known: 0.0,
+            low: f64::NAN,
+            high: f64::NAN,
+        }
     }
 }
 
@@ -79,7 +91,9 @@ impl Track {
     /// Takes a reading in.
     pub(super) fn take(&mut self, axis: &Axis, kind: Kind, now: Moment, value: f64) {
         let is_near = |(before, _): &(Moment, f64)| {
-            before.at_ms >= now.cut_ms && now.at_ms - before.at_ms <= REACH_MS && now.at_ms > before.at_ms
+            before.at_ms >= now.cut_ms
+                && now.at_ms - before.at_ms <= REACH_MS
+                && now.at_ms > before.at_ms
         };
         let before = self.before.replace((now, value)).filter(is_near);
         match (kind, before) {
@@ -92,7 +106,10 @@ impl Track {
             (_, Some((from, _))) => self.spread(axis, kind, from, now, value),
             // The first speaks for its own millisecond.
             _ => {
-                let next = Moment { at_ms: now.at_ms.saturating_add(1), ..now };
+                let next = Moment {
+                    at_ms: now.at_ms.saturating_add(1),
+                    ..now
+                };
                 self.spread(axis, kind, now, next, value);
             }
         }
@@ -128,15 +145,29 @@ impl Track {
         let known = total(|cell| cell.known);
         let mean = (kind != Kind::Most).then(|| total(|cell| cell.value) / known);
         let value = |cell: &Cell| {
-            let value = if kind == Kind::Most { cell.value } else { cell.value / cell.known };
+            let value = if kind == Kind::Most {
+                cell.value
+            } else {
+                cell.value / cell.known
+            };
             (cell.known > 0.0).then_some(value)
         };
         let values = self.cells.iter().map(value).collect();
         let known_of = |part: fn(&Cell) -> f64| {
-            self.cells.iter().map(|cell| (cell.known > 0.0).then(|| part(cell))).collect()
+            self.cells
+                .iter()
+                .map(|cell| (cell.known > 0.0).then(|| part(cell)))
+                .collect()
         };
         let (low, high) = (known_of(|cell| cell.low), known_of(|cell| cell.high));
-        (known > 0.0).then_some(Curve { name, unit, values, low, high, mean })
+        (known > 0.0).then_some(Curve {
+            name,
+            unit,
+            values,
+            low,
+            high,
+            mean,
+        })
     }
 }
 
@@ -171,18 +202,42 @@ mod tests {
     use super::*;
 
     /// What becomes of these readings, at times in seconds, between the first and the last.
-    fn thinned(kind: Kind, points: usize, gaps: &[(u64, u64)], readings: &[(u64, f64)]) -> Vec<Option<f64>> {
+    fn thinned(
+        kind: Kind,
+        points: usize,
+        gaps: &[(u64, u64)],
+        readings: &[(u64, f64)],
+    ) -> Vec<Option<f64>> {
         let (first, last) = (readings[0].0 * 1000, readings[readings.len() - 1].0 * 1000);
         let axis = Axis::new(first, last - 1, points);
-        let mut cuts = gaps.iter().map(|(from, to)| (from + to) * 500).collect::<Vec<_>>();
+        let mut cuts = gaps
+            .iter()
+            .map(|(from, to)| (from + to) * 500)
+            .collect::<Vec<_>>();
         cuts.sort_unstable();
         let mut track = Track::default();
         for (at, value) in readings {
-            let cut = cuts.iter().copied().filter(|cut| *cut <= at * 1000).max().unwrap_or(0);
+            let cut = cuts
+                .iter()
+                .copied()
+                .filter(|cut| *cut <= at * 1000)
+                .max()
+                .unwrap_or(0);
             let at_ms = at * 1000;
-            track.take(&axis, kind, Moment { at_ms, place: axis.place(at_ms), cut_ms: cut }, *value);
+            track.take(
+                &axis,
+                kind,
+                Moment {
+                    at_ms,
+                    place: axis.place(at_ms),
+                    cut_ms: cut,
+                },
+                *value,
+            );
         }
-        track.finish("", kind, Unit::Number).map_or_else(Vec::new, |curve| curve.values)
+        track
+            .finish("", kind, Unit::Number)
+            .map_or_else(Vec::new, |curve| curve.values)
     }
 
     const RATE: Kind = Kind::Rate(1.0);
@@ -195,14 +250,22 @@ mod tests {
         );
         // Read every ten seconds and told every five.
         let read = [(0, 0.0), (10, 100.0), (20, 100.0)];
-        assert_eq!(thinned(RATE, 4, &[], &read), [Some(10.0), Some(10.0), Some(0.0), Some(0.0)]);
+        assert_eq!(
+            thinned(RATE, 4, &[], &read),
+            [Some(10.0), Some(10.0), Some(0.0), Some(0.0)]
+        );
         // A part of a point on either side.
-        assert_eq!(thinned(RATE, 2, &[], &[(0, 0.0), (3, 30.0), (4, 50.0)]), [Some(10.0), Some(15.0)]);
+        assert_eq!(
+            thinned(RATE, 2, &[], &[(0, 0.0), (3, 30.0), (4, 50.0)]),
+            [Some(10.0), Some(15.0)]
+        );
     }
 
     #[test]
     fn the_growth_is_all_there_however_it_is_cut() {
-        let readings: Vec<(u64, f64)> = (0..200).map(|n| (n * 7 % 5 + n * 5, (n * n) as f64)).collect();
+        let readings: Vec<(u64, f64)> = (0..200)
+            .map(|n| (n * 7 % 5 + n * 5, (n * n) as f64))
+            .collect();
         for points in [1, 2, 3, 7, 48, 300, 9999] {
             let values = thinned(RATE, points, &[], &readings);
             let span = (readings[199].0 - readings[0].0) * 1000;
@@ -222,7 +285,10 @@ mod tests {
     #[test]
     fn nothing_is_told_across_a_counter_that_began_anew() {
         let readings = [(0, 50.0), (1, 60.0), (2, 4.0), (3, 10.0)];
-        assert_eq!(thinned(RATE, 3, &[], &readings), [Some(10.0), None, Some(6.0)]);
+        assert_eq!(
+            thinned(RATE, 3, &[], &readings),
+            [Some(10.0), None, Some(6.0)]
+        );
         // One point of three seconds: of two of them something is known.
         assert_eq!(thinned(RATE, 1, &[], &readings), [Some(8.0)]);
         assert!(thinned(RATE, 3, &[], &readings[1..3]).is_empty());
@@ -238,7 +304,10 @@ mod tests {
         assert_eq!(thinned(RATE, 5, &[], &readings)[2], Some(3.0));
         // Nobody told of it, but it is too long.
         let far = [(0, 0.0), (100, 10.0), (300, 100.0), (400, 150.0)];
-        assert_eq!(thinned(RATE, 4, &[], &far), [Some(0.1), None, None, Some(0.5)]);
+        assert_eq!(
+            thinned(RATE, 4, &[], &far),
+            [Some(0.1), None, None, Some(0.5)]
+        );
         let gauge = thinned(Kind::Most, 4, &[], &far);
         assert_eq!(gauge, [Some(10.0), None, None, Some(150.0)]);
     }
@@ -248,11 +317,20 @@ mod tests {
         let readings = [(0, 2.0), (1, 4.0), (2, 4.0), (8, 10.0), (10, 0.0)];
         let means = thinned(Kind::Mean, 2, &[], &readings);
         // The first, of which nobody knows how long it was so, counts a millisecond.
-        assert!((means[0].expect("known") - 38.002 / 5.001).abs() < 1e-9, "{means:?}");
+        assert!(
+            (means[0].expect("known") - 38.002 / 5.001).abs() < 1e-9,
+            "{means:?}"
+        );
         assert_eq!(means[1], Some(6.0));
-        assert_eq!(thinned(Kind::Most, 5, &[], &readings), [4.0, 10.0, 10.0, 10.0, 0.0].map(Some));
+        assert_eq!(
+            thinned(Kind::Most, 5, &[], &readings),
+            [4.0, 10.0, 10.0, 10.0, 0.0].map(Some)
+        );
         // A gauge of 0 is known.
-        assert_eq!(thinned(Kind::Most, 1, &[], &[(0, 0.0), (1, 0.0)]), [Some(0.0)]);
+        assert_eq!(
+            thinned(Kind::Most, 1, &[], &[(0, 0.0), (1, 0.0)]),
+            [Some(0.0)]
+        );
     }
 
     #[test]
@@ -262,11 +340,22 @@ mod tests {
             let mut track = Track::default();
             for (second, value) in [(0, 2.0), (1, 9.0), (2, 1.0), (3, 2.0), (6, 5.0)] {
                 let at_ms = second * 1000;
-                track.take(&axis, kind, Moment { at_ms, place: axis.place(at_ms), cut_ms: 0 }, value);
+                track.take(
+                    &axis,
+                    kind,
+                    Moment {
+                        at_ms,
+                        place: axis.place(at_ms),
+                        cut_ms: 0,
+                    },
+                    value,
+                );
             }
             let curve = track.finish("", kind, Unit::Number).expect("it is known");
             // The first reading counts its own millisecond.
-            let near = |a: Option<f64>, b: Option<f64>| a.zip(b).is_some_and(|(a, b)| (a - b).abs() < 1e-2);
+            let near = |a: Option<f64>, b: Option<f64>| {
+                a.zip(b).is_some_and(|(a, b)| (a - b).abs() < 1e-2)
+            };
             assert!(near(curve.values[0], value), "{curve:?}");
             assert_eq!(
                 (&curve.low[..], &curve.high[..]),
@@ -277,12 +366,25 @@ mod tests {
 
     #[test]
     fn the_axis_holds_every_sample_and_no_more_points_than_wanted() {
-        for (end, points) in [(0, 300), (1, 300), (9, 10), (10, 10), (10, 3), (2_592_000_000, 10_000), (7, 0)]
-        {
+        for (end, points) in [
+            (0, 300),
+            (1, 300),
+            (9, 10),
+            (10, 10),
+            (10, 3),
+            (2_592_000_000, 10_000),
+            (7, 0),
+        ] {
             let axis = Axis::new(1000, 1000 + end, points);
             assert!(axis.count <= points.max(1) && axis.count > 0, "{axis:?}");
-            assert_eq!((axis.place(1000), axis.place(1000 + end)), (0, axis.count - 1), "{axis:?}");
-            assert!(axis.edge_ms(axis.count) > 1000 + end && axis.edge_ms(axis.count - 1) <= 1000 + end);
+            assert_eq!(
+                (axis.place(1000), axis.place(1000 + end)),
+                (0, axis.count - 1),
+                "{axis:?}"
+            );
+            assert!(
+                axis.edge_ms(axis.count) > 1000 + end && axis.edge_ms(axis.count - 1) <= 1000 + end
+            );
         }
         // A clock that was wrong for a while.
         assert!(Axis::new(0, u64::MAX, 10).count <= 10);

@@ -99,12 +99,16 @@ impl Board {
 
     /// True once rates can be told, or there is nothing of which they could be.
     pub(crate) fn has_rates(&self) -> bool {
-        self.runs.iter().all(|run| run.cpus().is_some() || run.sampled_at_ms().is_none())
+        self.runs
+            .iter()
+            .all(|run| run.cpus().is_some() || run.sampled_at_ms().is_none())
     }
 
     /// The place of the run that is looked at.
     pub(super) fn selected(&self) -> usize {
-        let Some((key, place)) = &self.selected else { return 0 };
+        let Some((key, place)) = &self.selected else {
+            return 0;
+        };
         let found = self.runs.iter().position(|run| run.key() == key);
         found.unwrap_or_else(|| (*place).min(self.runs.len().saturating_sub(1)))
     }
@@ -163,9 +167,15 @@ mod tests {
     #[test]
     fn keys_move_the_selection_and_sorting_keeps_it() {
         let mut board = board();
-        assert_eq!((names(&board), board.selected()), (vec!["mnist-cnn", "resnet", "idle"], 0));
+        assert_eq!(
+            (names(&board), board.selected()),
+            (vec!["mnist-cnn", "resnet", "idle"], 0)
+        );
         assert!(board.press(Key::Down) && board.press(Key::Sort));
-        assert_eq!((names(&board), board.selected()), (vec!["resnet", "mnist-cnn", "idle"], 0));
+        assert_eq!(
+            (names(&board), board.selected()),
+            (vec!["resnet", "mnist-cnn", "idle"], 0)
+        );
         assert!(board.press(Key::Last) && board.press(Key::Down));
         assert_eq!(board.selected(), 2);
         assert!(board.press(Key::First) && board.press(Key::Up));
@@ -187,12 +197,28 @@ mod tests {
     fn the_next_run_is_looked_at_when_the_selected_one_ends() {
         let mut board = board();
         let _ = board.press(Key::Last);
-        let mut left: Vec<_> = board.runs.iter().map(|run| (run.view.clone(), run.user.clone())).collect();
+        let mut left: Vec<_> = board
+            .runs
+            .iter()
+            .map(|run| (run.view.clone(), run.user.clone()))
+            .collect();
         left.pop();
-        let picture = Picture { runs: left, host: "n".into(), at_ms: 1, hidden: 0, all_users: false };
+        let picture = Picture {
+            runs: left,
+            host: "n".into(),
+            at_ms: 1,
+            hidden: 0,
+            all_users: false,
+        };
         board.take(picture);
         assert_eq!((board.runs.len(), board.selected()), (2, 1));
-        board.take(Picture { runs: Vec::new(), host: "n".into(), at_ms: 2, hidden: 0, all_users: false });
+        board.take(Picture {
+            runs: Vec::new(),
+            host: "n".into(),
+            at_ms: 2,
+            hidden: 0,
+            all_users: false,
+        });
         assert_eq!(board.selected(), 0);
         assert!(board.press(Key::Down) && board.press(Key::Sort));
     }
@@ -201,10 +227,20 @@ mod tests {
     fn there_are_rates_after_two_samples_of_each_run() {
         let board = board();
         assert!(board.has_rates());
-        let first = board.runs.iter().map(|run| (run.view.clone(), String::new())).collect();
+        let first = board
+            .runs
+            .iter()
+            .map(|run| (run.view.clone(), String::new()))
+            .collect();
         let mut fresh = Board::default();
         assert!(fresh.has_rates());
-        fresh.take(Picture { runs: first, host: "n".into(), at_ms: 1, hidden: 0, all_users: false });
+        fresh.take(Picture {
+            runs: first,
+            host: "n".into(),
+            at_ms: 1,
+            hidden: 0,
+            all_users: false,
+        });
         assert!(!fresh.has_rates());
     }
 }

@@ -5,18 +5,32 @@ use crate::cli::bars::Bars;
 /// How much time a letter stands for, in milliseconds: `span_ms` over the width, but no less than the points are apart, so
 /// that there are no holes between them.
 pub(super) fn letter_ms(times: &[u64], span_ms: u64, width: usize) -> u64 {
-    let apart = times.windows(2).next_back().map_or(0, |pair| pair[1].saturating_sub(pair[0]));
-    (span_ms / u64::try_from(width.max(1)).unwrap_or(u64::MAX)).max(apart).max(1)
+    let apart = times
+        .windows(2)
+        .next_back()
+        .map_or(0, |pair| pair[1].saturating_sub(pair[0]));
+    (span_ms / u64::try_from(width.max(1)).unwrap_or(u64::MAX))
+        .max(apart)
+        .max(1)
 }
 
 /// The curve of `points`, times in milliseconds and values, between 0 and `most`; the newest at the right. A letter shows
 /// the mean over its time, and is blank where nothing is known.
-pub(super) fn curve(points: &[(u64, Option<f64>)], letter_ms: u64, width: usize, most: f64) -> String {
-    let Some((newest, _)) = points.last() else { return " ".repeat(width) };
+pub(super) fn curve(
+    points: &[(u64, Option<f64>)],
+    letter_ms: u64,
+    width: usize,
+    most: f64,
+) -> String {
+    let Some((newest, _)) = points.last() else {
+        return " ".repeat(width);
+    };
     let place = |at_ms: u64| {
         // Letters begin at fixed times, so that a curve moves and does not flicker.
         let back = (newest / letter_ms).saturating_sub(at_ms / letter_ms);
-        usize::try_from(back).ok().and_then(|back| width.checked_sub(back + 1))
+        usize::try_from(back)
+            .ok()
+            .and_then(|back| width.checked_sub(back + 1))
     };
     let mut sums = vec![(0.0, 0_u32); width];
     for (at_ms, value) in points {
@@ -26,7 +40,13 @@ pub(super) fn curve(points: &[(u64, Option<f64>)], letter_ms: u64, width: usize,
         }
     }
     sums.into_iter()
-        .map(|(sum, count)| if count == 0 { ' ' } else { Bars::Blocks.of(sum / f64::from(count), most) })
+        .map(|(sum, count)| {
+            if count == 0 {
+                ' '
+            } else {
+                Bars::Blocks.of(sum / f64::from(count), most)
+            }
+        })
         .collect()
 }
 
@@ -36,7 +56,12 @@ mod tests {
 
     #[test]
     fn the_newest_is_at_the_right_and_holes_are_blank() {
-        let points = [(1000, Some(0.0)), (2000, Some(4.0)), (3000, None), (4000, Some(8.0))];
+        let points = [
+            (1000, Some(0.0)),
+            (2000, Some(4.0)),
+            (3000, None),
+            (4000, Some(8.0)),
+        ];
         assert_eq!(curve(&points, 1000, 6, 8.0), "  ▁▅ █");
         assert_eq!(curve(&points, 1000, 2, 8.0), " █");
         assert_eq!(curve(&points, 2000, 3, 8.0), "▁▅█");

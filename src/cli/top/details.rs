@@ -16,7 +16,12 @@ const AFTER_CURVE: usize = 24;
 const EVENTS: usize = 5;
 
 /// The lines, title first.
-pub(super) fn details(board: &Board, run: &Watched, palette: Palette, width: usize) -> Vec<Line<'static>> {
+pub(super) fn details(
+    board: &Board,
+    run: &Watched,
+    palette: Palette,
+    width: usize,
+) -> Vec<Line<'static>> {
     let mut lines = vec![title(board, run, palette, width)];
     if board.shows_processes {
         lines.extend(processes(run, palette));
@@ -34,14 +39,23 @@ pub(super) fn details(board: &Board, run: &Watched, palette: Palette, width: usi
 
 fn title(board: &Board, run: &Watched, palette: Palette, width: usize) -> Line<'static> {
     let view = &run.view;
-    let job = view.job_id.as_ref().map(|job| format!(", job {job}")).unwrap_or_default();
-    let age = run.sampled_at_ms().map(|at_ms| board.at_ms.saturating_sub(at_ms));
+    let job = view
+        .job_id
+        .as_ref()
+        .map(|job| format!(", job {job}"))
+        .unwrap_or_default();
+    let age = run
+        .sampled_at_ms()
+        .map(|at_ms| board.at_ms.saturating_sub(at_ms));
     let sampled = match age {
         None => ", no sample yet".to_owned(),
         Some(ms @ 10_000..) => format!(", last sample {} ago", clock(ms)),
         Some(_) => String::new(),
     };
-    let text = format!("-- {}: run {}{job}, {}{sampled} ", view.name, view.key.run_id, run.user);
+    let text = format!(
+        "-- {}: run {}{job}, {}{sampled} ",
+        view.name, view.key.run_id, run.user
+    );
     Line::styled(format!("{:-<width$}", one_line(&text)), palette.heading())
 }
 
@@ -50,19 +64,29 @@ fn curves(run: &Watched, palette: Palette, width: usize) -> Vec<Line<'static>> {
     let times: Vec<u64> = run.points.iter().map(|point| point.at_ms).collect();
     let width = width.saturating_sub(BEFORE_CURVE + AFTER_CURVE);
     let letter_ms = letter_ms(&times, CURVE_MS, width);
-    let line = |name: &str, value: fn(&Point) -> Option<f64>, least: f64, text: &dyn Fn(f64) -> String| {
-        let points: Vec<_> = run.points.iter().map(|point| (point.at_ms, value(point))).collect();
-        let most = points.iter().filter_map(|(_, value)| *value).fold(least, f64::max);
-        Line::from(vec![
-            Span::raw(format!("{name:<BEFORE_CURVE$}")),
-            Span::styled(curve(&points, letter_ms, width, most), palette.curve()),
-            Span::raw(format!(" {}", text(most))),
-        ])
-    };
+    let line =
+        |name: &str, value: fn(&Point) -> Option<f64>, least: f64, text: &dyn Fn(f64) -> String| {
+            let points: Vec<_> = run
+                .points
+                .iter()
+                .map(|point| (point.at_ms, value(point)))
+                .collect();
+            let most = points
+                .iter()
+                .filter_map(|(_, value)| *value)
+                .fold(least, f64::max);
+            Line::from(vec![
+                Span::raw(format!("{name:<BEFORE_CURVE$}")),
+                Span::styled(curve(&points, letter_ms, width, most), palette.curve()),
+                Span::raw(format!(" {}", text(most))),
+            ])
+        };
     let now = run.now();
     let cpu = cpu_percent(run.cpus());
     let mut lines = vec![
-        line("CPU", |point| point.cpus, 0.0, &|most| format!("{cpu}% (most {}%)", cpu_percent(Some(most)))),
+        line("CPU", |point| point.cpus, 0.0, &|most| {
+            format!("{cpu}% (most {}%)", cpu_percent(Some(most)))
+        }),
         line("memory", |point| point.memory.map(real), 0.0, &|_| {
             let peak = run.view.usage.mem_peak_bytes.max(now.mem_used_bytes());
             format!("{} (most {})", bytes(now.mem_used_bytes()), bytes(peak))
@@ -96,7 +120,10 @@ fn held_back(run: &Watched, palette: Palette) -> Option<Line<'static>> {
     let mut spans = vec![Span::raw(words.join("  "))];
     if let Some(kills @ 1..) = now.mem_oom_kills {
         let gap = if words.is_empty() { "" } else { "  " };
-        spans.push(Span::styled(format!("{gap}OOM kills {kills}"), palette.trouble()));
+        spans.push(Span::styled(
+            format!("{gap}OOM kills {kills}"),
+            palette.trouble(),
+        ));
     }
     (spans.len() > 1 || !words.is_empty()).then(|| Line::from(spans))
 }
@@ -105,29 +132,63 @@ fn progress(run: &Watched) -> Option<Line<'static>> {
     let progress = &run.view.progress;
     let mut words = Vec::new();
     if progress.epochs_completed > 0 || progress.epochs_announced.is_some() {
-        words.push(format!("epochs {}", progress.epochs_text(progress.epochs_announced)));
+        words.push(format!(
+            "epochs {}",
+            progress.epochs_text(progress.epochs_announced)
+        ));
     }
     words.extend(progress.last_step_text());
-    words.extend(progress.step_seconds.map(|seconds| format!("{seconds:.3} s/step")));
-    words.extend(progress.throughput.as_ref().map(|rate| format!("{:.0} {}", rate.value, rate.unit)));
-    words.extend(progress.last_metrics.iter().take(3).map(|(name, value)| format!("{name} {value:.4}")));
+    words.extend(
+        progress
+            .step_seconds
+            .map(|seconds| format!("{seconds:.3} s/step")),
+    );
+    words.extend(
+        progress
+            .throughput
+            .as_ref()
+            .map(|rate| format!("{:.0} {}", rate.value, rate.unit)),
+    );
+    words.extend(
+        progress
+            .last_metrics
+            .iter()
+            .take(3)
+            .map(|(name, value)| format!("{name} {value:.4}")),
+    );
     (!words.is_empty()).then(|| Line::raw(one_line(&words.join("  "))))
 }
 
 fn gpu_line(gpu: &Gpu, palette: Palette) -> Line<'static> {
     let facts = &gpu.facts;
-    let number = facts.minor.map_or_else(|| facts.uuid.clone(), |minor| minor.to_string());
+    let number = facts
+        .minor
+        .map_or_else(|| facts.uuid.clone(), |minor| minor.to_string());
     let mut words = vec![format!("GPU {number} {}", facts.name)];
     let Some(reading) = &gpu.reading else {
-        return Line::styled(one_line(&format!("{} gives no answer", words[0])), palette.trouble());
+        return Line::styled(
+            one_line(&format!("{} gives no answer", words[0])),
+            palette.trouble(),
+        );
     };
     words.extend(reading.busy_percent().map(|busy| percent(Some(busy))));
     if let Some(used) = reading.mem_used_bytes {
-        let of = facts.mem_total_bytes.map(|total| format!("/{}", Bytes(total))).unwrap_or_default();
+        let of = facts
+            .mem_total_bytes
+            .map(|total| format!("/{}", Bytes(total)))
+            .unwrap_or_default();
         words.push(format!("{}{of}", Bytes(used)));
     }
-    words.extend(reading.power_milliwatts.map(|milliwatts| format!("{} W", milliwatts / 1000)));
-    words.extend(reading.temperature_celsius.map(|degrees| format!("{degrees} C")));
+    words.extend(
+        reading
+            .power_milliwatts
+            .map(|milliwatts| format!("{} W", milliwatts / 1000)),
+    );
+    words.extend(
+        reading
+            .temperature_celsius
+            .map(|degrees| format!("{degrees} C")),
+    );
     words.extend(reading.sm_clock_mhz.map(|mhz| format!("{mhz} MHz")));
     let mut spans = vec![Span::raw(one_line(&words.join("  ")))];
     if is_idle(reading) == Some(true) {
@@ -144,9 +205,18 @@ fn memory(run: &Watched) -> Line<'static> {
         ("shared", now.mem_shmem_bytes),
         ("files", now.mem_file_bytes),
     ];
-    let words: Vec<String> =
-        parts.iter().filter_map(|(name, value)| Some(format!("{name} {}", Bytes((*value)?)))).collect();
-    Line::raw(format!("memory: {}", if words.is_empty() { "-".to_owned() } else { words.join("  ") }))
+    let words: Vec<String> = parts
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{name} {}", Bytes((*value)?))))
+        .collect();
+    Line::raw(format!(
+        "memory: {}",
+        if words.is_empty() {
+            "-".to_owned()
+        } else {
+            words.join("  ")
+        }
+    ))
 }
 
 fn io(run: &Watched) -> Line<'static> {
@@ -164,12 +234,20 @@ fn io(run: &Watched) -> Line<'static> {
 fn events(board: &Board, run: &Watched) -> impl Iterator<Item = Line<'static>> {
     run.view.events.iter().rev().take(EVENTS).map(|event| {
         let ago = clock(board.at_ms.saturating_sub(event.at_ms));
-        Line::raw(one_line(&format!("{ago} ago: {} {}", event.kind.as_str(), event.detail)))
+        Line::raw(one_line(&format!(
+            "{ago} ago: {} {}",
+            event.kind.as_str(),
+            event.detail
+        )))
     })
 }
 
 fn processes(run: &Watched, palette: Palette) -> Vec<Line<'static>> {
-    let total = run.now().processes.map(|count| format!("  of {count} processes")).unwrap_or_default();
+    let total = run
+        .now()
+        .processes
+        .map(|count| format!("  of {count} processes"))
+        .unwrap_or_default();
     let head = format!(
         "{:>7} {:<15} {:>6} {:>9} {:>9} {:>9}",
         "PID", "COMMAND", "CPU%", "MEMORY", "READ/s", "WRITE/s"

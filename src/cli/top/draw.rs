@@ -37,7 +37,12 @@ pub(crate) fn draw(board: &Board, palette: Palette, area: Rect, buf: &mut Buffer
     if area.is_empty() {
         return;
     }
-    let lines = page(board, palette, usize::from(area.width), usize::from(area.height));
+    let lines = page(
+        board,
+        palette,
+        usize::from(area.width),
+        usize::from(area.height),
+    );
     for (line, y) in lines.iter().zip(area.top()..area.bottom()) {
         buf.set_line(area.x, y, line, area.width);
         // Half a number is another number.
@@ -57,7 +62,10 @@ fn page(board: &Board, palette: Palette, width: usize, height: usize) -> Vec<Lin
     let mut body = if board.shows_help {
         HELP.map(Line::raw).to_vec()
     } else if board.runs.is_empty() {
-        vec![Line::default(), Line::raw(format!("no runs to show{}", others(board)))]
+        vec![
+            Line::default(),
+            Line::raw(format!("no runs to show{}", others(board))),
+        ]
     } else {
         body(board, palette, width, free)
     };
@@ -79,22 +87,40 @@ fn header(board: &Board, palette: Palette) -> Line<'static> {
     ];
     if let Some(daemon) = &board.daemon {
         // A slice of a divided GPU is none of its own.
-        let gpus: Vec<_> = daemon.gpus.iter().filter(|gpu| gpu.parent.is_none()).collect();
+        let gpus: Vec<_> = daemon
+            .gpus
+            .iter()
+            .filter(|gpu| gpu.parent.is_none())
+            .collect();
         if let Some(first) = gpus.first() {
             let same = gpus.iter().all(|gpu| gpu.name == first.name);
-            let name = if same { one_line(&first.name) } else { "GPUs".to_owned() };
+            let name = if same {
+                one_line(&first.name)
+            } else {
+                "GPUs".to_owned()
+            };
             spans.push(Span::raw(format!("  {} x {name}", gpus.len())));
         }
         if !daemon.problems.is_empty() || daemon.store.error.is_some() {
-            spans.push(Span::styled("  dlrund has problems: `dlrun doctor`", palette.warning()));
+            spans.push(Span::styled(
+                "  dlrund has problems: `dlrun doctor`",
+                palette.warning(),
+            ));
         }
     }
     Line::from(spans)
 }
 
 fn footer(board: &Board, palette: Palette) -> Line<'static> {
-    let processes = if board.shows_processes { "p details" } else { "p processes" };
-    Line::styled(format!("q quit  ? help  {processes}  s sort: {}", board.sort.word()), palette.quiet())
+    let processes = if board.shows_processes {
+        "p details"
+    } else {
+        "p processes"
+    };
+    Line::styled(
+        format!("q quit  ? help  {processes}  s sort: {}", board.sort.word()),
+        palette.quiet(),
+    )
 }
 
 fn body(board: &Board, palette: Palette, width: usize, free: usize) -> Vec<Line<'static>> {
@@ -104,7 +130,11 @@ fn body(board: &Board, palette: Palette, width: usize, free: usize) -> Vec<Line<
         _ => Vec::new(),
     };
     let least = ROWS_LEAST.min(board.runs.len());
-    let rows = board.runs.len().min(rows_free.saturating_sub(below.len()).max(least)).min(rows_free);
+    let rows = board
+        .runs
+        .len()
+        .min(rows_free.saturating_sub(below.len()).max(least))
+        .min(rows_free);
     let mut lines = table(board, palette, width, rows);
     lines.extend(below);
     lines.truncate(free);
@@ -114,16 +144,28 @@ fn body(board: &Board, palette: Palette, width: usize, free: usize) -> Vec<Line<
 /// The table with its header; of more runs than rows those around the selected one.
 fn table(board: &Board, palette: Palette, width: usize, rows: usize) -> Vec<Line<'static>> {
     let columns = fitting(board, width);
-    let head = columns.iter().map(|(column, width)| cell(column, column.title.to_owned(), *width));
+    let head = columns
+        .iter()
+        .map(|(column, width)| cell(column, column.title.to_owned(), *width));
     let mut lines = vec![Line::styled(joined(head), palette.heading())];
     let selected = board.selected();
     let first = (selected + 1).saturating_sub(rows);
     for (place, run) in board.runs.iter().enumerate().skip(first).take(rows) {
-        let cells = columns.iter().map(|(column, width)| cell(column, column.cell(board, run), *width));
+        let cells = columns
+            .iter()
+            .map(|(column, width)| cell(column, column.cell(board, run), *width));
         let text = joined(cells);
         let idle = super::table::idle_gpus(run) > 0;
-        let style = if idle { palette.warning() } else { Default::default() };
-        let style = if place == selected { style.patch(palette.selected()) } else { style };
+        let style = if idle {
+            palette.warning()
+        } else {
+            Default::default()
+        };
+        let style = if place == selected {
+            style.patch(palette.selected())
+        } else {
+            style
+        };
         lines.push(Line::styled(format!("{text:width$}"), style));
     }
     lines
@@ -140,7 +182,11 @@ fn cell(column: &Column, text: String, width: usize) -> String {
         let kept: String = text.chars().take(width.saturating_sub(1)).collect();
         return kept + "~";
     }
-    if column.is_number { format!("{text:>width$}") } else { format!("{text:<width$}") }
+    if column.is_number {
+        format!("{text:>width$}")
+    } else {
+        format!("{text:<width$}")
+    }
 }
 
 #[cfg(test)]
@@ -156,7 +202,9 @@ mod tests {
     fn drawn(board: &Board, width: u16, height: u16) -> TestBackend {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("it cannot fail");
         let palette = Palette::new(false);
-        terminal.draw(|frame| draw(board, palette, frame.area(), frame.buffer_mut())).expect("likewise");
+        terminal
+            .draw(|frame| draw(board, palette, frame.area(), frame.buffer_mut()))
+            .expect("likewise");
         terminal.backend().clone()
     }
 
@@ -165,7 +213,12 @@ mod tests {
         let buffer = drawn(board, width, height).buffer().clone();
         let rows = buffer.content().chunks(usize::from(width.max(1)));
         let row = |cells: &[ratatui_core::buffer::Cell]| -> String {
-            cells.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned()
+            cells
+                .iter()
+                .map(|cell| cell.symbol())
+                .collect::<String>()
+                .trim_end()
+                .to_owned()
         };
         rows.map(row).collect::<Vec<_>>().join("\n")
     }
@@ -212,7 +265,11 @@ mod tests {
 
     #[test]
     fn without_any_run() {
-        let board = Board { host: "node02".into(), hidden: 3, ..Board::default() };
+        let board = Board {
+            host: "node02".into(),
+            hidden: 3,
+            ..Board::default()
+        };
         insta::assert_snapshot!(text(&board, 60, 6));
     }
 
@@ -220,7 +277,16 @@ mod tests {
     fn any_size_can_be_drawn() {
         let mut board = board();
         for key in [Key::Down, Key::Processes, Key::Help] {
-            for (width, height) in [(0, 0), (0, 5), (1, 1), (3, 2), (10, 4), (20, 9), (59, 11), (300, 90)] {
+            for (width, height) in [
+                (0, 0),
+                (0, 5),
+                (1, 1),
+                (3, 2),
+                (10, 4),
+                (20, 9),
+                (59, 11),
+                (300, 90),
+            ] {
                 let _ = text(&board, width, height);
             }
             let _ = board.press(key);
@@ -232,7 +298,10 @@ mod tests {
         let mut board = board();
         let _ = board.press(Key::Down);
         let shown = text(&board, 50, 24);
-        let gpu = shown.lines().find(|line| line.starts_with("GPU 0")).expect("a GPU");
+        let gpu = shown
+            .lines()
+            .find(|line| line.starts_with("GPU 0"))
+            .expect("a GPU");
         assert_eq!(gpu, "GPU 0 NVIDIA H200  50%  51GiB/140GiB  350 W  41 C~");
     }
 
@@ -240,7 +309,11 @@ mod tests {
     fn the_selected_run_is_always_on_the_screen() {
         let mut board = board();
         let _ = board.press(Key::Last);
-        assert!(text(&board, 60, 4).contains("idle"), "{}", text(&board, 60, 4));
+        assert!(
+            text(&board, 60, 4).contains("idle"),
+            "{}",
+            text(&board, 60, 4)
+        );
     }
 
     #[test]
@@ -252,17 +325,29 @@ mod tests {
         board.fail("x\u{1b}]0;t\u{7}".into());
         let _ = board.press(Key::Processes);
         let shown = text(&board, 100, 30);
-        assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
+        assert!(
+            !shown.chars().any(|c| c.is_control() && c != '\n'),
+            "{shown:?}"
+        );
     }
 
     #[test]
     fn without_colours_there_are_none() {
         let is_plain = |colour| {
-            let (mut buffer, area) = (Buffer::empty(Rect::new(0, 0, 80, 24)), Rect::new(0, 0, 80, 24));
+            let (mut buffer, area) = (
+                Buffer::empty(Rect::new(0, 0, 80, 24)),
+                Rect::new(0, 0, 80, 24),
+            );
             draw(&board(), Palette::new(colour), area, &mut buffer);
-            let reversed = buffer.content().iter().filter(|cell| cell.modifier.contains(Modifier::REVERSED));
+            let reversed = buffer
+                .content()
+                .iter()
+                .filter(|cell| cell.modifier.contains(Modifier::REVERSED));
             assert_eq!(reversed.count(), 80, "one run is selected");
-            buffer.content().iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset)
+            buffer
+                .content()
+                .iter()
+                .all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset)
         };
         assert!(is_plain(false) && !is_plain(true));
     }

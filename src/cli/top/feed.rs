@@ -41,7 +41,12 @@ impl Feed {
     /// Connects.
     pub(crate) fn open(socket: &Path, all_users: bool) -> Result<Self, ClientError> {
         let daemon = Some(Daemon::connect(socket, PATIENCE)?);
-        Ok(Self { socket: socket.to_owned(), daemon, all_users, users: BTreeMap::new() })
+        Ok(Self {
+            socket: socket.to_owned(),
+            daemon,
+            all_users,
+            users: BTreeMap::new(),
+        })
     }
 
     /// How the daemon is.
@@ -54,15 +59,23 @@ impl Feed {
 
     /// The runs now, of this user or of all that this user may see.
     pub(crate) fn picture(&mut self, processes: bool) -> Result<Picture, ClientError> {
-        let mut picture =
-            Picture { host: String::new(), at_ms: 0, runs: Vec::new(), hidden: 0, all_users: self.all_users };
+        let mut picture = Picture {
+            host: String::new(),
+            at_ms: 0,
+            runs: Vec::new(),
+            hidden: 0,
+            all_users: self.all_users,
+        };
         let mut skip = 0;
         loop {
             let runs =
-                self.ask(&Request::Runs(RunsQuery { skip, processes }), |response| match response {
-                    Response::Runs(runs) => Some(runs),
-                    _ => None,
-                })?;
+                self.ask(
+                    &Request::Runs(RunsQuery { skip, processes }),
+                    |response| match response {
+                        Response::Runs(runs) => Some(runs),
+                        _ => None,
+                    },
+                )?;
             (picture.host, picture.at_ms) = (runs.host, runs.at_ms);
             skip += runs.runs.len();
             let is_last = !runs.more || runs.runs.is_empty() || skip >= RUNS_MOST;
@@ -83,11 +96,23 @@ impl Feed {
     }
 
     fn user(&mut self, uid: u32) -> String {
-        let name = || User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name);
-        self.users.entry(uid).or_insert_with(|| name().unwrap_or_else(|| uid.to_string())).clone()
+        let name = || {
+            User::from_uid(Uid::from_raw(uid))
+                .ok()
+                .flatten()
+                .map(|user| user.name)
+        };
+        self.users
+            .entry(uid)
+            .or_insert_with(|| name().unwrap_or_else(|| uid.to_string()))
+            .clone()
     }
 
-    fn ask<T>(&mut self, request: &Request, of: impl Fn(Response) -> Option<T>) -> Result<T, ClientError> {
+    fn ask<T>(
+        &mut self,
+        request: &Request,
+        of: impl Fn(Response) -> Option<T>,
+    ) -> Result<T, ClientError> {
         let mut daemon = match self.daemon.take() {
             Some(daemon) => daemon,
             None => Daemon::connect(&self.socket, PATIENCE)?,

@@ -85,16 +85,31 @@ mod tests {
         let value = to_json(&board());
         assert_eq!(value["host"], "node01");
         let resnet = &value["runs"][1];
-        assert_eq!((&resnet["name"], &resnet["cpu_busy"]), (&"resnet".into(), &7.5.into()));
+        assert_eq!(
+            (&resnet["name"], &resnet["cpu_busy"]),
+            (&"resnet".into(), &7.5.into())
+        );
         assert_eq!(resnet["io_read_bytes_per_second"], 20 << 20);
-        assert_eq!((&resnet["epoch"], &resnet["epochs"]), (&3.into(), &90.into()));
-        assert_eq!((&resnet["cpu_throttled"], &resnet["mem_oom_kills"]), (&0.25.into(), &1.into()));
-        assert_eq!((&resnet["gpus"][0]["idle"], &resnet["gpus"][1]["idle"]), (&false.into(), &true.into()));
+        assert_eq!(
+            (&resnet["epoch"], &resnet["epochs"]),
+            (&3.into(), &90.into())
+        );
+        assert_eq!(
+            (&resnet["cpu_throttled"], &resnet["mem_oom_kills"]),
+            (&0.25.into(), &1.into())
+        );
+        assert_eq!(
+            (&resnet["gpus"][0]["idle"], &resnet["gpus"][1]["idle"]),
+            (&false.into(), &true.into())
+        );
         assert_eq!(resnet["gpus"][2]["answers"], false);
         assert_eq!(resnet["gpus"][2]["utilisation_percent"], Value::Null);
         assert_eq!(resnet["events"][0]["kind"], "oom_kill");
         let idle = &value["runs"][2];
-        assert_eq!((&idle["cpu_busy"], &idle["io_read_bytes_per_second"]), (&0.0.into(), &Value::Null));
+        assert_eq!(
+            (&idle["cpu_busy"], &idle["io_read_bytes_per_second"]),
+            (&0.0.into(), &Value::Null)
+        );
         assert_eq!(idle["pressure"]["cpu_some"], Value::Null);
     }
 }

@@ -21,7 +21,9 @@ const CTRL_C: u8 = 0x03;
 /// True where the bytes end in the middle of what one key sends: slow lines bring it in two parts. A lone escape is one,
 /// too, unless nothing follows.
 pub(super) fn is_cut(bytes: &[u8]) -> bool {
-    let Some(at) = bytes.iter().rposition(|byte| *byte == ESCAPE) else { return false };
+    let Some(at) = bytes.iter().rposition(|byte| *byte == ESCAPE) else {
+        return false;
+    };
     match &bytes[at + 1..] {
         [] | [b'O'] => true,
         [b'[', rest @ ..] => !rest.iter().any(|byte| is_final(*byte)),
@@ -39,7 +41,11 @@ pub(super) fn keys(bytes: &[u8]) -> Vec<Key> {
     let mut found = Vec::new();
     let mut rest = bytes;
     while let Some((first, after)) = rest.split_first() {
-        let (key, left) = if *first == ESCAPE { sequence(after) } else { (plain(*first), after) };
+        let (key, left) = if *first == ESCAPE {
+            sequence(after)
+        } else {
+            (plain(*first), after)
+        };
         found.extend(key);
         rest = left;
     }
@@ -62,8 +68,12 @@ fn plain(byte: u8) -> Option<Key> {
 
 /// What follows an escape: `[` or `O` and a letter are a key with a name, all else is the key itself.
 fn sequence(after: &[u8]) -> (Option<Key>, &[u8]) {
-    let [b'[' | b'O', parameters @ ..] = after else { return (Some(Key::Escape), after) };
-    let Some(end) = parameters.iter().position(|byte| is_final(*byte)) else { return (None, &[]) };
+    let [b'[' | b'O', parameters @ ..] = after else {
+        return (Some(Key::Escape), after);
+    };
+    let Some(end) = parameters.iter().position(|byte| is_final(*byte)) else {
+        return (None, &[]);
+    };
     let key = match &parameters[..=end] {
         b"A" => Some(Key::Up),
         b"B" => Some(Key::Down),
@@ -82,7 +92,15 @@ mod tests {
     fn letters_arrows_and_escape_are_told_apart() {
         assert_eq!(
             keys(b"jkgGps?"),
-            [Key::Down, Key::Up, Key::First, Key::Last, Key::Processes, Key::Sort, Key::Help]
+            [
+                Key::Down,
+                Key::Up,
+                Key::First,
+                Key::Last,
+                Key::Processes,
+                Key::Sort,
+                Key::Help
+            ]
         );
         assert_eq!(
             keys(b"\x1b[A\x1b[B\x1bOA\x1b[1~\x1b[F"),

@@ -22,7 +22,10 @@ pub(super) struct Meter<const N: usize> {
 
 impl<const N: usize> Default for Meter<N> {
     fn default() -> Self {
-        Self { known: [None; N], rates: [None; N] }
+        Self {
+            known: [None; N],
+            rates: [None; N],
+        }
     }
 }
 
@@ -39,7 +42,9 @@ impl<const N: usize> Meter<N> {
             };
             let now = Known { at_ms, value };
             let is_counter = columns[at].kind == ColumnKind::Counter;
-            self.rates[at] = before.filter(|_| is_counter).and_then(|before| per_second(before, now));
+            self.rates[at] = before
+                .filter(|_| is_counter)
+                .and_then(|before| per_second(before, now));
             self.known[at] = Some(now);
         }
     }
@@ -69,8 +74,16 @@ mod tests {
     use super::*;
 
     const COLUMNS: [Column; 2] = [
-        Column { name: "counter", kind: ColumnKind::Counter, about: "" },
-        Column { name: "gauge", kind: ColumnKind::Gauge, about: "" },
+        Column {
+            name: "counter",
+            kind: ColumnKind::Counter,
+            about: "",
+        },
+        Column {
+            name: "gauge",
+            kind: ColumnKind::Gauge,
+            about: "",
+        },
     ];
 
     fn rate(before: (u64, u64), now: (u64, u64)) -> Option<u64> {
@@ -99,17 +112,28 @@ mod tests {
         assert_eq!(meter.rates(), [None, None]);
         meter.take(&COLUMNS, 2000, [None, Some(8)]);
         meter.take(&COLUMNS, 3000, [Some(50), None]);
-        assert_eq!((meter.values(), meter.rates()), ([Some(50), Some(8)], [Some(20), None]));
+        assert_eq!(
+            (meter.values(), meter.rates()),
+            ([Some(50), Some(8)], [Some(20), None])
+        );
         meter.take(&COLUMNS, 62_001, [None, Some(9)]);
-        assert_eq!((meter.values(), meter.rates()), ([Some(50), Some(9)], [Some(20), None]));
+        assert_eq!(
+            (meter.values(), meter.rates()),
+            ([Some(50), Some(9)], [Some(20), None])
+        );
         meter.take(&COLUMNS, 63_001, [None, None]);
-        assert_eq!((meter.values(), meter.rates()), ([None, Some(9)], [None, None]));
+        assert_eq!(
+            (meter.values(), meter.rates()),
+            ([None, Some(9)], [None, None])
+        );
     }
 
     #[test]
     fn a_counter_that_began_anew_has_a_rate_again_later() {
         let mut meter = Meter::default();
-        for (at_ms, value, expected) in [(1000, 900, None), (2000, 100, None), (3000, 300, Some(200))] {
+        for (at_ms, value, expected) in
+            [(1000, 900, None), (2000, 100, None), (3000, 300, Some(200))]
+        {
             meter.take(&COLUMNS, at_ms, [Some(value), None]);
             assert_eq!(meter.rates()[0], expected, "at {at_ms}");
         }

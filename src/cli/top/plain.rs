@@ -39,9 +39,15 @@ mod tests {
 
     #[test]
     fn a_node_without_runs_says_so() {
-        let mut board = Board { host: "node01".into(), ..Board::default() };
+        let mut board = Board {
+            host: "node01".into(),
+            ..Board::default()
+        };
         assert_eq!(to_text(&board), "no runs to show on node01\n");
         board.hidden = 2;
-        assert_eq!(to_text(&board), "no runs to show on node01; 2 of other users, with `--all`\n");
+        assert_eq!(
+            to_text(&board),
+            "no runs to show on node01; 2 of other users, with `--all`\n"
+        );
     }
 }

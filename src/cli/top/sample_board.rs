@@ -5,8 +5,8 @@ use super::feed::Picture;
 use crate::job::{JobId, RunId};
 use crate::protocol::{DaemonStatus, RunView};
 use crate::record::{
-    Event, EventKind, GpuFacts, GpuReading, GpuUsage, MeasureKey, ProcessReading, Progress, Sample, StepMark,
-    Usage,
+    Event, EventKind, GpuFacts, GpuReading, GpuUsage, MeasureKey, ProcessReading, Progress, Sample,
+    StepMark, Usage,
 };
 
 /// When the board was made.
@@ -19,7 +19,13 @@ fn run_id(letter: &str) -> RunId {
 
 /// A run of user 1000.
 pub(super) fn view(letter: &str, sample: Sample) -> RunView {
-    let key = MeasureKey { run_id: run_id(letter), element: 0, attempt: 0, node: "node01".into(), step: 0 };
+    let key = MeasureKey {
+        run_id: run_id(letter),
+        element: 0,
+        attempt: 0,
+        node: "node01".into(),
+        step: 0,
+    };
     RunView {
         key,
         name: "mnist-cnn".into(),
@@ -80,18 +86,28 @@ fn mnist(tick: u64) -> RunView {
         io_write_bytes: Some(4096 * tick),
         processes: Some(2),
         threads: Some(9),
-        commands: vec![process(41, "python3", 800_000 * tick), process(42, "sh\u{1b}[2J", 0)],
+        commands: vec![
+            process(41, "python3", 800_000 * tick),
+            process(42, "sh\u{1b}[2J", 0),
+        ],
         ..Sample::default()
     };
     let progress = Progress {
         epochs_announced: Some(10),
         epochs_completed: 4,
-        last_step: Some(StepMark { epoch: Some(5), step: Some(120), of: Some(235) }),
+        last_step: Some(StepMark {
+            epoch: Some(5),
+            step: Some(120),
+            of: Some(235),
+        }),
         step_seconds: Some(0.0125),
         last_metrics: [("loss".to_owned(), 0.1234)].into(),
         ..Progress::default()
     };
-    RunView { progress, ..view("a", sample) }
+    RunView {
+        progress,
+        ..view("a", sample)
+    }
 }
 
 /// A run on three GPUs, one of them idle and one lost.
@@ -117,15 +133,26 @@ fn resnet(tick: u64) -> RunView {
         gpus: vec![gpu("GPU-a", 90 - tick, 2), gpu("GPU-b", 0, 0)],
         ..Sample::default()
     };
-    let progress = Progress { epochs_announced: Some(90), epochs_completed: 3, ..Progress::default() };
-    let oom =
-        Event { at_ms: NOW_MS - 30_000, kind: EventKind::OomKill, detail: "1 process was killed".into() };
+    let progress = Progress {
+        epochs_announced: Some(90),
+        epochs_completed: 3,
+        ..Progress::default()
+    };
+    let oom = Event {
+        at_ms: NOW_MS - 30_000,
+        kind: EventKind::OomKill,
+        detail: "1 process was killed".into(),
+    };
     RunView {
         name: "resnet".into(),
         job_id: Some(JobId("4712_3".into())),
         uid: 1001,
         started_at_ms: NOW_MS - 12_005_000,
-        usage: Usage { mem_peak_bytes: Some(21 << 30), io_read_bytes: Some(7 << 30), ..Usage::default() },
+        usage: Usage {
+            mem_peak_bytes: Some(21 << 30),
+            io_read_bytes: Some(7 << 30),
+            ..Usage::default()
+        },
         gpus: vec![facts("GPU-a", 0), facts("GPU-b", 1), facts("GPU-c", 2)],
         progress,
         events: vec![oom],
@@ -142,7 +169,12 @@ fn idle(tick: u64) -> RunView {
         mem_rss_bytes: Some(0),
         ..Sample::default()
     };
-    RunView { name: "idle".into(), job_id: None, started_at_ms: NOW_MS - 5000, ..view("c", sample) }
+    RunView {
+        name: "idle".into(),
+        job_id: None,
+        started_at_ms: NOW_MS - 5000,
+        ..view("c", sample)
+    }
 }
 
 /// The node after so many seconds.
@@ -151,11 +183,15 @@ pub(super) fn picture(tick: u64) -> Picture {
     let mut runs: Vec<RunView> = vec![mnist(tick), resnet(tick), idle(tick)];
     // Oldest first, as the daemon tells them, is not the order of the screen: names say which is which.
     runs.reverse();
-    runs.iter_mut().for_each(|run| run.started_at_ms -= u64::from(run.name == "mnist-cnn") * 86_400_000);
+    runs.iter_mut()
+        .for_each(|run| run.started_at_ms -= u64::from(run.name == "mnist-cnn") * 86_400_000);
     Picture {
         host: "node01".into(),
         at_ms: NOW_MS + 1000 * tick,
-        runs: runs.into_iter().map(|run| (run.clone(), user(run.uid))).collect(),
+        runs: runs
+            .into_iter()
+            .map(|run| (run.clone(), user(run.uid)))
+            .collect(),
         hidden: 0,
         all_users: false,
     }
@@ -173,7 +209,9 @@ pub(super) fn board() -> Board {
         started_at_ms: 0,
         interval_ms: 1000,
         runs: 3,
-        gpus: ["GPU-a", "GPU-b", "GPU-c", "GPU-d"].map(|uuid| facts(uuid, 0).gpu).into(),
+        gpus: ["GPU-a", "GPU-b", "GPU-c", "GPU-d"]
+            .map(|uuid| facts(uuid, 0).gpu)
+            .into(),
         cost: Default::default(),
         store: Default::default(),
         problems: Vec::new(),
@@ -183,5 +221,9 @@ pub(super) fn board() -> Board {
 
 /// The names in the order of the screen.
 pub(super) fn names(board: &Board) -> Vec<&str> {
-    board.runs.iter().map(|run| run.view.name.as_str()).collect()
+    board
+        .runs
+        .iter()
+        .map(|run| run.view.name.as_str())
+        .collect()
 }

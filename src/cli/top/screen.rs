@@ -46,7 +46,12 @@ pub(crate) struct Screen {
 impl Screen {
     /// Takes the terminal over.
     pub(crate) fn open() -> io::Result<Self> {
-        let ends = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGWINCH];
+        let ends = [
+            Signal::SIGTERM,
+            Signal::SIGINT,
+            Signal::SIGHUP,
+            Signal::SIGWINCH,
+        ];
         let set = SigSet::from_iter(ends);
         set.thread_block()?;
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
@@ -64,7 +69,9 @@ impl Screen {
 
     /// Draws the board.
     pub(crate) fn draw(&mut self, board: &Board, palette: Palette) -> io::Result<()> {
-        self.terminal.draw(|frame| draw(board, palette, frame.area(), frame.buffer_mut())).map(|_| ())
+        self.terminal
+            .draw(|frame| draw(board, palette, frame.area(), frame.buffer_mut()))
+            .map(|_| ())
     }
 
     /// Waits for a time, unless something comes before.
@@ -80,7 +87,8 @@ impl Screen {
                 PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
             ];
             // A millisecond more: waking too early would be in vain.
-            let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+            let timeout =
+                PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
             match poll(&mut fds, timeout) {
                 Ok(0) | Err(Errno::EINTR) => continue,
                 Ok(_) => {}
@@ -88,8 +96,9 @@ impl Screen {
             }
             let [signalled, typed] = fds.map(|fd| fd.any().unwrap_or(false));
             if signalled && let Some(info) = self.signals.read_signal()? {
-                let signal =
-                    i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
+                let signal = i32::try_from(info.ssi_signo)
+                    .ok()
+                    .and_then(|number| Signal::try_from(number).ok());
                 match signal {
                     Some(Signal::SIGWINCH) | None => return Ok(Wake::Keys(Vec::new())),
                     Some(signal) => return Ok(Wake::End(signal)),

@@ -15,7 +15,11 @@ impl Palette {
     }
 
     fn coloured(self, colour: Color) -> Style {
-        if self.colour { Style::new().fg(colour) } else { Style::new() }
+        if self.colour {
+            Style::new().fg(colour)
+        } else {
+            Style::new()
+        }
     }
 
     pub(super) fn heading(self) -> Style {

@@ -30,7 +30,13 @@ const fn column(
     is_number: bool,
     cell: fn(&Board, &Watched) -> String,
 ) -> Column {
-    Column { title, width, is_number, rank, cell }
+    Column {
+        title,
+        width,
+        is_number,
+        rank,
+        cell,
+    }
 }
 
 pub(super) const NAME: &str = "NAME";
@@ -41,23 +47,36 @@ const GPU_MEMORY: &str = "GPU MEM";
 const NAME_MOST: usize = 32;
 
 static COLUMNS: [Column; 11] = [
-    column("RUN", 6, 0, false, |_, run| run.key().run_id.as_str().chars().take(6).collect()),
+    column("RUN", 6, 0, false, |_, run| {
+        run.key().run_id.as_str().chars().take(6).collect()
+    }),
     column(NAME, 8, 0, false, |_, run| one_line(&run.view.name)),
     column("JOB", 9, 6, false, |_, run| job(run)),
     column(USER, 8, 5, false, |_, run| one_line(&run.user)),
     column("EPOCH", 7, 3, true, |_, run| epoch(run)),
-    column("TIME", 7, 4, true, |board, run| clock(board.at_ms.saturating_sub(run.view.started_at_ms))),
+    column("TIME", 7, 4, true, |board, run| {
+        clock(board.at_ms.saturating_sub(run.view.started_at_ms))
+    }),
     column("CPU%", 6, 0, true, |_, run| cpu_percent(run.cpus())),
-    column("MEMORY", 9, 1, true, |_, run| bytes(run.now().mem_used_bytes())),
-    column("READ/s", 9, 8, true, |_, run| bytes(run.rates().io_read_bytes)),
-    column("WRITE/s", 9, 8, true, |_, run| bytes(run.rates().io_write_bytes)),
+    column("MEMORY", 9, 1, true, |_, run| {
+        bytes(run.now().mem_used_bytes())
+    }),
+    column("READ/s", 9, 8, true, |_, run| {
+        bytes(run.rates().io_read_bytes)
+    }),
+    column("WRITE/s", 9, 8, true, |_, run| {
+        bytes(run.rates().io_write_bytes)
+    }),
     column(GPU, 14, 2, true, |_, run| gpus(run)),
 ];
 
 static OF_GPUS: Column = column(GPU_MEMORY, 9, 7, true, |_, run| bytes(gpu_memory(run)));
 
 fn job(run: &Watched) -> String {
-    run.view.job_id.as_ref().map_or_else(|| UNKNOWN.to_owned(), |job| one_line(&job.0))
+    run.view
+        .job_id
+        .as_ref()
+        .map_or_else(|| UNKNOWN.to_owned(), |job| one_line(&job.0))
 }
 
 fn epoch(run: &Watched) -> String {
@@ -83,35 +102,58 @@ fn gpus(run: &Watched) -> String {
 
 /// GPUs of the run on which none of its processes is.
 pub(super) fn idle_gpus(run: &Watched) -> usize {
-    run.gpus().iter().filter(|gpu| gpu.reading.as_ref().and_then(is_idle) == Some(true)).count()
+    run.gpus()
+        .iter()
+        .filter(|gpu| gpu.reading.as_ref().and_then(is_idle) == Some(true))
+        .count()
 }
 
 fn gpu_memory(run: &Watched) -> Option<u64> {
     let gpus = run.gpus();
-    let used = gpus.iter().filter_map(|gpu| gpu.reading.as_ref()?.mem_used_bytes);
+    let used = gpus
+        .iter()
+        .filter_map(|gpu| gpu.reading.as_ref()?.mem_used_bytes);
     used.reduce(u64::saturating_add)
 }
 
 /// All columns that say something.
 pub(super) fn all(board: &Board) -> Vec<&'static Column> {
     // With `--all` even one run may be a stranger's.
-    let users = board.all_users || board.runs.iter().any(|run| run.view.uid != board.runs[0].view.uid);
+    let users = board.all_users
+        || board
+            .runs
+            .iter()
+            .any(|run| run.view.uid != board.runs[0].view.uid);
     let gpus = board.runs.iter().any(|run| !run.gpus().is_empty());
     let says = |column: &&Column| match column.title {
         USER => users,
         GPU | GPU_MEMORY => gpus,
         _ => true,
     };
-    COLUMNS.iter().chain(std::iter::once(&OF_GPUS)).filter(says).collect()
+    COLUMNS
+        .iter()
+        .chain(std::iter::once(&OF_GPUS))
+        .filter(says)
+        .collect()
 }
 
 /// The columns that fit into a width with a blank between them, and the width of each.
 pub(super) fn fitting(board: &Board, width: usize) -> Vec<(&'static Column, usize)> {
     let mut columns = all(board);
-    let needed =
-        |columns: &[&Column]| columns.iter().map(|column| column.width + 1).sum::<usize>().saturating_sub(1);
+    let needed = |columns: &[&Column]| {
+        columns
+            .iter()
+            .map(|column| column.width + 1)
+            .sum::<usize>()
+            .saturating_sub(1)
+    };
     while needed(&columns) > width {
-        let Some(least) = columns.iter().map(|column| column.rank).max().filter(|rank| *rank > 0) else {
+        let Some(least) = columns
+            .iter()
+            .map(|column| column.rank)
+            .max()
+            .filter(|rank| *rank > 0)
+        else {
             break;
         };
         columns.retain(|column| column.rank != least);
@@ -121,7 +163,10 @@ pub(super) fn fitting(board: &Board, width: usize) -> Vec<(&'static Column, usiz
         NAME => (column.width + left).min(NAME_MOST),
         _ => column.width,
     };
-    columns.into_iter().map(|column| (column, wide(column))).collect()
+    columns
+        .into_iter()
+        .map(|column| (column, wide(column)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -136,7 +181,10 @@ mod tests {
             (20, "RUN NAME CPU%"),
             (60, "RUN NAME EPOCH CPU% MEMORY GPU"),
             (80, "RUN NAME USER EPOCH TIME CPU% MEMORY GPU"),
-            (140, "RUN NAME JOB USER EPOCH TIME CPU% MEMORY READ/s WRITE/s GPU GPU MEM"),
+            (
+                140,
+                "RUN NAME JOB USER EPOCH TIME CPU% MEMORY READ/s WRITE/s GPU GPU MEM",
+            ),
         ] {
             let fitting = fitting(&board, width);
             let titles: Vec<&str> = fitting.iter().map(|(column, _)| column.title).collect();
@@ -149,10 +197,15 @@ mod tests {
     #[test]
     fn users_and_gpus_have_columns_where_there_are_any() {
         let mut board = board();
-        board.runs.retain(|run| run.user == "ann" && run.gpus().is_empty());
+        board
+            .runs
+            .retain(|run| run.user == "ann" && run.gpus().is_empty());
         assert!(!board.runs.is_empty());
         let titles: Vec<&str> = all(&board).iter().map(|column| column.title).collect();
-        assert_eq!(titles.join(" "), "RUN NAME JOB EPOCH TIME CPU% MEMORY READ/s WRITE/s");
+        assert_eq!(
+            titles.join(" "),
+            "RUN NAME JOB EPOCH TIME CPU% MEMORY READ/s WRITE/s"
+        );
         board.all_users = true;
         assert!(all(&board).iter().any(|column| column.title == USER));
         assert!(all(&Board::default()).len() > 5);

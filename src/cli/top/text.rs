@@ -47,13 +47,21 @@ mod tests {
 
     #[test]
     fn durations_are_short() {
-        for (seconds, text) in [(5, "0:05"), (245, "4:05"), (12_005, "3:20:05"), (183_600, "2d 03h")] {
+        for (seconds, text) in [
+            (5, "0:05"),
+            (245, "4:05"),
+            (12_005, "3:20:05"),
+            (183_600, "2d 03h"),
+        ] {
             assert_eq!(clock(seconds * 1000), text);
         }
     }
 
     #[test]
     fn text_from_outside_stays_on_its_line() {
-        assert_eq!(one_line("a\u{1b}[31m\nb\tc\u{9b}"), "a\u{fffd}[31m b c\u{fffd}");
+        assert_eq!(
+            one_line("a\u{1b}[31m\nb\tc\u{9b}"),
+            "a\u{fffd}[31m b c\u{fffd}"
+        );
     }
 }

@@ -14,7 +14,10 @@ use ratatui_core::layout::{Position, Size};
 use ratatui_core::style::{Color, Modifier};
 
 /// The size of a terminal that does not know its own.
-const USUAL: Size = Size { width: 80, height: 24 };
+const USUAL: Size = Size {
+    width: 80,
+    height: 24,
+};
 
 /// A terminal behind `W`.
 #[derive(Debug)]
@@ -28,13 +31,23 @@ impl<W: Write> Tty<W> {
     /// Switches to a page of its own and takes the keys as they come.
     pub(super) fn take_over(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
-        execute!(self.0, EnterAlternateScreen, Hide, Clear(terminal::ClearType::All))
+        execute!(
+            self.0,
+            EnterAlternateScreen,
+            Hide,
+            Clear(terminal::ClearType::All)
+        )
     }
 
     /// Undoes that.
     pub(super) fn give_back(&mut self) -> io::Result<()> {
         let keys = disable_raw_mode();
-        execute!(self.0, SetAttribute(Attribute::Reset), Show, LeaveAlternateScreen)?;
+        execute!(
+            self.0,
+            SetAttribute(Attribute::Reset),
+            Show,
+            LeaveAlternateScreen
+        )?;
         keys
     }
 }
@@ -106,12 +119,20 @@ impl<W: Write> Backend for Tty<W> {
 
     fn size(&self) -> io::Result<Size> {
         // Not `terminal::size`, which starts `tput` where the terminal does not say.
-        let size = terminal::window_size().ok().map(|size| Size { width: size.columns, height: size.rows });
-        Ok(size.filter(|size| size.width > 0 && size.height > 0).unwrap_or(USUAL))
+        let size = terminal::window_size().ok().map(|size| Size {
+            width: size.columns,
+            height: size.rows,
+        });
+        Ok(size
+            .filter(|size| size.width > 0 && size.height > 0)
+            .unwrap_or(USUAL))
     }
 
     fn window_size(&mut self) -> io::Result<WindowSize> {
-        Ok(WindowSize { columns_rows: self.size()?, pixels: Size::ZERO })
+        Ok(WindowSize {
+            columns_rows: self.size()?,
+            pixels: Size::ZERO,
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -131,12 +152,22 @@ mod tests {
     fn cells_become_moves_styles_and_letters() {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 6, 2));
         buffer.set_string(0, 0, "ab", Style::new());
-        buffer.set_string(2, 0, "c", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
+        buffer.set_string(
+            2,
+            0,
+            "c",
+            Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        );
         buffer.set_string(4, 1, "d", Style::new().add_modifier(Modifier::REVERSED));
-        let changed = Buffer::empty(Rect::new(0, 0, 6, 2)).diff(&buffer).into_iter().collect::<Vec<_>>();
+        let changed = Buffer::empty(Rect::new(0, 0, 6, 2))
+            .diff(&buffer)
+            .into_iter()
+            .collect::<Vec<_>>();
         let mut tty = Tty::new(Vec::new());
         tty.draw(changed.into_iter()).expect("memory");
-        let shown = String::from_utf8(tty.0).expect("text").replace('\u{1b}', "^");
+        let shown = String::from_utf8(tty.0)
+            .expect("text")
+            .replace('\u{1b}', "^");
         assert_eq!(shown, "^[1;1Hab^[0m^[1m^[38;5;1mc^[2;5H^[0m^[7md^[0m");
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::meter::Meter;
 use crate::protocol::RunView;
-use crate::record::{COLUMNS, GpuFacts, GpuReading, MeasureKey, PROCESS_COLUMNS, ProcessReading, Sample};
+use crate::record::{
+    COLUMNS, GpuFacts, GpuReading, MeasureKey, PROCESS_COLUMNS, ProcessReading, Sample,
+};
 
 /// How far back the curves go, in milliseconds.
 pub(super) const CURVE_MS: u64 = 300_000;
@@ -82,7 +84,9 @@ impl Watched {
     }
 
     fn measure(&mut self) {
-        let Some(sample) = self.view.sample.take() else { return };
+        let Some(sample) = self.view.sample.take() else {
+            return;
+        };
         if self.sampled_at_ms.replace(sample.at_ms) != Some(sample.at_ms) {
             self.sample.take(&COLUMNS, sample.at_ms, sample.values());
             let point = Point {
@@ -110,9 +114,13 @@ impl Watched {
         let mut former = std::mem::take(&mut self.processes);
         for process in &sample.commands {
             let key = (process.pid, process.start_time_ticks);
-            let mut meter = former.remove(&key).map(|(_, meter)| meter).unwrap_or_default();
+            let mut meter = former
+                .remove(&key)
+                .map(|(_, meter)| meter)
+                .unwrap_or_default();
             meter.take(&PROCESS_COLUMNS, at_ms, process.values());
-            self.processes.insert(key, (Arc::clone(&process.name), meter));
+            self.processes
+                .insert(key, (Arc::clone(&process.name), meter));
         }
     }
 
@@ -150,16 +158,28 @@ impl Watched {
 
     /// Its GPUs: those that were named, and those that it was seen on.
     pub(super) fn gpus(&self) -> Vec<Gpu> {
-        let readings = self.view.sample.as_ref().map(|sample| &sample.gpus[..]).unwrap_or_default();
-        let reading = |uuid: &str| readings.iter().find(|reading| *reading.uuid == *uuid);
-        let named = self
+        let readings = self
             .view
-            .gpus
-            .iter()
-            .map(|usage| Gpu { facts: usage.gpu.clone(), reading: reading(&usage.gpu.uuid).cloned() });
-        let is_new = |reading: &&GpuReading| self.view.gpus.iter().all(|gpu| gpu.gpu.uuid != *reading.uuid);
+            .sample
+            .as_ref()
+            .map(|sample| &sample.gpus[..])
+            .unwrap_or_default();
+        let reading = |uuid: &str| readings.iter().find(|reading| *reading.uuid == *uuid);
+        let named = self.view.gpus.iter().map(|usage| Gpu {
+            facts: usage.gpu.clone(),
+            reading: reading(&usage.gpu.uuid).cloned(),
+        });
+        let is_new = |reading: &&GpuReading| {
+            self.view
+                .gpus
+                .iter()
+                .all(|gpu| gpu.gpu.uuid != *reading.uuid)
+        };
         let seen = readings.iter().filter(is_new).map(|reading| Gpu {
-            facts: GpuFacts { uuid: reading.uuid.to_string(), ..GpuFacts::default() },
+            facts: GpuFacts {
+                uuid: reading.uuid.to_string(),
+                ..GpuFacts::default()
+            },
             reading: Some(reading.clone()),
         });
         named.chain(seen).collect()
@@ -167,14 +187,22 @@ impl Watched {
 
     /// Mean utilisation of its GPUs, in percent.
     pub(super) fn gpu_percent(&self) -> Option<f64> {
-        mean(self.gpus().iter().filter_map(|gpu| gpu.reading.as_ref()?.busy_percent()))
+        mean(
+            self.gpus()
+                .iter()
+                .filter_map(|gpu| gpu.reading.as_ref()?.busy_percent()),
+        )
     }
 
     /// Its processes, the busiest first.
     pub(super) fn processes(&self) -> Vec<Process> {
         let reading = |(pid, start_time_ticks), name: &Arc<str>, values| {
-            let mut reading =
-                ProcessReading { pid, start_time_ticks, name: Arc::clone(name), ..ProcessReading::default() };
+            let mut reading = ProcessReading {
+                pid,
+                start_time_ticks,
+                name: Arc::clone(name),
+                ..ProcessReading::default()
+            };
             reading.set_values(values);
             reading
         };
@@ -186,7 +214,9 @@ impl Watched {
                 rates: reading(*key, name, meter.rates()),
             })
             .collect();
-        processes.sort_by_key(|process| std::cmp::Reverse((process.rates.cpu_us, process.reading.cpu_us)));
+        processes.sort_by_key(|process| {
+            std::cmp::Reverse((process.rates.cpu_us, process.reading.cpu_us))
+        });
         processes
     }
 }
@@ -196,7 +226,10 @@ pub(super) fn is_idle(reading: &GpuReading) -> Option<bool> {
     reading.run_processes.map(|processes| processes == 0)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "microseconds of a second, times the CPUs of a node")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "microseconds of a second, times the CPUs of a node"
+)]
 fn cpus(rates: &Sample) -> Option<f64> {
     Some((rates.cpu_user_us? + rates.cpu_system_us?) as f64 / 1e6)
 }
@@ -231,17 +264,25 @@ mod tests {
         run.take(at(3000, 3_000_000));
         run.take(at(3000, 3_000_000));
         assert_eq!((run.cpus(), run.points.len()), (Some(1.5), 2));
-        assert_eq!((run.points[1].memory, run.points[1].gpus), (Some(7), Some(40.0)));
+        assert_eq!(
+            (run.points[1].memory, run.points[1].gpus),
+            (Some(7), Some(40.0))
+        );
     }
 
     #[test]
     fn a_gpu_that_gives_no_answer_is_still_one_of_the_run() {
         let mut lost = at(1000, 0);
-        lost.gpus =
-            vec![crate::record::GpuUsage::of(GpuFacts { uuid: "GPU-x".into(), ..GpuFacts::default() })];
+        lost.gpus = vec![crate::record::GpuUsage::of(GpuFacts {
+            uuid: "GPU-x".into(),
+            ..GpuFacts::default()
+        })];
         let run = Watched::new(lost, "ann".into());
-        let seen: Vec<(String, bool)> =
-            run.gpus().into_iter().map(|gpu| (gpu.facts.uuid, gpu.reading.is_some())).collect();
+        let seen: Vec<(String, bool)> = run
+            .gpus()
+            .into_iter()
+            .map(|gpu| (gpu.facts.uuid, gpu.reading.is_some()))
+            .collect();
         let expected = [("GPU-x", false), ("GPU-a", true), ("GPU-b", true)];
         assert_eq!(seen, expected.map(|(uuid, read)| (uuid.to_owned(), read)));
         assert_eq!(run.gpu_percent(), Some(40.0));
@@ -257,16 +298,23 @@ mod tests {
                 cpu_us: Some(cpu_us),
                 ..ProcessReading::default()
             };
-            view.sample.as_mut().expect("it has one").commands = processes.iter().map(process).collect();
+            view.sample.as_mut().expect("it has one").commands =
+                processes.iter().map(process).collect();
             view
         };
         let seen = |run: &Watched| -> Vec<(u32, Option<u64>)> {
-            run.processes().iter().map(|process| (process.reading.pid, process.rates.cpu_us)).collect()
+            run.processes()
+                .iter()
+                .map(|process| (process.reading.pid, process.rates.cpu_us))
+                .collect()
         };
         let mut run = Watched::new(with(1000, &[(5, 1, 100), (6, 1, 900)]), "ann".into());
         run.take(with(2000, &[]));
         assert_eq!(seen(&run), [(6, None), (5, None)]);
-        let again = RunView { processes_at_ms: Some(1000), ..with(2500, &[(5, 1, 100), (6, 1, 900)]) };
+        let again = RunView {
+            processes_at_ms: Some(1000),
+            ..with(2500, &[(5, 1, 100), (6, 1, 900)])
+        };
         run.take(again);
         assert_eq!(seen(&run), [(6, None), (5, None)]);
         run.take(with(3000, &[(5, 1, 500), (6, 2, 1000)]));

@@ -5,7 +5,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::job::SchedulerKind;
-use crate::record::{ExitStatus, Missing, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, find_notice};
+use crate::record::{
+    ExitStatus, Missing, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, find_notice,
+};
 use crate::rundir::{Attempt, Reading, RunDir};
 
 /// Says whether an entry leaves no question that more than the marks could answer.
@@ -25,29 +27,41 @@ impl Witness<'_> {
     pub(super) fn read(&self, attempt: Attempt, entry: Option<&QueueEntry>) -> Reading {
         let marks = self.run.marks(attempt);
         let went_well = exit(&marks).is_some_and(ExitStatus::is_success);
-        if went_well || entry.is_some_and(is_decided) { marks } else { self.run.outcome(attempt) }
+        if went_well || entry.is_some_and(is_decided) {
+            marks
+        } else {
+            self.run.outcome(attempt)
+        }
     }
 
     /// Takes the end mark from the job's output, where the batch script left it since the state directory did not take it.
     pub(super) fn add_end(&self, reading: &mut Reading, entry: Option<&QueueEntry>) {
-        let (Some(attempt), None) = (reading.attempt, &reading.outcome.end) else { return };
+        let (Some(attempt), None) = (reading.attempt, &reading.outcome.end) else {
+            return;
+        };
         if entry.is_some_and(QueueEntry::goes_on) {
             return;
         }
-        let Some(end) = output_path(self.record, self.element).and_then(|path| end_of(&path).ok()) else {
+        let Some(end) = output_path(self.record, self.element).and_then(|path| end_of(&path).ok())
+        else {
             return;
         };
         let who = format!("{} {}", self.record.run_id, attempt.dir_name());
         if let Some((mark, why)) = unmarked_end(&String::from_utf8_lossy(&end), &who) {
             reading.outcome.end = Some(mark);
             let why = format!("it could not be written ({why}); the job's output has it");
-            reading.notes.push(Missing { what: "the end mark".to_owned(), why });
+            reading.notes.push(Missing {
+                what: "the end mark".to_owned(),
+                why,
+            });
         }
     }
 
     /// Looks for the scheduler's notice in the job's output, where neither it nor the marks explain the end.
     pub(super) fn add_notice(&self, reading: &mut Reading, entry: Option<&QueueEntry>) {
-        let Some(attempt) = reading.attempt else { return };
+        let Some(attempt) = reading.attempt else {
+            return;
+        };
         let exit = exit(reading);
         let known = match (entry, exit) {
             (Some(entry), _) if is_decided(entry) => true,
@@ -60,15 +74,33 @@ impl Witness<'_> {
             return;
         }
         let outcome = &reading.outcome;
-        let marks = outcome.start.iter().chain(&outcome.end).filter_map(|mark| mark.job_id.as_ref());
-        let ids: Vec<&str> = marks.chain(&self.record.job_id).map(|job_id| &*job_id.0).collect();
+        let marks = outcome
+            .start
+            .iter()
+            .chain(&outcome.end)
+            .filter_map(|mark| mark.job_id.as_ref());
+        let ids: Vec<&str> = marks
+            .chain(&self.record.job_id)
+            .map(|job_id| &*job_id.0)
+            .collect();
         // Slurm names an element by its own number or by its array's.
-        let elements = self.element.map(|element| ids.iter().map(move |id| format!("{id}_{element}")));
+        let elements = self
+            .element
+            .map(|element| ids.iter().map(move |id| format!("{id}_{element}")));
         let of_element: Vec<String> = elements.into_iter().flatten().collect();
-        let jobs: Vec<&str> = ids.iter().copied().chain(of_element.iter().map(String::as_str)).collect();
+        let jobs: Vec<&str> = ids
+            .iter()
+            .copied()
+            .chain(of_element.iter().map(String::as_str))
+            .collect();
         let output = output_path(self.record, self.element);
-        let of_scheduler = scheduler_outputs(self.element).into_iter().map(|name| self.run.path().join(name));
-        let ends = output.into_iter().chain(of_scheduler).filter_map(|path| end_of(&path).ok());
+        let of_scheduler = scheduler_outputs(self.element)
+            .into_iter()
+            .map(|name| self.run.path().join(name));
+        let ends = output
+            .into_iter()
+            .chain(of_scheduler)
+            .filter_map(|path| end_of(&path).ok());
         let notice = ends.filter_map(|end| find_notice(&end, &jobs)).next();
         reading.outcome.notice = notice;
     }
@@ -80,12 +112,23 @@ fn unmarked_end(text: &str, who: &str) -> Option<(Sentinel, String)> {
     text.lines().rev().find_map(|line| {
         let said = line.strip_prefix("dlrun: the job ended with exit code ")?;
         let (said, mark) = said.strip_suffix(']')?.rsplit_once(" [")?;
-        let mut words = mark.strip_prefix(who)?.strip_prefix(' ')?.split_whitespace();
+        let mut words = mark
+            .strip_prefix(who)?
+            .strip_prefix(' ')?
+            .split_whitespace();
         let (at_ms, uptime_ms) = (words.next()?.parse().ok()?, words.next()?.parse().ok());
         let (exit_code, node) = (words.next()?.parse().ok()?, words.next()?.to_owned());
         let why = said.split_once("recorded: ")?.1.to_owned();
         let exit_code = Some(exit_code);
-        let mark = Sentinel { format: 1, at_ms, uptime_ms, node, job_id: None, exit_code, refused: None };
+        let mark = Sentinel {
+            format: 1,
+            at_ms,
+            uptime_ms,
+            node,
+            job_id: None,
+            exit_code,
+            refused: None,
+        };
         Some((mark, why))
     })
 }
@@ -95,7 +138,10 @@ fn unmarked_end(text: &str, who: &str) -> Option<(Sentinel, String)> {
 fn scheduler_outputs(element: Option<u32>) -> Vec<String> {
     match element {
         None => vec!["scheduler.out".to_owned()],
-        Some(element) => vec![format!("scheduler.out-{element}"), format!("scheduler.{element}.out")],
+        Some(element) => vec![
+            format!("scheduler.out-{element}"),
+            format!("scheduler.{element}.out"),
+        ],
     }
 }
 
@@ -120,8 +166,14 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
 /// array that was split.
 pub(crate) fn output_path(record: &RunRecord, element: Option<u32>) -> Option<PathBuf> {
     let output = record.output.as_ref()?;
-    let Some(element) = element else { return Some(PathBuf::from(output)) };
-    let part = record.parts.iter().filter(|part| part.offset <= element).max_by_key(|part| part.offset);
+    let Some(element) = element else {
+        return Some(PathBuf::from(output));
+    };
+    let part = record
+        .parts
+        .iter()
+        .filter(|part| part.offset <= element)
+        .max_by_key(|part| part.offset);
     let index = element - part.map_or(0, |part| part.offset);
     let (dir, name) = output.rsplit_once('/').unwrap_or(("", output));
     let name = match (part, &record.job_id) {
@@ -142,18 +194,27 @@ mod tests {
         let line = "dlrun: the job ended with exit code 3; that cannot be recorded: No space left on device [r1 0.1 70 5 3 n1]";
         let text = format!("epoch 1\n{line}\nmore\n");
         let (mark, why) = unmarked_end(&text, "r1 0.1").expect("an end");
-        assert_eq!((mark.at_ms, mark.uptime_ms, mark.exit_code, &*mark.node), (70, Some(5), Some(3), "n1"));
+        assert_eq!(
+            (mark.at_ms, mark.uptime_ms, mark.exit_code, &*mark.node),
+            (70, Some(5), Some(3), "n1")
+        );
         assert_eq!(why, "No space left on device");
-        for (text, who) in
-            [(&*text, "r1 0.0"), (&text, "r2 0.1"), (&line[..line.len() - 9], "r1 0.1"), (&text, "r1 0")]
-        {
+        for (text, who) in [
+            (&*text, "r1 0.0"),
+            (&text, "r2 0.1"),
+            (&line[..line.len() - 9], "r1 0.1"),
+            (&text, "r1 0"),
+        ] {
             assert_eq!(unmarked_end(text, who), None, "{text}");
         }
     }
 
     #[test]
     fn outputs_of_elements_are_found_in_split_arrays_too() {
-        let part = |job: &str, offset| ArrayPart { job_id: JobId(job.into()), offset };
+        let part = |job: &str, offset| ArrayPart {
+            job_id: JobId(job.into()),
+            offset,
+        };
         let record = RunRecord {
             format: RunRecord::FORMAT,
             run_id: RunId::from_random([7; 10]),
@@ -179,9 +240,20 @@ mod tests {
             forecast: None,
             dlrun_version: "0".into(),
         };
-        let of = |element| output_path(&record, Some(element)).expect("a path").display().to_string();
+        let of = |element| {
+            output_path(&record, Some(element))
+                .expect("a path")
+                .display()
+                .to_string()
+        };
         assert_eq!(of(7), "/w 95/job-95_7.out");
-        assert_eq!([of(1000), of(2007)], ["/w 95/job-96_0.out", "/w 95/job-97_7.out"]);
-        assert_eq!(output_path(&record, None), record.output.as_ref().map(PathBuf::from));
+        assert_eq!(
+            [of(1000), of(2007)],
+            ["/w 95/job-96_0.out", "/w 95/job-97_7.out"]
+        );
+        assert_eq!(
+            output_path(&record, None),
+            record.output.as_ref().map(PathBuf::from)
+        );
     }
 }

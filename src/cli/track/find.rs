@@ -17,7 +17,10 @@ pub(crate) fn found(found: Found, text: &str) -> Result<RunId, Error> {
         }
         Found::Ambiguous(run_ids) => {
             let some: Vec<String> = run_ids.iter().take(5).map(ToString::to_string).collect();
-            let error = Error::new(Kind::Missing, format!("`{text}` may mean {} runs", run_ids.len()));
+            let error = Error::new(
+                Kind::Missing,
+                format!("`{text}` may mean {} runs", run_ids.len()),
+            );
             Err(error.hinted(format!("write more of the id: {}", some.join(", "))))
         }
     }
@@ -40,11 +43,16 @@ impl Tracker<'_> {
     pub(crate) fn find_going_on(&mut self, text: &str) -> Result<RunId, Error> {
         self.discover()?;
         let states = vec![JobState::Pending, JobState::Running, JobState::Suspended];
-        let filter = Filter { name: Some(text.to_owned()), states };
+        let filter = Filter {
+            name: Some(text.to_owned()),
+            states,
+        };
         let mut rows = self.store.list(100, &filter)?;
         // The index may be old: where it leaves a choice, the schedulers are asked, with one question.
         let is_newest = |row: &RunRow| {
-            self.store.find(text).is_ok_and(|found| found == Found::One(row.record.run_id.clone()))
+            self.store
+                .find(text)
+                .is_ok_and(|found| found == Found::One(row.record.run_id.clone()))
         };
         let is_clear = rows.is_empty() || rows.len() == 1 && is_newest(&rows[0]);
         if !is_clear {
@@ -56,7 +64,10 @@ impl Tracker<'_> {
             [] => self.find(text),
             [one] => Ok(one.record.run_id.clone()),
             several => {
-                let ids: Vec<String> = several.iter().map(|row| row.record.run_id.to_string()).collect();
+                let ids: Vec<String> = several
+                    .iter()
+                    .map(|row| row.record.run_id.to_string())
+                    .collect();
                 let error = Error::new(Kind::Usage, format!("several runs named `{text}` go on"));
                 Err(error.hinted(format!("name one by its id: {}", ids.join(", "))))
             }
@@ -66,7 +77,10 @@ impl Tracker<'_> {
     /// The runs that `text` means, for `wait`: all of a name that go on.
     pub(crate) fn find_all_going_on(&mut self, text: &str) -> Result<Vec<RunId>, Error> {
         self.discover()?;
-        let filter = Filter { name: Some(text.to_owned()), states: GOING_ON.to_vec() };
+        let filter = Filter {
+            name: Some(text.to_owned()),
+            states: GOING_ON.to_vec(),
+        };
         let run_ids = self.listed(&filter)?;
         if run_ids.len() < 2 {
             return Ok(vec![self.find_going_on(text)?]);
@@ -74,13 +88,20 @@ impl Tracker<'_> {
         // The index may be old.
         self.refresh(&run_ids, false)?;
         let run_ids = self.listed(&filter)?;
-        if run_ids.is_empty() { Ok(vec![self.find(text)?]) } else { Ok(run_ids) }
+        if run_ids.is_empty() {
+            Ok(vec![self.find(text)?])
+        } else {
+            Ok(run_ids)
+        }
     }
 
     /// All runs that go on.
     pub(crate) fn all_going_on(&mut self) -> Result<Vec<RunId>, Error> {
         self.refresh_unfinished(false)?;
-        self.listed(&Filter { name: None, states: GOING_ON.to_vec() })
+        self.listed(&Filter {
+            name: None,
+            states: GOING_ON.to_vec(),
+        })
     }
 
     fn listed(&self, filter: &Filter) -> Result<Vec<RunId>, Error> {

@@ -16,7 +16,11 @@ impl Tracker<'_> {
     pub(crate) fn discover(&mut self) -> Result<(), Error> {
         self.take_in_targets()?;
         let known = self.store.known_runs()?;
-        let new: Vec<RunId> = self.state.runs()?.filter(|run_id| !known.contains(run_id)).collect();
+        let new: Vec<RunId> = self
+            .state
+            .runs()?
+            .filter(|run_id| !known.contains(run_id))
+            .collect();
         self.take_in(&new)?;
         self.take_in_imports()
     }
@@ -38,7 +42,10 @@ impl Tracker<'_> {
         for error in wrong {
             self.warn(
                 "target",
-                &format!("what a node was measured to do is passed over: {}", chain(&error).join(": ")),
+                &format!(
+                    "what a node was measured to do is passed over: {}",
+                    chain(&error).join(": ")
+                ),
             );
         }
         if targets.is_empty() {
@@ -46,13 +53,17 @@ impl Tracker<'_> {
         }
         let known = self.store.known_figures()?;
         targets.retain(|target| {
-            known.get(&target.fingerprint).is_none_or(|known| *known < target.figures.measured_at_ms)
+            known
+                .get(&target.fingerprint)
+                .is_none_or(|known| *known < target.figures.measured_at_ms)
         });
         if targets.is_empty() {
             return Ok(());
         }
         self.store.write(|writer| {
-            targets.iter().try_for_each(|target| writer.put_figures(&target.host, &target.figures).map(drop))
+            targets
+                .iter()
+                .try_for_each(|target| writer.put_figures(&target.host, &target.figures).map(drop))
         })?;
         Ok(())
     }
@@ -68,7 +79,10 @@ impl Tracker<'_> {
             let lines = match self.state.open_import(id) {
                 Ok(lines) => lines,
                 Err(error) => {
-                    self.warn("import", &format!("import {id} is passed over: {}", chain(&error).join(": ")));
+                    self.warn(
+                        "import",
+                        &format!("import {id} is passed over: {}", chain(&error).join(": ")),
+                    );
                     continue;
                 }
             };
@@ -81,7 +95,10 @@ impl Tracker<'_> {
             });
             match taken {
                 Ok(0) => {}
-                Ok(wrong) => self.warn("import", &format!("{wrong} lines of import {id} are passed over")),
+                Ok(wrong) => self.warn(
+                    "import",
+                    &format!("{wrong} lines of import {id} are passed over"),
+                ),
                 Err(Stop::Store(error)) => return Err(error.into()),
                 // What could be read was good when it came: the file is damaged.
                 Err(stop) => self.warn("import", &format!("import {id} is passed over: {stop}")),
@@ -101,8 +118,9 @@ impl Tracker<'_> {
                     writer.forget_imported(run_id)?;
                     writer.upsert_run(&record)?;
                     ingest(writer, &run, true)?;
-                    let Ok(Look { status, changed, .. }) =
-                        look(&run, &record, &Heard::default(), Vec::new(), false)
+                    let Ok(Look {
+                        status, changed, ..
+                    }) = look(&run, &record, &Heard::default(), Vec::new(), false)
                     else {
                         continue;
                     };
@@ -123,7 +141,16 @@ impl Tracker<'_> {
         }
         let news: Vec<bool> = seen.iter().map(|seen| self.is_news(seen)).collect();
         let written = self.store.write(|writer| {
-            for (Seen { run, record, look, grown }, is_news) in seen.iter().zip(news) {
+            for (
+                Seen {
+                    run,
+                    record,
+                    look,
+                    grown,
+                },
+                is_news,
+            ) in seen.iter().zip(news)
+            {
                 writer.upsert_run(record)?;
                 let over = *grown || look.status.state.is_final();
                 // A run that is over and was taken in is not read again.
@@ -137,7 +164,10 @@ impl Tracker<'_> {
             Ok::<(), StoreError>(())
         });
         if let Err(error) = written {
-            self.warn("index", &format!("the index was not brought up to date: {error}"));
+            self.warn(
+                "index",
+                &format!("the index was not brought up to date: {error}"),
+            );
         }
     }
 
@@ -155,7 +185,12 @@ impl Tracker<'_> {
 fn ingest(writer: &Writer<'_>, run: &RunDir, series: bool) -> Result<(), StoreError> {
     for attempt in run.attempts().unwrap_or_default() {
         let reading = run.outcome(attempt);
-        writer.ingest_attempt(run.run_id(), attempt.element, attempt.attempt, &reading.outcome)?;
+        writer.ingest_attempt(
+            run.run_id(),
+            attempt.element,
+            attempt.attempt,
+            &reading.outcome,
+        )?;
         for node in reading.outcome.nodes.iter().filter(|_| series) {
             ingest_segments(writer, run, node)?;
         }
@@ -165,13 +200,27 @@ fn ingest(writer: &Writer<'_>, run: &RunDir, series: bool) -> Result<(), StoreEr
 
 /// Segments never change. A damaged one is passed over; the file stays. Only its times matter here, and only they are decoded.
 fn ingest_segments(writer: &Writer<'_>, run: &RunDir, node: &NodeRecord) -> Result<(), StoreError> {
-    let Ok(dir) = run.node_dir(&node.key) else { return Ok(()) };
+    let Ok(dir) = run.node_dir(&node.key) else {
+        return Ok(());
+    };
     for seq in dir.segments().unwrap_or_default() {
-        let Ok(bytes) = dir.read_segment(seq) else { continue };
-        let Ok(columns) = decode_columns(&bytes, |_| false) else { continue };
-        let (Some(first), Some(last)) = (columns.at_ms.first(), columns.at_ms.last()) else { continue };
+        let Ok(bytes) = dir.read_segment(seq) else {
+            continue;
+        };
+        let Ok(columns) = decode_columns(&bytes, |_| false) else {
+            continue;
+        };
+        let (Some(first), Some(last)) = (columns.at_ms.first(), columns.at_ms.last()) else {
+            continue;
+        };
         let samples = u32::try_from(columns.at_ms.len()).unwrap_or(u32::MAX);
-        let segment = Segment { seq, t0_ms: *first, t1_ms: *last, samples, bytes: &bytes };
+        let segment = Segment {
+            seq,
+            t0_ms: *first,
+            t1_ms: *last,
+            samples,
+            bytes: &bytes,
+        };
         writer.ingest_segment(&node.key, segment)?;
     }
     Ok(())

@@ -6,7 +6,8 @@ use super::ask::NO_ANSWER;
 use super::evidence::{Witness, is_decided};
 use crate::job::{ArraySpec, JobState};
 use crate::record::{
-    Element, ExitStatus, Outcome, QueueEntry, RunRecord, Sentinel, Status, cover, merge_elements, resolve,
+    Element, ExitStatus, Outcome, QueueEntry, RunRecord, Sentinel, Status, cover, merge_elements,
+    resolve,
 };
 use crate::rundir::{Attempt, Reading, RunDir, RunDirError};
 
@@ -42,20 +43,36 @@ pub(super) fn look(
     }
     let entry = heard.entries.first();
     let enough = !wanted && entry.is_some_and(is_decided);
-    let mut reading = if enough { run.newest_marks(0)? } else { run.newest_outcome(0)? };
+    let mut reading = if enough {
+        run.newest_marks(0)?
+    } else {
+        run.newest_outcome(0)?
+    };
     if enough && may_be_a_code(&reading) {
         reading = run.newest_outcome(0)?;
     }
-    let witness = Witness { run, record, element: None };
+    let witness = Witness {
+        run,
+        record,
+        element: None,
+    };
     witness.add_end(&mut reading, entry);
     witness.add_notice(&mut reading, entry);
     let status = resolve(&reading.outcome, entry);
-    Ok(Look { status, reading, elements: Vec::new(), changed: Vec::new() })
+    Ok(Look {
+        status,
+        reading,
+        elements: Vec::new(),
+        changed: Vec::new(),
+    })
 }
 
 /// Says whether an end that the shell tells like a signal's may be a code of the command's own: its node knows.
 fn may_be_a_code(reading: &Reading) -> bool {
-    matches!(reading.outcome.end.as_ref().and_then(Sentinel::exit), Some(ExitStatus::Signal(_)))
+    matches!(
+        reading.outcome.end.as_ref().and_then(Sentinel::exit),
+        Some(ExitStatus::Signal(_))
+    )
 }
 
 fn look_at_elements(
@@ -69,34 +86,57 @@ fn look_at_elements(
     let newest = run.newest_attempts()?;
     let words = run.words();
     let verdicts = cover(array, words.verdicts());
-    let mut known: BTreeMap<u32, Element> = known.into_iter().map(|known| (known.element, known)).collect();
+    let mut known: BTreeMap<u32, Element> = known
+        .into_iter()
+        .map(|known| (known.element, known))
+        .collect();
     let mut elements = Vec::new();
     let mut changed = Vec::new();
     for index in array.indexes() {
         let entry = covered.get(&index).copied();
         let attempt = newest.get(&index).copied();
         let before = known.remove(&index);
-        if let Some(same) = before.as_ref().filter(|before| heard.silent || holds(before, attempt, entry)) {
+        if let Some(same) = before
+            .as_ref()
+            .filter(|before| heard.silent || holds(before, attempt, entry))
+        {
             elements.push(same.clone());
             continue;
         }
         let status = if heard.silent {
-            Status { reason: Some(NO_ANSWER.to_owned()), ..Status::of(JobState::Pending) }
+            Status {
+                reason: Some(NO_ANSWER.to_owned()),
+                ..Status::of(JobState::Pending)
+            }
         } else if entry.is_some_and(QueueEntry::goes_on) {
             // The marks of an element that its scheduler still has decide nothing.
             resolve(&Outcome::default(), entry)
         } else {
-            let attempt = attempt.map(|attempt| Attempt { element: index, attempt });
-            let witness = Witness { run, record, element: Some(index) };
-            let mut reading = attempt.map_or_else(Reading::default, |attempt| witness.read(attempt, entry));
+            let attempt = attempt.map(|attempt| Attempt {
+                element: index,
+                attempt,
+            });
+            let witness = Witness {
+                run,
+                record,
+                element: Some(index),
+            };
+            let mut reading =
+                attempt.map_or_else(Reading::default, |attempt| witness.read(attempt, entry));
             words.tell_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
             witness.add_end(&mut reading, entry);
             witness.add_notice(&mut reading, entry);
             resolve(&reading.outcome, entry)
         };
-        let element = Element { element: index, attempt, status };
+        let element = Element {
+            element: index,
+            attempt,
+            status,
+        };
         let is_noted = before.is_some();
-        if before.is_none_or(|before| differs(&before, &element)) && (is_noted || is_notable(&element)) {
+        if before.is_none_or(|before| differs(&before, &element))
+            && (is_noted || is_notable(&element))
+        {
             changed.push(element.clone());
         }
         elements.push(element);
@@ -105,20 +145,33 @@ fn look_at_elements(
     if heard.silent && !status.state.is_final() {
         status.reason = Some(NO_ANSWER.to_owned());
     }
-    Ok(Look { status, reading: Reading::default(), elements, changed })
+    Ok(Look {
+        status,
+        reading: Reading::default(),
+        elements,
+        changed,
+    })
 }
 
 /// Says whether an element that was over is so still: nothing started since, and its scheduler does not know better.
 fn holds(known: &Element, attempt: Option<u32>, entry: Option<&QueueEntry>) -> bool {
     let state = known.status.state;
-    let agrees = |entry: &QueueEntry| !entry.goes_on() && (!entry.explains_the_end() || entry.state == state);
+    let agrees = |entry: &QueueEntry| {
+        !entry.goes_on() && (!entry.explains_the_end() || entry.state == state)
+    };
     state.is_final() && known.attempt == attempt && entry.is_none_or(agrees)
 }
 
 /// Says whether the index would tell two apart: it keeps no words of schedulers on elements.
 fn differs(a: &Element, b: &Element) -> bool {
     let kept = |element: &Element| {
-        let Status { state, exit, started_at_ms, ended_at_ms, .. } = element.status;
+        let Status {
+            state,
+            exit,
+            started_at_ms,
+            ended_at_ms,
+            ..
+        } = element.status;
         (element.attempt, state, exit, started_at_ms, ended_at_ms)
     };
     kept(a) != kept(b)
@@ -138,8 +191,9 @@ fn is_notable(element: &Element) -> bool {
 pub(super) fn keep_verdicts(run: &RunDir, record: &RunRecord, look: &Look, entries: &[QueueEntry]) {
     let has_mark = record.array.is_some() || look.reading.outcome.end.is_some();
     let is_known = |entry: &QueueEntry| has_mark && entry.state == JobState::Completed;
-    let is_end =
-        |entry: &&QueueEntry| entry.state.is_final() && entry.ended_at_ms.is_some() && !is_known(entry);
+    let is_end = |entry: &&QueueEntry| {
+        entry.state.is_final() && entry.ended_at_ms.is_some() && !is_known(entry)
+    };
     let ends: Vec<QueueEntry> = entries.iter().filter(is_end).cloned().collect();
     if !ends.is_empty() {
         let _ = run.write_verdicts(record.array.as_ref(), &ends);
@@ -185,14 +239,18 @@ mod tests {
     fn new_run() -> (tempfile::TempDir, RunDir) {
         let tmp = tempfile::tempdir().expect("a directory");
         let state = StateDir::create(&tmp.path().join("state")).expect("created");
-        let run = state.ensure_run(&RunId::from_random([7; 10])).expect("created");
+        let run = state
+            .ensure_run(&RunId::from_random([7; 10]))
+            .expect("created");
         (tmp, run)
     }
 
     fn mark(run: &RunDir, attempt: &str, name: &str, exit_code: &str) {
         let dir = run.path().join(attempt);
         fs::create_dir_all(&dir).expect("created");
-        let mark = format!(r#"{{"format":1,"at_ms":5000,"node":"n1","job_id":"7","exit_code":{exit_code}}}"#);
+        let mark = format!(
+            r#"{{"format":1,"at_ms":5000,"node":"n1","job_id":"7","exit_code":{exit_code}}}"#
+        );
         fs::write(dir.join(name), mark).expect("written");
     }
 
@@ -223,13 +281,19 @@ mod tests {
     }
 
     fn heard(entries: &[QueueEntry]) -> Heard {
-        Heard { entries: entries.to_vec(), silent: false }
+        Heard {
+            entries: entries.to_vec(),
+            silent: false,
+        }
     }
 
     /// What a glance says is what all files say.
     fn glanced(run: &RunDir, entries: &[QueueEntry]) -> Status {
-        let of =
-            |wanted| look(run, &record(None), &heard(entries), Vec::new(), wanted).expect("listed").status;
+        let of = |wanted| {
+            look(run, &record(None), &heard(entries), Vec::new(), wanted)
+                .expect("listed")
+                .status
+        };
         assert_eq!(of(false), of(true));
         of(false)
     }
@@ -239,12 +303,24 @@ mod tests {
         let one = |state| [entry(state, None)];
         let (_tmp, ended) = run_with(&[("start.json", "null"), ("end.json", "3")]);
         assert_eq!(glanced(&ended, &[]).state, JobState::Failed);
-        assert_eq!(glanced(&ended, &one(JobState::Running)).state, JobState::Running);
-        assert_eq!(glanced(&ended, &one(JobState::Timeout)).state, JobState::Timeout);
+        assert_eq!(
+            glanced(&ended, &one(JobState::Running)).state,
+            JobState::Running
+        );
+        assert_eq!(
+            glanced(&ended, &one(JobState::Timeout)).state,
+            JobState::Timeout
+        );
         // Requeued: the end mark is of the earlier start.
-        assert_eq!(glanced(&ended, &one(JobState::Pending)).state, JobState::Pending);
+        assert_eq!(
+            glanced(&ended, &one(JobState::Pending)).state,
+            JobState::Pending
+        );
         let (_tmp, started) = run_with(&[("start.json", "null")]);
-        assert_eq!(glanced(&started, &one(JobState::Running)).started_at_ms, Some(5000));
+        assert_eq!(
+            glanced(&started, &one(JobState::Running)).started_at_ms,
+            Some(5000)
+        );
         assert_eq!(glanced(&started, &[]).state, JobState::Unknown);
     }
 
@@ -253,7 +329,10 @@ mod tests {
     }
 
     fn states(look: &Look) -> Vec<JobState> {
-        look.elements.iter().map(|element| element.status.state).collect()
+        look.elements
+            .iter()
+            .map(|element| element.status.state)
+            .collect()
     }
 
     #[test]
@@ -263,8 +342,15 @@ mod tests {
         mark(&run, "0.0", "end.json", "0");
         mark(&run, "1.0", "end.json", "143");
         mark(&run, "1.1", "end.json", "3");
-        let seen = elements(&run, &[entry(Running, Some("2")), entry(Pending, Some("3"))], Vec::new());
-        assert_eq!((states(&seen), seen.status.state), (vec![Completed, Failed, Running, Pending], Running));
+        let seen = elements(
+            &run,
+            &[entry(Running, Some("2")), entry(Pending, Some("3"))],
+            Vec::new(),
+        );
+        assert_eq!(
+            (states(&seen), seen.status.state),
+            (vec![Completed, Failed, Running, Pending], Running)
+        );
         assert_eq!(seen.changed.len(), 3, "the waiting one is not noted");
         let empty = elements(&run, &[], Vec::new());
         assert_eq!(
@@ -290,10 +376,24 @@ mod tests {
         assert_eq!((states(&requeued)[0], requeued.changed.len()), (Pending, 1));
         mark(&run, "0.1", "end.json", "0");
         let anew = elements(&run, &[], first.changed.clone());
-        assert_eq!((states(&anew)[0], anew.changed[0].attempt), (Completed, Some(1)));
-        let silent = Heard { entries: Vec::new(), silent: true };
-        let silent = look(&run, &record(Some("0-4")), &silent, first.changed, false).expect("listed");
-        assert_eq!((states(&silent)[4], silent.changed.len(), silent.status.state), (Pending, 0, Pending));
+        assert_eq!(
+            (states(&anew)[0], anew.changed[0].attempt),
+            (Completed, Some(1))
+        );
+        let silent = Heard {
+            entries: Vec::new(),
+            silent: true,
+        };
+        let silent =
+            look(&run, &record(Some("0-4")), &silent, first.changed, false).expect("listed");
+        assert_eq!(
+            (
+                states(&silent)[4],
+                silent.changed.len(),
+                silent.status.state
+            ),
+            (Pending, 0, Pending)
+        );
         assert_ne!(silent.status.state, Running);
     }
 
@@ -302,11 +402,24 @@ mod tests {
         let (_tmp, run) = new_run();
         mark(&run, "0.0", "start.json", "null");
         mark(&run, "0.0", "end.json", "143");
-        let ends = [entry(JobState::Timeout, Some("0")), entry(JobState::Cancelled, Some("1-3"))];
-        let look = look(&run, &record(Some("0-3")), &Heard::default(), Vec::new(), false).expect("listed");
+        let ends = [
+            entry(JobState::Timeout, Some("0")),
+            entry(JobState::Cancelled, Some("1-3")),
+        ];
+        let look = look(
+            &run,
+            &record(Some("0-3")),
+            &Heard::default(),
+            Vec::new(),
+            false,
+        )
+        .expect("listed");
         keep_verdicts(&run, &record(Some("0-3")), &look, &ends);
         let cancelled = JobState::Cancelled;
         let seen = elements(&run, &[], Vec::new());
-        assert_eq!(states(&seen), [JobState::Timeout, cancelled, cancelled, cancelled]);
+        assert_eq!(
+            states(&seen),
+            [JobState::Timeout, cancelled, cancelled, cancelled]
+        );
     }
 }

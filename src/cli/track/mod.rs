@@ -70,7 +70,12 @@ impl<'a> Tracker<'a> {
     pub(crate) fn open(session: &'a Session) -> Result<Self, Error> {
         let state = session.existing_state()?;
         let store = open_index(session, &state)?;
-        Ok(Self { session, state, store, warned: BTreeSet::new() })
+        Ok(Self {
+            session,
+            state,
+            store,
+            warned: BTreeSet::new(),
+        })
     }
 
     /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that goes on
@@ -80,7 +85,9 @@ impl<'a> Tracker<'a> {
         self.discover()?;
         let oldest = now_ms().saturating_sub(FORGET_AFTER_MS);
         let mut rows = self.store.unfinished()?;
-        rows.retain(|row| row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest);
+        rows.retain(|row| {
+            row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest
+        });
         let grown = self.grown(None);
         for run_id in &grown {
             rows.extend(self.store.run(run_id)?);
@@ -90,9 +97,17 @@ impl<'a> Tracker<'a> {
         for row in rows {
             // A record that has its job id never changes again.
             let record = |run: &RunDir| {
-                if row.record.job_id.is_some() { Ok(row.record.clone()) } else { record_of(run) }
+                if row.record.job_id.is_some() {
+                    Ok(row.record.clone())
+                } else {
+                    record_of(run)
+                }
             };
-            match self.state.run(&row.record.run_id).and_then(|run| Ok((record(&run)?, run))) {
+            match self
+                .state
+                .run(&row.record.run_id)
+                .and_then(|run| Ok((record(&run)?, run)))
+            {
                 Ok((record, run)) => {
                     due.push((run, record));
                     before.push(row);
@@ -107,9 +122,18 @@ impl<'a> Tracker<'a> {
             let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
             let look = self.look(&run, &record, heard, false)?;
             let grown = grown.contains(run.run_id());
-            if grown || look.status != before.status || record != before.record || !look.changed.is_empty() {
+            if grown
+                || look.status != before.status
+                || record != before.record
+                || !look.changed.is_empty()
+            {
                 look::keep_verdicts(&run, &record, &look, &heard.entries);
-                changed.push(Seen { run, record, look, grown });
+                changed.push(Seen {
+                    run,
+                    record,
+                    look,
+                    grown,
+                });
             }
         }
         self.take_in_seen(&changed, false);
@@ -120,22 +144,39 @@ impl<'a> Tracker<'a> {
     /// kept from the record is written when there is room. Of `wanted` only, or of all that ended within a day.
     fn grown(&self, wanted: Option<&[RunId]>) -> BTreeSet<RunId> {
         let since_ms = wanted.map_or_else(|| now_ms().saturating_sub(GROWS_MS), |_| 0);
-        let records = self.store.unfinished_records(since_ms).unwrap_or_default().into_iter();
-        let records = records.filter(|(key, _)| wanted.is_none_or(|wanted| wanted.contains(&key.run_id)));
+        let records = self
+            .store
+            .unfinished_records(since_ms)
+            .unwrap_or_default()
+            .into_iter();
+        let records =
+            records.filter(|(key, _)| wanted.is_none_or(|wanted| wanted.contains(&key.run_id)));
         let grew = |key: &MeasureKey, read_ms: u64| {
             let run = self.state.run(&key.run_id);
-            let record = run.and_then(|run| run.node_dir(key)).and_then(|dir| dir.read_record());
+            let record = run
+                .and_then(|run| run.node_dir(key))
+                .and_then(|dir| dir.read_record());
             record.is_ok_and(|record| record.updated_at_ms != read_ms)
         };
-        records.filter(|(key, read_ms)| grew(key, *read_ms)).map(|(key, _)| key.run_id).collect()
+        records
+            .filter(|(key, read_ms)| grew(key, *read_ms))
+            .map(|(key, _)| key.run_id)
+            .collect()
     }
 
     /// Looks at `run_ids`: their files, and their schedulers with one question each.
-    pub(crate) fn refresh(&mut self, run_ids: &[RunId], history: bool) -> Result<Vec<Tracked>, Error> {
+    pub(crate) fn refresh(
+        &mut self,
+        run_ids: &[RunId],
+        history: bool,
+    ) -> Result<Vec<Tracked>, Error> {
         deliver_late(&self.state);
         let mut due = Vec::new();
         for run_id in run_ids {
-            let opened = self.state.run(run_id).and_then(|run| Ok((record_of(&run)?, run)));
+            let opened = self
+                .state
+                .run(run_id)
+                .and_then(|run| Ok((record_of(&run)?, run)));
             if opened.as_ref().is_err_and(RunDirError::is_missing) {
                 self.expect_directory(run_id)?;
             }
@@ -151,7 +192,12 @@ impl<'a> Tracker<'a> {
             let look = self.look(&run, &record, heard, true)?;
             look::keep_verdicts(&run, &record, &look, &heard.entries);
             let grown = grown.contains(run.run_id());
-            seen.push(Seen { run, record, look, grown });
+            seen.push(Seen {
+                run,
+                record,
+                look,
+                grown,
+            });
         }
         self.take_in_seen(&seen, true);
         Ok(seen.into_iter().map(Tracked::from).collect())
@@ -162,7 +208,10 @@ impl<'a> Tracker<'a> {
         if !self.store.is_imported(run_id)? {
             return Ok(());
         }
-        let error = Error::new(Kind::Missing, format!("run {run_id} was imported: it has no directory here"));
+        let error = Error::new(
+            Kind::Missing,
+            format!("run {run_id} was imported: it has no directory here"),
+        );
         Err(error.hinted("`dlrun show` tells what is known of it"))
     }
 
@@ -174,14 +223,19 @@ impl<'a> Tracker<'a> {
         wanted: bool,
     ) -> Result<Look, RunDirError> {
         // An index that cannot be read costs the reading of all elements.
-        let known = record.array.as_ref().and_then(|_| self.store.elements(run.run_id()).ok());
+        let known = record
+            .array
+            .as_ref()
+            .and_then(|_| self.store.elements(run.run_id()).ok());
         look::look(run, record, heard, known.unwrap_or_default(), wanted)
     }
 
     /// Tells of a run whose files cannot be used; one whose files are gone is forgotten.
     fn pass_over(&mut self, run_id: &RunId, error: &RunDirError) {
         let why = chain(error).join(": ");
-        self.session.output.warning(&format!("run {run_id} is passed over: {why}"));
+        self.session
+            .output
+            .warning(&format!("run {run_id} is passed over: {why}"));
         if error.is_missing() {
             let _ = self.store.write(|writer| writer.forget_run(run_id));
         }
@@ -195,12 +249,30 @@ impl<'a> Tracker<'a> {
 }
 
 /// Nothing was heard.
-static NOTHING: Heard = Heard { entries: Vec::new(), silent: false };
+static NOTHING: Heard = Heard {
+    entries: Vec::new(),
+    silent: false,
+};
 
 impl From<Seen> for Tracked {
     fn from(seen: Seen) -> Self {
-        let Seen { record, look: Look { status, reading, elements, .. }, .. } = seen;
-        Self { record, status, reading, elements }
+        let Seen {
+            record,
+            look:
+                Look {
+                    status,
+                    reading,
+                    elements,
+                    ..
+                },
+            ..
+        } = seen;
+        Self {
+            record,
+            status,
+            reading,
+            elements,
+        }
     }
 }
 
@@ -216,11 +288,15 @@ fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
             ));
             Ok(Store::open(&path)?)
         }
-        Err(error @ (StoreError::Newer { .. } | StoreError::Foreign { .. } | StoreError::NotOurs { .. })) => {
-            Err(error.into())
-        }
+        Err(
+            error @ (StoreError::Newer { .. }
+            | StoreError::Foreign { .. }
+            | StoreError::NotOurs { .. }),
+        ) => Err(error.into()),
         Err(error) => {
-            session.output.warning(&format!("the index cannot be used, so it is made in memory: {error}"));
+            session.output.warning(&format!(
+                "the index cannot be used, so it is made in memory: {error}"
+            ));
             Ok(Store::in_memory()?)
         }
     }
@@ -236,10 +312,17 @@ fn record_of(run: &RunDir) -> Result<RunRecord, RunDirError> {
     // Of an array any element that has started knows it.
     let element = run.attempts()?.first().map_or(0, |attempt| attempt.element);
     let outcome = run.newest_outcome(element)?.outcome;
-    let marks = outcome.start.iter().chain(&outcome.end).find_map(|mark| mark.job_id.clone());
+    let marks = outcome
+        .start
+        .iter()
+        .chain(&outcome.end)
+        .find_map(|mark| mark.job_id.clone());
     let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
     if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {
-        let plan = run.read_plan().ok().and_then(|text| serde_json::from_str::<Plan>(&text).ok());
+        let plan = run
+            .read_plan()
+            .ok()
+            .and_then(|text| serde_json::from_str::<Plan>(&text).ok());
         let output = plan.map(|plan| output_file(&plan, &job_id).to_string_lossy().into_owned());
         record.output = record.output.or(output);
         record.job_id = Some(job_id);

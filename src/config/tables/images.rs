@@ -56,19 +56,32 @@ pub(super) fn aliases(
 ) -> Vec<Alias> {
     let read = |name: &str, target: &str| {
         if SCHEMES.contains(&name) {
-            return Err(format!("`aliases.{name}`: that is a scheme of the runtime; write a mirror for it"));
+            return Err(format!(
+                "`aliases.{name}`: that is a scheme of the runtime; write a mirror for it"
+            ));
         }
         let is_scheme = name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.len() <= 40
-            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c));
+            && name
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c));
         if !is_scheme {
-            return Err(format!("`aliases`: {name:?} is no scheme (small letters, digits and `+ . -`)"));
+            return Err(format!(
+                "`aliases`: {name:?} is no scheme (small letters, digits and `+ . -`)"
+            ));
         }
         let target = known_uri(target).map_err(|why| format!("`aliases.{name}`: {why}"))?;
         Ok((name.to_owned(), target))
     };
     let lines = lines(table, text, path, problems, ("aliases", read));
-    lines.into_iter().map(|((name, target), origin)| Alias { name, target, origin }).collect()
+    lines
+        .into_iter()
+        .map(|((name, target), origin)| Alias {
+            name,
+            target,
+            origin,
+        })
+        .collect()
 }
 
 pub(super) fn mirrors(
@@ -83,7 +96,10 @@ pub(super) fn mirrors(
         Ok((from, to))
     };
     let lines = lines(table, text, path, problems, ("mirrors", read));
-    lines.into_iter().map(|((from, to), origin)| Mirror { from, to, origin }).collect()
+    lines
+        .into_iter()
+        .map(|((from, to), origin)| Mirror { from, to, origin })
+        .collect()
 }
 
 type Line = ((String, String), Origin);
@@ -94,7 +110,10 @@ fn lines(
     text: &str,
     path: &Path,
     problems: &mut Vec<Problem>,
-    (of, read): (&str, impl Fn(&str, &str) -> Result<(String, String), String>),
+    (of, read): (
+        &str,
+        impl Fn(&str, &str) -> Result<(String, String), String>,
+    ),
 ) -> Vec<Line> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
@@ -102,13 +121,22 @@ fn lines(
     for (name, value) in entries {
         let key: &str = name.get_ref();
         let Some(target) = value.get_ref().as_str() else {
-            problems.push(Problem::at(value.span(), format!("`{of}.{key:?}` must be text in quotes")));
+            problems.push(Problem::at(
+                value.span(),
+                format!("`{of}.{key:?}` must be text in quotes"),
+            ));
             continue;
         };
         match read(key, target) {
             Ok(pair) => {
                 let line = text[..name.span().start].matches('\n').count() + 1;
-                lines.push((pair, Origin::File { path: path.to_owned(), line }));
+                lines.push((
+                    pair,
+                    Origin::File {
+                        path: path.to_owned(),
+                        line,
+                    },
+                ));
             }
             Err(why) => problems.push(Problem::at(name.span(), why)),
         }
@@ -120,7 +148,10 @@ fn known_uri(text: &str) -> Result<String, String> {
     let uri = read_uri(text)?;
     let scheme = uri.split("://").next().unwrap_or_default();
     if !SCHEMES.contains(&scheme) {
-        return Err(format!("{text:?} has no scheme of the runtime; there are {}", SCHEMES.join(", ")));
+        return Err(format!(
+            "{text:?} has no scheme of the runtime; there are {}",
+            SCHEMES.join(", ")
+        ));
     }
     Ok(uri.trim_end_matches('/').to_owned())
 }
@@ -136,6 +167,9 @@ pub(crate) fn read_arch(text: &str) -> Result<String, String> {
 
 /// A driver's version: numbers.
 pub(super) fn read_driver(text: &str) -> Result<String, String> {
-    let is_version = text.starts_with(|c: char| c.is_ascii_digit()) && VersionRange::parse(text).is_ok();
-    is_version.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} is no version such as \"550.54\""))
+    let is_version =
+        text.starts_with(|c: char| c.is_ascii_digit()) && VersionRange::parse(text).is_ok();
+    is_version
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("{text:?} is no version such as \"550.54\""))
 }

@@ -14,12 +14,15 @@ use super::words::{house_rules, name_problem, path_problem, steps, wanted, words
 use super::{Condition, GpuTable, House, Owner, QueueTable, Rule, StorageTable, Subject, Tables};
 use crate::config::fragment::Origin;
 use crate::diagnostic::Problem;
-use crate::job::{Fields, Located, StorageClass, option_lines, option_text, read_env, read_modules, word};
+use crate::job::{
+    Fields, Located, StorageClass, option_lines, option_text, read_env, read_modules, word,
+};
 use crate::units::Walltime;
 
 /// Their names.
-pub(in crate::config) const TABLES: [&str; 9] =
-    ["site", "rules", "storage", "gpus", "house", "queues", "aliases", "mirrors", "recipes"];
+pub(in crate::config) const TABLES: [&str; 9] = [
+    "site", "rules", "storage", "gpus", "house", "queues", "aliases", "mirrors", "recipes",
+];
 
 /// Says whether a key at the top of a file is one of the tables.
 pub(in crate::config) fn is_table(name: &str) -> bool {
@@ -34,7 +37,11 @@ pub(in crate::config) fn read(
     (path, text): (&Path, &str),
     problems: &mut Vec<Problem>,
 ) {
-    let mut reader = Reader { path, text, problems };
+    let mut reader = Reader {
+        path,
+        text,
+        problems,
+    };
     match (name, value.get_ref()) {
         ("rules", DeValue::Array(rules)) => reader.rules(&mut tables.rules, rules),
         ("site", DeValue::Table(table)) => reader.site(tables, table),
@@ -56,13 +63,20 @@ pub(in crate::config) fn read(
             });
         }
         ("gpus", DeValue::Table(table)) => {
-            reader.each("gpus", table, |reader, kind, table| tables.gpus.push(reader.gpu(kind, table)));
+            reader.each("gpus", table, |reader, kind, table| {
+                tables.gpus.push(reader.gpu(kind, table))
+            });
         }
         ("queues", DeValue::Table(table)) => {
-            reader.each("queues", table, |reader, name, table| tables.queues.push(reader.queue(name, table)));
+            reader.each("queues", table, |reader, name, table| {
+                tables.queues.push(reader.queue(name, table))
+            });
         }
         ("rules", _) => reader.problem(value, "`rules` are written [[rules]], one below the other"),
-        _ => reader.problem(value, &format!("`{name}` must be a table, written [{name}]")),
+        _ => reader.problem(
+            value,
+            &format!("`{name}` must be a table, written [{name}]"),
+        ),
     }
 }
 
@@ -78,7 +92,10 @@ type Name<'a> = Located<&'a str>;
 impl Reader<'_> {
     fn origin(&self, start: usize) -> Origin {
         let line = self.text[..start].matches('\n').count() + 1;
-        Origin::File { path: self.path.to_owned(), line }
+        Origin::File {
+            path: self.path.to_owned(),
+            line,
+        }
     }
 
     fn problem(&mut self, value: &Spanned<DeValue<'_>>, message: &str) {
@@ -97,23 +114,37 @@ impl Reader<'_> {
         for (name, value) in entries {
             let text: &str = name.get_ref();
             if let Some(problem) = name_problem(text) {
-                self.problems.push(Problem::at(name.span(), format!("`{of}`: {problem}")));
+                self.problems
+                    .push(Problem::at(name.span(), format!("`{of}`: {problem}")));
             } else if let Some(inner) = value.get_ref().as_table() {
-                read(self, Located { value: text, span: name.span() }, inner);
+                read(
+                    self,
+                    Located {
+                        value: text,
+                        span: name.span(),
+                    },
+                    inner,
+                );
             } else {
-                self.problem(value, &format!("`{of}.{text}` must be a table, written [{of}.{text}]"));
+                self.problem(
+                    value,
+                    &format!("`{of}.{text}` must be a table, written [{of}.{text}]"),
+                );
             }
         }
     }
 
     fn site(&mut self, tables: &mut Tables, table: &DeTable<'_>) {
         let mut fields = Fields::new("site.", table, &[], self.problems);
-        let name = fields.parsed("name", |text| name_problem(text).map_or_else(|| Ok(text.to_owned()), Err));
+        let name = fields.parsed("name", |text| {
+            name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
+        });
         let arch = fields.parsed("arch", images::read_arch);
         let microarch = fields.parsed("microarch", word);
         fields.finish();
-        let with_origin =
-            |said: Option<Located<String>>| said.map(|said| (said.value, self.origin(said.span.start)));
+        let with_origin = |said: Option<Located<String>>| {
+            said.map(|said| (said.value, self.origin(said.span.start)))
+        };
         tables.site = with_origin(name);
         tables.arch = with_origin(arch);
         tables.microarch = with_origin(microarch);
@@ -140,13 +171,23 @@ impl Reader<'_> {
             // What is no table is reported here.
             let _ = (fields.table("when"), fields.table("set"));
             fields.finish();
-            let inner =
-                |key| table.get(key).and_then(|value: &Spanned<DeValue<'_>>| value.get_ref().as_table());
+            let inner = |key| {
+                table
+                    .get(key)
+                    .and_then(|value: &Spanned<DeValue<'_>>| value.get_ref().as_table())
+            };
             let (when, set) = (inner("when"), inner("set"));
-            let when = when.map(|table| self.conditions(&prefix, table)).unwrap_or_default();
+            let when = when
+                .map(|table| self.conditions(&prefix, table))
+                .unwrap_or_default();
             let origin = self.origin(value.span().start);
             if let Some(name) = name {
-                let rule = Rule { name: name.value, origin, when, ..Rule::default() };
+                let rule = Rule {
+                    name: name.value,
+                    origin,
+                    when,
+                    ..Rule::default()
+                };
                 rules.push(match set {
                     Some(set) => self.effects(&prefix, set, rule),
                     None => rule,
@@ -166,7 +207,10 @@ impl Reader<'_> {
             let Some(words) = words else { continue };
             if words.is_empty() {
                 let message = format!("`{}{key}` is empty, and never holds", fields.prefix());
-                fields.problem(Problem::at(table.get(key).map_or(0..0, Spanned::span), message));
+                fields.problem(Problem::at(
+                    table.get(key).map_or(0..0, Spanned::span),
+                    message,
+                ));
             }
             let mut any_of = Vec::new();
             for word in words {
@@ -186,7 +230,8 @@ impl Reader<'_> {
 
     fn effects(&mut self, prefix: &str, table: &DeTable<'_>, rule: Rule) -> Rule {
         let mut fields = Fields::new(format!("{prefix}set."), table, &[], self.problems);
-        let values = |lines: Vec<Located<String>>| lines.into_iter().map(|line| line.value).collect();
+        let values =
+            |lines: Vec<Located<String>>| lines.into_iter().map(|line| line.value).collect();
         let rule = Rule {
             env: read_env(&mut fields),
             modules: read_modules(&mut fields),
@@ -202,8 +247,15 @@ impl Reader<'_> {
 
     fn storage(&mut self, name: Name<'_>, table: &DeTable<'_>) -> Option<StorageTable> {
         let origin = self.origin(name.span.start);
-        let mut fields = Fields::new(format!("storage.{}.", name.value), table, &[], self.problems);
-        let path = fields.parsed("path", |text| path_problem(text).map_or_else(|| Ok(text.to_owned()), Err));
+        let mut fields = Fields::new(
+            format!("storage.{}.", name.value),
+            table,
+            &[],
+            self.problems,
+        );
+        let path = fields.parsed("path", |text| {
+            path_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
+        });
         let class = fields.word("class", &StorageClass::WORDS, &[]);
         let queues = words(&mut fields, "queues").unwrap_or_default();
         for key in ["path", "class"] {
@@ -214,7 +266,13 @@ impl Reader<'_> {
         }
         fields.finish();
         let (path, class) = (path?.value, class?.value);
-        Some(StorageTable { name: name.value.to_owned(), origin, path, class, queues })
+        Some(StorageTable {
+            name: name.value.to_owned(),
+            origin,
+            path,
+            class,
+            queues,
+        })
     }
 
     fn gpu(&mut self, kind: Name<'_>, table: &DeTable<'_>) -> GpuTable {
@@ -225,10 +283,16 @@ impl Reader<'_> {
             origin,
             queue: option_text(&mut fields, "queue"),
             constraint: option_text(&mut fields, "constraint"),
-            cores_per_gpu: fields.count("cores_per_gpu", MAX_CORES).map(|count| count.value),
+            cores_per_gpu: fields
+                .count("cores_per_gpu", MAX_CORES)
+                .map(|count| count.value),
             typed: fields.boolean("typed").unwrap_or(true),
-            accelerator: fields.word("accelerator", &images::MAKERS, &[]).map(|maker| maker.value.to_owned()),
-            driver: fields.parsed("driver", images::read_driver).map(|driver| driver.value),
+            accelerator: fields
+                .word("accelerator", &images::MAKERS, &[])
+                .map(|maker| maker.value.to_owned()),
+            driver: fields
+                .parsed("driver", images::read_driver)
+                .map(|driver| driver.value),
             compute_capability: fields
                 .parsed("compute_capability", images::read_driver)
                 .map(|capability| capability.value),
@@ -238,8 +302,13 @@ impl Reader<'_> {
     }
 
     fn house(&mut self, table: &DeTable<'_>) -> House {
-        let start = |key| table.get(key).map_or(0, |value: &Spanned<DeValue<'_>>| value.span().start);
-        let origins = ["cores_per_gpu", "forbid", "require", "prologue"].map(|key| self.origin(start(key)));
+        let start = |key| {
+            table
+                .get(key)
+                .map_or(0, |value: &Spanned<DeValue<'_>>| value.span().start)
+        };
+        let origins =
+            ["cores_per_gpu", "forbid", "require", "prologue"].map(|key| self.origin(start(key)));
         let [of_cores, of_forbid, of_require, of_prologue] = origins;
         let mut fields = Fields::new("house.", table, &[], self.problems);
         let house = House {
@@ -264,13 +333,25 @@ impl Reader<'_> {
             name: name.value.to_owned(),
             origin,
             is_default: fields.boolean("default"),
-            max_walltime: fields.parsed("max_walltime", Walltime::parse).map(|time| time.value),
-            default_walltime: fields.parsed("default_walltime", Walltime::parse).map(|time| time.value),
-            min_nodes: fields.count("min_nodes", MAX_NODES).map(|count| count.value),
-            max_nodes: fields.count("max_nodes", MAX_NODES).map(|count| count.value),
+            max_walltime: fields
+                .parsed("max_walltime", Walltime::parse)
+                .map(|time| time.value),
+            default_walltime: fields
+                .parsed("default_walltime", Walltime::parse)
+                .map(|time| time.value),
+            min_nodes: fields
+                .count("min_nodes", MAX_NODES)
+                .map(|count| count.value),
+            max_nodes: fields
+                .count("max_nodes", MAX_NODES)
+                .map(|count| count.value),
             accounts: words(&mut fields, "accounts"),
-            arch: fields.parsed("arch", images::read_arch).map(|arch| arch.value),
-            microarch: fields.parsed("microarch", word).map(|microarch| microarch.value),
+            arch: fields
+                .parsed("arch", images::read_arch)
+                .map(|arch| arch.value),
+            microarch: fields
+                .parsed("microarch", word)
+                .map(|microarch| microarch.value),
         };
         fields.finish();
         queue

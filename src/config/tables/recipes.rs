@@ -35,12 +35,23 @@ impl RecipeTable {
             of: &'static str,
             table: &'a BTreeMap<String, (String, Origin)>,
         ) -> impl Iterator<Item = (String, &'a Origin)> {
-            table.iter().map(move |(name, (_, origin))| (format!("recipes.{of}.{name}"), origin))
+            table
+                .iter()
+                .map(move |(name, (_, origin))| (format!("recipes.{of}.{name}"), origin))
         }
-        let values = self.values.iter().map(|(name, (_, origin))| (format!("recipes.{name}"), origin));
-        let trusted = self.pip_trusted.iter().map(|(_, origin)| ("recipes.pip_trusted".to_owned(), origin));
+        let values = self
+            .values
+            .iter()
+            .map(|(name, (_, origin))| (format!("recipes.{name}"), origin));
+        let trusted = self
+            .pip_trusted
+            .iter()
+            .map(|(_, origin)| ("recipes.pip_trusted".to_owned(), origin));
         let tables = named("base", &self.bases).chain(named("apt_mirror", &self.apt_mirrors));
-        values.chain(trusted).chain(tables).chain(named("environment", &self.environment))
+        values
+            .chain(trusted)
+            .chain(tables)
+            .chain(named("environment", &self.environment))
     }
 
     /// Takes what a later file says in place of what stands here; a user's own builds are the user's own.
@@ -63,15 +74,23 @@ pub(super) fn read(
     let mut recipes = RecipeTable::default();
     for key in TEXTS {
         if let Some(text) = fields.text(key) {
-            recipes.values.insert(key, (text.value, origin(text.span.start)));
+            recipes
+                .values
+                .insert(key, (text.value, origin(text.span.start)));
         }
     }
-    let start = |key| table.get(key).map_or(0, |value: &Spanned<_>| value.span().start);
+    let start = |key| {
+        table
+            .get(key)
+            .map_or(0, |value: &Spanned<_>| value.span().start)
+    };
     recipes.pip_trusted =
         words(&mut fields, "pip_trusted").map(|hosts| (hosts, origin(start("pip_trusted"))));
     let mut named = |key| {
         let lines = fields.text_table(key).into_iter();
-        lines.map(|(name, value)| (name.value, (value, origin(name.span.start)))).collect()
+        lines
+            .map(|(name, value)| (name.value, (value, origin(name.span.start))))
+            .collect()
     };
     recipes.bases = named("base");
     recipes.apt_mirrors = named("apt_mirror");
@@ -105,13 +124,24 @@ https_proxy = "http://proxy.example:3128"
             Fragment::from_toml(Path::new("/site.toml"), SITE),
             Fragment::from_toml(Path::new("/own.toml"), own).of_user(),
         ];
-        assert!(fragments.iter().all(|fragment| fragment.errors.is_empty() && fragment.unknown.is_empty()));
-        let defaults = Defaults { state_dir: Some("/s".into()) };
+        assert!(
+            fragments
+                .iter()
+                .all(|fragment| fragment.errors.is_empty() && fragment.unknown.is_empty())
+        );
+        let defaults = Defaults {
+            state_dir: Some("/s".into()),
+        };
         let settings = Settings::merge(&defaults, &fragments).expect("settings");
         let recipes = &settings.tables().recipes;
         assert_eq!(recipes.values["pip_index"].0, "https://own.example/simple");
         assert_eq!(recipes.bases["python-3.11"].1.to_string(), "/site.toml:6");
-        let names: Vec<_> = settings.tables().entries().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = settings
+            .tables()
+            .entries()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
         assert_eq!(
             names,
             [
@@ -128,15 +158,27 @@ https_proxy = "http://proxy.example:3128"
     #[test]
     fn mistakes_have_their_place() {
         for (text, line, part) in [
-            ("[recipes]\npip_indx = \"x\"\n", 2, "did you mean `pip_index`?"),
+            (
+                "[recipes]\npip_indx = \"x\"\n",
+                2,
+                "did you mean `pip_index`?",
+            ),
             ("[recipes]\nbase = \"x\"\n", 2, "recipes.base"),
             ("[recipes.base]\na = 3\n", 2, "text"),
             ("recipes = 3\n", 1, "must be a table, written [recipes]"),
         ] {
             let fragment = Fragment::from_toml(Path::new("/c.toml"), text);
             let problem = fragment.errors.first().unwrap_or_else(|| panic!("{text}"));
-            let shown = format!("{} {}", problem.message, problem.hint.clone().unwrap_or_default());
-            assert_eq!(problem.position(text).map(|(line, _)| line), Some(line), "{shown}");
+            let shown = format!(
+                "{} {}",
+                problem.message,
+                problem.hint.clone().unwrap_or_default()
+            );
+            assert_eq!(
+                problem.position(text).map(|(line, _)| line),
+                Some(line),
+                "{shown}"
+            );
             assert!(shown.contains(part), "{shown}");
         }
     }

@@ -9,7 +9,10 @@ use crate::job::{Fields, Located, RESOURCE_KEYS, SchedulerKind, StorageClass};
 /// Names of rules, sites, storage, queues and types of GPUs. They are shown, and stand in the script's messages.
 pub(super) fn name_problem(name: &str) -> Option<String> {
     let allowed = |c: char| c.is_alphanumeric() || "._+-@".contains(c);
-    let fits = !name.is_empty() && !name.starts_with('-') && name.len() <= 100 && name.chars().all(allowed);
+    let fits = !name.is_empty()
+        && !name.starts_with('-')
+        && name.len() <= 100
+        && name.chars().all(allowed);
     (!fits).then(|| format!("{name:?} is no name (letters, digits and `. _ + - @`)"))
 }
 
@@ -21,9 +24,13 @@ pub(super) fn path_problem(path: &str) -> Option<String> {
     let mut variables = path.split('$').skip(1);
     let is_variable = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if !begins {
-        Some(format!("{path:?} must be absolute, or begin with a variable such as `$HOME`"))
+        Some(format!(
+            "{path:?} must be absolute, or begin with a variable such as `$HOME`"
+        ))
     } else if !variables.all(is_variable) {
-        Some(format!("{path:?}: a `$` must begin the name of a variable, without braces, such as `$USER`"))
+        Some(format!(
+            "{path:?}: a `$` must begin the name of a variable, without braces, such as `$USER`"
+        ))
     } else {
         None
     }
@@ -39,7 +46,10 @@ pub(super) fn wanted(subject: Subject, word: &str) -> Result<Wanted, String> {
     };
     match subject {
         Subject::Version => return VersionRange::parse(word).map(Wanted::Version),
-        Subject::Storage => one_of(&StorageClass::WORDS.map(|(word, _)| word), "class of storage")?,
+        Subject::Storage => one_of(
+            &StorageClass::WORDS.map(|(word, _)| word),
+            "class of storage",
+        )?,
         Subject::Scheduler => one_of(&SchedulerKind::ALL.map(SchedulerKind::as_str), "scheduler")?,
         // The job file's are in small letters.
         Subject::Framework | Subject::Compiler | Subject::Accelerator => {
@@ -57,10 +67,16 @@ pub(super) fn words(fields: &mut Fields<'_>, key: &'static str) -> Option<Vec<St
 
 /// A list of argument vectors.
 pub(super) fn steps(fields: &mut Fields<'_>, key: &'static str) -> Vec<Vec<String>> {
-    let Some(lists) = fields.lists_of_texts(key) else { return Vec::new() };
+    let Some(lists) = fields.lists_of_texts(key) else {
+        return Vec::new();
+    };
     let mut steps = Vec::new();
     for list in lists {
-        if list.value.first().is_none_or(|program| program.value.is_empty()) {
+        if list
+            .value
+            .first()
+            .is_none_or(|program| program.value.is_empty())
+        {
             let message = format!("`{}{key}`: a step names no program", fields.prefix());
             fields.problem(Problem::at(list.span, message));
         } else {
@@ -71,17 +87,29 @@ pub(super) fn steps(fields: &mut Fields<'_>, key: &'static str) -> Vec<Vec<Strin
 }
 
 /// A list of keys, or a table of keys and reasons.
-pub(super) fn house_rules(fields: &mut Fields<'_>, key: &'static str, origin: &Origin) -> Vec<HouseRule> {
+pub(super) fn house_rules(
+    fields: &mut Fields<'_>,
+    key: &'static str,
+    origin: &Origin,
+) -> Vec<HouseRule> {
     let named: Vec<(Located<String>, Option<String>)> = if fields.is_list(key) {
         let keys = fields.texts(key).map(|keys| keys.value).unwrap_or_default();
         keys.into_iter().map(|key| (key, None)).collect()
     } else {
-        fields.text_table(key).into_iter().map(|(key, reason)| (key, Some(reason))).collect()
+        fields
+            .text_table(key)
+            .into_iter()
+            .map(|(key, reason)| (key, Some(reason)))
+            .collect()
     };
     let mut rules = Vec::new();
     for (named, reason) in named {
         if let Some(known) = RESOURCE_KEYS.iter().find(|known| **known == named.value) {
-            rules.push(HouseRule { key: known, reason, origin: origin.clone() });
+            rules.push(HouseRule {
+                key: known,
+                reason,
+                origin: origin.clone(),
+            });
             continue;
         }
         let message = format!("`house.{key}`: `resources` has no key {:?}", named.value);

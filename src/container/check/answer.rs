@@ -14,19 +14,48 @@ const MAX_FINDINGS: usize = 500;
 #[serde(tag = "step", rename_all = "snake_case")]
 enum Finding {
     Shell,
-    Interpreter { name: String },
-    Python { version: String, arch: String, path: String },
-    Installed { names: Vec<String> },
-    Begin { what: String },
-    Fault { what: String, why: String },
-    Version { name: String, version: String },
-    Built { kinds: Vec<Accelerator> },
-    Compiled { name: String },
-    Gpus { count: u32 },
-    Mpi { abi: String, said: String },
-    Note { text: String },
+    Interpreter {
+        name: String,
+    },
+    Python {
+        version: String,
+        arch: String,
+        path: String,
+    },
+    Installed {
+        names: Vec<String>,
+    },
+    Begin {
+        what: String,
+    },
+    Fault {
+        what: String,
+        why: String,
+    },
+    Version {
+        name: String,
+        version: String,
+    },
+    Built {
+        kinds: Vec<Accelerator>,
+    },
+    Compiled {
+        name: String,
+    },
+    Gpus {
+        count: u32,
+    },
+    Mpi {
+        abi: String,
+        said: String,
+    },
+    Note {
+        text: String,
+    },
     Complete,
-    Ended { code: i32 },
+    Ended {
+        code: i32,
+    },
 }
 
 /// All findings of one run.
@@ -81,8 +110,15 @@ pub(super) struct Mpi {
 impl Answer {
     /// Takes a line of the output. What does not begin with the marker is the image's own.
     pub(super) fn take(&mut self, marker: &str, line: &str) {
-        let Some(text) = line.strip_prefix(marker).and_then(|rest| rest.strip_prefix(' ')) else { return };
-        let Ok(finding) = serde_json::from_str(text) else { return };
+        let Some(text) = line
+            .strip_prefix(marker)
+            .and_then(|rest| rest.strip_prefix(' '))
+        else {
+            return;
+        };
+        let Ok(finding) = serde_json::from_str(text) else {
+            return;
+        };
         self.count += 1;
         if self.count <= MAX_FINDINGS {
             self.note(finding);
@@ -93,7 +129,10 @@ impl Answer {
         match finding {
             Finding::Shell => self.shell = true,
             Finding::Interpreter { name } => {
-                self.tries.push(Try { interpreter: name, ..Try::default() });
+                self.tries.push(Try {
+                    interpreter: name,
+                    ..Try::default()
+                });
             }
             finding => {
                 if let Some(last) = self.tries.last_mut() {
@@ -105,14 +144,27 @@ impl Answer {
 
     /// The Python that has the framework, else the first.
     pub(super) fn best(&self) -> Option<&Try> {
-        self.tries.iter().find(|one| !one.installed.is_empty()).or(self.tries.first())
+        self.tries
+            .iter()
+            .find(|one| !one.installed.is_empty())
+            .or(self.tries.first())
     }
 }
 
 impl Try {
     fn note(&mut self, finding: Finding) {
         match finding {
-            Finding::Python { version, arch, path } => self.python = Some(Python { version, arch, path }),
+            Finding::Python {
+                version,
+                arch,
+                path,
+            } => {
+                self.python = Some(Python {
+                    version,
+                    arch,
+                    path,
+                })
+            }
             Finding::Installed { names } => self.installed = names,
             Finding::Begin { what } => self.begun = Some(what),
             Finding::Fault { what, why } => self.faults.push((what, why)),
@@ -132,7 +184,10 @@ impl Try {
 
     /// What went wrong in a step.
     pub(super) fn fault(&self, step: &str) -> Option<&str> {
-        self.faults.iter().find(|(what, _)| what == step).map(|(_, why)| why.as_str())
+        self.faults
+            .iter()
+            .find(|(what, _)| what == step)
+            .map(|(_, why)| why.as_str())
     }
 }
 
@@ -159,17 +214,29 @@ mod tests {
              MK {\"step\":\"gpus\",\"count\":-1}",
         );
         assert!(answer.shell);
-        assert_eq!(answer.tries.iter().map(|one| one.code).collect::<Vec<_>>(), [Some(3), None]);
+        assert_eq!(
+            answer.tries.iter().map(|one| one.code).collect::<Vec<_>>(),
+            [Some(3), None]
+        );
         let best = answer.best().expect("one");
-        assert_eq!((best.interpreter.as_str(), best.fault("mpi")), ("python", Some("w")));
-        assert_eq!((best.built.as_deref(), best.gpus), (Some(&[Accelerator::Nvidia][..]), None));
+        assert_eq!(
+            (best.interpreter.as_str(), best.fault("mpi")),
+            ("python", Some("w"))
+        );
+        assert_eq!(
+            (best.built.as_deref(), best.gpus),
+            (Some(&[Accelerator::Nvidia][..]), None)
+        );
         assert!(!best.complete, "the marker is a whole word");
     }
 
     #[test]
     fn an_image_that_never_stops_is_read_to_a_limit() {
         let line = "MK {\"step\":\"interpreter\",\"name\":\"x\"}\n";
-        assert_eq!(answer(&line.repeat(2 * MAX_FINDINGS)).tries.len(), MAX_FINDINGS);
+        assert_eq!(
+            answer(&line.repeat(2 * MAX_FINDINGS)).tries.len(),
+            MAX_FINDINGS
+        );
     }
 
     proptest! {

@@ -51,7 +51,9 @@ const TRIED: [&str; 3] = ["xla", "inductor", "ngraph"];
 pub(super) fn judge(claims: &Claims, answer: &Answer, gpus: &[Accelerator]) -> Findings {
     let mut found = Findings::default();
     let Some(best) = answer.best() else {
-        found.problems.push("it has neither `python3` nor `python` on its PATH".to_owned());
+        found
+            .problems
+            .push("it has neither `python3` nor `python` on its PATH".to_owned());
         return found;
     };
     found.versions = best.versions.clone();
@@ -77,21 +79,30 @@ pub(super) fn judge(claims: &Claims, answer: &Answer, gpus: &[Accelerator]) -> F
 fn judge_python(claims: &Claims, best: &Try, found: &mut Findings) {
     let Some(python) = &best.python else {
         if best.code.is_some_and(|code| code < 128) {
-            found.problems.push(format!("its `{}` does not run the probe", best.interpreter));
+            found
+                .problems
+                .push(format!("its `{}` does not run the probe", best.interpreter));
         }
         return;
     };
-    found.versions.insert("python".to_owned(), python.version.clone());
+    found
+        .versions
+        .insert("python".to_owned(), python.version.clone());
     found.python_path = Some(python.path.clone());
     differs("Python", claims.python.as_deref(), &python.version, found);
     if let Some(arch) = claims.arch.as_deref().filter(|arch| *arch != python.arch) {
-        found.problems.push(format!("it is said to be for {arch}, and runs as {}", python.arch));
+        found.problems.push(format!(
+            "it is said to be for {arch}, and runs as {}",
+            python.arch
+        ));
     }
 }
 
 /// A Python that did not come to its end: which step killed it.
 fn judge_end(best: &Try, found: &mut Findings) {
-    let Some(code) = best.code.filter(|_| !best.complete) else { return };
+    let Some(code) = best.code.filter(|_| !best.complete) else {
+        return;
+    };
     let step = doing(best);
     let how = match code {
         132 => "was killed by SIGILL: its code is for a processor that has instructions which this one lacks"
@@ -103,14 +114,19 @@ fn judge_end(best: &Try, found: &mut Findings) {
         code if code > 128 => format!("was killed by signal {}", code - 128),
         code => format!("ended with exit code {code}"),
     };
-    found.problems.push(format!("`{}` {how}, {step}", best.interpreter));
+    found
+        .problems
+        .push(format!("`{}` {how}, {step}", best.interpreter));
 }
 
 /// The step in which it is, in words.
 pub(super) fn doing(best: &Try) -> String {
     match best.begun.as_deref() {
         None => "before it said anything".to_owned(),
-        Some("import") => format!("while it imported {}", best.installed.first().map_or("it", |name| name)),
+        Some("import") => format!(
+            "while it imported {}",
+            best.installed.first().map_or("it", |name| name)
+        ),
         Some("gpus") => "while it looked for GPUs".to_owned(),
         Some("mpi") => "while it loaded the MPI library".to_owned(),
         Some(step) => match step.strip_prefix("compile ") {
@@ -123,18 +139,27 @@ pub(super) fn doing(best: &Try) -> String {
 fn judge_framework(claims: &Claims, best: &Try, found: &mut Findings) {
     let Some(name) = best.installed.first() else {
         match claims.framework.as_deref() {
-            Some(wanted) if best.complete => found.problems.push(format!("its Python has no {wanted}")),
-            None if best.complete => found.notes.push("it has no framework that dlrun knows".to_owned()),
+            Some(wanted) if best.complete => {
+                found.problems.push(format!("its Python has no {wanted}"))
+            }
+            None if best.complete => found
+                .notes
+                .push("it has no framework that dlrun knows".to_owned()),
             _ => {}
         }
         return;
     };
     found.framework = Some(name.clone());
     if best.installed.len() > 1 {
-        found.notes.push(format!("it has {}; {name} was tried", best.installed.join(", ")));
+        found.notes.push(format!(
+            "it has {}; {name} was tried",
+            best.installed.join(", ")
+        ));
     }
     if let Some(why) = best.fault("import").or(best.fault("backend")) {
-        found.problems.push(format!("{name} cannot be imported: {why}"));
+        found
+            .problems
+            .push(format!("{name} cannot be imported: {why}"));
     }
     if let Some(version) = best.versions.get(name) {
         differs(name, claims.version.as_deref(), version, found);
@@ -144,33 +169,51 @@ fn judge_framework(claims: &Claims, best: &Try, found: &mut Findings) {
 /// Notes a version that is not the one that is said.
 fn differs(what: &str, claimed: Option<&str>, version: &str, found: &mut Findings) {
     if let Some(claimed) = claimed.filter(|claimed| !fits(claimed, version)) {
-        found.problems.push(format!("{what} is said to be {claimed}, and is {version}"));
+        found
+            .problems
+            .push(format!("{what} is said to be {claimed}, and is {version}"));
     }
 }
 
 fn judge_accelerator(claims: &Claims, best: &Try, gpus: &[Accelerator], found: &mut Findings) {
-    let wanted = claims.accelerator.filter(|wanted| *wanted != Accelerator::None);
+    let wanted = claims
+        .accelerator
+        .filter(|wanted| *wanted != Accelerator::None);
     for (name, claimed) in [("cuda", &claims.cuda), ("rocm", &claims.rocm)] {
-        let (Some(claimed), Some(version)) = (claimed, best.versions.get(name)) else { continue };
+        let (Some(claimed), Some(version)) = (claimed, best.versions.get(name)) else {
+            continue;
+        };
         // Some frameworks name the major version alone.
         if !fits(claimed, version) && !fits(version, claimed) {
-            found.problems.push(format!("{name} is said to be {claimed}, and is {version}"));
+            found
+                .problems
+                .push(format!("{name} is said to be {claimed}, and is {version}"));
         }
     }
     let Some(wanted) = wanted else { return };
-    if best.built.as_ref().is_some_and(|kinds| !kinds.contains(&wanted)) {
-        found.problems.push(format!("its framework is not built for GPUs of {}", maker(wanted)));
+    if best
+        .built
+        .as_ref()
+        .is_some_and(|kinds| !kinds.contains(&wanted))
+    {
+        found.problems.push(format!(
+            "its framework is not built for GPUs of {}",
+            maker(wanted)
+        ));
         return;
     }
     if !gpus.contains(&wanted) {
         return;
     }
     if let Some(why) = best.fault("gpus") {
-        found.problems.push(format!("its framework cannot use this machine's GPUs: {why}"));
+        found.problems.push(format!(
+            "its framework cannot use this machine's GPUs: {why}"
+        ));
     } else if best.gpus == Some(0) {
-        found
-            .problems
-            .push(format!("this machine has GPUs of {}, and its framework sees none", maker(wanted)));
+        found.problems.push(format!(
+            "this machine has GPUs of {}, and its framework sees none",
+            maker(wanted)
+        ));
     }
 }
 
@@ -184,52 +227,85 @@ fn maker(accelerator: Accelerator) -> &'static str {
 
 fn judge_compilers(claims: &Claims, best: &Try, found: &mut Findings) {
     for (step, why) in &best.faults {
-        let Some(name) = step.strip_prefix("compile ") else { continue };
+        let Some(name) = step.strip_prefix("compile ") else {
+            continue;
+        };
         let text = format!("{name} does not compile: {why}");
         let is_claimed = claims.compilers.iter().any(|claimed| claimed == name);
-        if is_claimed { &mut found.problems } else { &mut found.notes }.push(text);
+        if is_claimed {
+            &mut found.problems
+        } else {
+            &mut found.notes
+        }
+        .push(text);
     }
     if !best.complete || best.fault("import").is_some() || best.installed.is_empty() {
         return;
     }
     for name in &claims.compilers {
-        let is_known = best.compiled.contains(name) || best.fault(&format!("compile {name}")).is_some();
+        let is_known =
+            best.compiled.contains(name) || best.fault(&format!("compile {name}")).is_some();
         if is_known {
             continue;
         }
         if TRIED.contains(&name.as_str()) {
-            found.problems.push(format!("its framework has no compiler {name}"));
+            found
+                .problems
+                .push(format!("its framework has no compiler {name}"));
         } else {
-            found.notes.push(format!("dlrun does not know how to try {name}"));
+            found
+                .notes
+                .push(format!("dlrun does not know how to try {name}"));
         }
     }
 }
 
 fn judge_mpi(claims: &Claims, best: &Try, found: &mut Findings) {
-    let Some(claimed) = claims.mpi.as_deref().filter(|_| best.complete) else { return };
+    let Some(claimed) = claims.mpi.as_deref().filter(|_| best.complete) else {
+        return;
+    };
     let Some(mpi) = &best.mpi else {
-        found.problems.push(format!("it is said to have {claimed}, and has no MPI library that loads"));
+        found.problems.push(format!(
+            "it is said to have {claimed}, and has no MPI library that loads"
+        ));
         return;
     };
     let (name, version) = library(mpi);
     let mut words = claimed.split_whitespace();
-    let (wanted, wanted_version) = (words.next().unwrap_or_default().to_lowercase(), words.next());
+    let (wanted, wanted_version) = (
+        words.next().unwrap_or_default().to_lowercase(),
+        words.next(),
+    );
     let same = name == wanted && wanted_version.is_none_or(|wanted| fits(wanted, &version));
     if !same && name != "mpi" {
-        found.problems.push(format!("it is said to have {claimed}, and has {name} {version}"));
+        found.problems.push(format!(
+            "it is said to have {claimed}, and has {name} {version}"
+        ));
     }
 }
 
 /// Name and version of an MPI library by what it says of itself: `Open MPI v4.1.4, package: ..`, `MPICH Version: 4.0.2 ..`,
 /// `Intel(R) MPI Library 2021.11 for Linux* OS`, `MVAPICH2 Version : 2.3.7`.
 fn library(mpi: &Mpi) -> (String, String) {
-    let name = [("Open MPI", "openmpi"), ("MVAPICH", "mvapich"), ("Intel", "intelmpi"), ("MPICH", "mpich")]
+    let name = [
+        ("Open MPI", "openmpi"),
+        ("MVAPICH", "mvapich"),
+        ("Intel", "intelmpi"),
+        ("MPICH", "mpich"),
+    ]
+    .into_iter()
+    .find(|(word, _)| mpi.said.contains(word))
+    .map_or("mpi", |(_, name)| name);
+    let is_version =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    let words = mpi
+        .said
+        .split_whitespace()
+        .map(|word| word.trim_start_matches('v').trim_end_matches(','));
+    let version = words
         .into_iter()
-        .find(|(word, _)| mpi.said.contains(word))
-        .map_or("mpi", |(_, name)| name);
-    let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
-    let words = mpi.said.split_whitespace().map(|word| word.trim_start_matches('v').trim_end_matches(','));
-    let version = words.into_iter().find(is_version).unwrap_or(mpi.said.as_str());
+        .find(is_version)
+        .unwrap_or(mpi.said.as_str());
     (name.to_owned(), version.to_owned())
 }
 
@@ -239,7 +315,9 @@ fn fits(claimed: &str, found: &str) -> bool {
     let (claimed, found) = (parts(claimed), parts(found));
     let mut found = found.iter();
     // 2.10.0 is 2.10.
-    claimed.iter().all(|part| found.next().map_or(part == "0", |found| found == part))
+    claimed
+        .iter()
+        .all(|part| found.next().map_or(part == "0", |found| found == part))
 }
 
 /// `2.4.0rc1+cu121` as 2, 4, 0, rc1: a preliminary version is none that was published.
@@ -248,11 +326,17 @@ fn parts(version: &str) -> Vec<String> {
     let public = version.split('+').next().unwrap_or_default();
     let mut parts = Vec::new();
     for piece in public.split(['.', '-', '_']) {
-        let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+        let digits = piece
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(piece.len());
         let (number, rest) = piece.split_at(digits);
         let number = number.trim_start_matches('0');
         if digits > 0 {
-            parts.push(if number.is_empty() { "0".to_owned() } else { number.to_owned() });
+            parts.push(if number.is_empty() {
+                "0".to_owned()
+            } else {
+                number.to_owned()
+            });
         }
         if !rest.is_empty() {
             parts.push(rest.to_owned());
@@ -269,7 +353,10 @@ fn parts(version: &str) -> Vec<String> {
 fn is_preliminary(part: &str) -> bool {
     ["rc", "a", "b", "alpha", "beta", "dev", "pre", "nightly"]
         .iter()
-        .any(|word| part.strip_prefix(word).is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit())))
+        .any(|word| {
+            part.strip_prefix(word)
+                .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()))
+        })
 }
 
 #[cfg(test)]
@@ -307,20 +394,46 @@ mod tests {
     #[test]
     fn an_mpi_library_is_known_by_what_it_says() {
         for (said, name, version) in [
-            ("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4", "openmpi", "4.1.4"),
-            ("MPICH Version: 4.0.2 MPICH Release date: Thu Apr 7", "mpich", "4.0.2"),
-            ("Intel(R) MPI Library 2021.11 for Linux* OS", "intelmpi", "2021.11"),
-            ("MVAPICH2 Version : 2.3.7 MVAPICH2 Release date", "mvapich", "2.3.7"),
+            (
+                "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4",
+                "openmpi",
+                "4.1.4",
+            ),
+            (
+                "MPICH Version: 4.0.2 MPICH Release date: Thu Apr 7",
+                "mpich",
+                "4.0.2",
+            ),
+            (
+                "Intel(R) MPI Library 2021.11 for Linux* OS",
+                "intelmpi",
+                "2021.11",
+            ),
+            (
+                "MVAPICH2 Version : 2.3.7 MVAPICH2 Release date",
+                "mvapich",
+                "2.3.7",
+            ),
             ("what is this", "mpi", "what is this"),
         ] {
-            let mpi = Mpi { abi: String::new(), said: said.to_owned() };
-            assert_eq!(library(&mpi), (name.to_owned(), version.to_owned()), "{said}");
+            let mpi = Mpi {
+                abi: String::new(),
+                said: said.to_owned(),
+            };
+            assert_eq!(
+                library(&mpi),
+                (name.to_owned(), version.to_owned()),
+                "{said}"
+            );
         }
     }
 
     fn pytorch() -> Try {
         let text = |pairs: &[(&str, &str)]| {
-            pairs.iter().map(|(name, version)| ((*name).to_owned(), (*version).to_owned())).collect()
+            pairs
+                .iter()
+                .map(|(name, version)| ((*name).to_owned(), (*version).to_owned()))
+                .collect()
         };
         Try {
             interpreter: "python3".to_owned(),
@@ -334,7 +447,10 @@ mod tests {
             built: Some(vec![Accelerator::Nvidia]),
             compiled: vec!["inductor".to_owned()],
             gpus: Some(2),
-            mpi: Some(Mpi { abi: "libmpi.so.40".to_owned(), said: "Open MPI v4.1.4, x".to_owned() }),
+            mpi: Some(Mpi {
+                abi: "libmpi.so.40".to_owned(),
+                said: "Open MPI v4.1.4, x".to_owned(),
+            }),
             complete: true,
             code: Some(0),
             ..Try::default()
@@ -356,33 +472,62 @@ mod tests {
     }
 
     fn problems(claims: &Claims, one: Try) -> Vec<String> {
-        let answer = Answer { shell: true, tries: vec![one], ..Answer::default() };
+        let answer = Answer {
+            shell: true,
+            tries: vec![one],
+            ..Answer::default()
+        };
         judge(claims, &answer, &[Accelerator::Nvidia]).problems
     }
 
     #[test]
     fn an_image_that_is_as_described_has_no_problem() {
         assert_eq!(problems(&claims(), pytorch()), [""; 0]);
-        let answer = Answer { shell: true, tries: vec![pytorch()], ..Answer::default() };
+        let answer = Answer {
+            shell: true,
+            tries: vec![pytorch()],
+            ..Answer::default()
+        };
         let found = judge(&Claims::default(), &answer, &[]);
         assert_eq!(
             (found.framework.as_deref(), found.mpi_abi.as_deref()),
             (Some("pytorch"), Some("libmpi.so.40"))
         );
-        assert_eq!(found.versions.get("openmpi").map(String::as_str), Some("4.1.4"));
+        assert_eq!(
+            found.versions.get("openmpi").map(String::as_str),
+            Some("4.1.4")
+        );
     }
 
     #[test]
     fn each_difference_is_a_problem() {
         type Change = fn(&mut Claims, &mut Try);
         let cases: [(Change, &str); 19] = [
-            (|c, _| c.version = Some("2.4.10".into()), "pytorch is said to be 2.4.10, and is 2.4.1+cu121"),
-            (|c, _| c.python = Some("3.1".into()), "Python is said to be 3.1, and is 3.11.2"),
-            (|c, _| c.arch = Some("aarch64".into()), "for aarch64, and runs as x86_64"),
-            (|c, _| c.cuda = Some("12.4".into()), "cuda is said to be 12.4, and is 12.1"),
-            (|c, _| c.mpi = Some("mpich 4.0".into()), "said to have mpich 4.0, and has openmpi 4.1.4"),
+            (
+                |c, _| c.version = Some("2.4.10".into()),
+                "pytorch is said to be 2.4.10, and is 2.4.1+cu121",
+            ),
+            (
+                |c, _| c.python = Some("3.1".into()),
+                "Python is said to be 3.1, and is 3.11.2",
+            ),
+            (
+                |c, _| c.arch = Some("aarch64".into()),
+                "for aarch64, and runs as x86_64",
+            ),
+            (
+                |c, _| c.cuda = Some("12.4".into()),
+                "cuda is said to be 12.4, and is 12.1",
+            ),
+            (
+                |c, _| c.mpi = Some("mpich 4.0".into()),
+                "said to have mpich 4.0, and has openmpi 4.1.4",
+            ),
             (|_, t| t.mpi = None, "has no MPI library that loads"),
-            (|c, _| c.compilers = vec!["xla".into()], "has no compiler xla"),
+            (
+                |c, _| c.compilers = vec!["xla".into()],
+                "has no compiler xla",
+            ),
             (
                 |_, t| {
                     t.compiled.clear();
@@ -391,22 +536,49 @@ mod tests {
                 "inductor does not compile: no g++",
             ),
             (|_, t| t.gpus = Some(0), "sees none"),
-            (|_, t| t.faults.push(("gpus".into(), "too old a driver".into())), "GPUs: too old a driver"),
-            (|_, t| t.built = Some(vec![]), "not built for GPUs of NVIDIA"),
-            (|_, t| t.faults.push(("import".into(), "OSError: x".into())), "cannot be imported: OSError: x"),
+            (
+                |_, t| t.faults.push(("gpus".into(), "too old a driver".into())),
+                "GPUs: too old a driver",
+            ),
+            (
+                |_, t| t.built = Some(vec![]),
+                "not built for GPUs of NVIDIA",
+            ),
+            (
+                |_, t| t.faults.push(("import".into(), "OSError: x".into())),
+                "cannot be imported: OSError: x",
+            ),
             (|_, t| t.installed.clear(), "its Python has no pytorch"),
             (|_, t| t.python = None, "does not run the probe"),
-            (|_, t| end(t, "import", 132), "SIGILL: its code is for a processor that has instructions"),
-            (|_, t| end(t, "compile inductor", 139), "SIGSEGV, while inductor compiled"),
-            (|_, t| end(t, "gpus", 1), "ended with exit code 1, while it looked for GPUs"),
-            (|_, t| end(t, "mpi", 137), "want of memory, while it loaded the MPI library"),
-            (|_, t| end(t, "build", 143), "signal 15, while it asked the framework"),
+            (
+                |_, t| end(t, "import", 132),
+                "SIGILL: its code is for a processor that has instructions",
+            ),
+            (
+                |_, t| end(t, "compile inductor", 139),
+                "SIGSEGV, while inductor compiled",
+            ),
+            (
+                |_, t| end(t, "gpus", 1),
+                "ended with exit code 1, while it looked for GPUs",
+            ),
+            (
+                |_, t| end(t, "mpi", 137),
+                "want of memory, while it loaded the MPI library",
+            ),
+            (
+                |_, t| end(t, "build", 143),
+                "signal 15, while it asked the framework",
+            ),
         ];
         for (change, part) in cases {
             let (mut claims, mut one) = (claims(), pytorch());
             change(&mut claims, &mut one);
             let problems = problems(&claims, one);
-            assert!(matches!(&problems[..], [one] if one.contains(part)), "{part}: {problems:?}");
+            assert!(
+                matches!(&problems[..], [one] if one.contains(part)),
+                "{part}: {problems:?}"
+            );
         }
     }
 
@@ -421,8 +593,15 @@ mod tests {
         one.faults.push(("compile xla".to_owned(), "x".to_owned()));
         one.gpus = None;
         one.installed.push("jax".to_owned());
-        let claims = Claims { compilers: vec!["glow".to_owned()], ..Claims::default() };
-        let answer = Answer { shell: true, tries: vec![one], ..Answer::default() };
+        let claims = Claims {
+            compilers: vec!["glow".to_owned()],
+            ..Claims::default()
+        };
+        let answer = Answer {
+            shell: true,
+            tries: vec![one],
+            ..Answer::default()
+        };
         let found = judge(&claims, &answer, &[]);
         assert_eq!(found.problems, [""; 0]);
         assert_eq!(found.notes.len(), 3, "{:?}", found.notes);
@@ -430,8 +609,14 @@ mod tests {
 
     #[test]
     fn an_image_without_python_says_so() {
-        let answer = Answer { shell: true, ..Answer::default() };
+        let answer = Answer {
+            shell: true,
+            ..Answer::default()
+        };
         let found = judge(&claims(), &answer, &[]);
-        assert_eq!(found.problems, ["it has neither `python3` nor `python` on its PATH"]);
+        assert_eq!(
+            found.problems,
+            ["it has neither `python3` nor `python` on its PATH"]
+        );
     }
 }

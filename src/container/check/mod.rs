@@ -35,8 +35,8 @@ const OF_JOB: [&str; 6] = [
 ];
 /// Variables of the user, without their beginning, that would change what the container sees.
 const FOREIGN: [&str; 15] = [
-    "BIND", "MOUNT", "CONTAIN", "CLEANENV", "NV", "ROCM", "FAKEROOT", "WRITABLE", "OVERLAY", "HOME",
-    "WORKDIR", "NETWORK", "NO_EVAL", "PWD", "CWD",
+    "BIND", "MOUNT", "CONTAIN", "CLEANENV", "NV", "ROCM", "FAKEROOT", "WRITABLE", "OVERLAY",
+    "HOME", "WORKDIR", "NETWORK", "NO_EVAL", "PWD", "CWD",
 ];
 
 /// An image to be checked.
@@ -85,9 +85,18 @@ impl Findings {
     pub fn fill(&self, claims: Claims) -> Claims {
         let version = |name: &str| self.versions.get(name).cloned();
         let framework = claims.framework.or_else(|| self.framework.clone());
-        let built = self.accelerators.as_ref().map(|kinds| kinds.first().copied().unwrap_or_default());
+        let built = self
+            .accelerators
+            .as_ref()
+            .map(|kinds| kinds.first().copied().unwrap_or_default());
         let accelerator = claims.accelerator.or(built);
-        let of = |kind, name: &str| if accelerator == Some(kind) { version(name) } else { None };
+        let of = |kind, name: &str| {
+            if accelerator == Some(kind) {
+                version(name)
+            } else {
+                None
+            }
+        };
         let mpi = ["openmpi", "mpich", "intelmpi", "mvapich"]
             .into_iter()
             .find_map(|name| Some(format!("{name} {}", version(name)?)));
@@ -96,7 +105,11 @@ impl Findings {
             arch: claims.arch.or_else(|| self.arch.clone()),
             cuda: claims.cuda.or_else(|| of(Accelerator::Nvidia, "cuda")),
             rocm: claims.rocm.or_else(|| of(Accelerator::Amd, "rocm")),
-            compilers: if claims.compilers.is_empty() { self.compilers.clone() } else { claims.compilers },
+            compilers: if claims.compilers.is_empty() {
+                self.compilers.clone()
+            } else {
+                claims.compilers
+            },
             python: claims.python.or_else(|| version("python")),
             mpi: claims.mpi.or(mpi),
             accelerator,
@@ -116,7 +129,10 @@ pub fn check(
     node: &NodeFacts,
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<Findings, ContainerError> {
-    let not_tried = |why: String| ContainerError::NotTried { image: call.source.to_owned(), why };
+    let not_tried = |why: String| ContainerError::NotTried {
+        image: call.source.to_owned(),
+        why,
+    };
     let invocation = invocation(call, node).map_err(|refusal| not_tried(refusal.to_string()))?;
     let gpus = gpus(&node.gpus);
     let marker = marker(call.source);
@@ -137,14 +153,20 @@ pub fn check(
         Ok(output) => fault_of_start(&answer, &output).map_err(not_tried)?,
         Err(CommandError::TimedOut { seconds, .. }) => Some(format!(
             "it gave no answer within {seconds} s, {}",
-            answer.best().map_or("before its shell ran".to_owned(), judge::doing)
+            answer
+                .best()
+                .map_or("before its shell ran".to_owned(), judge::doing)
         )),
-        Err(CommandError::Stopped { .. }) if asked => {
-            Some(format!("it printed more than {} MiB and was stopped", MAX_OUTPUT_BYTES >> 20))
-        }
+        Err(CommandError::Stopped { .. }) if asked => Some(format!(
+            "it printed more than {} MiB and was stopped",
+            MAX_OUTPUT_BYTES >> 20
+        )),
         Err(CommandError::Stopped { .. }) => return Err(not_tried("it was stopped".to_owned())),
         Err(source) => {
-            return Err(ContainerError::Runtime { command: (&node.command).into(), source });
+            return Err(ContainerError::Runtime {
+                command: (&node.command).into(),
+                source,
+            });
         }
     };
     let mut found = match &fault {
@@ -158,8 +180,15 @@ pub fn check(
 /// Whose GPUs are here.
 fn gpus(facts: &GpuFacts) -> Vec<Accelerator> {
     let nvidia = facts.nvidia_device || facts.nvidia_driver.is_some();
-    let there = [(nvidia, Accelerator::Nvidia), (facts.amd_device, Accelerator::Amd)];
-    there.into_iter().filter(|(is_there, _)| *is_there).map(|(_, kind)| kind).collect()
+    let there = [
+        (nvidia, Accelerator::Nvidia),
+        (facts.amd_device, Accelerator::Amd),
+    ];
+    there
+        .into_iter()
+        .filter(|(is_there, _)| *is_there)
+        .map(|(_, kind)| kind)
+        .collect()
 }
 
 /// The words of the runtime: as a job's, but alone with itself.
@@ -168,10 +197,17 @@ fn invocation(call: &Call<'_>, node: &NodeFacts) -> Result<Invocation, Refusal> 
         source: call.source.to_owned(),
         fakeroot: call.needs_fakeroot,
         cleanenv: true,
-        options: ["--containall", "--net", "--network=none"].map(str::to_owned).to_vec(),
+        options: ["--containall", "--net", "--network=none"]
+            .map(str::to_owned)
+            .to_vec(),
         ..Container::default()
     };
-    let variables = |name: &str| OF_JOB.contains(&name).then(|| std::env::var(name).ok()).flatten();
+    let variables = |name: &str| {
+        OF_JOB
+            .contains(&name)
+            .then(|| std::env::var(name).ok())
+            .flatten()
+    };
     let around = Surroundings {
         variables: &variables,
         names: &OF_JOB.map(str::to_owned),
@@ -182,7 +218,10 @@ fn invocation(call: &Call<'_>, node: &NodeFacts) -> Result<Invocation, Refusal> 
 }
 
 fn tool(invocation: &Invocation, call: &Call<'_>, marker: &str, gpus: bool) -> Tool {
-    let (program, words) = invocation.argv.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+    let (program, words) = invocation
+        .argv
+        .split_first()
+        .map_or(("", &[][..]), |(first, rest)| (first, rest));
     let prefixes =
         ["APPTAINER", "SINGULARITY"].map(|product| FOREIGN.map(|name| format!("{product}_{name}")));
     let prefixes: Vec<String> = prefixes
@@ -220,21 +259,42 @@ fn fault_of_start(answer: &Answer, output: &Output) -> Result<Option<String>, St
     if answer.shell {
         return Ok(None);
     }
-    let said =
-        output.stderr.lines().rev().find(|line| line.starts_with("FATAL") || line.starts_with("ERROR"));
+    let said = output
+        .stderr
+        .lines()
+        .rev()
+        .find(|line| line.starts_with("FATAL") || line.starts_with("ERROR"));
     let said = said.map_or_else(
-        || Words::end_of(&output.stderr).map_or_else(|| "it said nothing".to_owned(), |words| words.0),
-        |line| line.split_once(':').map_or(line, |(_, words)| words).trim().to_owned(),
+        || {
+            Words::end_of(&output.stderr)
+                .map_or_else(|| "it said nothing".to_owned(), |words| words.0)
+        },
+        |line| {
+            line.split_once(':')
+                .map_or(line, |(_, words)| words)
+                .trim()
+                .to_owned()
+        },
     );
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    if has(&["executable file not found", "stat /bin/sh"]) || said.ends_with("/sh: no such file or directory")
+    if has(&["executable file not found", "stat /bin/sh"])
+        || said.ends_with("/sh: no such file or directory")
     {
-        return Ok(Some("it has no shell: there is no `sh` on its PATH that runs".to_owned()));
+        return Ok(Some(
+            "it has no shell: there is no `sh` on its PATH that runs".to_owned(),
+        ));
     }
     if has(&["exec format error", "architecture"]) {
-        return Ok(Some(format!("its programs are not for this machine: {said}")));
+        return Ok(Some(format!(
+            "its programs are not for this machine: {said}"
+        )));
     }
-    if has(&["bad superblock", "corrupt", "image format not recognized", "no partition"]) {
+    if has(&[
+        "bad superblock",
+        "corrupt",
+        "image format not recognized",
+        "no partition",
+    ]) {
         return Ok(Some(format!("it is not a whole image: {said}")));
     }
     Err(said)
@@ -250,7 +310,11 @@ mod tests {
             command: "/usr/bin/apptainer".to_owned(),
             runtime: crate::flags::Runtime::parse("apptainer version 1.4.5"),
             uid: 1000,
-            gpus: GpuFacts { nvidia_device: true, cuda_library: Some(true), ..GpuFacts::default() },
+            gpus: GpuFacts {
+                nvidia_device: true,
+                cuda_library: Some(true),
+                ..GpuFacts::default()
+            },
             namespaces: crate::flags::Namespaces::default(),
             sub_ids: crate::flags::SubIds::default(),
             squashfuse: true,
@@ -265,7 +329,14 @@ mod tests {
             patience: Duration::from_secs(1),
         };
         let argv = invocation(&call, &node).expect("it may start").argv;
-        for word in ["exec", "--nv", "--cleanenv", "--containall", "--net", "--network=none"] {
+        for word in [
+            "exec",
+            "--nv",
+            "--cleanenv",
+            "--containall",
+            "--net",
+            "--network=none",
+        ] {
             assert!(argv.iter().any(|given| given == word), "{word}: {argv:?}");
         }
         assert_eq!(argv.last().map(String::as_str), Some("/i/x.sif"));

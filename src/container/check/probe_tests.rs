@@ -29,7 +29,10 @@ impl Image {
             .run()
             .expect("a shell");
         let mut answer = Answer::default();
-        output.stdout.lines().for_each(|line| answer.take("MK", line));
+        output
+            .stdout
+            .lines()
+            .for_each(|line| answer.take("MK", line));
         assert!(answer.shell, "{}", output.stderr);
         answer
     }
@@ -39,7 +42,9 @@ impl Image {
         let bin = self.0.path().join("bin");
         fs::create_dir_all(&bin).expect("ours");
         // The interpreter itself, not a script that chooses one.
-        let asked = Tool::new("python3").args(["-c", "import sys; print(sys.executable)"]).run();
+        let asked = Tool::new("python3")
+            .args(["-c", "import sys; print(sys.executable)"])
+            .run();
         let asked = asked.expect("python3").stdout;
         std::os::unix::fs::symlink(asked.trim(), bin.join("python3")).expect("ours");
         let mut answer = self.asked(framework, gpus, &bin);
@@ -85,11 +90,20 @@ fn a_framework_tells_its_versions_and_compiles() {
     with_compiler(&image);
     let said = image.says("pytorch", "none");
     assert_eq!(said.faults, [], "{said:#?}");
-    assert_eq!(said.versions.get("pytorch").map(String::as_str), Some("2.4.1+cu121"));
+    assert_eq!(
+        said.versions.get("pytorch").map(String::as_str),
+        Some("2.4.1+cu121")
+    );
     assert_eq!(said.versions.get("cuda").map(String::as_str), Some("12.1"));
-    assert_eq!((said.compiled.as_slice(), said.gpus), (&["inductor".to_owned()][..], None));
+    assert_eq!(
+        (said.compiled.as_slice(), said.gpus),
+        (&["inductor".to_owned()][..], None)
+    );
     assert!(said.complete && said.code == Some(0));
-    assert!(said.python.is_some_and(|python| python.version.starts_with("3.") && !python.arch.is_empty()));
+    assert!(
+        said.python
+            .is_some_and(|python| python.version.starts_with("3.") && !python.arch.is_empty())
+    );
 }
 
 #[test]
@@ -102,10 +116,20 @@ fn inductor_without_a_compiler_says_what_it_lacks() {
 
 #[test]
 fn a_compiler_that_computes_wrongly_is_found() {
-    let image = Image::with(&[("torch/__init__.py", &TORCH.replace("VALUE = 4", "VALUE = 5")), COMPILER]);
+    let image = Image::with(&[
+        (
+            "torch/__init__.py",
+            &TORCH.replace("VALUE = 4", "VALUE = 5"),
+        ),
+        COMPILER,
+    ]);
     with_compiler(&image);
     let said = image.says("pytorch", "none");
-    assert!(said.fault("compile inductor").is_some_and(|why| why.contains("5.0 instead of 4")), "{said:#?}");
+    assert!(
+        said.fault("compile inductor")
+            .is_some_and(|why| why.contains("5.0 instead of 4")),
+        "{said:#?}"
+    );
 }
 
 #[test]
@@ -129,7 +153,10 @@ fn what_cannot_be_imported_says_why() {
 fn a_crash_is_known_by_its_step() {
     let text = "import os, signal\nos.kill(os.getpid(), signal.SIGILL)";
     let said = Image::with(&[("tensorflow/__init__.py", text)]).says("tensorflow", "none");
-    assert_eq!((said.begun.as_deref(), said.code, said.complete), (Some("import"), Some(132), false));
+    assert_eq!(
+        (said.begun.as_deref(), said.code, said.complete),
+        (Some("import"), Some(132), false)
+    );
 }
 
 #[test]

@@ -34,7 +34,13 @@ fn program(application: &mut Block<'_>, sizes: &Sizes, draft: &mut Draft) -> (Pr
     let Some((word, origin)) = application.text("app_type", draft) else {
         return match &sizes.mpi_ranks {
             Some((ranks, origin)) if *ranks > 1 => (Program::Mpi, origin.clone()),
-            _ => (Program::Single, Origin { about: application.path_of("app_type"), span: 0..0 }),
+            _ => (
+                Program::Single,
+                Origin {
+                    about: application.path_of("app_type"),
+                    span: 0..0,
+                },
+            ),
         };
     };
     let program = match word.to_ascii_lowercase().as_str() {
@@ -74,7 +80,9 @@ fn launcher(program: Program, sizes: &Sizes, origin: &Origin, draft: &mut Draft)
 }
 
 fn read_image(application: &mut Block<'_>, draft: &mut Draft) {
-    let Some((image, origin)) = application.text("container_runtime", draft) else { return };
+    let Some((image, origin)) = application.text("container_runtime", draft) else {
+        return;
+    };
     let (key, text) = if image.contains("://") {
         ("image.uri", image)
     } else if image.ends_with(".sif") || image.ends_with(".simg") || image.starts_with(['/', '.']) {
@@ -96,9 +104,20 @@ fn read_command(application: &mut Block<'_>, is_mpi: bool, draft: &mut Draft) {
     let Some((executable, origin)) = executable else {
         if draft.holds("image.uri") || draft.holds("image.path") {
             let origin = origin_of(application);
-            let arguments = arguments.map(|(arguments, _)| arguments).unwrap_or_default();
-            command::set(&format!("{RUNSCRIPT} {arguments}"), around, is_mpi, &origin, draft);
-            draft.comment("run.command", "What the image starts by itself, as `apptainer run` does.");
+            let arguments = arguments
+                .map(|(arguments, _)| arguments)
+                .unwrap_or_default();
+            command::set(
+                &format!("{RUNSCRIPT} {arguments}"),
+                around,
+                is_mpi,
+                &origin,
+                draft,
+            );
+            draft.comment(
+                "run.command",
+                "What the image starts by itself, as `apptainer run` does.",
+            );
             return;
         }
         if let Some((_, origin)) = arguments {
@@ -117,11 +136,18 @@ fn read_command(application: &mut Block<'_>, is_mpi: bool, draft: &mut Draft) {
 }
 
 fn origin_of(application: &Block<'_>) -> Origin {
-    Origin { about: application.path_of("container_runtime"), span: 0..0 }
+    Origin {
+        about: application.path_of("container_runtime"),
+        span: 0..0,
+    }
 }
 
 /// A step before or after, unless it is the specification's own placeholder.
-fn step(application: &mut Block<'_>, key: &'static str, draft: &mut Draft) -> Option<(String, Origin)> {
+fn step(
+    application: &mut Block<'_>,
+    key: &'static str,
+    draft: &mut Draft,
+) -> Option<(String, Origin)> {
     let (text, origin) = application.text(key, draft)?;
     if text.starts_with("script to run ") {
         draft.note(&origin, "is the specification's placeholder, no command");
@@ -131,8 +157,13 @@ fn step(application: &mut Block<'_>, key: &'static str, draft: &mut Draft) -> Op
 }
 
 fn read_storage(application: &mut Block<'_>, draft: &mut Draft) {
-    let Some((class, origin)) = application.text("storage_class_pref", draft) else { return };
-    let class = class.strip_prefix("default-").unwrap_or(&class).replace('-', "_");
+    let Some((class, origin)) = application.text("storage_class_pref", draft) else {
+        return;
+    };
+    let class = class
+        .strip_prefix("default-")
+        .unwrap_or(&class)
+        .replace('-', "_");
     let _ = draft.set("storage.prefer", Value::Text(class), &origin);
 }
 
@@ -143,12 +174,22 @@ fn read_build(mut build: Block<'_>, draft: &mut Draft) {
     let source = build.text("src", draft);
     let command = build.raw_text("build_command", draft);
     let parallelism = build.count("build_parallelism", draft);
-    if let Some((_, origin)) = source.as_ref().filter(|(source, _)| source == PLACEHOLDER_SOURCE) {
-        draft.note(origin, "is the specification's placeholder, no source; nothing is built");
+    if let Some((_, origin)) = source
+        .as_ref()
+        .filter(|(source, _)| source == PLACEHOLDER_SOURCE)
+    {
+        draft.note(
+            origin,
+            "is the specification's placeholder, no source; nothing is built",
+        );
     } else if let Some((source, origin)) = source {
         let is_set = draft.set("build.source", Value::Text(source), &origin);
         if let Some((command, origin)) = command.filter(|_| is_set) {
-            let _ = draft.set("build.command", Value::Text(with_parallelism(command.trim())), &origin);
+            let _ = draft.set(
+                "build.command",
+                Value::Text(with_parallelism(command.trim())),
+                &origin,
+            );
         }
         if let Some((count, origin)) = parallelism.filter(|_| is_set) {
             let _ = draft.set("build.parallelism", Value::Number(count.into()), &origin);
@@ -188,8 +229,14 @@ mod tests {
     #[test]
     fn the_template_variable_gets_its_name_here() {
         for (text, made) in [
-            ("make -j {{BUILD_PARALLELISM}} all", "make -j {{parallelism}} all"),
-            ("a {{ BUILD_PARALLELISM }}{{x}} {{", "a {{parallelism}}{{x}} {{"),
+            (
+                "make -j {{BUILD_PARALLELISM}} all",
+                "make -j {{parallelism}} all",
+            ),
+            (
+                "a {{ BUILD_PARALLELISM }}{{x}} {{",
+                "a {{parallelism}}{{x}} {{",
+            ),
         ] {
             assert_eq!(with_parallelism(text), made);
         }

@@ -28,14 +28,24 @@ pub(super) fn read(mut optimisation: Block<'_>, draft: &mut Draft) {
         draft.note(&origin, "dlrun tunes nothing");
     }
     let unused = "has no meaning here";
-    optimisation.note(&["autotuning"], "has no meaning here: dlrun tunes nothing", draft);
+    optimisation.note(
+        &["autotuning"],
+        "has no meaning here: dlrun tunes nothing",
+        draft,
+    );
     if let Some((word, origin)) = optimisation.text("app_type", draft)
         && !["ai_training", "hpc"].contains(&word.to_ascii_lowercase().as_str())
     {
-        unless_alternatives(&word, &origin, draft, |word| format!("`{word}` has no meaning here"));
+        unless_alternatives(&word, &origin, draft, |word| {
+            format!("`{word}` has no meaning here")
+        });
     }
     // Of MODAK's own examples; its program reads neither.
-    optimisation.note(&["arch_build", "app_build"], "MODAK does not read it; left out", draft);
+    optimisation.note(
+        &["arch_build", "app_build"],
+        "MODAK does not read it; left out",
+        draft,
+    );
     let build = optimisation.block("opt_build", draft);
     let accelerator = build.and_then(|build| read_opt_build(build, draft));
     for key in ["app_type-ai_training", "ai_training"] {
@@ -44,12 +54,18 @@ pub(super) fn read(mut optimisation: Block<'_>, draft: &mut Draft) {
         }
     }
     // The catalogue has images for GPUs of both makers.
-    if let Some(origin) = accelerator.filter(|_| draft.holds("framework.name") && !has_image(draft)) {
+    if let Some(origin) = accelerator.filter(|_| draft.holds("framework.name") && !has_image(draft))
+    {
         let _ = draft.set("image.gpu", Value::Text("amd".to_owned()), &origin);
     }
     let mpi = "MPI comes from the image or from `run.modules`; the rest has no meaning here";
     optimisation.note(&["app_type-hpc", "hpc"], mpi, draft);
-    let later = ["app_type-ai_inference", "ai_inference", "app_type-big_data", "big_data"];
+    let later = [
+        "app_type-ai_inference",
+        "ai_inference",
+        "app_type-big_data",
+        "big_data",
+    ];
     optimisation.note(&later, unused, draft);
     optimisation.finish(draft);
 }
@@ -67,8 +83,7 @@ fn read_opt_build(mut build: Block<'_>, draft: &mut Draft) -> Option<Origin> {
         if kind.contains('/') {
             unless_alternatives(&kind, &origin, draft, str::to_owned);
         } else if GPU_KINDS.contains(&kind.as_str()) && !draft.holds("resources.gpus_per_node") {
-            let how =
-                "`request_gpus` asks for none, so the job gets none; else write `resources.gpus_per_node`";
+            let how = "`request_gpus` asks for none, so the job gets none; else write `resources.gpus_per_node`";
             draft.note(&origin, format!("chose an image for GPUs, but {how}"));
         } else {
             draft.note(&origin, "chose an image; name it in `[image]`");
@@ -83,9 +98,17 @@ fn has_image(draft: &Draft) -> bool {
 }
 
 /// A list of alternatives, as `x86/arm/amd/power`, is the specification's sheet and no job; any other word gets a note.
-fn unless_alternatives(word: &str, origin: &Origin, draft: &mut Draft, note: impl Fn(&str) -> String) {
+fn unless_alternatives(
+    word: &str,
+    origin: &Origin,
+    draft: &mut Draft,
+    note: impl Fn(&str) -> String,
+) {
     if word.contains('/') {
-        draft.refuse(origin, format!("`{word}` are the specification's alternatives; write one of them"));
+        draft.refuse(
+            origin,
+            format!("`{word}` are the specification's alternatives; write one of them"),
+        );
     } else {
         draft.note(origin, note(word));
     }
@@ -105,22 +128,28 @@ fn read_training(mut training: Block<'_>, draft: &mut Draft) {
 
 /// The framework's name, where it is one.
 fn read_config(mut config: Block<'_>, draft: &mut Draft) -> Option<(String, Origin)> {
-    let named = config.text("ai_framework", draft).and_then(|(word, origin)| {
-        let word = word.to_ascii_lowercase();
-        if FRAMEWORKS.contains(&word.as_str()) {
-            return Some((word, origin));
-        }
-        let why = |word: &str| format!("`{word}` names no framework ({})", FRAMEWORKS.join(", "));
-        unless_alternatives(&word, &origin, draft, why);
-        None
-    });
+    let named = config
+        .text("ai_framework", draft)
+        .and_then(|(word, origin)| {
+            let word = word.to_ascii_lowercase();
+            if FRAMEWORKS.contains(&word.as_str()) {
+                return Some((word, origin));
+            }
+            let why =
+                |word: &str| format!("`{word}` names no framework ({})", FRAMEWORKS.join(", "));
+            unless_alternatives(&word, &origin, draft, why);
+            None
+        });
     if let Some((parameters, origin)) = config.number("parameters", draft) {
         let _ = draft.set("workload.parameters", Value::Number(parameters), &origin);
     }
     let shape = "is not recorded: `[workload]` has no key for it";
     config.note(&["type", "layers"], shape, draft);
     if let Some((true, origin)) = config.flag("distributed_training", draft) {
-        draft.note(&origin, "how the program gets onto the nodes is `run.launcher`");
+        draft.note(
+            &origin,
+            "how the program gets onto the nodes is `run.launcher`",
+        );
     }
     config.finish(draft);
     named
@@ -132,13 +161,20 @@ fn read_data(mut data: Block<'_>, draft: &mut Draft) {
         if DATA_SETS.iter().any(|known| lower.starts_with(known)) && !name.contains('/') {
             let _ = draft.set("workload.dataset", Value::Text(lower), &origin);
         } else {
-            draft.note(&origin, format!("`{name}` names no data set ({})", DATA_SETS.join(", ")));
+            draft.note(
+                &origin,
+                format!("`{name}` names no data set ({})", DATA_SETS.join(", ")),
+            );
         }
     }
     if let Some((samples, origin)) = data.number("count", draft) {
         let _ = draft.set("workload.samples", Value::Number(samples), &origin);
     }
-    data.note(&["location"], "is not handed to the program; write it among its arguments", draft);
+    data.note(
+        &["location"],
+        "is not handed to the program; write it among its arguments",
+        draft,
+    );
     data.note(&["size", "etl"], "has no meaning here", draft);
     data.finish(draft);
 }
@@ -147,7 +183,11 @@ fn read_frameworks(training: &mut Block<'_>, named: Option<&(String, Origin)>, d
     let mut blocks = Vec::new();
     for (framework, (key, old_key)) in FRAMEWORKS.into_iter().zip(BLOCKS) {
         for key in [key, old_key] {
-            blocks.extend(training.value(key).map(|(node, origin)| (framework, node, origin)));
+            blocks.extend(
+                training
+                    .value(key)
+                    .map(|(node, origin)| (framework, node, origin)),
+            );
         }
     }
     // The block of the framework that is named, else the only one there is.
@@ -155,8 +195,9 @@ fn read_frameworks(training: &mut Block<'_>, named: Option<&(String, Origin)>, d
         Some((name, _)) => blocks.iter().find(|(framework, ..)| framework == name),
         None => blocks.first().filter(|_| blocks.len() == 1),
     };
-    if let Some((name, origin)) =
-        named.cloned().or_else(|| chosen.map(|(name, _, origin)| ((*name).to_owned(), origin.clone())))
+    if let Some((name, origin)) = named
+        .cloned()
+        .or_else(|| chosen.map(|(name, _, origin)| ((*name).to_owned(), origin.clone())))
     {
         let _ = draft.set("framework.name", Value::Text(name), &origin);
     }
@@ -183,6 +224,10 @@ fn read_framework(mut block: Block<'_>, draft: &mut Draft) {
             let _ = draft.set("framework.compiler", Value::Text(word.to_owned()), &origin);
         }
     }
-    block.note(&["backend"], "is not recorded; the program chooses its backend, by KERAS_BACKEND", draft);
+    block.note(
+        &["backend"],
+        "is not recorded; the program chooses its backend, by KERAS_BACKEND",
+        draft,
+    );
     block.finish(draft);
 }

@@ -27,7 +27,11 @@ pub(super) fn read(
     sizes.process_count_per_node = options.count("process_count_per_node", draft);
     sizes.core_count_per_process = options.count("core_count_per_process", draft);
     if let Some((gpus, origin)) = options.count("request_gpus", draft) {
-        let _ = draft.set("resources.gpus_per_node", Value::Number(gpus.into()), &origin);
+        let _ = draft.set(
+            "resources.gpus_per_node",
+            Value::Number(gpus.into()),
+            &origin,
+        );
     }
     read_memory(&mut options, kind, sizes, draft);
     read_walltime(&mut options, draft);
@@ -56,50 +60,90 @@ pub(super) fn read(
 
 /// MODAK makes file names of it unchanged; here it must be a name.
 fn read_name(options: &mut Block<'_>, draft: &mut Draft) {
-    let Some((name, origin)) = options.text("job_name", draft) else { return };
+    let Some((name, origin)) = options.text("job_name", draft) else {
+        return;
+    };
     if Draft::takes("name", &Value::Text(name.clone())) {
         let _ = draft.set("name", Value::Text(name), &origin);
         return;
     }
-    let usable = |c: char| if c.is_alphanumeric() || "._+-".contains(c) { c } else { '-' };
+    let usable = |c: char| {
+        if c.is_alphanumeric() || "._+-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
     let cleaned: String = name.chars().map(usable).take(40).collect();
-    let cleaned = cleaned.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+    let cleaned = cleaned
+        .trim_matches(|c: char| !c.is_alphanumeric())
+        .to_owned();
     if !cleaned.is_empty() && draft.set("name", Value::Text(cleaned.clone()), &origin) {
-        draft.note(&origin, format!("{name:?} cannot name a job; it becomes `{cleaned}`"));
+        draft.note(
+            &origin,
+            format!("{name:?} cannot name a job; it becomes `{cleaned}`"),
+        );
     } else {
-        draft.note(&origin, format!("{name:?} cannot name a job; the file's name serves"));
+        draft.note(
+            &origin,
+            format!("{name:?} cannot name a job; the file's name serves"),
+        );
     }
 }
 
 /// A bare number is MiB to Slurm and bytes to PBS.
-fn read_memory(options: &mut Block<'_>, kind: Option<SchedulerKind>, sizes: &Sizes, draft: &mut Draft) {
+fn read_memory(
+    options: &mut Block<'_>,
+    kind: Option<SchedulerKind>,
+    sizes: &Sizes,
+    draft: &mut Draft,
+) {
     let is_pbs = kind.is_some_and(SchedulerKind::is_pbs);
     let unit = if is_pbs { 1 } else { 1 << 20 };
-    let keys =
-        [("memory_limit", "resources.memory"), ("minimum_memory_per_processor", "resources.memory_per_cpu")];
+    let keys = [
+        ("memory_limit", "resources.memory"),
+        ("minimum_memory_per_processor", "resources.memory_per_cpu"),
+    ];
     for (key, ours) in keys {
-        let Some((text, origin)) = options.text(key, draft) else { continue };
+        let Some((text, origin)) = options.text(key, draft) else {
+            continue;
+        };
         let Some(bytes) = size::bytes(&text, unit) else {
             draft.refuse(&origin, format!("`{text}` is no size such as 64 GB"));
             continue;
         };
         if ours == "resources.memory_per_cpu" && draft.holds("resources.memory") {
-            draft.note(&origin, "`memory_limit` is given too, and only one can hold");
+            draft.note(
+                &origin,
+                "`memory_limit` is given too, and only one can hold",
+            );
             continue;
         }
         let _ = draft.set(ours, Value::Text(size::shown(bytes)), &origin);
-        let has_nodes = sizes.node_count.as_ref().is_some_and(|(nodes, _)| *nodes > 1);
+        let has_nodes = sizes
+            .node_count
+            .as_ref()
+            .is_some_and(|(nodes, _)| *nodes > 1);
         if ours == "resources.memory" && is_pbs && has_nodes {
-            draft.note(&origin, "is taken for each node; PBS would have taken it for the whole job");
+            draft.note(
+                &origin,
+                "is taken for each node; PBS would have taken it for the whole job",
+            );
         }
     }
 }
 
 fn read_walltime(options: &mut Block<'_>, draft: &mut Draft) {
-    let Some((text, origin)) = options.text("wall_time_limit", draft) else { return };
+    let Some((text, origin)) = options.text("wall_time_limit", draft) else {
+        return;
+    };
     match time::in_seconds(&text).filter(|seconds| *seconds > 0) {
         Some(seconds) => {
-            let _ = draft.set("resources.walltime", Value::Text(Walltime(seconds).to_string()), &origin);
+            let _ = draft.set(
+                "resources.walltime",
+                Value::Text(Walltime(seconds).to_string()),
+                &origin,
+            );
         }
         None => draft.refuse(&origin, format!("`{text}` is no time limit")),
     }
@@ -109,14 +153,20 @@ fn read_walltime(options: &mut Block<'_>, draft: &mut Draft) {
 fn read_nodes(options: &mut Block<'_>, sizes: &Sizes, draft: &mut Draft) {
     let mut features: Vec<(String, Origin)> = Vec::new();
     if let Some((nodes, origin)) = options.text("request_specific_nodes", draft) {
-        let list: Vec<&str> = nodes.split(['+', ',', ' ']).filter(|name| !name.is_empty()).collect();
+        let list: Vec<&str> = nodes
+            .split(['+', ',', ' '])
+            .filter(|name| !name.is_empty())
+            .collect();
         let asked = sizes.node_count.as_ref().map_or(1, |(nodes, _)| *nodes);
         // Names of nodes have numbers, and there are as many as nodes; else it is a property, which Torque takes here too.
-        let is_property = !nodes.contains(|c: char| c.is_ascii_digit()) || (list.len() == 1 && asked > 1);
+        let is_property =
+            !nodes.contains(|c: char| c.is_ascii_digit()) || (list.len() == 1 && asked > 1);
         if is_property && !nodes.contains('[') {
             draft.note(
                 &origin,
-                format!("`{nodes}` is taken for a property of nodes, no name: `resources.constraint`"),
+                format!(
+                    "`{nodes}` is taken for a property of nodes, no name: `resources.constraint`"
+                ),
             );
             features.push((nodes, origin));
         } else {
@@ -137,8 +187,15 @@ fn read_nodes(options: &mut Block<'_>, sizes: &Sizes, draft: &mut Draft) {
         other => features.extend(other),
     }
     if let Some((_, origin)) = features.first() {
-        let all: Vec<&str> = features.iter().map(|(feature, _)| feature.as_str()).collect();
-        let _ = draft.set("resources.constraint", Value::Text(all.join("&")), &origin.clone());
+        let all: Vec<&str> = features
+            .iter()
+            .map(|(feature, _)| feature.as_str())
+            .collect();
+        let _ = draft.set(
+            "resources.constraint",
+            Value::Text(all.join("&")),
+            &origin.clone(),
+        );
     }
 }
 
@@ -159,7 +216,9 @@ fn read_environment(options: &mut Block<'_>, draft: &mut Draft) {
 }
 
 fn read_depends(options: &mut Block<'_>, draft: &mut Draft) {
-    let Some((text, origin)) = options.text("job_dependency", draft) else { return };
+    let Some((text, origin)) = options.text("job_dependency", draft) else {
+        return;
+    };
     match depend::conditions(&text) {
         Some(conditions) => {
             let _ = draft.set("resources.depends", Value::Texts(conditions), &origin);
@@ -170,12 +229,17 @@ fn read_depends(options: &mut Block<'_>, draft: &mut Draft) {
                 );
             }
         }
-        None => draft.refuse(&origin, format!("`{text}` cannot be written as `resources.depends`")),
+        None => draft.refuse(
+            &origin,
+            format!("`{text}` cannot be written as `resources.depends`"),
+        ),
     }
 }
 
 fn read_begin(options: &mut Block<'_>, draft: &mut Draft) {
-    let Some((text, origin)) = options.text("defer_job", draft) else { return };
+    let Some((text, origin)) = options.text("defer_job", draft) else {
+        return;
+    };
     if text == "date/time" {
         draft.note(&origin, PLACEHOLDER);
     } else if let Some(moment) = begin::moment(&text) {
@@ -190,7 +254,10 @@ fn read_mail(options: &mut Block<'_>, draft: &mut Draft) {
     let address = options.text("email_address", draft);
     let Some((text, origin)) = options.text("request_event_notification", draft) else {
         if let Some((_, origin)) = address {
-            draft.note(&origin, "no events are named, so no mail is sent: `resources.mail`");
+            draft.note(
+                &origin,
+                "no events are named, so no mail is sent: `resources.mail`",
+            );
         }
         return;
     };
@@ -203,12 +270,18 @@ fn read_mail(options: &mut Block<'_>, draft: &mut Draft) {
         };
         draft.note(&origin, why);
         if let Some((_, origin)) = address {
-            draft.note(&origin, "no events are named, so no mail is sent: `resources.mail`");
+            draft.note(
+                &origin,
+                "no events are named, so no mail is sent: `resources.mail`",
+            );
         }
         return;
     }
     if !events.unknown.is_empty() {
-        draft.refuse(&origin, format!("no word here for {}", events.unknown.join(", ")));
+        draft.refuse(
+            &origin,
+            format!("no word here for {}", events.unknown.join(", ")),
+        );
     }
     if events.none {
         draft.refuse(&origin, format!("`{text}` asks for mail and for none"));
@@ -233,16 +306,27 @@ fn read_mail(options: &mut Block<'_>, draft: &mut Draft) {
 
 fn read_streams(options: &mut Block<'_>, draft: &mut Draft) -> Wishes {
     let streams = ["standard_output_file", "standard_error_file"];
-    let streams = streams.into_iter().filter_map(|key| options.text(key, draft)).map(|(_, origin)| origin);
+    let streams = streams
+        .into_iter()
+        .filter_map(|key| options.text(key, draft))
+        .map(|(_, origin)| origin);
     let streams: Vec<Origin> = streams.collect();
-    let apart = options.flag("combine_stdout_stderr", draft).filter(|(combined, _)| !combined);
-    Wishes { streams, apart: apart.map(|(_, origin)| origin) }
+    let apart = options
+        .flag("combine_stdout_stderr", draft)
+        .filter(|(combined, _)| !combined);
+    Wishes {
+        streams,
+        apart: apart.map(|(_, origin)| origin),
+    }
 }
 
 /// The place of the output is dlrun's.
 pub(super) fn tell_streams(wishes: &Wishes, draft: &mut Draft) {
     for origin in &wishes.streams {
-        draft.note(origin, "dlrun writes output and errors to NAME-JOBID.out in `run.workdir`");
+        draft.note(
+            origin,
+            "dlrun writes output and errors to NAME-JOBID.out in `run.workdir`",
+        );
     }
     if let Some(origin) = &wishes.apart {
         draft.note(origin, "output and errors go into one file");

@@ -88,10 +88,15 @@ pub(super) struct Starter {
 }
 
 /// Under Slurm `mpirun` stays a program: an MPI library without Slurm's support is N programs of one rank under `srun`.
-pub(super) const OF_SLURM: [Starter; 1] = [Starter { names: &["srun"], count: &["-n", "--ntasks"] }];
+pub(super) const OF_SLURM: [Starter; 1] = [Starter {
+    names: &["srun"],
+    count: &["-n", "--ntasks"],
+}];
 /// Under PBS the launcher is `mpirun` itself.
-pub(super) const OF_PBS: [Starter; 1] =
-    [Starter { names: &["mpirun", "mpiexec"], count: &["-n", "-np", "--np", "-c"] }];
+pub(super) const OF_PBS: [Starter; 1] = [Starter {
+    names: &["mpirun", "mpiexec"],
+    count: &["-n", "-np", "--np", "-c"],
+}];
 
 /// Reads the commands.
 pub(super) fn read(body: &str, known: &Known<'_>) -> Body {
@@ -116,8 +121,8 @@ pub(super) fn read(body: &str, known: &Known<'_>) -> Body {
 const SUBMIT_DIRS: [&str; 2] = ["SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"];
 /// Variables that a job may have already: setting one of them reaches the program without `export`.
 const OF_JOBS: [&str; 16] = [
-    "CUDA", "CONDA", "HIP", "HOME", "LD_", "MASTER", "MKL", "NCCL", "OMP", "PATH", "PBS", "PYTHON", "RANK",
-    "SLURM", "TMP", "WORLD",
+    "CUDA", "CONDA", "HIP", "HOME", "LD_", "MASTER", "MKL", "NCCL", "OMP", "PATH", "PBS", "PYTHON",
+    "RANK", "SLURM", "TMP", "WORLD",
 ];
 
 impl Simple {
@@ -157,7 +162,11 @@ impl Simple {
 
     /// The value of a variable that the script, or what is known of it, says.
     fn value(&self, name: &str, known: &Known<'_>) -> Option<String> {
-        let set = self.locals.iter().chain(&self.env).find(|(set, _)| set == name);
+        let set = self
+            .locals
+            .iter()
+            .chain(&self.env)
+            .find(|(set, _)| set == name);
         match (set, name) {
             (Some((_, value)), _) => Some(value.clone()),
             (None, "HOME") => known.home.map(str::to_owned),
@@ -181,8 +190,15 @@ impl Simple {
             ["cd", dir] => self.change_directory(dir, known),
             ["source" | ".", file] => self.source(file, known),
             ["source" | ".", file, name] if *file != "activate" => {
-                self.conda = Some(format!("{}/etc/profile.d/conda.sh", file.strip_suffix("/bin/activate")?));
-                if file.starts_with('/') { self.activate_conda(name, false) } else { None }
+                self.conda = Some(format!(
+                    "{}/etc/profile.d/conda.sh",
+                    file.strip_suffix("/bin/activate")?
+                ));
+                if file.starts_with('/') {
+                    self.activate_conda(name, false)
+                } else {
+                    None
+                }
             }
             ["source", "activate", name] => self.activate_conda(name, true),
             ["conda", "activate", name] => self.activate_conda(name, false),
@@ -205,14 +221,18 @@ impl Simple {
     /// The shell that submits may export a variable of any name, and then setting it reaches the program without `export`.
     /// Names in capitals, and what the script itself makes no use of, look like that.
     fn has_plain_locals(&self) -> bool {
-        let is_plain =
-            |name: &str| name.contains(char::is_lowercase) && !self.unused.iter().any(|un| un == name);
+        let is_plain = |name: &str| {
+            name.contains(char::is_lowercase) && !self.unused.iter().any(|un| un == name)
+        };
         self.locals.iter().all(|(name, _)| is_plain(name))
     }
 
     fn change_directory(&mut self, dir: &str, known: &Known<'_>) -> Option<()> {
         let is_open = dir.starts_with('-') || dir.contains(OPEN);
-        if is_open || self.is_from_home(dir, known) || self.env.iter().any(|(name, _)| name == "CDPATH") {
+        if is_open
+            || self.is_from_home(dir, known)
+            || self.env.iter().any(|(name, _)| name == "CDPATH")
+        {
             return None;
         }
         (self.changes_directory, self.dir) = (true, joined(&self.dir, dir));
@@ -232,14 +252,24 @@ impl Simple {
         {
             return None;
         }
-        let brings_conda = ["/etc/profile.d/conda.sh", "/.bashrc", "/.bash_profile", "/.profile"];
+        let brings_conda = [
+            "/etc/profile.d/conda.sh",
+            "/.bashrc",
+            "/.bash_profile",
+            "/.profile",
+        ];
         if file.starts_with('/') && brings_conda.iter().any(|end| file.ends_with(end)) {
             self.conda = Some(file.to_owned());
             return Some(());
         }
-        let venv = file.strip_suffix("/bin/activate").filter(|dir| !dir.is_empty())?;
+        let venv = file
+            .strip_suffix("/bin/activate")
+            .filter(|dir| !dir.is_empty())?;
         // The base environment of conda has a file of the same name.
-        if ["conda", "mamba", "forge"].iter().any(|name| venv.to_lowercase().contains(name)) {
+        if ["conda", "mamba", "forge"]
+            .iter()
+            .any(|name| venv.to_lowercase().contains(name))
+        {
             return None;
         }
         self.python = Some(Python::Venv(joined(&self.dir, venv)));
@@ -248,10 +278,21 @@ impl Simple {
 
     /// `conda activate NAME` needs a shell that knows conda. Where modules are loaded, one of them may have brought it.
     fn activate_conda(&mut self, name: &str, is_old: bool) -> Option<()> {
-        let profile = self.conda.clone().or((is_old || !self.modules.is_empty()).then(String::new))?;
-        let is_first = self.python.is_none() && !self.env.iter().any(|(name, _)| is_of_python(name));
-        let name = if name.contains('/') { joined(&self.dir, name) } else { name.to_owned() };
-        self.python = Some(Python::Conda(name, Some(profile).filter(|profile| !profile.is_empty())));
+        let profile = self
+            .conda
+            .clone()
+            .or((is_old || !self.modules.is_empty()).then(String::new))?;
+        let is_first =
+            self.python.is_none() && !self.env.iter().any(|(name, _)| is_of_python(name));
+        let name = if name.contains('/') {
+            joined(&self.dir, name)
+        } else {
+            name.to_owned()
+        };
+        self.python = Some(Python::Conda(
+            name,
+            Some(profile).filter(|profile| !profile.is_empty()),
+        ));
         is_first.then_some(())
     }
 
@@ -271,18 +312,31 @@ impl Simple {
             self.env.push((name, value));
         }
         let pair = |(name, value): &(String, String)| (name.clone(), Value::Text(value.clone()));
-        Draft::takes("run.env", &Value::Table(self.env.iter().map(pair).collect())).then_some(())
+        Draft::takes(
+            "run.env",
+            &Value::Table(self.env.iter().map(pair).collect()),
+        )
+        .then_some(())
     }
 
     /// Words that need no shell: a program, perhaps behind a starter and in a container.
     fn start_program(&mut self, line: &str, words: &[String], known: &Known<'_>) -> Option<()> {
-        let words = if line.starts_with("exec ") { &words[1..] } else { words };
+        let words = if line.starts_with("exec ") {
+            &words[1..]
+        } else {
+            words
+        };
         // What brings conda sets `PATH` too.
         if self.conda.is_some() && self.python.is_none() {
             return None;
         }
-        let first = words.first().filter(|first| !is_builtin(first) && assignment(first).is_none())?;
-        let starter = known.starters.iter().find(|starter| starter.names.contains(&first.as_str()));
+        let first = words
+            .first()
+            .filter(|first| !is_builtin(first) && assignment(first).is_none())?;
+        let starter = known
+            .starters
+            .iter()
+            .find(|starter| starter.names.contains(&first.as_str()));
         let started = starter.and_then(|starter| ranks(&words[1..], starter.count, known.tasks));
         let (start, command) = match (starter, started) {
             (Some(_), Some(command)) => (Start::Ranks, command),
@@ -292,11 +346,17 @@ impl Simple {
         };
         // What is activated on the node would not be seen in a container.
         let fits = |container: &Contained| {
-            let is_clean = container.keys.iter().any(|(key, _)| *key == "image.cleanenv");
+            let is_clean = container
+                .keys
+                .iter()
+                .any(|(key, _)| *key == "image.cleanenv");
             self.python.is_none() && (!is_clean || self.env.is_empty())
         };
         self.container = container::read(command, &self.dir).filter(fits);
-        let command = self.container.as_ref().map_or(command, |container| &container.command);
+        let command = self
+            .container
+            .as_ref()
+            .map_or(command, |container| &container.command);
         self.start = start;
         self.command = command.to_vec();
         (!command.iter().any(|word| word.contains(OPEN))).then_some(())
@@ -321,10 +381,15 @@ fn is_of_python(name: &str) -> bool {
 }
 
 fn is_cd_to_submission(line: &str) -> bool {
-    let Some(target) = line.strip_prefix("cd ") else { return false };
+    let Some(target) = line.strip_prefix("cd ") else {
+        return false;
+    };
     let target = target.trim().trim_matches('"');
     let name = target.strip_prefix('$').unwrap_or("");
-    let name = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
+    let name = name
+        .strip_prefix('{')
+        .and_then(|name| name.strip_suffix('}'))
+        .unwrap_or(name);
     SUBMIT_DIRS.contains(&name)
 }
 
@@ -333,9 +398,13 @@ fn modules(words: &[&str]) -> Option<Vec<String>> {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let names: Vec<String> = match words {
         ["module" | "ml", word @ ("purge" | "reset")] => owned(&[word]),
-        ["module", "use" | "unload" | "rm" | "swap" | "switch", _, ..] => vec![words[1..].join(" ")],
+        ["module", "use" | "unload" | "rm" | "swap" | "switch", _, ..] => {
+            vec![words[1..].join(" ")]
+        }
         ["module" | "ml", "load" | "add", names @ ..] => owned(names),
-        ["ml", first, ..] if !["list", "avail", "unload", "save", "restore", "use"].contains(first) => {
+        ["ml", first, ..]
+            if !["list", "avail", "unload", "save", "restore", "use"].contains(first) =>
+        {
             owned(&words[1..])
         }
         _ => return None,
@@ -352,7 +421,9 @@ fn ranks<'a>(words: &'a [String], options: &[&str], tasks: u32) -> Option<&'a [S
             Some((name, value)) => (name, Some(value)),
             None => (word.as_str(), None),
         };
-        let stuck = word.strip_prefix("-n").filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+        let stuck = word
+            .strip_prefix("-n")
+            .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
         let (value, used) = match (value, stuck.filter(|digits| !digits.is_empty())) {
             (_, Some(digits)) => (digits, 1),
             (Some(value), None) if options.contains(&name) => (value, 1),
@@ -373,7 +444,14 @@ mod tests {
 
     fn known(starters: &[Starter]) -> Known<'_> {
         let cpus = Some("8".to_owned());
-        Known { starters, home: Some("/home/u"), cpus, tasks: 8, shell: "bash", is_pbs: false }
+        Known {
+            starters,
+            home: Some("/home/u"),
+            cpus,
+            tasks: 8,
+            shell: "bash",
+            is_pbs: false,
+        }
     }
 
     fn simple(body: &str) -> Option<Simple> {
@@ -385,13 +463,22 @@ mod tests {
 
     #[test]
     fn a_script_that_starts_one_program_is_taken_apart() {
-        let body =
-            "module load gcc/13.2 cuda\nml python\n\n# variables\nexport A=1 B='x y'\ncd $SLURM_SUBMIT_DIR\n";
-        assert_eq!(simple(body), None, "a directory after variables may hang on them");
+        let body = "module load gcc/13.2 cuda\nml python\n\n# variables\nexport A=1 B='x y'\ncd $SLURM_SUBMIT_DIR\n";
+        assert_eq!(
+            simple(body),
+            None,
+            "a directory after variables may hang on them"
+        );
         let body = "cd \"${SLURM_SUBMIT_DIR}\"\nmodule purge\nmodule use /a\nmodule load gcc/13.2 cuda\nml python\n\n# variables\nexport A=1 B='x y'\nsrun -n 8 python train.py \\\n  --x 1 # one\n";
         let simple = simple(body).expect("it is simple");
-        assert_eq!(simple.modules, ["purge", "use /a", "gcc/13.2", "cuda", "python"]);
-        let env = [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "x y".to_owned())];
+        assert_eq!(
+            simple.modules,
+            ["purge", "use /a", "gcc/13.2", "cuda", "python"]
+        );
+        let env = [
+            ("A".to_owned(), "1".to_owned()),
+            ("B".to_owned(), "x y".to_owned()),
+        ];
         assert_eq!((simple.env, simple.start), (env.to_vec(), Start::Ranks));
         assert_eq!(simple.command, ["python", "train.py", "--x", "1"]);
     }
@@ -400,9 +487,11 @@ mod tests {
     fn values_that_the_script_says_are_put_in() {
         let body = "DATA=/d/x\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OUT=~x$DATA\npython a.py \"${DATA}/y\" $OUT ~/z";
         let simple = simple(body);
-        assert_eq!(simple, None, "a tilde in a value is a home directory to the shell");
-        let body =
-            "data=/d/x\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\ncd ~/w\npython a.py \"${data}/y\" ~/z";
+        assert_eq!(
+            simple, None,
+            "a tilde in a value is a home directory to the shell"
+        );
+        let body = "data=/d/x\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\ncd ~/w\npython a.py \"${data}/y\" ~/z";
         let simple = self::simple(body).expect("it is simple");
         assert_eq!(simple.command, ["python", "a.py", "/d/x/y", "/home/u/z"]);
         assert_eq!(simple.env, [("OMP_NUM_THREADS".to_owned(), "8".to_owned())]);
@@ -419,12 +508,16 @@ mod tests {
     fn a_variable_of_the_container_that_only_the_job_knows_is_left_to_the_shell() {
         let line = "apptainer exec --env X=$FOO t.sif ./a";
         let simple = simple(line).expect("one command");
-        assert_eq!((simple.command, simple.container), (vec!["bash".into(), "-c".into(), line.into()], None));
+        assert_eq!(
+            (simple.command, simple.container),
+            (vec!["bash".into(), "-c".into(), line.into()], None)
+        );
     }
 
     #[test]
     fn python_environments_are_known_however_they_are_activated() {
-        let conda = |profile: Option<&str>| Some(Python::Conda("e".to_owned(), profile.map(str::to_owned)));
+        let conda =
+            |profile: Option<&str>| Some(Python::Conda("e".to_owned(), profile.map(str::to_owned)));
         let venv = |dir: &str| Some(Python::Venv(dir.to_owned()));
         for (body, python) in [
             ("source env/bin/activate", venv("env")),
@@ -432,10 +525,22 @@ mod tests {
             ("source ~/v/bin/activate", venv("/home/u/v")),
             ("module load anaconda\nsource activate e", conda(None)),
             ("module load anaconda\nconda activate e", conda(None)),
-            ("eval \"$(conda shell.bash hook)\"\nconda activate e", conda(None)),
-            ("source ~/.bashrc\nconda activate e", conda(Some("/home/u/.bashrc"))),
-            ("source /c/etc/profile.d/conda.sh\nconda activate e", conda(Some("/c/etc/profile.d/conda.sh"))),
-            ("source /c/bin/activate e", conda(Some("/c/etc/profile.d/conda.sh"))),
+            (
+                "eval \"$(conda shell.bash hook)\"\nconda activate e",
+                conda(None),
+            ),
+            (
+                "source ~/.bashrc\nconda activate e",
+                conda(Some("/home/u/.bashrc")),
+            ),
+            (
+                "source /c/etc/profile.d/conda.sh\nconda activate e",
+                conda(Some("/c/etc/profile.d/conda.sh")),
+            ),
+            (
+                "source /c/bin/activate e",
+                conda(Some("/c/etc/profile.d/conda.sh")),
+            ),
         ] {
             let simple = simple(&format!("{body}\npython a.py")).expect(body);
             assert_eq!(simple.python, python, "{body}");
@@ -451,22 +556,39 @@ mod tests {
             ("exec ./a", Start::Alone),
         ] {
             let simple = simple(line).expect(line);
-            assert_eq!((simple.start, simple.command), (start, vec!["./a".to_owned()]), "{line}");
+            assert_eq!(
+                (simple.start, simple.command),
+                (start, vec!["./a".to_owned()]),
+                "{line}"
+            );
         }
         for line in ["srun --mpi=pmix ./a", "srun -n 4 ./a"] {
             let simple = simple(line).expect(line);
-            assert_eq!((simple.start, simple.command.join(" ").as_str()), (Start::Itself, line));
+            assert_eq!(
+                (simple.start, simple.command.join(" ").as_str()),
+                (Start::Itself, line)
+            );
         }
         let simple = simple("srun -n $SLURM_NTASKS ./a > log").expect("one command");
-        assert_eq!(simple.command, ["bash", "-c", "srun -n $SLURM_NTASKS ./a > log"]);
+        assert_eq!(
+            simple.command,
+            ["bash", "-c", "srun -n $SLURM_NTASKS ./a > log"]
+        );
     }
 
     #[test]
     fn mpirun_is_a_starter_under_pbs_and_a_program_under_slurm() {
         let line = "mpirun -np 8 ./a";
-        let Body::Simple(simple) = read(line, &known(&OF_PBS)) else { panic!("kept") };
-        assert_eq!((simple.start, simple.command), (Start::Ranks, vec!["./a".to_owned()]));
-        let Body::Simple(simple) = read(line, &known(&OF_SLURM)) else { panic!("kept") };
+        let Body::Simple(simple) = read(line, &known(&OF_PBS)) else {
+            panic!("kept")
+        };
+        assert_eq!(
+            (simple.start, simple.command),
+            (Start::Ranks, vec!["./a".to_owned()])
+        );
+        let Body::Simple(simple) = read(line, &known(&OF_SLURM)) else {
+            panic!("kept")
+        };
         assert_eq!((simple.start, simple.command.len()), (Start::Alone, 4));
     }
 

@@ -76,10 +76,14 @@ pub(super) fn read(words: &[String], dir: &str) -> Option<Contained> {
     }
     let mut made = Contained::default();
     let (mut binds, mut options, mut gpu) = (Vec::new(), Vec::new(), "none");
-    while let Some((option, rest)) = words.split_first().filter(|(word, _)| word.starts_with('-')) {
+    while let Some((option, rest)) = words
+        .split_first()
+        .filter(|(word, _)| word.starts_with('-'))
+    {
         words = rest;
-        let (name, stuck) =
-            option.split_once('=').map_or((option.as_str(), None), |(name, v)| (name, Some(v)));
+        let (name, stuck) = option
+            .split_once('=')
+            .map_or((option.as_str(), None), |(name, v)| (name, Some(v)));
         let mut value = || match stuck {
             Some(value) => Some(value.to_owned()),
             None => {
@@ -88,8 +92,9 @@ pub(super) fn read(words: &[String], dir: &str) -> Option<Contained> {
                 Some(value.clone())
             }
         };
-        let long =
-            WITH_VALUE.iter().find(|(short, long)| *long == name || (!short.is_empty() && *short == name));
+        let long = WITH_VALUE
+            .iter()
+            .find(|(short, long)| *long == name || (!short.is_empty() && *short == name));
         match name {
             "--nv" => gpu = "nvidia",
             "--rocm" => gpu = "amd",
@@ -107,8 +112,13 @@ pub(super) fn read(words: &[String], dir: &str) -> Option<Contained> {
     made.keys.push(("image.bind", Value::Texts(binds?)));
     made.keys.push(("image.gpu", Value::Text(gpu.to_owned())));
     made.keys.push(("image.options", Value::Texts(options)));
-    made.keys.retain(|(_, value)| *value != Value::Texts(Vec::new()));
-    made.command = if is_run { vec![RUNSCRIPT.to_owned()] } else { Vec::new() };
+    made.keys
+        .retain(|(_, value)| *value != Value::Texts(Vec::new()));
+    made.command = if is_run {
+        vec![RUNSCRIPT.to_owned()]
+    } else {
+        Vec::new()
+    };
     made.command.extend_from_slice(inner);
     (!made.command.is_empty()).then_some(made)
 }
@@ -123,21 +133,35 @@ fn image_key(image: &str, dir: &str) -> Option<(&'static str, Value)> {
 
 /// A path below `dir`, seen from the job file.
 pub(super) fn joined(dir: &str, path: &str) -> String {
-    if dir.is_empty() || path.starts_with('/') { path.to_owned() } else { format!("{dir}/{path}") }
+    if dir.is_empty() || path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("{dir}/{path}")
+    }
 }
 
 /// `SOURCE[:TARGET[:ro]]`. A variable in the source is left to the node.
 fn as_bind(text: &str, dir: &str) -> Option<String> {
-    let (source, rest) = text.split_once(':').map_or((text, ""), |(source, rest)| (source, rest));
+    let (source, rest) = text
+        .split_once(':')
+        .map_or((text, ""), |(source, rest)| (source, rest));
     let mut parts = source.split(OPEN);
     let mut named = parts.next()?.to_owned();
     while let (Some(name), Some(behind)) = (parts.next(), parts.next()) {
         named.push_str(&format!("${{{name}}}{behind}"));
     }
-    let source = if named.starts_with('$') { named } else { joined(dir, &named) };
+    let source = if named.starts_with('$') {
+        named
+    } else {
+        joined(dir, &named)
+    };
     // Without a target a relative source is seen below its absolute path, which is not known here.
     let is_whole = !rest.is_empty() || source.starts_with('/');
-    let bind = if rest.is_empty() { source } else { format!("{source}:{rest}") };
+    let bind = if rest.is_empty() {
+        source
+    } else {
+        format!("{source}:{rest}")
+    };
     (is_whole && Bind::parse(&bind).is_ok()).then_some(bind)
 }
 
@@ -145,7 +169,8 @@ fn as_bind(text: &str, dir: &str) -> Option<String> {
 fn variables(list: &str) -> Option<Vec<(String, String)>> {
     let pair = |part: &str| {
         let (name, value) = part.split_once('=')?;
-        (!OF_THE_NODE.contains(&name) && !part.contains(OPEN)).then(|| (name.to_owned(), value.to_owned()))
+        (!OF_THE_NODE.contains(&name) && !part.contains(OPEN))
+            .then(|| (name.to_owned(), value.to_owned()))
     };
     list.split(',').map(pair).collect()
 }
@@ -160,7 +185,10 @@ mod tests {
     }
 
     fn text(made: &Contained, key: &str) -> Option<Value> {
-        made.keys.iter().find(|(known, _)| *known == key).map(|(_, value)| value.clone())
+        made.keys
+            .iter()
+            .find(|(known, _)| *known == key)
+            .map(|(_, value)| value.clone())
     }
 
     #[test]
@@ -168,13 +196,34 @@ mod tests {
         let line = "apptainer exec --nv -B /data,@TMPDIR@/a:/b:ro --bind=x:/y --env A=1,B=2 -e --overlay o.img:ro -c t.sif python t.py --nv";
         let made = contained(line).expect("one container");
         assert_eq!(made.command, ["python", "t.py", "--nv"]);
-        assert_eq!(made.env, [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "2".to_owned())]);
-        let texts =
-            |items: &[&str]| Some(Value::Texts(items.iter().map(|item| (*item).to_owned()).collect()));
-        assert_eq!(text(&made, "image.bind"), texts(&["/data", "${TMPDIR}/a:/b:ro", "sub/x:/y"]));
-        assert_eq!(text(&made, "image.options"), texts(&["--overlay=o.img:ro", "-c"]));
-        assert_eq!(text(&made, "image.path"), Some(Value::Text("sub/t.sif".to_owned())));
-        assert_eq!(text(&made, "image.gpu"), Some(Value::Text("nvidia".to_owned())));
+        assert_eq!(
+            made.env,
+            [
+                ("A".to_owned(), "1".to_owned()),
+                ("B".to_owned(), "2".to_owned())
+            ]
+        );
+        let texts = |items: &[&str]| {
+            Some(Value::Texts(
+                items.iter().map(|item| (*item).to_owned()).collect(),
+            ))
+        };
+        assert_eq!(
+            text(&made, "image.bind"),
+            texts(&["/data", "${TMPDIR}/a:/b:ro", "sub/x:/y"])
+        );
+        assert_eq!(
+            text(&made, "image.options"),
+            texts(&["--overlay=o.img:ro", "-c"])
+        );
+        assert_eq!(
+            text(&made, "image.path"),
+            Some(Value::Text("sub/t.sif".to_owned()))
+        );
+        assert_eq!(
+            text(&made, "image.gpu"),
+            Some(Value::Text("nvidia".to_owned()))
+        );
         assert_eq!(text(&made, "image.cleanenv"), Some(Value::Flag(true)));
     }
 
@@ -182,8 +231,14 @@ mod tests {
     fn a_run_starts_what_the_image_is_made_to_run() {
         let made = contained("singularity run docker://a/b:1 x").expect("one container");
         assert_eq!(made.command, ["/.singularity.d/runscript", "x"]);
-        assert_eq!(text(&made, "image.uri"), Some(Value::Text("docker://a/b:1".to_owned())));
-        assert_eq!(text(&made, "image.gpu"), Some(Value::Text("none".to_owned())));
+        assert_eq!(
+            text(&made, "image.uri"),
+            Some(Value::Text("docker://a/b:1".to_owned()))
+        );
+        assert_eq!(
+            text(&made, "image.gpu"),
+            Some(Value::Text("none".to_owned()))
+        );
     }
 
     #[test]

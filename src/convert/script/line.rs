@@ -50,7 +50,11 @@ pub(super) fn words(line: &str, start: usize) -> Vec<Word> {
 }
 
 fn word(line: &str, at: Range<usize>, text: String, start: usize) -> Word {
-    Word { raw: line[at.clone()].to_owned(), text, span: start + at.start..start + at.end }
+    Word {
+        raw: line[at.clone()].to_owned(),
+        text,
+        span: start + at.start..start + at.end,
+    }
 }
 
 #[cfg(test)]
@@ -64,7 +68,10 @@ mod tests {
         let words = words(" --comment=\"a b\" -J x\\ y 'p q' # rest", 10);
         let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
         assert_eq!(texts, ["--comment=a b", "-J", "x y", "p q"]);
-        assert_eq!((words[0].raw.as_str(), words[0].span.clone()), ("--comment=\"a b\"", 11..26));
+        assert_eq!(
+            (words[0].raw.as_str(), words[0].span.clone()),
+            ("--comment=\"a b\"", 11..26)
+        );
     }
 
     proptest! {

@@ -51,11 +51,17 @@ pub(super) fn convert(text: &str, place: Option<&ScriptPlace>) -> Result<Convert
     };
     let script = taken_apart(text, prefix);
     if script.directives.len() > MAX_DIRECTIVES {
-        let message = format!("{} `{prefix}` lines; {MAX_DIRECTIVES} is the limit", script.directives.len());
+        let message = format!(
+            "{} `{prefix}` lines; {MAX_DIRECTIVES} is the limit",
+            script.directives.len()
+        );
         return Err(vec![Problem::of_file(message)]);
     }
     let foreign: Vec<Range<usize>> = if slurm_and_pbs == (true, true) {
-        lines(text).filter(|(line, _)| line.starts_with("#PBS")).map(|(_, span)| span).collect()
+        lines(text)
+            .filter(|(line, _)| line.starts_with("#PBS"))
+            .map(|(_, span)| span)
+            .collect()
     } else {
         Vec::new()
     };
@@ -96,7 +102,11 @@ fn taken_apart<'a>(text: &'a str, prefix: &str) -> Script<'a> {
             script.shell = shell.split_whitespace().map(str::to_owned).collect();
         } else if let Some(rest) = rest {
             let start = span.end - rest.len();
-            if is_head { script.directives.push((rest, start..span.end)) } else { script.late.push(span) }
+            if is_head {
+                script.directives.push((rest, start..span.end))
+            } else {
+                script.late.push(span)
+            }
         } else if is_head && !line.trim().is_empty() && !line.trim_start().starts_with('#') {
             is_head = false;
             script.body = &text[span.start..];
@@ -114,7 +124,11 @@ mod tests {
         let text = "#!/bin/bash -l\n#SBATCH -N 2 \r\n\n# a comment\n##SBATCH -n 9\n#SBATCH -t 1\nmodule load a\n#SBATCH -p late\ntrue\n";
         let script = taken_apart(text, "#SBATCH");
         assert_eq!(script.shell, ["/bin/bash", "-l"]);
-        let directives: Vec<&str> = script.directives.iter().map(|(line, _)| line.trim()).collect();
+        let directives: Vec<&str> = script
+            .directives
+            .iter()
+            .map(|(line, _)| line.trim())
+            .collect();
         assert_eq!(directives, ["-N 2", "-t 1"]);
         assert_eq!(&text[script.directives[1].1.clone()], " -t 1");
         assert_eq!(&text[script.late[0].clone()], "#SBATCH -p late");

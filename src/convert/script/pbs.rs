@@ -7,7 +7,9 @@ use super::pbs_resources::Resources;
 use super::start::{self, Started};
 use crate::convert::draft::{Draft, Origin};
 use crate::convert::write::Value;
-use crate::convert::{Converted, Format, ScriptPlace, begin, depend, mail, variables, words as shell};
+use crate::convert::{
+    Converted, Format, ScriptPlace, begin, depend, mail, variables, words as shell,
+};
 use crate::diagnostic::Problem;
 
 const TITLE: &str = "From a script with #PBS lines. `dlrun check` tells whether it can run.";
@@ -24,7 +26,10 @@ struct Letter {
 
 impl Letter {
     fn origin(&self) -> Origin {
-        Origin { about: format!("-{}", self.letter), span: self.span.clone() }
+        Origin {
+            about: format!("-{}", self.letter),
+            span: self.span.clone(),
+        }
     }
 
     fn text(&self) -> &str {
@@ -54,27 +59,48 @@ pub(super) fn convert(
     job.set_mail(&mut draft);
     if let Some((path, origin)) = &job.output {
         let home = place.and_then(|place| place.home.as_deref());
-        output::set(&output::of_pbs(path, home, draft.holds("resources.array")), origin, &mut draft);
+        output::set(
+            &output::of_pbs(path, home, draft.holds("resources.array")),
+            origin,
+            &mut draft,
+        );
     }
     let dialect = job.dialect(&letters, &mut draft);
     let shape = job.resources.shape();
-    let shell =
-        Script { shell: job.shell(script), directives: Vec::new(), late: script.late.clone(), ..*script };
+    let shell = Script {
+        shell: job.shell(script),
+        directives: Vec::new(),
+        late: script.late.clone(),
+        ..*script
+    };
     start::set_name(place, &mut draft);
     let started = start::set(text, &shell, shape, &job.arguments, place, &mut draft)?;
     job.resources.set(started != Started::Program, &mut draft);
     tell_directory(script, &letters, &mut draft);
-    draft
-        .finish(dialect, TITLE)
-        .map_err(|problems| problems.into_iter().next().unwrap_or_else(|| Problem::of_file("no job file")))
+    draft.finish(dialect, TITLE).map_err(|problems| {
+        problems
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| Problem::of_file("no job file"))
+    })
 }
 
 /// A PBS job starts in the home directory, and most scripts change into the directory of submission.
 fn tell_directory(script: &Script<'_>, letters: &[Letter], draft: &mut Draft) {
-    let changes = script.body.lines().any(|line| line.trim_start().starts_with("cd"));
-    if !changes && !letters.iter().any(|letter| ['d', 'w'].contains(&letter.letter)) {
+    let changes = script
+        .body
+        .lines()
+        .any(|line| line.trim_start().starts_with("cd"));
+    if !changes
+        && !letters
+            .iter()
+            .any(|letter| ['d', 'w'].contains(&letter.letter))
+    {
         let start = script.directives.first().map_or(0, |(_, span)| span.start);
-        let origin = Origin { about: "the script".to_owned(), span: start..start };
+        let origin = Origin {
+            about: "the script".to_owned(),
+            span: start..start,
+        };
         draft.note(
             &origin,
             "changes into no directory: PBS starts it in the home directory, dlrun in `run.workdir`",
@@ -88,27 +114,45 @@ fn letters(script: &Script<'_>, draft: &mut Draft) -> Vec<Letter> {
         let mut words = words(line, span.start).into_iter();
         while let Some(word) = words.next() {
             let mut chars = word.text.char_indices().skip(1);
-            let letter = chars.next().map(|(_, letter)| letter).filter(|_| word.text.starts_with('-'));
+            let letter = chars
+                .next()
+                .map(|(_, letter)| letter)
+                .filter(|_| word.text.starts_with('-'));
             let Some(letter) = letter else {
-                let origin = Origin { about: word.text.clone(), span: word.span };
+                let origin = Origin {
+                    about: word.text.clone(),
+                    span: word.span,
+                };
                 draft.note(&origin, "is no option of `qsub`; left out");
                 continue;
             };
             if !WITH_VALUE.contains(letter) {
                 // Letters without a value may stand together.
                 let all = std::iter::once(letter).chain(chars.map(|(_, letter)| letter));
-                letters.extend(all.map(|letter| Letter { letter, value: None, span: word.span.clone() }));
+                letters.extend(all.map(|letter| Letter {
+                    letter,
+                    value: None,
+                    span: word.span.clone(),
+                }));
                 continue;
             }
             let stuck = 1 + letter.len_utf8();
             let value = if word.text.len() > stuck {
                 let raw = word.raw.get(stuck..).unwrap_or("").to_owned();
-                Some(Word { raw, text: word.text[stuck..].to_owned(), span: word.span.clone() })
+                Some(Word {
+                    raw,
+                    text: word.text[stuck..].to_owned(),
+                    span: word.span.clone(),
+                })
             } else {
                 words.next()
             };
             let end = value.as_ref().map_or(word.span.end, |value| value.span.end);
-            letters.push(Letter { letter, value, span: word.span.start..end });
+            letters.push(Letter {
+                letter,
+                value,
+                span: word.span.start..end,
+            });
         }
     }
     letters
@@ -137,7 +181,10 @@ impl Job {
             'q' => {
                 let (queue, server) = value.split_once('@').unwrap_or((value, ""));
                 if !server.is_empty() {
-                    draft.refuse(&origin, format!("dlrun submits to the default server, not to `{server}`"));
+                    draft.refuse(
+                        &origin,
+                        format!("dlrun submits to the default server, not to `{server}`"),
+                    );
                 }
                 if !queue.is_empty() {
                     let _ = draft.set("resources.queue", Value::Text(queue.to_owned()), &origin);
@@ -166,7 +213,9 @@ impl Job {
             'e' | 'k' | 'R' => draft.note(&origin, output::ONE_FILE),
             'j' if value == "n" => draft.note(&origin, "output and errors go into one file"),
             'j' => {}
-            'C' | 'I' | 'x' | 'X' | 'z' | 'f' => draft.note(&origin, "says how `qsub` behaves, not the job"),
+            'C' | 'I' | 'x' | 'X' | 'z' | 'f' => {
+                draft.note(&origin, "says how `qsub` behaves, not the job")
+            }
             _ => verbatim(letter, draft),
         }
         Ok(())
@@ -174,17 +223,32 @@ impl Job {
 
     /// The dialect that the options are of, and the scheduler where they are of one alone: else it is found at submission.
     fn dialect(&self, letters: &[Letter], draft: &mut Draft) -> Format {
-        let has = |letter: char| letters.iter().find(|known| known.letter == letter).map(Letter::origin);
-        let openpbs = self.resources.openpbs.clone().or_else(|| has('J')).or_else(|| has('P'));
+        let has = |letter: char| {
+            letters
+                .iter()
+                .find(|known| known.letter == letter)
+                .map(Letter::origin)
+        };
+        let openpbs = self
+            .resources
+            .openpbs
+            .clone()
+            .or_else(|| has('J'))
+            .or_else(|| has('P'));
         let torque = self.resources.torque.clone().or_else(|| has('t'));
         let (format, word, origin) = match (openpbs, torque) {
             (Some(origin), _) => (Format::OpenPbs, "openpbs", origin),
             (None, Some(origin)) => (Format::Torque, "torque", origin),
             (None, None) => {
                 let span = letters.first().map_or(0..0, |letter| letter.span.clone());
-                let what =
-                    "nothing tells Torque from OpenPBS: `scheduler.kind` is left to what the machine has";
-                draft.note(&Origin { about: "#PBS".to_owned(), span }, what);
+                let what = "nothing tells Torque from OpenPBS: `scheduler.kind` is left to what the machine has";
+                draft.note(
+                    &Origin {
+                        about: "#PBS".to_owned(),
+                        span,
+                    },
+                    what,
+                );
                 return Format::Torque;
             }
         };
@@ -193,7 +257,10 @@ impl Job {
     }
 
     fn shell(&self, script: &Script<'_>) -> Vec<String> {
-        let asked = self.shell.as_ref().map(|shell| shell.split_whitespace().map(str::to_owned).collect());
+        let asked = self
+            .shell
+            .as_ref()
+            .map(|shell| shell.split_whitespace().map(str::to_owned).collect());
         asked.unwrap_or_else(|| script.shell.clone())
     }
 
@@ -206,7 +273,10 @@ impl Job {
         };
         let events = mail::events(text);
         if !events.unknown.is_empty() {
-            draft.note(origin, format!("no word here for {}", events.unknown.join(", ")));
+            draft.note(
+                origin,
+                format!("no word here for {}", events.unknown.join(", ")),
+            );
         }
         if events.on.is_empty() {
             return;
@@ -220,8 +290,10 @@ impl Job {
             }
             pairs.push(("to".to_owned(), Value::Text(first)));
         }
-        pairs
-            .push(("on".to_owned(), Value::Texts(events.on.iter().map(|word| (*word).to_owned()).collect())));
+        pairs.push((
+            "on".to_owned(),
+            Value::Texts(events.on.iter().map(|word| (*word).to_owned()).collect()),
+        ));
         let _ = draft.set("resources.mail", Value::Table(pairs), origin);
     }
 }
@@ -234,10 +306,16 @@ fn verbatim(letter: &Letter, draft: &mut Draft) {
 /// `-W depend=afterok:1,...`: conditions hold commas too, so other attributes beside them are left to PBS.
 fn attributes(letter: &Letter, draft: &mut Draft) {
     let value = letter.text();
-    let conditions = value.strip_prefix("depend=").and_then(|_| depend::conditions(value));
+    let conditions = value
+        .strip_prefix("depend=")
+        .and_then(|_| depend::conditions(value));
     match conditions {
         Some(conditions) => {
-            let _ = draft.set("resources.depends", Value::Texts(conditions), &letter.origin());
+            let _ = draft.set(
+                "resources.depends",
+                Value::Texts(conditions),
+                &letter.origin(),
+            );
         }
         None => verbatim(letter, draft),
     }

@@ -43,10 +43,22 @@ impl Resources {
     ///
     /// # Errors
     /// Where nodes are not all alike.
-    pub(super) fn read(&mut self, list: &str, origin: &Origin, draft: &mut Draft) -> Result<(), Problem> {
-        for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+    pub(super) fn read(
+        &mut self,
+        list: &str,
+        origin: &Origin,
+        draft: &mut Draft,
+    ) -> Result<(), Problem> {
+        for part in list
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let origin = Origin { about: format!("-l {name}"), span: origin.span.clone() };
+            let origin = Origin {
+                about: format!("-l {name}"),
+                span: origin.span.clone(),
+            };
             self.one(name, value, part, &origin, draft)?;
         }
         Ok(())
@@ -67,7 +79,10 @@ impl Resources {
             "nodes" => self.read_nodes(value, origin, draft)?,
             "select" => self.read_select(value, origin, draft)?,
             "walltime" => match time::in_seconds(value).filter(|seconds| *seconds > 0) {
-                Some(seconds) => set("resources.walltime", Value::Text(Walltime(seconds).to_string())),
+                Some(seconds) => set(
+                    "resources.walltime",
+                    Value::Text(Walltime(seconds).to_string()),
+                ),
                 None => draft.refuse(origin, format!("`{value}` is no time limit")),
             },
             "mem" => match size::bytes(value, 1) {
@@ -108,7 +123,9 @@ impl Resources {
                 self.openpbs = Some(origin.clone());
                 place(value, origin, draft);
             }
-            "cput" | "pcput" | "vmem" | "pvmem" => draft.note(origin, "has no meaning here; left out"),
+            "cput" | "pcput" | "vmem" | "pvmem" => {
+                draft.note(origin, "has no meaning here; left out")
+            }
             _ => {
                 let _ = draft.push("scheduler.directives", format!("-l {part}"), origin);
             }
@@ -117,7 +134,12 @@ impl Resources {
     }
 
     /// `2:ppn=4:gpus=1:feature`, `n1:ppn=4+n2:ppn=4`.
-    fn read_nodes(&mut self, value: &str, origin: &Origin, draft: &mut Draft) -> Result<(), Problem> {
+    fn read_nodes(
+        &mut self,
+        value: &str,
+        origin: &Origin,
+        draft: &mut Draft,
+    ) -> Result<(), Problem> {
         self.origin = Some(origin.clone());
         let mut total = 0_u32;
         let mut alike: Option<Chunk> = None;
@@ -157,8 +179,9 @@ impl Resources {
                     None => chunk.features.push(word.to_owned()),
                 }
             }
-            self.torque =
-                self.torque.take().or((chunk.cpus, chunk.gpus).ne(&(None, None)).then(|| origin.clone()));
+            self.torque = self.torque.take().or((chunk.cpus, chunk.gpus)
+                .ne(&(None, None))
+                .then(|| origin.clone()));
             same(&mut alike, chunk, origin)?;
         }
         if total == 0 {
@@ -169,7 +192,12 @@ impl Resources {
     }
 
     /// `2:ncpus=8:mpiprocs=4:ngpus=1:mem=10gb`.
-    fn read_select(&mut self, value: &str, origin: &Origin, draft: &mut Draft) -> Result<(), Problem> {
+    fn read_select(
+        &mut self,
+        value: &str,
+        origin: &Origin,
+        draft: &mut Draft,
+    ) -> Result<(), Problem> {
         (self.origin, self.openpbs) = (Some(origin.clone()), Some(origin.clone()));
         let mut total = 0_u32;
         let mut alike: Option<Chunk> = None;
@@ -194,9 +222,10 @@ impl Resources {
                     Some((name, value)) if is_word(name) && is_word(value) => {
                         chunk.features.push(word.to_owned());
                     }
-                    _ => {
-                        draft.refuse(origin, format!("`{word}` cannot be written as `resources.constraint`"))
-                    }
+                    _ => draft.refuse(
+                        origin,
+                        format!("`{word}` cannot be written as `resources.constraint`"),
+                    ),
                 }
             }
             total = total.saturating_add(chunks);
@@ -209,7 +238,10 @@ impl Resources {
     /// Nodes, and the ranks that `mpirun` would start on each: one for each of the processors, or as many as are named.
     pub(super) fn shape(&self) -> Shape {
         match self.procs.filter(|_| self.nodes.is_none()) {
-            Some(procs) => shape(Asked { tasks: Some(procs), ..Asked::default() }),
+            Some(procs) => shape(Asked {
+                tasks: Some(procs),
+                ..Asked::default()
+            }),
             None => {
                 let is_chunk = self.openpbs.is_some();
                 let each = self.chunk.ranks.or(self.chunk.cpus.filter(|_| !is_chunk));
@@ -222,7 +254,11 @@ impl Resources {
     pub(super) fn set(&self, has_ranks: bool, draft: &mut Draft) {
         self.set_memory(draft);
         let Some(origin) = &self.origin else { return };
-        let Shape { nodes, tasks_per_node, .. } = self.shape();
+        let Shape {
+            nodes,
+            tasks_per_node,
+            ..
+        } = self.shape();
         let mut number = |key, number: u32| {
             let _ = draft.set(key, Value::Number(number.into()), origin);
         };
@@ -241,19 +277,38 @@ impl Resources {
             number("resources.gpus_per_node", gpus);
         }
         if !cpus.is_multiple_of(tasks) {
-            draft.note(origin, format!("{cpus} CPUs cannot be shared evenly by {tasks} ranks"));
+            draft.note(
+                origin,
+                format!("{cpus} CPUs cannot be shared evenly by {tasks} ranks"),
+            );
         }
         if self.procs.is_some_and(|procs| procs > 1) && self.nodes.is_none() {
-            draft.note(origin, "PBS would take them from any nodes; here all are on one: `resources.nodes`");
+            draft.note(
+                origin,
+                "PBS would take them from any nodes; here all are on one: `resources.nodes`",
+            );
         }
         if let Some(threads) = self.chunk.threads {
-            let _ = draft.insert("run.env", "OMP_NUM_THREADS", Value::Text(threads.to_string()), origin);
+            let _ = draft.insert(
+                "run.env",
+                "OMP_NUM_THREADS",
+                Value::Text(threads.to_string()),
+                origin,
+            );
         }
         if !self.chunk.features.is_empty() {
-            let _ = draft.set("resources.constraint", Value::Text(self.chunk.features.join(":")), origin);
+            let _ = draft.set(
+                "resources.constraint",
+                Value::Text(self.chunk.features.join(":")),
+                origin,
+            );
         }
         if !self.hosts.is_empty() {
-            let _ = draft.set("resources.nodelist", Value::Text(self.hosts.join(",")), origin);
+            let _ = draft.set(
+                "resources.nodelist",
+                Value::Text(self.hosts.join(",")),
+                origin,
+            );
         }
     }
 
@@ -262,17 +317,29 @@ impl Resources {
         match &self.process_memory {
             // Nothing is set aside for it there: as memory of the node it would be so much for each of the CPUs.
             Some((_, origin)) if self.openpbs.is_some() => {
-                draft.note(origin, "limits each process in OpenPBS, which no job file can say; left out");
+                draft.note(
+                    origin,
+                    "limits each process in OpenPBS, which no job file can say; left out",
+                );
             }
             Some((bytes, origin)) => {
-                let _ = draft.set("resources.memory_per_cpu", Value::Text(size::shown(*bytes)), origin);
+                let _ = draft.set(
+                    "resources.memory_per_cpu",
+                    Value::Text(size::shown(*bytes)),
+                    origin,
+                );
             }
             None => {}
         }
         let nodes = u64::from(self.shape().nodes);
-        let of_job = self.memory.as_ref().map(|(bytes, origin)| (Bytes(bytes.0.div_ceil(nodes)), origin));
+        let of_job = self
+            .memory
+            .as_ref()
+            .map(|(bytes, origin)| (Bytes(bytes.0.div_ceil(nodes)), origin));
         let of_chunk = self.chunk.memory.zip(self.origin.as_ref());
-        let Some((bytes, origin)) = of_chunk.or(of_job) else { return };
+        let Some((bytes, origin)) = of_chunk.or(of_job) else {
+            return;
+        };
         if draft.holds("resources.memory_per_cpu") {
             draft.note(origin, "`pmem` is given too, and only one can hold");
             return;
@@ -281,7 +348,10 @@ impl Resources {
         if of_chunk.is_none() && nodes > 1 {
             draft.note(
                 origin,
-                format!("is the memory of the whole job; {} for each node", size::shown(bytes)),
+                format!(
+                    "is the memory of the whole job; {} for each node",
+                    size::shown(bytes)
+                ),
             );
         }
     }
@@ -289,7 +359,10 @@ impl Resources {
 
 /// A word that a PBS resource list takes as it is.
 fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 /// Generic resources of Moab, `matlab:2%tape` (Moab, "Requesting Resources"): its word for licences.
@@ -300,7 +373,10 @@ fn licenses(value: &str, origin: &Origin, draft: &mut Draft) {
             Ok(count) => {
                 let _ = draft.insert("resources.licenses", name, Value::Number(count), origin);
             }
-            Err(_) => draft.refuse(origin, format!("`{part}` cannot be written as `resources.licenses`")),
+            Err(_) => draft.refuse(
+                origin,
+                format!("`{part}` cannot be written as `resources.licenses`"),
+            ),
         }
     }
 }
@@ -336,7 +412,10 @@ fn place(value: &str, origin: &Origin, draft: &mut Draft) {
             "excl" | "exclhost" => {
                 let _ = draft.set("resources.exclusive", Value::Flag(true), origin);
             }
-            word => draft.note(origin, format!("`{word}` has no meaning here: each chunk is a node")),
+            word => draft.note(
+                origin,
+                format!("`{word}` has no meaning here: each chunk is a node"),
+            ),
         }
     }
 }

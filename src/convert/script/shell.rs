@@ -5,10 +5,24 @@ use crate::convert::words::{assignment, is_builtin};
 /// Says whether a line is one command or one pipeline, whole in itself: no further command, no background, no text that
 /// goes on in the next line, no parameter of the script, and no variable of `locals`, which only the script has.
 pub(super) fn is_one_command(line: &str, locals: &[String]) -> bool {
-    let first = line.split_whitespace().find(|word| assignment(word).is_none()).unwrap_or("");
+    let first = line
+        .split_whitespace()
+        .find(|word| assignment(word).is_none())
+        .unwrap_or("");
     // What these do ends with the shell that does it.
-    let changes_shell = ["module", "ml", "conda", "mamba", "micromamba", "spack", "[", "[[", "!"];
-    if first.is_empty() || (is_builtin(first) && first != "time") || changes_shell.contains(&first) {
+    let changes_shell = [
+        "module",
+        "ml",
+        "conda",
+        "mamba",
+        "micromamba",
+        "spack",
+        "[",
+        "[[",
+        "!",
+    ];
+    if first.is_empty() || (is_builtin(first) && first != "time") || changes_shell.contains(&first)
+    {
         return false;
     }
     !first.contains("()") && scan(line, locals).is_some()
@@ -27,7 +41,9 @@ fn scan(line: &str, locals: &[String]) -> Option<()> {
             (_, '$') => {
                 let rest: String = chars[at + 1..].iter().collect();
                 let name = rest.strip_prefix('{').unwrap_or(&rest);
-                let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+                let end = name
+                    .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                    .unwrap_or(name.len());
                 let is_call = next == Some('(') && chars.get(at + 2) != Some(&'(');
                 if !is_call && !is_of_environment(&name[..end], locals) {
                     return None;
@@ -45,7 +61,8 @@ fn scan(line: &str, locals: &[String]) -> Option<()> {
             (None, '|') if next == Some('|') => return None,
             (None, ';') => return None,
             (None, '&') => {
-                let is_stream = next == Some('>') || (at > 0 && ['>', '<', '|'].contains(&chars[at - 1]));
+                let is_stream =
+                    next == Some('>') || (at > 0 && ['>', '<', '|'].contains(&chars[at - 1]));
                 if !is_stream {
                     return None;
                 }
@@ -60,7 +77,9 @@ fn scan(line: &str, locals: &[String]) -> Option<()> {
 
 /// Names that mean the same in a shell of its own: no parameters, nothing that bash counts or keeps.
 fn is_of_environment(name: &str, locals: &[String]) -> bool {
-    let own = ["LINENO", "SECONDS", "RANDOM", "FUNCNAME", "PPID", "SHLVL", "OLDPWD", "_"];
+    let own = [
+        "LINENO", "SECONDS", "RANDOM", "FUNCNAME", "PPID", "SHLVL", "OLDPWD", "_",
+    ];
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && !name.starts_with("BASH")

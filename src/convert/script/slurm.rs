@@ -28,8 +28,14 @@ pub(super) fn convert(
     for option in options(script, &mut draft)? {
         job.read(&option, &mut draft);
     }
-    let first = script.directives.first().map_or(0..0, |(_, span)| span.clone());
-    let kind = Origin { about: "#SBATCH".to_owned(), span: first };
+    let first = script
+        .directives
+        .first()
+        .map_or(0..0, |(_, span)| span.clone());
+    let kind = Origin {
+        about: "#SBATCH".to_owned(),
+        span: first,
+    };
     let _ = draft.set("scheduler.kind", Value::Text("slurm".to_owned()), &kind);
     job.count_tasks_by_gpus();
     let shape = job.set_shape(&mut draft);
@@ -42,12 +48,18 @@ pub(super) fn convert(
     start::set_name(place, &mut draft);
     let _ = start::set(text, script, shape, &[], place, &mut draft)?;
     for span in foreign {
-        let origin = Origin { about: "#PBS".to_owned(), span: span.clone() };
+        let origin = Origin {
+            about: "#PBS".to_owned(),
+            span: span.clone(),
+        };
         draft.note(&origin, "is left out: the script has `#SBATCH` lines too");
     }
-    draft
-        .finish(Format::Slurm, TITLE)
-        .map_err(|problems| problems.into_iter().next().unwrap_or_else(|| Problem::of_file("no job file")))
+    draft.finish(Format::Slurm, TITLE).map_err(|problems| {
+        problems
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| Problem::of_file("no job file"))
+    })
 }
 
 /// The options of all lines; of two the last holds, as `sbatch` has it.
@@ -58,9 +70,14 @@ fn options(script: &Script<'_>, draft: &mut Draft) -> Result<Vec<SlurmOption>, P
         for stray in strays {
             if ["hetjob", "packjob"].contains(&stray.text.as_str()) {
                 let what = "a job of several components (heterogeneous) is nothing that a job file can say";
-                return Err(Problem::at(stray.span, what).hinted("submit it by `sbatch`, or as two jobs"));
+                return Err(
+                    Problem::at(stray.span, what).hinted("submit it by `sbatch`, or as two jobs")
+                );
             }
-            let origin = Origin { about: stray.text.clone(), span: stray.span };
+            let origin = Origin {
+                about: stray.text.clone(),
+                span: stray.span,
+            };
             draft.note(&origin, "is no option of `sbatch`; left out");
         }
         options.extend(read);
@@ -71,7 +88,10 @@ fn options(script: &Script<'_>, draft: &mut Draft) -> Result<Vec<SlurmOption>, P
             last.push(option);
             continue;
         }
-        if last.iter().any(|known| known.name == option.name && known.verbatim != option.verbatim) {
+        if last
+            .iter()
+            .any(|known| known.name == option.name && known.verbatim != option.verbatim)
+        {
             draft.note(&option.origin(), "a later line says otherwise, and holds");
         } else if !last.iter().any(|known| known.name == option.name) {
             last.push(option);
@@ -109,7 +129,14 @@ const SAME: [(&str, &str); 9] = [
     ("reservation", "resources.reservation"),
 ];
 /// They say how `sbatch` itself behaves.
-const MANNERS: [&str; 6] = ["parsable", "quiet", "verbose", "wait", "test-only", "ignore-pbs"];
+const MANNERS: [&str; 6] = [
+    "parsable",
+    "quiet",
+    "verbose",
+    "wait",
+    "test-only",
+    "ignore-pbs",
+];
 
 impl Job {
     fn read(&mut self, option: &SlurmOption, draft: &mut Draft) {
@@ -126,7 +153,12 @@ impl Job {
         match name {
             // Indexes may be in brackets, as in `[1-3]%2` (22.05 takes it, `sbatch(1)` does not say so).
             "array" => {
-                or_verbatim("resources.array", Value::Text(value.replace(['[', ']'], "")), option, draft);
+                or_verbatim(
+                    "resources.array",
+                    Value::Text(value.replace(['[', ']'], "")),
+                    option,
+                    draft,
+                );
             }
             "nodes" => self.count(0, value.split('-').next().unwrap_or(""), &origin, draft),
             "ntasks" => self.count(1, value, &origin, draft),
@@ -147,7 +179,10 @@ impl Job {
             "mail-user" => self.mail_to = Some((value.to_owned(), origin)),
             // Several add up (`sbatch(1)` says nothing of it; 22.05 does it).
             "mail-type" => {
-                let known = self.mail_on.take().map_or_else(String::new, |(known, _)| known + ",");
+                let known = self
+                    .mail_on
+                    .take()
+                    .map_or_else(String::new, |(known, _)| known + ",");
                 self.mail_on = Some((known + value, origin));
             }
             "exclusive" if option.value.is_none() => {
@@ -158,11 +193,19 @@ impl Job {
             "export" => {}
             "output" => self.output = Some((value.to_owned(), origin)),
             "error" | "open-mode" => draft.note(&origin, output::ONE_FILE),
-            name if MANNERS.contains(&name) => draft.note(&origin, "says how `sbatch` behaves, not the job"),
+            name if MANNERS.contains(&name) => {
+                draft.note(&origin, "says how `sbatch` behaves, not the job")
+            }
             _ => verbatim(option, draft),
         }
-        if name == "nodes" && value.contains('-') && value.split('-').next() != value.split('-').nth(1) {
-            draft.note(&option.origin(), format!("a range, `{value}`: the least serves"));
+        if name == "nodes"
+            && value.contains('-')
+            && value.split('-').next() != value.split('-').nth(1)
+        {
+            draft.note(
+                &option.origin(),
+                format!("a range, `{value}`: the least serves"),
+            );
         }
     }
 
@@ -182,9 +225,13 @@ impl Job {
 
     /// `--gpus=X --gpus-per-task=Y` without a number of tasks says it too (`sbatch(1)`, `--gpus-per-task`).
     fn count_tasks_by_gpus(&mut self) {
-        let (Some(gpus), Some(each)) = (&self.gpus, &self.gpus_per_task) else { return };
+        let (Some(gpus), Some(each)) = (&self.gpus, &self.gpus_per_task) else {
+            return;
+        };
         let count = |option: &SlurmOption| kind_and_count(option.value.as_deref().unwrap_or("")).1;
-        let tasks = count(gpus).checked_div(count(each)).filter(|tasks| *tasks > 0);
+        let tasks = count(gpus)
+            .checked_div(count(each))
+            .filter(|tasks| *tasks > 0);
         if self.asked.tasks.is_none() && self.asked.tasks_per_node.is_none() && tasks.is_some() {
             self.asked.tasks = tasks;
             self.places[1] = Some(each.origin());
@@ -192,8 +239,16 @@ impl Job {
     }
 
     fn set_shape(&self, draft: &mut Draft) -> Shape {
-        let asked = [self.asked.nodes, self.asked.tasks, self.asked.tasks_per_node];
-        let keys = ["resources.nodes", "resources.tasks", "resources.tasks_per_node"];
+        let asked = [
+            self.asked.nodes,
+            self.asked.tasks,
+            self.asked.tasks_per_node,
+        ];
+        let keys = [
+            "resources.nodes",
+            "resources.tasks",
+            "resources.tasks_per_node",
+        ];
         for ((number, origin), key) in asked.into_iter().zip(&self.places).zip(keys) {
             if let (Some(number), Some(origin)) = (number, origin) {
                 let _ = draft.set(key, Value::Number(number.into()), origin);
@@ -208,17 +263,30 @@ impl Job {
         match all.map(Option::as_ref) {
             [None, None, Some(option)] => gres(option, draft),
             [None, Some(option), None] => gpus_per_node(option, draft),
-            all => all.into_iter().flatten().for_each(|option| verbatim(option, draft)),
+            all => all
+                .into_iter()
+                .flatten()
+                .for_each(|option| verbatim(option, draft)),
         }
     }
 
     /// GPUs of a task. Beside GPUs of a node that say otherwise, which a job file must not have, they stay Slurm's.
     fn set_gpus_per_task(&self, shape: Shape, draft: &mut Draft) {
-        let Some(option) = &self.gpus_per_task else { return };
+        let Some(option) = &self.gpus_per_task else {
+            return;
+        };
         let (kind, count) = kind_and_count(option.value.as_deref().unwrap_or(""));
         let on_node = gpu_value(kind, count.saturating_mul(shape.tasks_per_node));
-        if draft.get("resources.gpus_per_node").is_none_or(|said| *said == on_node) {
-            or_verbatim("resources.gpus_per_task", gpu_value(kind, count), option, draft);
+        if draft
+            .get("resources.gpus_per_node")
+            .is_none_or(|said| *said == on_node)
+        {
+            or_verbatim(
+                "resources.gpus_per_task",
+                gpu_value(kind, count),
+                option,
+                draft,
+            );
         } else {
             verbatim(option, draft);
         }
@@ -234,7 +302,10 @@ impl Job {
         };
         let events = mail::events(text);
         if !events.unknown.is_empty() {
-            draft.note(origin, format!("no word here for {}", events.unknown.join(", ")));
+            draft.note(
+                origin,
+                format!("no word here for {}", events.unknown.join(", ")),
+            );
         }
         if events.on.is_empty() {
             return;
@@ -250,7 +321,11 @@ impl Job {
 
 /// An option that the job file has no word for goes to Slurm as it is.
 fn verbatim(option: &SlurmOption, draft: &mut Draft) {
-    let _ = draft.push("scheduler.directives", option.verbatim.clone(), &option.origin());
+    let _ = draft.push(
+        "scheduler.directives",
+        option.verbatim.clone(),
+        &option.origin(),
+    );
 }
 
 /// The job file's own key where it takes the value, else Slurm's option.
@@ -275,9 +350,17 @@ fn number(key: &'static str, option: &SlurmOption, draft: &mut Draft) {
 
 /// The key becomes `--gres`, which does not set the variable.
 fn gpus_per_node(option: &SlurmOption, draft: &mut Draft) {
-    let (key, value) = ("resources.gpus_per_node", option.value.as_deref().unwrap_or(""));
+    let (key, value) = (
+        "resources.gpus_per_node",
+        option.value.as_deref().unwrap_or(""),
+    );
     let number = value.parse().ok().map(Value::Number);
-    or_verbatim(key, number.unwrap_or_else(|| Value::Text(value.to_owned())), option, draft);
+    or_verbatim(
+        key,
+        number.unwrap_or_else(|| Value::Text(value.to_owned())),
+        option,
+        draft,
+    );
     if draft.holds(key) {
         let value = Value::Text(value.to_owned());
         let _ = draft.insert("run.env", "SLURM_GPUS_PER_NODE", value, &option.origin());
@@ -295,15 +378,26 @@ fn gpu_value(kind: Option<&str>, count: u32) -> Value {
 fn gres(option: &SlurmOption, draft: &mut Draft) {
     let value = option.value.as_deref().unwrap_or("");
     let parts: Vec<&str> = value.split(',').filter(|part| !part.is_empty()).collect();
-    let gpus: Vec<&&str> = parts.iter().filter(|part| **part == "gpu" || part.starts_with("gpu:")).collect();
-    let [gpu] = gpus[..] else { return verbatim(option, draft) };
+    let gpus: Vec<&&str> = parts
+        .iter()
+        .filter(|part| **part == "gpu" || part.starts_with("gpu:"))
+        .collect();
+    let [gpu] = gpus[..] else {
+        return verbatim(option, draft);
+    };
     let rest: Vec<&str> = parts.iter().copied().filter(|part| part != gpu).collect();
-    let gpu = gpu.strip_prefix("gpu").unwrap_or("").trim_start_matches(':');
+    let gpu = gpu
+        .strip_prefix("gpu")
+        .unwrap_or("")
+        .trim_start_matches(':');
     let value = match gpu.rsplit_once(':') {
         _ if gpu.is_empty() => Some(gpu_value(None, 1)),
         Some((kind, count)) => count.parse().ok().map(|count| gpu_value(Some(kind), count)),
         // A kind without a number is one of it.
-        None => Some(gpu.parse().map_or_else(|_| gpu_value(Some(gpu), 1), |count| gpu_value(None, count))),
+        None => Some(
+            gpu.parse()
+                .map_or_else(|_| gpu_value(Some(gpu), 1), |count| gpu_value(None, count)),
+        ),
     };
     match value.filter(|value| Draft::takes("resources.gpus_per_node", value)) {
         Some(value) if rest.is_empty() || rest.iter().all(|part| is_simple(part)) => {
@@ -318,13 +412,17 @@ fn gres(option: &SlurmOption, draft: &mut Draft) {
 }
 
 fn is_simple(text: &str) -> bool {
-    text.chars().all(|c| c.is_ascii_alphanumeric() || "._:-".contains(c))
+    text.chars()
+        .all(|c| c.is_ascii_alphanumeric() || "._:-".contains(c))
 }
 
 /// Without a unit they are MiB (`sbatch(1)`, `--mem`); 0 is all that a node has.
 fn memory(key: &'static str, option: &SlurmOption, draft: &mut Draft) {
-    let bytes = size::bytes(option.value.as_deref().unwrap_or(""), 1 << 20).filter(|bytes| bytes.0 > 0);
-    let other = ["resources.memory", "resources.memory_per_cpu"].into_iter().any(|key| draft.holds(key));
+    let bytes =
+        size::bytes(option.value.as_deref().unwrap_or(""), 1 << 20).filter(|bytes| bytes.0 > 0);
+    let other = ["resources.memory", "resources.memory_per_cpu"]
+        .into_iter()
+        .any(|key| draft.holds(key));
     match bytes {
         Some(bytes) if !other => or_verbatim(key, Value::Text(size::shown(bytes)), option, draft),
         _ => verbatim(option, draft),
@@ -344,7 +442,9 @@ fn walltime(option: &SlurmOption, draft: &mut Draft) {
 
 fn depends(option: &SlurmOption, draft: &mut Draft) {
     match depend::conditions(option.value.as_deref().unwrap_or("")) {
-        Some(conditions) => or_verbatim("resources.depends", Value::Texts(conditions), option, draft),
+        Some(conditions) => {
+            or_verbatim("resources.depends", Value::Texts(conditions), option, draft)
+        }
         None => verbatim(option, draft),
     }
 }

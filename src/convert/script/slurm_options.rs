@@ -16,7 +16,10 @@ pub(super) struct SlurmOption {
 
 impl SlurmOption {
     pub(super) fn origin(&self) -> Origin {
-        Origin { about: format!("--{}", self.name), span: self.span.clone() }
+        Origin {
+            about: format!("--{}", self.name),
+            span: self.span.clone(),
+        }
     }
 }
 
@@ -126,7 +129,9 @@ const OPTIONS: [(&str, char, Arg); 87] = [
 /// An option by its long name, or by a beginning that no other has, as `getopt_long(3)` takes it.
 fn long(name: &str) -> Option<(&'static str, Arg)> {
     let exact = OPTIONS.iter().find(|(known, ..)| *known == name);
-    let mut beginning = OPTIONS.iter().filter(|(known, ..)| name.len() > 1 && known.starts_with(name));
+    let mut beginning = OPTIONS
+        .iter()
+        .filter(|(known, ..)| name.len() > 1 && known.starts_with(name));
     let only = beginning.next().filter(|_| beginning.next().is_none());
     exact.or(only).map(|(known, _, arg)| (*known, *arg))
 }
@@ -143,7 +148,8 @@ pub(super) fn read(words: Vec<Word>) -> (Vec<SlurmOption>, Vec<Word>) {
                 None => (body.to_owned(), None),
             };
             // What an unknown option takes for its value is what does not look like an option.
-            let (name, arg) = long(&name).map_or((name, None), |(known, arg)| (known.to_owned(), Some(arg)));
+            let (name, arg) =
+                long(&name).map_or((name, None), |(known, arg)| (known.to_owned(), Some(arg)));
             let takes_next = value.is_none()
                 && match arg {
                     Some(arg) => arg == YES,
@@ -168,7 +174,12 @@ fn with_value(name: String, value: Option<String>, word: &Word, next: Option<Wor
     let verbatim = raw_value.map_or(format!("--{name}"), |raw| format!("--{name}={raw}"));
     let end = next.as_ref().map_or(word.span.end, |next| next.span.end);
     let value = value.or(next.map(|next| next.text));
-    SlurmOption { name, value, verbatim, span: word.span.start..end }
+    SlurmOption {
+        name,
+        value,
+        verbatim,
+        span: word.span.start..end,
+    }
 }
 
 /// `-N2`, `-N 2`, and letters without values together, `-Hs`.
@@ -179,7 +190,9 @@ fn short(
     strays: &mut Vec<Word>,
 ) {
     for (at, letter) in word.text.char_indices().skip(1) {
-        let Some((name, _, arg)) = OPTIONS.iter().find(|(_, known, _)| *known == letter && letter != ' ')
+        let Some((name, _, arg)) = OPTIONS
+            .iter()
+            .find(|(_, known, _)| *known == letter && letter != ' ')
         else {
             strays.push(word.clone());
             return;
@@ -187,17 +200,29 @@ fn short(
         let name = (*name).to_owned();
         if *arg != YES {
             let verbatim = format!("--{name}");
-            options.push(SlurmOption { name, value: None, verbatim, span: word.span.clone() });
+            options.push(SlurmOption {
+                name,
+                value: None,
+                verbatim,
+                span: word.span.clone(),
+            });
             continue;
         }
         let stuck = word.text[at + letter.len_utf8()..].to_owned();
         let next = if stuck.is_empty() { words.next() } else { None };
         let end = next.as_ref().map_or(word.span.end, |next| next.span.end);
-        let raw =
-            next.as_ref().map_or_else(|| raw_value(word, at + letter.len_utf8()), |next| next.raw.clone());
+        let raw = next.as_ref().map_or_else(
+            || raw_value(word, at + letter.len_utf8()),
+            |next| next.raw.clone(),
+        );
         let verbatim = format!("--{name}={raw}");
         let value = Some(next.map_or(stuck, |next| next.text));
-        options.push(SlurmOption { name, value, verbatim, span: word.span.start..end });
+        options.push(SlurmOption {
+            name,
+            value,
+            verbatim,
+            span: word.span.start..end,
+        });
         return;
     }
 }
@@ -217,34 +242,58 @@ mod tests {
     fn told(line: &str) -> Vec<(String, Option<String>)> {
         let (options, strays) = read(words(line, 0));
         assert!(strays.is_empty(), "{strays:?}");
-        options.into_iter().map(|option| (option.name, option.value)).collect()
+        options
+            .into_iter()
+            .map(|option| (option.name, option.value))
+            .collect()
     }
 
     #[test]
     fn all_spellings_of_an_option_are_one() {
         for line in ["-N2", "-N 2", "--nodes=2", "--nodes 2", "--nodes=\"2\""] {
-            assert_eq!(told(line), [("nodes".to_owned(), Some("2".to_owned()))], "{line}");
+            assert_eq!(
+                told(line),
+                [("nodes".to_owned(), Some("2".to_owned()))],
+                "{line}"
+            );
         }
         assert_eq!(told("--part=a"), told("-pa"));
         assert_eq!(told("--nod=2")[0].0, "nod", "three options begin so");
-        let names: Vec<String> =
-            told("-Hs --exclusive -n4 --hold").into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["hold", "oversubscribe", "exclusive", "ntasks", "hold"]);
+        let names: Vec<String> = told("-Hs --exclusive -n4 --hold")
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(
+            names,
+            ["hold", "oversubscribe", "exclusive", "ntasks", "hold"]
+        );
     }
 
     #[test]
     fn options_of_later_versions_are_kept_as_they_are() {
-        let (options, strays) = read(words("--new=a --newer 'b c' --newest --x=\"p q\" lost -?", 0));
-        let verbatim: Vec<&str> = options.iter().map(|option| option.verbatim.as_str()).collect();
-        assert_eq!(verbatim, ["--new=a", "--newer='b c'", "--newest", "--x=\"p q\""]);
+        let (options, strays) = read(words(
+            "--new=a --newer 'b c' --newest --x=\"p q\" lost -?",
+            0,
+        ));
+        let verbatim: Vec<&str> = options
+            .iter()
+            .map(|option| option.verbatim.as_str())
+            .collect();
+        assert_eq!(
+            verbatim,
+            ["--new=a", "--newer='b c'", "--newest", "--x=\"p q\""]
+        );
         assert_eq!(strays.len(), 2);
     }
 
     #[test]
     fn names_are_in_order_and_letters_are_each_ones_own() {
         assert!(OPTIONS.is_sorted_by(|a, b| a.0 < b.0));
-        let mut letters: Vec<char> =
-            OPTIONS.iter().map(|(_, letter, _)| *letter).filter(|c| *c != ' ').collect();
+        let mut letters: Vec<char> = OPTIONS
+            .iter()
+            .map(|(_, letter, _)| *letter)
+            .filter(|c| *c != ' ')
+            .collect();
         let count = letters.len();
         letters.sort_unstable();
         letters.dedup();

@@ -25,7 +25,14 @@ pub(super) fn set_name(place: Option<&ScriptPlace>, draft: &mut Draft) {
     let Some(place) = place else { return };
     let name = Value::Text(place.name.rsplit('/').next().unwrap_or_default().to_owned());
     if !draft.holds("name") && Draft::takes("name", &name) {
-        let _ = draft.set("name", name, &Origin { about: "the script".to_owned(), span: 0..0 });
+        let _ = draft.set(
+            "name",
+            name,
+            &Origin {
+                about: "the script".to_owned(),
+                span: 0..0,
+            },
+        );
     }
 }
 
@@ -42,7 +49,10 @@ pub(super) fn set(
     draft: &mut Draft,
 ) -> Result<Started, Problem> {
     let start = text.len() - script.body.len();
-    let origin = Origin { about: "the script".to_owned(), span: start..start };
+    let origin = Origin {
+        about: "the script".to_owned(),
+        span: start..start,
+    };
     let cpus = match draft.get("resources.cpus_per_task") {
         Some(Value::Number(cpus)) if !script.is_pbs => Some(cpus.to_string()),
         _ => None,
@@ -52,11 +62,17 @@ pub(super) fn set(
         home: place.and_then(|place| place.home.as_deref()),
         cpus,
         tasks: shape.tasks,
-        shell: if shell_name(&script.shell) == "sh" { "sh" } else { "bash" },
+        shell: if shell_name(&script.shell) == "sh" {
+            "sh"
+        } else {
+            "bash"
+        },
         is_pbs: script.is_pbs,
     };
     let started = match read(script.body, &known) {
-        Body::Simple(simple) if fits(&simple, script, draft) => set_program(*simple, shape, &origin, draft),
+        Body::Simple(simple) if fits(&simple, script, draft) => {
+            set_program(*simple, shape, &origin, draft)
+        }
         _ => {
             keep(text, script, arguments, place, &origin, draft)?;
             Started::Script
@@ -72,8 +88,14 @@ pub(super) fn set(
         draft.comment("run.launcher", prose);
     }
     for span in &script.late {
-        let origin = Origin { about: "directive".to_owned(), span: span.clone() };
-        draft.note(&origin, "stands behind the first command, where no scheduler reads it; left out");
+        let origin = Origin {
+            about: "directive".to_owned(),
+            span: span.clone(),
+        };
+        draft.note(
+            &origin,
+            "stands behind the first command, where no scheduler reads it; left out",
+        );
     }
     Ok(started)
 }
@@ -83,8 +105,13 @@ fn fits(simple: &Simple, script: &Script<'_>, draft: &Draft) -> bool {
     // A login shell reads profiles, which set what the program finds.
     let flags = script.shell.iter().skip(1).all(|flag| flag == "-e");
     let stays = !(simple.changes_directory && draft.holds("run.workdir"));
-    let container = simple.container.iter().flat_map(|container| &container.keys);
-    let is_sayable = container.into_iter().all(|(key, value)| Draft::takes(key, value));
+    let container = simple
+        .container
+        .iter()
+        .flat_map(|container| &container.keys);
+    let is_sayable = container
+        .into_iter()
+        .all(|(key, value)| Draft::takes(key, value));
     stays && is_sayable && flags && is_bourne(&script.shell)
 }
 
@@ -94,8 +121,14 @@ fn is_bourne(shell: &[String]) -> bool {
 
 /// The name of the program behind `#!`.
 fn shell_name(shell: &[String]) -> &str {
-    let name = shell.first().map_or("bash", |path| path.rsplit('/').next().unwrap_or(path));
-    if name == "env" { shell.get(1).map_or("", String::as_str) } else { name }
+    let name = shell
+        .first()
+        .map_or("bash", |path| path.rsplit('/').next().unwrap_or(path));
+    if name == "env" {
+        shell.get(1).map_or("", String::as_str)
+    } else {
+        name
+    }
 }
 
 fn set_program(simple: Simple, shape: Shape, origin: &Origin, draft: &mut Draft) -> Started {
@@ -147,29 +180,53 @@ fn keep(
     let is_plain = is_bourne(&script.shell) && script.shell.len() <= 1;
     let Some(place) = place else {
         if !is_plain {
-            let what = "the script must be kept, and standard input has no name that a job file can hold";
+            let what =
+                "the script must be kept, and standard input has no name that a job file can hold";
             return Err(Problem::of_file(what).hinted("name the script's file instead of `-`"));
         }
         let mut words = vec!["bash".to_owned(), "-c".to_owned(), text.to_owned()];
         words.extend((!arguments.is_empty()).then(|| "script".to_owned()));
         words.extend_from_slice(arguments);
         let _ = draft.set("run.command", Value::Texts(words), origin);
-        draft.note(origin, "does more than start one program, so bash runs it as it is");
+        draft.note(
+            origin,
+            "does more than start one program, so bash runs it as it is",
+        );
         return Ok(());
     };
-    let name = if draft.holds("run.workdir") { &place.path } else { &place.name };
+    let name = if draft.holds("run.workdir") {
+        &place.path
+    } else {
+        &place.name
+    };
     if is_plain && arguments.is_empty() {
         let _ = draft.set("run.script", Value::Text(name.clone()), origin);
-        draft.comment("run.script", "Its directives have no effect here: they are the tables below.");
+        draft.comment(
+            "run.script",
+            "Its directives have no effect here: they are the tables below.",
+        );
     } else {
-        let shell = if script.shell.is_empty() { vec!["/bin/bash".to_owned()] } else { script.shell.clone() };
-        let words = shell.into_iter().chain([name.clone()]).chain(arguments.iter().cloned()).collect();
+        let shell = if script.shell.is_empty() {
+            vec!["/bin/bash".to_owned()]
+        } else {
+            script.shell.clone()
+        };
+        let words = shell
+            .into_iter()
+            .chain([name.clone()])
+            .chain(arguments.iter().cloned())
+            .collect();
         let _ = draft.set("run.command", Value::Texts(words), origin);
     }
-    draft
-        .note(origin, "does more than start one program, so it is kept; its directives have no effect there");
+    draft.note(
+        origin,
+        "does more than start one program, so it is kept; its directives have no effect there",
+    );
     if text.contains("\r\n") {
-        draft.note(origin, "its lines end in CR LF, which shells do not take: convert them (`dos2unix`)");
+        draft.note(
+            origin,
+            "its lines end in CR LF, which shells do not take: convert them (`dos2unix`)",
+        );
     }
     Ok(())
 }

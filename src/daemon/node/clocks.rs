@@ -15,7 +15,8 @@ const HELD_UP: Duration = Duration::from_secs(5);
 impl Node {
     pub(super) fn watch_clocks(&mut self, now: u64, steady: Instant) {
         let since_boot = identity::age(0).unwrap_or_default();
-        let Some((then, steady_then, boot_then)) = self.clocks.replace((now, steady, since_boot)) else {
+        let Some((then, steady_then, boot_then)) = self.clocks.replace((now, steady, since_boot))
+        else {
             return;
         };
         let awake = steady.duration_since(steady_then);
@@ -27,14 +28,26 @@ impl Node {
         };
         if let Some(why) = why {
             let passed_ms = u64::try_from((awake + asleep).as_millis()).unwrap_or(u64::MAX);
-            for watched in self.runs.values_mut().filter(|watched| watched.stage == Stage::Live) {
+            for watched in self
+                .runs
+                .values_mut()
+                .filter(|watched| watched.stage == Stage::Live)
+            {
                 let to_ms = watched.now_ms();
-                watched.add_gap(Gap { from_ms: to_ms.saturating_sub(passed_ms), to_ms, why: why.to_owned() });
+                watched.add_gap(Gap {
+                    from_ms: to_ms.saturating_sub(passed_ms),
+                    to_ms,
+                    why: why.to_owned(),
+                });
             }
         }
         if let Some(expected) = jumped(then, awake + asleep, now) {
             let detail = format!("the wall clock jumped from {expected} to {now} ms");
-            for watched in self.runs.values_mut().filter(|watched| !watched.memory.notices_steps) {
+            for watched in self
+                .runs
+                .values_mut()
+                .filter(|watched| !watched.memory.notices_steps)
+            {
                 watched.note(watched.now_ms(), EventKind::ClockJump, detail.clone());
             }
         }

@@ -11,22 +11,40 @@ use crate::record::EventKind;
 impl Node {
     /// Takes jobs up that no dlrun registered, and lets go of those that one did register meanwhile.
     pub(in crate::daemon) fn discover(&mut self) {
-        let Some(mut discovery) = self.discovery.take() else { return };
+        let Some(mut discovery) = self.discovery.take() else {
+            return;
+        };
         let is_live = |watched: &&Watched| watched.stage != Stage::Ended;
         let cgroups = |foreign: bool| -> HashSet<String> {
-            let live = self.runs.values().filter(is_live).filter(|watched| watched.memory.foreign == foreign);
-            live.filter_map(|watched| watched.cgroup().map(str::to_owned)).collect()
+            let live = self
+                .runs
+                .values()
+                .filter(is_live)
+                .filter(|watched| watched.memory.foreign == foreign);
+            live.filter_map(|watched| watched.cgroup().map(str::to_owned))
+                .collect()
         };
         let (registered, foreign) = (cgroups(false), cgroups(true));
         let doubled = |watched: &Watched| {
-            watched.memory.foreign && watched.cgroup().is_some_and(|cgroup| registered.contains(cgroup))
+            watched.memory.foreign
+                && watched
+                    .cgroup()
+                    .is_some_and(|cgroup| registered.contains(cgroup))
         };
-        let gone: Vec<Handle> =
-            self.runs.iter().filter(|(_, watched)| doubled(watched)).map(|(handle, _)| *handle).collect();
+        let gone: Vec<Handle> = self
+            .runs
+            .iter()
+            .filter(|(_, watched)| doubled(watched))
+            .map(|(handle, _)| *handle)
+            .collect();
         for handle in gone {
             if let Some(mut watched) = self.runs.remove(&handle) {
                 let now = watched.now_ms();
-                watched.note(now, EventKind::Note, "a dlrun in the job registered its run".to_owned());
+                watched.note(
+                    now,
+                    EventKind::Note,
+                    "a dlrun in the job registered its run".to_owned(),
+                );
                 self.close(watched);
             }
         }
@@ -37,13 +55,27 @@ impl Node {
     }
 
     fn take_up_foreign(&mut self, found: Found) {
-        let Found { cgroup, first, uid, run, record } = found;
+        let Found {
+            cgroup,
+            first,
+            uid,
+            run,
+            record,
+        } = found;
         let handle = self.next;
         self.next += 1;
-        let memory =
-            Memory { name: run.name.clone(), foreign: true, cgroup: Some(cgroup), ..Memory::default() };
+        let memory = Memory {
+            name: run.name.clone(),
+            foreign: true,
+            cgroup: Some(cgroup),
+            ..Memory::default()
+        };
         let watched = Watched::new(uid, first, record, memory, self.options.process_interval);
-        tracing::info!(job = run.name, uid, "a job that no dlrun registered is recorded");
+        tracing::info!(
+            job = run.name,
+            uid,
+            "a job that no dlrun registered is recorded"
+        );
         if self.enrol(handle, &watched, run, false, None) {
             self.runs.insert(handle, watched);
         }

@@ -98,15 +98,23 @@ impl Node {
         for (run, spooled) in found {
             let handle = self.next;
             self.next += 1;
-            let command = Process { pid: run.live.pid, start_time_ticks: run.live.start_time_ticks };
+            let command = Process {
+                pid: run.live.pid,
+                start_time_ticks: run.live.start_time_ticks,
+            };
             let mut memory: Memory = serde_json::from_str(&run.live.state).unwrap_or_default();
             if run.live.boot_id != self.boot_id {
                 memory.booted_at_ms = 0;
             }
             let stopped = memory.stopped;
             let weight = serde_json::to_vec(&run.record).map_or(0, |text| text.len());
-            let mut watched =
-                Watched::new(run.uid, command, run.record, memory, self.options.process_interval);
+            let mut watched = Watched::new(
+                run.uid,
+                command,
+                run.record,
+                memory,
+                self.options.process_interval,
+            );
             (watched.node, watched.weight) = (Some(run.node), weight);
             let is_alive = run.live.boot_id == self.boot_id && watched.is_alive();
             watched.replay(&spooled);
@@ -118,7 +126,11 @@ impl Node {
                     "dlrund was killed and started again"
                 };
                 if from_ms > 0 {
-                    watched.add_gap(Gap { from_ms, to_ms, why: why.to_owned() });
+                    watched.add_gap(Gap {
+                        from_ms,
+                        to_ms,
+                        why: why.to_owned(),
+                    });
                 }
                 watched.memory.stopped = false;
                 watched.stage = Stage::Live;
@@ -139,7 +151,13 @@ impl Node {
         let record = Box::new(watched.interrupt());
         let Watched { uid, weight, .. } = watched;
         if let Some(node) = watched.node {
-            self.hand_on(Job::End(End { node, uid, weight, record, answer: None }));
+            self.hand_on(Job::End(End {
+                node,
+                uid,
+                weight,
+                record,
+                answer: None,
+            }));
         }
     }
 
@@ -165,7 +183,9 @@ impl Node {
         let mut samples: Vec<(NodeId, Sample)> = Vec::with_capacity(self.runs.len());
         let mut abandoned = Vec::new();
         for (handle, watched) in &mut self.runs {
-            let (Stage::Live, Some(node)) = (watched.stage, watched.node) else { continue };
+            let (Stage::Live, Some(node)) = (watched.stage, watched.node) else {
+                continue;
+            };
             watched.memory.late_ticks += u64::from(is_late);
             samples.push((node, watched.sample(report.as_ref(), false)));
             if watched.is_abandoned(begun) {
@@ -178,7 +198,11 @@ impl Node {
         for handle in abandoned {
             if let Some(mut watched) = self.runs.remove(&handle) {
                 let now = watched.now_ms();
-                watched.note(now, EventKind::Note, "the command ended and nobody said how".to_owned());
+                watched.note(
+                    now,
+                    EventKind::Note,
+                    "the command ended and nobody said how".to_owned(),
+                );
                 tracing::info!(run = %watched.key.run_id, "the run was abandoned");
                 self.close(watched);
             }
@@ -200,9 +224,13 @@ impl Node {
     }
 
     fn fold(&self, stopping: bool) {
-        let live = self.runs.values().filter(|watched| watched.stage == Stage::Live);
-        let states: Vec<(NodeId, String)> =
-            live.filter_map(|watched| Some((watched.node?, watched.remembered(stopping)))).collect();
+        let live = self
+            .runs
+            .values()
+            .filter(|watched| watched.stage == Stage::Live);
+        let states: Vec<(NodeId, String)> = live
+            .filter_map(|watched| Some((watched.node?, watched.remembered(stopping))))
+            .collect();
         if !states.is_empty() {
             let _ = self.recorder.send(Job::Fold { states });
         }
@@ -212,7 +240,11 @@ impl Node {
     fn pass_events_on(&mut self) {
         let Some(gpus) = &self.gpus else { return };
         for (uuid, event) in gpus.take_events() {
-            tracing::info!(gpu = uuid.as_deref().unwrap_or("all"), kind = event.kind.as_str(), event.detail);
+            tracing::info!(
+                gpu = uuid.as_deref().unwrap_or("all"),
+                kind = event.kind.as_str(),
+                event.detail
+            );
             for watched in self.runs.values_mut() {
                 if uuid.as_deref().is_none_or(|uuid| watched.has_gpu(uuid)) {
                     watched.note(event.at_ms, event.kind, event.detail.clone());
@@ -229,14 +261,21 @@ impl Node {
         cost.longest_tick_us = cost.longest_tick_us.max(micros);
         if took > self.options.interval {
             cost.overruns += 1;
-            tracing::warn!(milliseconds = took.as_millis(), "a tick took longer than the time between two");
+            tracing::warn!(
+                milliseconds = took.as_millis(),
+                "a tick took longer than the time between two"
+            );
         }
     }
 
     /// Removes what is old.
     pub(in crate::daemon) fn retain(&self) {
         let max_age_ms = u64::try_from(self.options.keep.as_millis()).unwrap_or(u64::MAX);
-        let job = Job::Retain { now_ms: now_ms(), max_age_ms, max_bytes: self.options.max_bytes };
+        let job = Job::Retain {
+            now_ms: now_ms(),
+            max_age_ms,
+            max_bytes: self.options.max_bytes,
+        };
         let _ = self.recorder.send(job);
     }
 
@@ -259,8 +298,18 @@ impl Node {
         };
         let answer = self.registered(watched, resumed);
         let (uid, record) = (watched.uid, watched.record());
-        let register = Register { handle, run, uid, record, live, answer, reply };
-        let Err(job) = self.recorder.send(Job::Register(Box::new(register))) else { return true };
+        let register = Register {
+            handle,
+            run,
+            uid,
+            record,
+            live,
+            answer,
+            reply,
+        };
+        let Err(job) = self.recorder.send(Job::Register(Box::new(register))) else {
+            return true;
+        };
         if let Job::Register(register) = job {
             too_slow(register.reply);
         }
@@ -278,7 +327,9 @@ impl Node {
 
     /// Gives the database a job. Where it has no room for more, who waits is told so; an end is kept for later.
     fn hand_on(&mut self, job: Job) {
-        let Err(job) = self.recorder.send(job) else { return };
+        let Err(job) = self.recorder.send(job) else {
+            return;
+        };
         match job {
             Job::Collect { reply, .. } | Job::Backfill { reply, .. } => too_slow(Some(reply)),
             Job::End(mut end) => {
@@ -293,7 +344,9 @@ impl Node {
         match notice {
             Notice::Registered { handle, node } => {
                 let report = self.gpu_report();
-                let Some(watched) = self.runs.get_mut(&handle) else { return };
+                let Some(watched) = self.runs.get_mut(&handle) else {
+                    return;
+                };
                 watched.node = Some(node);
                 if watched.stage == Stage::Pending {
                     watched.stage = Stage::Live;
@@ -303,28 +356,56 @@ impl Node {
             }
             // One that is watched already stays so, whatever became of its client's return.
             Notice::Rejected { handle } => {
-                if self.runs.get(&handle).is_some_and(|watched| watched.stage == Stage::Pending)
-                    && let Some(connection) = self.runs.remove(&handle).and_then(|watched| watched.connection)
+                if self
+                    .runs
+                    .get(&handle)
+                    .is_some_and(|watched| watched.stage == Stage::Pending)
+                    && let Some(connection) = self
+                        .runs
+                        .remove(&handle)
+                        .and_then(|watched| watched.connection)
                 {
                     self.by_connection.remove(&connection);
                 }
             }
-            Notice::Shortened(Shortened { node, from_ms, to_ms, samples, collected }) => {
-                tracing::warn!(samples, "live runs fill the database (`store.max_size`): old samples went");
-                if let Some(watched) = self.runs.values_mut().find(|watched| watched.node == Some(node)) {
+            Notice::Shortened(Shortened {
+                node,
+                from_ms,
+                to_ms,
+                samples,
+                collected,
+            }) => {
+                tracing::warn!(
+                    samples,
+                    "live runs fill the database (`store.max_size`): old samples went"
+                );
+                if let Some(watched) = self
+                    .runs
+                    .values_mut()
+                    .find(|watched| watched.node == Some(node))
+                {
                     let why = "the database of the node was full (`store.max_size`)";
                     let seconds = to_ms.saturating_sub(from_ms) / 1000;
-                    let detail =
-                        format!("{why}: the oldest {samples} samples, of {seconds} s, are no longer in it");
+                    let detail = format!(
+                        "{why}: the oldest {samples} samples, of {seconds} s, are no longer in it"
+                    );
                     watched.note(watched.now_ms(), EventKind::Note, detail);
                     if !collected {
-                        watched.add_gap(Gap { from_ms, to_ms, why: why.to_owned() });
+                        watched.add_gap(Gap {
+                            from_ms,
+                            to_ms,
+                            why: why.to_owned(),
+                        });
                     }
                 }
             }
             Notice::Dropped { node, gap, samples } => {
                 tracing::warn!(samples, why = gap.why, "samples were dropped");
-                if let Some(watched) = self.runs.values_mut().find(|watched| watched.node == Some(node)) {
+                if let Some(watched) = self
+                    .runs
+                    .values_mut()
+                    .find(|watched| watched.node == Some(node))
+                {
                     watched.add_gap(gap);
                 }
             }
@@ -341,8 +422,16 @@ impl Node {
             pid: std::process::id(),
             started_at_ms: self.started_at_ms,
             interval_ms: u64::try_from(self.options.interval.as_millis()).unwrap_or(u64::MAX),
-            runs: self.runs.values().filter(|watched| watched.stage == Stage::Live).count(),
-            gpus: report.iter().flat_map(|report| &report.gpus).map(|gpu| (*gpu.facts).clone()).collect(),
+            runs: self
+                .runs
+                .values()
+                .filter(|watched| watched.stage == Stage::Live)
+                .count(),
+            gpus: report
+                .iter()
+                .flat_map(|report| &report.gpus)
+                .map(|gpu| (*gpu.facts).clone())
+                .collect(),
             cost: self.cost(),
             store: self.recorder.status(),
             problems,
@@ -351,7 +440,11 @@ impl Node {
 
     /// What the daemon costs, memory and CPU time read now.
     pub(in crate::daemon) fn cost(&self) -> DaemonCost {
-        DaemonCost { cpu_us: monitor::own_cpu_us(), mem_rss_bytes: monitor::own_rss_bytes(), ..self.cost }
+        DaemonCost {
+            cpu_us: monitor::own_cpu_us(),
+            mem_rss_bytes: monitor::own_rss_bytes(),
+            ..self.cost
+        }
     }
 
     pub(in crate::daemon) fn host(&self) -> &str {
@@ -381,6 +474,9 @@ fn answer(reply: oneshot::Sender<Response>, response: Response) {
 
 fn too_slow(reply: Option<Reply>) {
     if let Some(reply) = reply {
-        answer(reply, Response::refused(RefusalKind::Busy, "the disk of the node is too slow"));
+        answer(
+            reply,
+            Response::refused(RefusalKind::Busy, "the disk of the node is too slow"),
+        );
     }
 }

@@ -13,8 +13,8 @@ use crate::daemon::watched::{Memory, Stage, Watched, not_in_the_future};
 use crate::job::SchedulerKind;
 use crate::monitor::{GpuReport, JobCgroup, JobSigns, identity};
 use crate::protocol::{
-    Ending, MAX_MESSAGE_BYTES, Process, Refusal, RefusalKind, Registration, Request, Response, Runs,
-    RunsQuery,
+    Ending, MAX_MESSAGE_BYTES, Process, Refusal, RefusalKind, Registration, Request, Response,
+    Runs, RunsQuery,
 };
 use crate::record::{
     EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment_within,
@@ -35,22 +35,38 @@ const ANSWER_ROOM: usize = MAX_MESSAGE_BYTES - 4096;
 
 impl Node {
     pub(in crate::daemon) fn hear(&mut self, asked: Question) {
-        let Question { connection, peer, request, reply } = asked;
+        let Question {
+            connection,
+            peer,
+            request,
+            reply,
+        } = asked;
         match *request {
             Request::Hello(_) => {
-                answer(reply, Response::refused(RefusalKind::BadRequest, "there was a hello already"));
+                answer(
+                    reply,
+                    Response::refused(RefusalKind::BadRequest, "there was a hello already"),
+                );
             }
-            Request::Register(registration) => self.register(connection, peer, *registration, reply),
+            Request::Register(registration) => {
+                self.register(connection, peer, *registration, reply)
+            }
             Request::Runs(query) => answer(reply, Response::Runs(self.list(peer, &query))),
             Request::Status => answer(reply, Response::Status(Box::new(self.status()))),
             Request::Update(update) => self.update(connection, update.record, reply),
             Request::Backfill(backfill) => self.backfill(connection, &backfill.bytes, reply),
-            Request::Collect(collect) => match self.of_connection(connection).and_then(|run| run.node) {
-                Some(node) => {
-                    self.hand_on(Job::Collect { node, acknowledged: collect.acknowledged, reply });
+            Request::Collect(collect) => {
+                match self.of_connection(connection).and_then(|run| run.node) {
+                    Some(node) => {
+                        self.hand_on(Job::Collect {
+                            node,
+                            acknowledged: collect.acknowledged,
+                            reply,
+                        });
+                    }
+                    None => answer(reply, unregistered()),
                 }
-                None => answer(reply, unregistered()),
-            },
+            }
             Request::End(ending) => self.end(connection, *ending, reply),
         }
     }
@@ -62,8 +78,12 @@ impl Node {
 
     /// A connection is over.
     pub(in crate::daemon) fn part(&mut self, connection: u64) {
-        let Some(handle) = self.by_connection.remove(&connection) else { return };
-        let Some(watched) = self.runs.get_mut(&handle) else { return };
+        let Some(handle) = self.by_connection.remove(&connection) else {
+            return;
+        };
+        let Some(watched) = self.runs.get_mut(&handle) else {
+            return;
+        };
         if watched.connection == Some(connection) {
             watched.connection = None;
             if watched.stage == Stage::Ended {
@@ -81,7 +101,10 @@ impl Node {
             Ok(weight) => weight,
             Err(refusal) => return answer(reply, Response::Refused(refusal)),
         };
-        let known = self.runs.iter().find(|(_, watched)| watched.key == registration.record.key);
+        let known = self
+            .runs
+            .iter()
+            .find(|(_, watched)| watched.key == registration.record.key);
         let known = known.map(|(handle, watched)| (*handle, watched));
         if let Err(refusal) = self.room(peer.uid, known.map(|(handle, _)| handle), weight) {
             return answer(reply, Response::Refused(refusal));
@@ -93,7 +116,11 @@ impl Node {
             return self.resume(connection, (handle, weight), peer, registration, reply);
         }
         // What an older daemon took is watched to its end.
-        let owned = if known.is_none() { check_owner(&registration.run.run_id, peer) } else { Ok(()) };
+        let owned = if known.is_none() {
+            check_owner(&registration.run.run_id, peer)
+        } else {
+            Ok(())
+        };
         let admitted = match owned.and_then(|()| admit(peer, &registration)) {
             Ok(admitted) => admitted,
             Err(refusal) => return answer(reply, Response::Refused(refusal)),
@@ -102,15 +129,24 @@ impl Node {
             let is_same = watched.uid == peer.uid && watched.command == admitted.command;
             // One that is not in the database yet asks again where its client did not wait for the first answer.
             if !is_same || watched.stage == Stage::Ended {
-                let (kind, message) =
-                    (RefusalKind::NotPermitted, "this measurement belongs to another command");
+                let (kind, message) = (
+                    RefusalKind::NotPermitted,
+                    "this measurement belongs to another command",
+                );
                 return answer(reply, Response::refused(kind, message));
             }
             return self.resume(connection, (handle, weight), peer, registration, reply);
         }
-        let of_user = self.runs.values().filter(|watched| watched.uid == peer.uid).count();
+        let of_user = self
+            .runs
+            .values()
+            .filter(|watched| watched.uid == peer.uid)
+            .count();
         if of_user >= self.options.runs_per_user {
-            let message = format!("user id {} has {of_user} runs on this node already", peer.uid);
+            let message = format!(
+                "user id {} has {of_user} runs on this node already",
+                peer.uid
+            );
             return answer(reply, Response::refused(RefusalKind::Busy, message));
         }
         self.take_up(connection, peer, (registration, weight), admitted, reply);
@@ -119,9 +155,15 @@ impl Node {
     /// Whether a record of this weight has room beside the other records: one user's must not take the memory of all. What is over
     /// a budget is refused to who asks; watchers go on without the daemon.
     fn room(&self, uid: u32, handle: Option<Handle>, weight: usize) -> Result<(), Refusal> {
-        let others = self.runs.iter().filter(|(other, _)| Some(**other) != handle);
+        let others = self
+            .runs
+            .iter()
+            .filter(|(other, _)| Some(**other) != handle);
         let held = others.map(|(_, watched)| (watched.uid, watched.weight));
-        budget::room(held, uid, weight).map_err(|message| Refusal { kind: RefusalKind::Busy, message })
+        budget::room(held, uid, weight).map_err(|message| Refusal {
+            kind: RefusalKind::Busy,
+            message,
+        })
     }
 
     fn take_up(
@@ -132,8 +174,19 @@ impl Node {
         admitted: Admitted,
         reply: Reply,
     ) {
-        let Registration { run, mut record, gpus, gap, booted_at_ms: dated, .. } = registration;
-        let Admitted { command, supervisor, cgroup } = admitted;
+        let Registration {
+            run,
+            mut record,
+            gpus,
+            gap,
+            booted_at_ms: dated,
+            ..
+        } = registration;
+        let Admitted {
+            command,
+            supervisor,
+            cgroup,
+        } = admitted;
         let handle = self.next;
         self.next += 1;
         // Who names a later date has no advantage by it for long.
@@ -156,10 +209,20 @@ impl Node {
             gpus: record.gpus.clone(),
             ..Memory::default()
         };
-        let mut watched = Watched::new(peer.uid, command, record, memory, self.options.process_interval);
+        let mut watched = Watched::new(
+            peer.uid,
+            command,
+            record,
+            memory,
+            self.options.process_interval,
+        );
         if let Some(hint) = gap {
             let why = "dlrund was not there".to_owned();
-            watched.add_gap(Gap { from_ms: hint.lost_at_ms, to_ms: now, why });
+            watched.add_gap(Gap {
+                from_ms: hint.lost_at_ms,
+                to_ms: now,
+                why,
+            });
         }
         if let Some(cgroup) = watched.cgroup().map(str::to_owned) {
             self.note_sharing(&mut watched, &cgroup);
@@ -180,24 +243,43 @@ impl Node {
         registration: Registration,
         reply: Reply,
     ) {
-        let Some(watched) = self.runs.get_mut(&handle) else { return };
+        let Some(watched) = self.runs.get_mut(&handle) else {
+            return;
+        };
         watched.weight = weight;
         if let Some(former) = watched.connection.replace(connection) {
             self.by_connection.remove(&former);
         }
         self.by_connection.insert(connection, handle);
         watched.come_back(registration.record, peer.pid);
-        self.enrol(handle, &self.runs[&handle], registration.run, true, Some(reply));
+        self.enrol(
+            handle,
+            &self.runs[&handle],
+            registration.run,
+            true,
+            Some(reply),
+        );
     }
 
     /// Two runs of one job share its cgroup: each has the totals of both.
     fn note_sharing(&mut self, watched: &mut Watched, cgroup: &str) {
-        for other in self.runs.values_mut().filter(|other| other.stage != Stage::Ended) {
+        for other in self
+            .runs
+            .values_mut()
+            .filter(|other| other.stage != Stage::Ended)
+        {
             if other.cgroup() == Some(cgroup) {
                 let detail = |key: &MeasureKey| {
-                    format!("CPU, memory and I/O are those of the job; run {} is in it too", key.run_id)
+                    format!(
+                        "CPU, memory and I/O are those of the job; run {} is in it too",
+                        key.run_id
+                    )
                 };
-                watched.note(watched.now_ms(), EventKind::SharedCgroup, detail(&other.key));
+                watched.note(
+                    watched.now_ms(),
+                    EventKind::SharedCgroup,
+                    detail(&other.key),
+                );
                 let key = watched.key.clone();
                 other.note(other.now_ms(), EventKind::SharedCgroup, detail(&key));
             }
@@ -207,11 +289,14 @@ impl Node {
     /// What the new record of a connection's run weighs, where that has room.
     fn weight_of(&self, connection: u64, uid: u32, record: &NodeRecord) -> Result<usize, Refusal> {
         let weight = check_record(record)?;
-        self.room(uid, self.by_connection.get(&connection).copied(), weight).map(|()| weight)
+        self.room(uid, self.by_connection.get(&connection).copied(), weight)
+            .map(|()| weight)
     }
 
     fn update(&mut self, connection: u64, record: NodeRecord, reply: Reply) {
-        let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
         if watched.stage == Stage::Ended {
             return answer(reply, over());
         }
@@ -220,7 +305,9 @@ impl Node {
             Ok(weight) => weight,
             Err(refusal) => return answer(reply, Response::Refused(refusal)),
         };
-        let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
         watched.weight = weight;
         watched.update(record);
         answer(reply, Response::Measured(Box::new(watched.measured())));
@@ -234,8 +321,12 @@ impl Node {
         let report = self.gpu_report();
         let bad = |message: String| Response::refused(RefusalKind::BadRequest, message);
         let place = Arc::clone(&self.backfills).try_acquire_owned();
-        let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
-        let Some(node) = watched.node else { return answer(reply, unregistered()) };
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
+        let Some(node) = watched.node else {
+            return answer(reply, unregistered());
+        };
         // One of few: a crowd of them must not be in memory at once.
         let Ok(place) = place else {
             let message = "the node is busy with other samples; try again later";
@@ -243,8 +334,13 @@ impl Node {
         };
         let memory = &mut watched.memory;
         memory.backfilled_bytes = memory.backfilled_bytes.saturating_add(bytes.len());
-        if memory.backfilled_bytes > BACKFILL_MAX || memory.backfilled_samples > BACKFILL_SAMPLES_MAX {
-            return answer(reply, bad("too many samples were handed in for this run".to_owned()));
+        if memory.backfilled_bytes > BACKFILL_MAX
+            || memory.backfilled_samples > BACKFILL_SAMPLES_MAX
+        {
+            return answer(
+                reply,
+                bad("too many samples were handed in for this run".to_owned()),
+            );
         }
         let samples = match decode_segment_within(bytes, MAX_SEGMENT_SAMPLES, BACKFILL_CELLS_MAX) {
             Ok(samples) => samples,
@@ -257,30 +353,49 @@ impl Node {
         memory.backfilled_samples = memory.backfilled_samples.saturating_add(samples.len());
         let samples = watched.plausible(samples, report.as_ref());
         let measured = Box::new(Response::Measured(Box::new(watched.measured())));
-        self.hand_on(Job::Backfill { node, samples, answer: measured, reply, place });
+        self.hand_on(Job::Backfill {
+            node,
+            samples,
+            answer: measured,
+            reply,
+            place,
+        });
     }
 
     fn end(&mut self, connection: u64, ending: Ending, reply: Reply) {
         let report = self.gpu_report();
-        let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
-        let (Stage::Live, Some(node)) = (watched.stage, watched.node) else { return answer(reply, over()) };
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
+        let (Stage::Live, Some(node)) = (watched.stage, watched.node) else {
+            return answer(reply, over());
+        };
         let uid = watched.uid;
         let weight = match self.weight_of(connection, uid, &ending.record) {
             Ok(weight) => weight,
             Err(refusal) => return answer(reply, Response::Refused(refusal)),
         };
-        let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
         watched.weight = weight;
         let sample = watched.sample(report.as_ref(), true);
         watched.end(ending);
         let record = Box::new(watched.record());
         let measured = Box::new(Response::Measured(Box::new(watched.measured())));
         self.recorder.tick(vec![(node, sample)]);
-        self.hand_on(Job::End(End { node, uid, weight, record, answer: Some((measured, reply)) }));
+        self.hand_on(Job::End(End {
+            node,
+            uid,
+            weight,
+            record,
+            answer: Some((measured, reply)),
+        }));
     }
 
     fn list(&self, peer: Peer, query: &RunsQuery) -> Runs {
-        let may_see = |watched: &&Watched| watched.stage == Stage::Live && peer.may_read(watched.uid);
+        let may_see =
+            |watched: &&Watched| watched.stage == Stage::Live && peer.may_read(watched.uid);
         let mut runs = Vec::new();
         let (mut bytes, mut more) = (0, false);
         for watched in self.runs.values().filter(may_see).skip(query.skip) {
@@ -292,20 +407,31 @@ impl Node {
             }
             runs.push(view);
         }
-        Runs { host: self.host.clone(), at_ms: now_ms(), runs, more }
+        Runs {
+            host: self.host.clone(),
+            at_ms: now_ms(),
+            runs,
+            more,
+        }
     }
 }
 
 /// The GPUs that the client claims, as far as the kernel lets its job use them. Those of a job that claims none are those that
 /// it may use, where it may not use all.
-fn allowed(claimed: Vec<String>, cgroup: Option<&JobCgroup>, report: Option<&GpuReport>) -> Vec<String> {
+fn allowed(
+    claimed: Vec<String>,
+    cgroup: Option<&JobCgroup>,
+    report: Option<&GpuReport>,
+) -> Vec<String> {
     let (Some(minors), Some(report)) = (cgroup.and_then(JobCgroup::gpu_minors), report) else {
         return claimed;
     };
     let whole = |facts: &GpuFacts| facts.parent.clone().unwrap_or_else(|| facts.uuid.clone());
     let facts = || report.gpus.iter().map(|gpu| &gpu.facts);
     let is_let_in = |uuid: &str| {
-        facts().any(|facts| facts.uuid == uuid && facts.minor.is_some_and(|minor| minors.contains(&minor)))
+        facts().any(|facts| {
+            facts.uuid == uuid && facts.minor.is_some_and(|minor| minors.contains(&minor))
+        })
     };
     let may_use = facts().filter(|facts| is_let_in(&whole(facts)));
     may_use
@@ -324,7 +450,10 @@ fn not_before(record: &mut NodeRecord, command: Process, now: u64) {
 }
 
 fn unregistered() -> Response {
-    Response::refused(RefusalKind::BadRequest, "this connection has not registered a run")
+    Response::refused(
+        RefusalKind::BadRequest,
+        "this connection has not registered a run",
+    )
 }
 
 fn over() -> Response {
@@ -381,23 +510,49 @@ mod tests {
         fn new() -> Self {
             let script = "sleep 60 & a=$!; echo $a; sleep 60 & b=$!; echo $b; read end; kill $a $b";
             let mut shell = Command::new("sh");
-            shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            shell
+                .args(["-c", script])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
             let mut shell = shell.spawn().expect("a shell");
             let mut lines = BufReader::new(shell.stdout.take().expect("a pipe")).lines();
-            let mut pid = || lines.next().expect("a line").expect("text").parse::<u32>().expect("a pid");
+            let mut pid = || {
+                lines
+                    .next()
+                    .expect("a line")
+                    .expect("text")
+                    .parse::<u32>()
+                    .expect("a pid")
+            };
             let (client, command) = (pid(), pid());
-            let peer = Peer { uid: nix::unistd::getuid().as_raw(), pid: client, reads_all: false };
+            let peer = Peer {
+                uid: nix::unistd::getuid().as_raw(),
+                pid: client,
+                reads_all: false,
+            };
             let mut registration = registration();
             let start_time_ticks = identity::start_time_ticks(command).expect("it runs");
-            registration.command = Process { pid: command, start_time_ticks };
+            registration.command = Process {
+                pid: command,
+                start_time_ticks,
+            };
             registration.run.run_id = RunId::of_owner([7; 10], peer.uid);
             registration.record.key.run_id = registration.run.run_id.clone();
-            Self { shell, peer, registration }
+            Self {
+                shell,
+                peer,
+                registration,
+            }
         }
 
         fn ask(&self, node: &mut Node, request: Request) -> oneshot::Receiver<Response> {
             let (reply, answer) = oneshot::channel();
-            node.hear(Question { connection: 7, peer: self.peer, request: Box::new(request), reply });
+            node.hear(Question {
+                connection: 7,
+                peer: self.peer,
+                request: Box::new(request),
+                reply,
+            });
             answer
         }
 
@@ -408,15 +563,27 @@ mod tests {
         /// Registers, and lets the database have it.
         fn live(&self, node: &mut Node, queue: &Receiver<Job>) -> u64 {
             drop(self.register(node));
-            let Ok(Job::Register(register)) = queue.try_recv() else { panic!("nothing was registered") };
-            node.notice(Notice::Registered { handle: register.handle, node: NodeId(1) });
+            let Ok(Job::Register(register)) = queue.try_recv() else {
+                panic!("nothing was registered")
+            };
+            node.notice(Notice::Registered {
+                handle: register.handle,
+                node: NodeId(1),
+            });
             let _ = queue.try_recv();
             register.record.started_at_ms
         }
 
         fn end(&self, node: &mut Node) -> oneshot::Receiver<Response> {
             let record = self.registration.record.clone();
-            self.ask(node, Request::End(Box::new(Ending { record, cpu_user_us: 0, cpu_system_us: 0 })))
+            self.ask(
+                node,
+                Request::End(Box::new(Ending {
+                    record,
+                    cpu_user_us: 0,
+                    cpu_system_us: 0,
+                })),
+            )
         }
     }
 
@@ -467,7 +634,9 @@ mod tests {
         let mut record = family.registration.record.clone();
         (record.updated_at_ms, record.ended_at_ms) = (u64::MAX, Some(u64::MAX));
         drop(family.ask(&mut node, Request::Update(Box::new(Update { record }))));
-        let Ok(Job::Update { node: id }) = queue.try_recv() else { panic!("no update") };
+        let Ok(Job::Update { node: id }) = queue.try_recv() else {
+            panic!("no update")
+        };
         let record = node.recorder.updated(id).expect("a record");
         assert!(record.updated_at_ms <= now_ms() && record.ended_at_ms <= Some(now_ms()));
     }
@@ -481,15 +650,24 @@ mod tests {
         let record = family.registration.record.clone();
         let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
         assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
-        assert_eq!(refusal(family.end(&mut node)), Some(RefusalKind::BadRequest));
+        assert_eq!(
+            refusal(family.end(&mut node)),
+            Some(RefusalKind::BadRequest)
+        );
         // What `import` would refuse would stand in exports.
         for text in ["x".repeat(5_000), "a\0b".to_owned()] {
-            let record = NodeRecord { output: Some(text), ..family.registration.record.clone() };
+            let record = NodeRecord {
+                output: Some(text),
+                ..family.registration.record.clone()
+            };
             let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
             assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
         }
         node.part(7);
-        assert_eq!(refusal(family.register(&mut node)), Some(RefusalKind::BadRequest));
+        assert_eq!(
+            refusal(family.register(&mut node)),
+            Some(RefusalKind::BadRequest)
+        );
         assert!(queue.try_recv().is_err());
     }
 
@@ -501,7 +679,10 @@ mod tests {
         let handle = *node.runs.keys().next().expect("it is watched");
         node.runs.get_mut(&handle).expect("it is watched").weight = budget::OF_USER;
         let uid = family.peer.uid;
-        assert_eq!(node.room(uid, None, 1).map_err(|refusal| refusal.kind), Err(RefusalKind::Busy));
+        assert_eq!(
+            node.room(uid, None, 1).map_err(|refusal| refusal.kind),
+            Err(RefusalKind::Busy)
+        );
         assert_eq!(node.room(uid + 1, None, 1), Ok(()));
         // A newer version of the same record takes the place of the older.
         assert_eq!(node.room(uid, Some(handle), budget::OF_USER), Ok(()));
@@ -515,25 +696,39 @@ mod tests {
         family.registration.record.gpus.clear();
         family.live(&mut node, &queue);
         let now = now_ms();
-        let at = |at_ms| Sample { at_ms, ..Sample::default() };
-        let gpus = vec![GpuReading { power_milliwatts: Some(1), ..GpuReading::of("GPU-of-nobody".into()) }];
+        let at = |at_ms| Sample {
+            at_ms,
+            ..Sample::default()
+        };
+        let gpus = vec![GpuReading {
+            power_milliwatts: Some(1),
+            ..GpuReading::of("GPU-of-nobody".into())
+        }];
         let samples = [at(5), Sample { gpus, ..at(now) }, at(now * 2)];
         let hand_in = |node: &mut Node, samples: &[Sample]| {
             let bytes = encode_segments(samples).remove(0);
             family.ask(node, Request::Backfill(Box::new(Backfill { bytes })))
         };
         drop(hand_in(&mut node, &samples));
-        let Ok(Job::Backfill { samples, .. }) = queue.try_recv() else { panic!("no samples") };
+        let Ok(Job::Backfill { samples, .. }) = queue.try_recv() else {
+            panic!("no samples")
+        };
         assert_eq!(samples, [at(now)]);
         drop((hand_in(&mut node, &samples), hand_in(&mut node, &samples)));
-        assert_eq!(refusal(hand_in(&mut node, &samples)), Some(RefusalKind::Busy));
+        assert_eq!(
+            refusal(hand_in(&mut node, &samples)),
+            Some(RefusalKind::Busy)
+        );
         assert!(queue.try_recv().is_ok() && queue.try_recv().is_ok());
         let many: Vec<Sample> = (0..4096).map(|ms| at(now + ms)).collect();
         for _ in 0..BACKFILL_SAMPLES_MAX / many.len() + 1 {
             assert_eq!(refusal(hand_in(&mut node, &many)), None);
             assert!(queue.try_recv().is_ok());
         }
-        assert_eq!(refusal(hand_in(&mut node, &many)), Some(RefusalKind::BadRequest));
+        assert_eq!(
+            refusal(hand_in(&mut node, &many)),
+            Some(RefusalKind::BadRequest)
+        );
     }
 
     #[test]
@@ -544,8 +739,12 @@ mod tests {
         let state = serde_json::json!({"foreign": true, "cgroup": {
             "scheduler": "slurm", "path": "/slurm/uid_7/job_1", "directories": {"processes": cgroup.path()},
         }});
-        let live =
-            Live { pid: 0, start_time_ticks: 1, boot_id: node.boot_id.clone(), state: state.to_string() };
+        let live = Live {
+            pid: 0,
+            start_time_ticks: 1,
+            boot_id: node.boot_id.clone(),
+            state: state.to_string(),
+        };
         let run = LiveRun {
             node: NodeId(1),
             uid: 7,

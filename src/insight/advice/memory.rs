@@ -11,19 +11,34 @@ const GIB: f64 = (1_u64 << 30) as f64;
 const GROWTH: f64 = 1.05;
 
 pub(super) fn rule(case: &Case<'_>) -> Word {
-    let Some(request) = case.request() else { return Ok(None) };
-    let Some(asked) = request.memory_per_node_bytes() else { return Ok(None) };
+    let Some(request) = case.request() else {
+        return Ok(None);
+    };
+    let Some(asked) = request.memory_per_node_bytes() else {
+        return Ok(None);
+    };
     case.is_one_of_many()?;
-    let kills: u64 = case.nodes().iter().filter_map(|node| node.mem_oom_kills).fold(0, u64::saturating_add);
+    let kills: u64 = case
+        .nodes()
+        .iter()
+        .filter_map(|node| node.mem_oom_kills)
+        .fold(0, u64::saturating_add);
     if case.state() == JobState::OutOfMemory || kills > 0 {
         return more(case, asked, kills);
     }
     case.too_little()?;
     let peak = peak(case)?;
-    let rests_on = vec![evidence("mem_peak_bytes", peak), evidence("mem_asked_bytes", real(asked))];
+    let rests_on = vec![
+        evidence("mem_peak_bytes", peak),
+        evidence("mem_asked_bytes", real(asked)),
+    ];
     let share = peak / real(asked) * 100.0;
     let advised = with_headroom(peak);
-    let used = format!("{} of {} were used ({share:.0}%)", Bytes(whole(peak)), Bytes(asked));
+    let used = format!(
+        "{} of {} were used ({share:.0}%)",
+        Bytes(whole(peak)),
+        Bytes(asked)
+    );
     if share >= MEM_NEAR {
         if advised > room(case) {
             return Err(format!("{used}, and the node has no more"));
@@ -46,9 +61,15 @@ fn peak(case: &Case<'_>) -> Result<f64, String> {
     let Some(peak) = case.most(|node| node.mem_peak_bytes.map(real)) else {
         return Err("the memory of the run could not be measured".to_owned());
     };
-    let readings = case.nodes().iter().filter_map(|node| Some(node.sampled.as_ref()?.mem_readings)).min();
+    let readings = case
+        .nodes()
+        .iter()
+        .filter_map(|node| Some(node.sampled.as_ref()?.mem_readings))
+        .min();
     if readings.is_none_or(|readings| real(readings) < LEAST_SAMPLES) {
-        return Err(format!("memory was read less than {LEAST_SAMPLES:.0} times"));
+        return Err(format!(
+            "memory was read less than {LEAST_SAMPLES:.0} times"
+        ));
     }
     Ok(peak)
 }
@@ -62,17 +83,29 @@ pub(super) fn needed(case: &Case<'_>) -> Result<f64, String> {
 /// Why less memory could hurt.
 fn keeps_what_it_needs(case: &Case<'_>) -> Result<(), String> {
     if case.limit(&[LimitKind::Storage]).is_some() {
-        return Err("it waited for storage, and what it did not use served as cache of files".to_owned());
+        return Err(
+            "it waited for storage, and what it did not use served as cache of files".to_owned(),
+        );
     }
     if case.limit(&[LimitKind::Memory]).is_some() {
         return Err("its tasks waited for memory".to_owned());
     }
     for (node, view) in case.nodes().iter().zip(&case.view.nodes) {
         let sampled = node.sampled.as_ref();
-        let early = sampled.and_then(|sampled| sampled.mem_most_early_bytes).map(real);
-        let late = sampled.and_then(|sampled| sampled.mem_most_late_bytes).map(real);
-        if early.zip(late).is_some_and(|(early, late)| late > GROWTH * early) {
-            return Err(format!("its memory was still growing on {}: a longer run may need more", node.node));
+        let early = sampled
+            .and_then(|sampled| sampled.mem_most_early_bytes)
+            .map(real);
+        let late = sampled
+            .and_then(|sampled| sampled.mem_most_late_bytes)
+            .map(real);
+        if early
+            .zip(late)
+            .is_some_and(|(early, late)| late > GROWTH * early)
+        {
+            return Err(format!(
+                "its memory was still growing on {}: a longer run may need more",
+                node.node
+            ));
         }
         // Files in memory belong to no process; only a cgroup's account has them.
         let is_own = |of: &str| of != "image";
@@ -80,7 +113,8 @@ fn keeps_what_it_needs(case: &Case<'_>) -> Result<(), String> {
         let in_memory = storage.any(|storage| storage.class == "tmpfs" && is_own(&storage.of));
         if in_memory && view.record.cgroup.is_none() {
             return Err(
-                "some of its files lie in memory, and without a cgroup they are not counted".to_owned()
+                "some of its files lie in memory, and without a cgroup they are not counted"
+                    .to_owned(),
             );
         }
     }
@@ -90,15 +124,29 @@ fn keeps_what_it_needs(case: &Case<'_>) -> Result<(), String> {
 /// A run that was killed needs more; how much more is not known.
 fn more(case: &Case<'_>, asked: u64, kills: u64) -> Word {
     let advised = rounded_up(real(asked) * MEM_MORE);
-    let rests_on = vec![evidence("mem_asked_bytes", real(asked)), evidence("mem_oom_kills", real(kills))];
+    let rests_on = vec![
+        evidence("mem_asked_bytes", real(asked)),
+        evidence("mem_oom_kills", real(kills)),
+    ];
     let text = format!("{} were too little", Bytes(asked));
     if advised > room(case) {
         let text = format!(
             "{text}, and the node has not much more: use more nodes, smaller batches or fewer workers"
         );
-        return Ok(Some(Advice { kind: AdviceKind::Memory, text, table: None, paste: None, rests_on }));
+        return Ok(Some(Advice {
+            kind: AdviceKind::Memory,
+            text,
+            table: None,
+            paste: None,
+            rests_on,
+        }));
     }
-    Ok(Some(advice(case, format!("{text}; how much it needs is not known"), advised, rests_on)))
+    Ok(Some(advice(
+        case,
+        format!("{text}; how much it needs is not known"),
+        advised,
+        rests_on,
+    )))
 }
 
 /// What the smallest node has; a twentieth is the system's.
@@ -119,7 +167,9 @@ fn advice(case: &Case<'_>, text: String, advised: u64, rests_on: Vec<super::Evid
 
 /// The line of the job file for so much memory on a node, in the way in which it was asked for.
 fn line(case: &Case<'_>, bytes: u64) -> String {
-    let cpus = case.request().filter(|request| request.memory_per_cpu_bytes.is_some());
+    let cpus = case
+        .request()
+        .filter(|request| request.memory_per_cpu_bytes.is_some());
     match cpus.and_then(super::Request::cpus_per_node) {
         Some(cpus) => {
             let each = bytes.div_ceil(u64::from(cpus.max(1)));
@@ -151,7 +201,11 @@ fn rounded_up(bytes: f64) -> u64 {
     whole((gib / step).ceil() * step * GIB)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, not negative")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bytes, not negative"
+)]
 fn whole(bytes: f64) -> u64 {
     bytes.round() as u64
 }

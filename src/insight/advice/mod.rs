@@ -159,7 +159,10 @@ impl Case<'_> {
         let is_array =
             self.request().is_some_and(|request| request.is_array) || self.view.run.array.is_some();
         if is_array {
-            Err("the elements of an array share the request, and one says nothing of the others".to_owned())
+            Err(
+                "the elements of an array share the request, and one says nothing of the others"
+                    .to_owned(),
+            )
         } else {
             Ok(())
         }
@@ -182,10 +185,16 @@ pub(super) fn enough_to_limit(used: &Used) -> Result<(), String> {
         let wall = node.wall_seconds.unwrap_or(0.0);
         if wall < LEAST_SECONDS {
             let text = display_seconds(wall);
-            return Err(format!("it ran for {text} on {}, less than {LEAST_SECONDS:.0} s", node.node));
+            return Err(format!(
+                "it ran for {text} on {}, less than {LEAST_SECONDS:.0} s",
+                node.node
+            ));
         }
         let Some(sampled) = &node.sampled else {
-            return Err(format!("the samples of {} are not there, or were not read", node.node));
+            return Err(format!(
+                "the samples of {} are not there, or were not read",
+                node.node
+            ));
         };
         if real(sampled.samples) < LEAST_SAMPLES {
             return Err(format!(
@@ -228,7 +237,10 @@ pub(super) fn advise(case: &Case<'_>) -> (Vec<Advice>, Vec<Unmeasured>) {
     for (kind, rule) in rules {
         match rule(case) {
             Ok(found) => advice.extend(found),
-            Err(why) => withheld.push(Unmeasured { what: format!("advice/{}", kind.as_str()), why }),
+            Err(why) => withheld.push(Unmeasured {
+                what: format!("advice/{}", kind.as_str()),
+                why,
+            }),
         }
     }
     (advice, withheld)

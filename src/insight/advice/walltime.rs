@@ -9,8 +9,12 @@ use crate::units::{Walltime, display_seconds};
 const LEAST_LIMIT: u64 = 300;
 
 pub(super) fn rule(case: &Case<'_>) -> Word {
-    let Some(request) = case.request() else { return Ok(None) };
-    let Some(asked) = request.walltime_seconds else { return Ok(None) };
+    let Some(request) = case.request() else {
+        return Ok(None);
+    };
+    let Some(asked) = request.walltime_seconds else {
+        return Ok(None);
+    };
     match case.state() {
         JobState::Timeout => longer(case, asked, request.queue_walltime_seconds),
         JobState::Completed => shorter(case, asked),
@@ -19,21 +23,33 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
 }
 
 fn shorter(case: &Case<'_>, asked: u64) -> Word {
-    let Some(ran) = case.ran_seconds else { return Err("its start or its end is not known".to_owned()) };
+    let Some(ran) = case.ran_seconds else {
+        return Err("its start or its end is not known".to_owned());
+    };
     let share = ran / real(asked) * 100.0;
     if share >= TIME_LOW {
         return Ok(None);
     }
     case.is_one_of_many()?;
     if ran < LEAST_SECONDS {
-        return Err(format!("it ran for {}, less than {LEAST_SECONDS:.0} s", display_seconds(ran)));
+        return Err(format!(
+            "it ran for {}, less than {LEAST_SECONDS:.0} s",
+            display_seconds(ran)
+        ));
     }
     let advised = rounded_up(ran * HEADROOM);
     if advised >= asked {
         return Ok(None);
     }
-    let text = format!("it took {} of {} ({share:.0}%)", display_seconds(ran), Walltime(asked));
-    let rests_on = vec![evidence("ran_seconds", ran), evidence("walltime_asked_seconds", real(asked))];
+    let text = format!(
+        "it took {} of {} ({share:.0}%)",
+        display_seconds(ran),
+        Walltime(asked)
+    );
+    let rests_on = vec![
+        evidence("ran_seconds", ran),
+        evidence("walltime_asked_seconds", real(asked)),
+    ];
     Ok(Some(advice(text, Some(advised), rests_on)))
 }
 
@@ -41,7 +57,8 @@ fn shorter(case: &Case<'_>, asked: u64) -> Word {
 fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Word {
     let Some(timing) = case.timing else {
         return Err(
-            "it ran into its time limit, and no epoch was timed that would tell how long it needs".to_owned()
+            "it ran into its time limit, and no epoch was timed that would tell how long it needs"
+                .to_owned(),
         );
     };
     let epochs = timing
@@ -53,7 +70,10 @@ fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Word {
             "it ran into its time limit, and fewer than {LEAST_EPOCHS:.0} epochs were timed or their number is not known"
         ));
     };
-    let Some(left) = planned.checked_sub(timing.epochs_completed).filter(|left| *left > 0) else {
+    let Some(left) = planned
+        .checked_sub(timing.epochs_completed)
+        .filter(|left| *left > 0)
+    else {
         return Err("it ran into its time limit after its last epoch".to_owned());
     };
     case.is_one_of_many()?;
@@ -61,7 +81,10 @@ fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Word {
     // The epoch that was cut off is made anew.
     let needed = ran + real(left) * epochs.mean_seconds;
     let advised = rounded_up(needed * HEADROOM);
-    let text = format!("{left} of {planned} epochs of {} were left", display_seconds(epochs.mean_seconds));
+    let text = format!(
+        "{left} of {planned} epochs of {} were left",
+        display_seconds(epochs.mean_seconds)
+    );
     let rests_on = vec![
         evidence("ran_seconds", ran),
         evidence("epochs_left", real(left)),
@@ -71,8 +94,9 @@ fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Word {
     Ok(Some(match most {
         Some(most) if advised > most && needed > real(most) => {
             let most = Walltime(most);
-            let text =
-                format!("{text}: more than the {most} of its queue; go on from a checkpoint in a second run");
+            let text = format!(
+                "{text}: more than the {most} of its queue; go on from a checkpoint in a second run"
+            );
             advice(text, None, rests_on)
         }
         Some(most) => advice(text, Some(advised.min(most)), rests_on),
@@ -98,7 +122,11 @@ fn rounded_up(seconds: f64) -> u64 {
         ..=43_200.0 => 900,
         _ => 3600,
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds, not negative")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "seconds, not negative"
+    )]
     let whole = seconds.ceil().clamp(0.0, 3e8) as u64;
     whole.div_ceil(step).saturating_mul(step).max(LEAST_LIMIT)
 }

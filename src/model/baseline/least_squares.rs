@@ -25,8 +25,14 @@ fn row(traits: &Traits, columns: &Columns) -> Vec<(usize, f64)> {
     let sizes = sizes.filter_map(|(at, size)| Some((1 + at, (*size)?)));
     let words = traits.words.iter().enumerate();
     let words = words.filter_map(|key| Some((*columns.get(&(key.0, *key.1))?, 1.0)));
-    let several_nodes = traits.sizes[3].filter(|nodes| *nodes > 0.0).map(|_| (5, 1.0));
-    std::iter::once((0, 1.0)).chain(sizes).chain(several_nodes).chain(words).collect()
+    let several_nodes = traits.sizes[3]
+        .filter(|nodes| *nodes > 0.0)
+        .map(|_| (5, 1.0));
+    std::iter::once((0, 1.0))
+        .chain(sizes)
+        .chain(several_nodes)
+        .chain(words)
+        .collect()
 }
 
 fn columns_of(known: &[(Traits, f64)]) -> Columns {
@@ -38,12 +44,19 @@ fn columns_of(known: &[(Traits, f64)]) -> Columns {
     }
     let mut ranked: Vec<((usize, u64), usize)> = counts.into_iter().collect();
     ranked.sort_by_key(|(key, count)| (std::cmp::Reverse(*count), *key));
-    ranked.into_iter().take(MOST_COLUMNS).enumerate().map(|(rank, (key, _))| (key, 6 + rank)).collect()
+    ranked
+        .into_iter()
+        .take(MOST_COLUMNS)
+        .enumerate()
+        .map(|(rank, (key, _))| (key, 6 + rank))
+        .collect()
 }
 
 pub(super) fn regression(train: &[&Observation]) -> Predict<'static> {
-    let known: Vec<(Traits, f64)> =
-        timed(train).into_iter().map(|(situation, ln)| (Traits::of(situation), ln)).collect();
+    let known: Vec<(Traits, f64)> = timed(train)
+        .into_iter()
+        .map(|(situation, ln)| (Traits::of(situation), ln))
+        .collect();
     let columns = columns_of(&known);
     let width = 6 + columns.len();
     let mut normal = DMatrix::<f64>::identity(width, width) * RIDGE;
@@ -60,19 +73,26 @@ pub(super) fn regression(train: &[&Observation]) -> Predict<'static> {
     let solved = normal.cholesky().map(|factor| factor.solve(&right));
     let coefficients = solved.unwrap_or_else(|| DVector::zeros(width));
     let told = move |traits: &Traits| -> f64 {
-        row(traits, &columns).iter().map(|(column, value)| coefficients[*column] * value).sum()
+        row(traits, &columns)
+            .iter()
+            .map(|(column, value)| coefficients[*column] * value)
+            .sum()
     };
     let errors: Vec<f64> = known.iter().map(|(traits, ln)| ln - told(traits)).collect();
     // One column of each kind of word follows from its others.
-    let spare = known.len().saturating_sub(width.saturating_sub(KINDS)).max(1) as f64;
+    let spare = known
+        .len()
+        .saturating_sub(width.saturating_sub(KINDS))
+        .max(1) as f64;
     let sd = match errors.len() {
         0 | 1 => LONE_SD,
         count => moments(&errors).1 * (count as f64 / spare).sqrt().max(1.0),
     };
     let sd = sd.max(LEAST_SD);
     Box::new(move |situations| {
-        let one =
-            |situation: &Situation| log_normal(told(&Traits::of(situation)) + ln_samples(situation), sd);
+        let one = |situation: &Situation| {
+            log_normal(told(&Traits::of(situation)) + ln_samples(situation), sd)
+        };
         situations.iter().map(one).collect()
     })
 }

@@ -29,7 +29,10 @@ const LONE_SD: f64 = 1.0;
 
 /// The logarithm of the samples of an epoch, which all times are divided by; 0 where they are not known.
 fn ln_samples(situation: &Situation) -> f64 {
-    situation.workload.samples.map_or(0.0, |samples| (samples.max(1) as f64).ln())
+    situation
+        .workload
+        .samples
+        .map_or(0.0, |samples| (samples.max(1) as f64).ln())
 }
 
 /// The runs whose epochs were seen to their end, with the logarithm of the seconds of a sample.
@@ -56,7 +59,10 @@ fn global_mean(train: &[&Observation]) -> Predict<'static> {
     let all: Vec<f64> = timed(train).into_iter().map(|(_, ln)| ln).collect();
     let (mean, sd) = moments(&all);
     Box::new(move |situations| {
-        situations.iter().map(|situation| log_normal(mean + ln_samples(situation), sd)).collect()
+        situations
+            .iter()
+            .map(|situation| log_normal(mean + ln_samples(situation), sd))
+            .collect()
     })
 }
 
@@ -75,8 +81,15 @@ fn image_mean(train: &[&Observation]) -> Predict<'static> {
             lns.iter().map(move |ln| ln - mean)
         })
         .collect();
-    let sd = if within.len() < 2 { wide } else { moments(&within).1 };
-    let means: BTreeMap<u64, f64> = images.into_iter().map(|(image, lns)| (image, moments(&lns).0)).collect();
+    let sd = if within.len() < 2 {
+        wide
+    } else {
+        moments(&within).1
+    };
+    let means: BTreeMap<u64, f64> = images
+        .into_iter()
+        .map(|(image, lns)| (image, moments(&lns).0))
+        .collect();
     Box::new(move |situations| {
         let one = |situation: &Situation| match means.get(&image(situation)) {
             Some(mean) => log_normal(mean + ln_samples(situation), sd),
@@ -100,17 +113,33 @@ impl Traits {
         let hardware = &situation.hardware;
         let gpu = hardware.gpus > 0;
         let name = framework.name.as_deref();
-        let versioned =
-            format!("{} {}", name.unwrap_or_default(), framework.version.as_deref().unwrap_or_default());
+        let versioned = format!(
+            "{} {}",
+            name.unwrap_or_default(),
+            framework.version.as_deref().unwrap_or_default()
+        );
         let provenance = framework.provenance.map(crate::job::Provenance::as_str);
-        let machine = if gpu { hardware.gpu_model.as_deref() } else { hardware.cpu_model.as_deref() };
+        let machine = if gpu {
+            hardware.gpu_model.as_deref()
+        } else {
+            hardware.cpu_model.as_deref()
+        };
         let workers = if gpu {
             situation.gpus()
         } else {
-            situation.nodes.max(1).saturating_mul(situation.tasks_per_node.max(1))
+            situation
+                .nodes
+                .max(1)
+                .saturating_mul(situation.tasks_per_node.max(1))
         };
-        let batch = situation.workload.batch_size.map(|batch| (batch.max(1) as f64).ln());
-        let threads = hardware.threads.filter(|threads| !gpu && *threads > 0.0).map(f64::ln);
+        let batch = situation
+            .workload
+            .batch_size
+            .map(|batch| (batch.max(1) as f64).ln());
+        let threads = hardware
+            .threads
+            .filter(|threads| !gpu && *threads > 0.0)
+            .map(f64::ln);
         Self {
             words: [
                 workload(situation),
@@ -121,7 +150,10 @@ impl Traits {
                 word("device", Some(if gpu { "gpu" } else { "cpu" })),
                 word("machine", machine),
                 word("precision", situation.workload.precision.as_deref()),
-                word("storage", situation.storage.map(crate::job::StorageClass::as_str)),
+                word(
+                    "storage",
+                    situation.storage.map(crate::job::StorageClass::as_str),
+                ),
             ],
             sizes: [
                 batch,

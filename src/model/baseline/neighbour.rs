@@ -16,13 +16,23 @@ const MEASURED: usize = 400;
 const SAME: f64 = 1e-9;
 
 fn distance(a: &Traits, b: &Traits) -> f64 {
-    let words =
-        a.words.iter().zip(&b.words).zip(WORDS).filter(|((a, b), _)| a != b).map(|(_, weight)| weight);
-    let sizes = a.sizes.iter().zip(&b.sizes).zip(SIZES).map(|((a, b), weight)| match (a, b) {
-        (Some(a), Some(b)) => weight * (a - b).abs(),
-        (None, None) => 0.0,
-        _ => UNKNOWN,
-    });
+    let words = a
+        .words
+        .iter()
+        .zip(&b.words)
+        .zip(WORDS)
+        .filter(|((a, b), _)| a != b)
+        .map(|(_, weight)| weight);
+    let sizes = a
+        .sizes
+        .iter()
+        .zip(&b.sizes)
+        .zip(SIZES)
+        .map(|((a, b), weight)| match (a, b) {
+            (Some(a), Some(b)) => weight * (a - b).abs(),
+            (None, None) => 0.0,
+            _ => UNKNOWN,
+        });
     words.sum::<f64>() + sizes.sum::<f64>()
 }
 
@@ -44,14 +54,20 @@ fn nearest_to(wanted: &Traits, known: &[(Traits, f64)], apart: Option<usize>) ->
 }
 
 pub(super) fn nearest(train: &[&Observation]) -> Predict<'static> {
-    let known: Vec<(Traits, f64)> =
-        timed(train).into_iter().map(|(situation, ln)| (Traits::of(situation), ln)).collect();
+    let known: Vec<(Traits, f64)> = timed(train)
+        .into_iter()
+        .map(|(situation, ln)| (Traits::of(situation), ln))
+        .collect();
     let step = known.len().div_ceil(MEASURED).max(1);
     let errors: Vec<f64> = (0..known.len())
         .step_by(step)
         .filter_map(|at| Some(known[at].1 - nearest_to(&known[at].0, &known, Some(at))?))
         .collect();
-    let sd = if errors.len() < 2 { LONE_SD } else { moments(&errors).1 };
+    let sd = if errors.len() < 2 {
+        LONE_SD
+    } else {
+        moments(&errors).1
+    };
     Box::new(move |situations| {
         let one = |situation: &Situation| {
             let ln = nearest_to(&Traits::of(situation), &known, None).unwrap_or_default();

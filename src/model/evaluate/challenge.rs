@@ -43,20 +43,29 @@ pub fn challenge(current: &Model, runs: BeforeAndAfter, priors: &Priors) -> Opti
     }
     let (mut of_current, mut of_refit) = (Vec::new(), Vec::new());
     for fold in 0..folds {
-        let held: Vec<&Observation> =
-            all.clone().filter(|at| part(*at) == fold && new(*at)).map(|at| &sample[at]).collect();
+        let held: Vec<&Observation> = all
+            .clone()
+            .filter(|at| part(*at) == fold && new(*at))
+            .map(|at| &sample[at])
+            .collect();
         if held.is_empty() {
             continue;
         }
-        let train: Vec<Observation> =
-            all.clone().filter(|at| part(*at) != fold).map(|at| sample[at].clone()).collect();
-        let Ok(refit) = Model::fit(train, priors) else { continue };
+        let train: Vec<Observation> = all
+            .clone()
+            .filter(|at| part(*at) != fold)
+            .map(|at| sample[at].clone())
+            .collect();
+        let Ok(refit) = Model::fit(train, priors) else {
+            continue;
+        };
         let situations: Vec<Situation> = held.iter().map(|of| of.situation.clone()).collect();
         for (model, pairs) in [(current, &mut of_current), (&refit, &mut of_refit)] {
             let forecasts = model.forecasts(&situations);
             let told = forecasts.iter().map(|forecast| forecast.time().copied());
             pairs.extend(
-                told.zip(held.iter().map(|of| seconds(of))).filter_map(|(told, came)| told.zip(came)),
+                told.zip(held.iter().map(|of| seconds(of)))
+                    .filter_map(|(told, came)| told.zip(came)),
             );
         }
     }

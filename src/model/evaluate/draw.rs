@@ -23,7 +23,11 @@ impl Default for Drawn {
 
 impl Drawn {
     fn of_size(size: usize) -> Self {
-        Self { size, kept: BTreeMap::new(), timed: 0 }
+        Self {
+            size,
+            kept: BTreeMap::new(),
+            timed: 0,
+        }
     }
 
     /// Looks at a run, and keeps it or not.
@@ -35,7 +39,10 @@ impl Drawn {
             return;
         }
         let name = observation.run_id.as_str().to_owned();
-        self.kept.insert((start, name, observation.element, observation.attempt), observation.clone());
+        self.kept.insert(
+            (start, name, observation.element, observation.attempt),
+            observation.clone(),
+        );
         if self.kept.len() > self.size {
             self.kept.pop_last();
         }
@@ -59,12 +66,20 @@ impl BeforeAndAfter {
     /// The moment is `until_ms`, in Unix milliseconds UTC.
     #[must_use]
     pub fn new(until_ms: u64) -> Self {
-        Self { until_ms, before: Drawn::default(), after: Drawn::of_size(EVALUATED / 2) }
+        Self {
+            until_ms,
+            before: Drawn::default(),
+            after: Drawn::of_size(EVALUATED / 2),
+        }
     }
 
     /// Looks at a run, and keeps it or not.
     pub fn add(&mut self, observation: &Observation) {
-        let half = if observation.at_ms > self.until_ms { &mut self.after } else { &mut self.before };
+        let half = if observation.at_ms > self.until_ms {
+            &mut self.after
+        } else {
+            &mut self.before
+        };
         half.add(observation);
     }
 

@@ -14,7 +14,10 @@ const WORKLOAD_FOLDS: usize = 10;
 
 /// The seconds of a steady epoch that was seen to its end.
 pub(in crate::model) fn seconds(observation: &Observation) -> Option<f64> {
-    match observation.epoch_seconds.filter(|_| !observation.doubts.warm_up) {
+    match observation
+        .epoch_seconds
+        .filter(|_| !observation.doubts.warm_up)
+    {
         Some(Length::Known(seconds)) if seconds.is_finite() && seconds > 0.0 => Some(seconds),
         _ => None,
     }
@@ -52,9 +55,15 @@ fn deal_runs(observations: &[Observation]) -> (Vec<Option<usize>>, usize) {
 /// All repeats of a configuration are held back together; the only configuration of a workload stays.
 fn deal_configurations(observations: &[Observation]) -> (Vec<Option<usize>>, usize) {
     let mut of_workload: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
-    for observation in observations.iter().filter(|observation| seconds(observation).is_some()) {
+    for observation in observations
+        .iter()
+        .filter(|observation| seconds(observation).is_some())
+    {
         let situation = &observation.situation;
-        of_workload.entry(keys::workload(situation)).or_default().insert(keys::configuration(situation));
+        of_workload
+            .entry(keys::workload(situation))
+            .or_default()
+            .insert(keys::configuration(situation));
     }
     let dealt: BTreeMap<u64, usize> = of_workload
         .into_values()
@@ -63,19 +72,31 @@ fn deal_configurations(observations: &[Observation]) -> (Vec<Option<usize>>, usi
         .enumerate()
         .map(|(rank, configuration)| (configuration, rank % FOLDS))
         .collect();
-    let part = |observation: &Observation| dealt.get(&keys::configuration(&observation.situation)).copied();
+    let part = |observation: &Observation| {
+        dealt
+            .get(&keys::configuration(&observation.situation))
+            .copied()
+    };
     (observations.iter().map(part).collect(), FOLDS)
 }
 
 fn deal_workloads(observations: &[Observation]) -> (Vec<Option<usize>>, usize) {
-    let timed = observations.iter().filter(|observation| seconds(observation).is_some());
-    let workloads: BTreeSet<u64> = timed.map(|observation| keys::workload(&observation.situation)).collect();
+    let timed = observations
+        .iter()
+        .filter(|observation| seconds(observation).is_some());
+    let workloads: BTreeSet<u64> = timed
+        .map(|observation| keys::workload(&observation.situation))
+        .collect();
     if workloads.len() < 2 {
         return (vec![None; observations.len()], 0);
     }
     let folds = workloads.len().min(WORKLOAD_FOLDS);
-    let dealt: BTreeMap<u64, usize> =
-        workloads.into_iter().enumerate().map(|(rank, workload)| (workload, rank % folds)).collect();
-    let part = |observation: &Observation| dealt.get(&keys::workload(&observation.situation)).copied();
+    let dealt: BTreeMap<u64, usize> = workloads
+        .into_iter()
+        .enumerate()
+        .map(|(rank, workload)| (workload, rank % folds))
+        .collect();
+    let part =
+        |observation: &Observation| dealt.get(&keys::workload(&observation.situation)).copied();
     (observations.iter().map(part).collect(), folds)
 }

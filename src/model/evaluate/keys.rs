@@ -45,7 +45,10 @@ impl Fingerprint {
 
 /// One start of a run.
 pub(in crate::model) fn start(observation: &Observation) -> u64 {
-    let (element, attempt) = (u64::from(observation.element), u64::from(observation.attempt));
+    let (element, attempt) = (
+        u64::from(observation.element),
+        u64::from(observation.attempt),
+    );
     let run = Fingerprint::new().text(Some(observation.run_id.as_str()));
     run.number(Some(element)).number(Some(attempt)).done()
 }
@@ -75,7 +78,11 @@ pub(in crate::model) fn software(situation: &Situation) -> u64 {
 
 /// The same, as it is told of images: without their digests.
 pub(in crate::model) fn image(situation: &Situation) -> u64 {
-    software(&Situation { image: None, framework: situation.framework.clone(), ..Situation::default() })
+    software(&Situation {
+        image: None,
+        framework: situation.framework.clone(),
+        ..Situation::default()
+    })
 }
 
 /// Everything but the software: runs that share it differ in what a plan may choose.
@@ -101,7 +108,10 @@ pub(in crate::model) fn place(situation: &Situation) -> u64 {
 
 /// Runs that share it are repeats.
 pub(in crate::model) fn configuration(situation: &Situation) -> u64 {
-    Fingerprint::new().number(Some(place(situation))).number(Some(software(situation))).done()
+    Fingerprint::new()
+        .number(Some(place(situation)))
+        .number(Some(software(situation)))
+        .done()
 }
 
 /// A word of a category.
@@ -121,16 +131,31 @@ mod tests {
             situation.workload.dataset = dataset.map(str::to_owned);
             situation
         };
-        assert_ne!(workload(&with(Some("ab"), Some("c"))), workload(&with(Some("a"), Some("bc"))));
-        assert_ne!(workload(&with(Some(""), None)), workload(&with(None, Some(""))));
+        assert_ne!(
+            workload(&with(Some("ab"), Some("c"))),
+            workload(&with(Some("a"), Some("bc")))
+        );
+        assert_ne!(
+            workload(&with(Some(""), None)),
+            workload(&with(None, Some("")))
+        );
         // Folds of two versions of dlrun must be the same, or their evaluations could not be compared.
-        assert_eq!(workload(&with(Some("resnet50"), None)), 3_975_342_714_084_884_304);
+        assert_eq!(
+            workload(&with(Some("resnet50"), None)),
+            3_975_342_714_084_884_304
+        );
     }
 
     #[test]
     fn a_repeat_shares_everything_and_another_compiler_only_the_place() {
-        let first = Situation { nodes: 1, ..Situation::default() };
-        let mut other = Situation { nodes: 0, ..Situation::default() };
+        let first = Situation {
+            nodes: 1,
+            ..Situation::default()
+        };
+        let mut other = Situation {
+            nodes: 0,
+            ..Situation::default()
+        };
         assert_eq!(configuration(&first), configuration(&other));
         other.framework.compiler = Some("xla".to_owned());
         assert_eq!(place(&first), place(&other));

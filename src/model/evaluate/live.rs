@@ -71,16 +71,31 @@ pub fn live(runs: impl IntoIterator<Item = (Option<Forecast>, Observation)>) -> 
         explored += u64::from(forecast.explored);
         totals.extend(total_pair(forecast, observation));
         memories.extend(memory_pair(forecast, observation));
-        let Some(pair) = forecast.epoch_seconds.zip(seconds(observation)) else { continue };
+        let Some(pair) = forecast.epoch_seconds.zip(seconds(observation)) else {
+            continue;
+        };
         epochs.push(pair);
-        months.entry(month(observation.at_ms)).or_default().push(pair);
+        months
+            .entry(month(observation.at_ms))
+            .or_default()
+            .push(pair);
         bases.entry(forecast.basis).or_default().push(pair);
         if !forecast.explored && forecast.alternatives > 0 {
             choices.made(&observation.situation, &mut tally);
         }
     }
-    let month = |(month, pairs): (String, Pairs)| Some(Month { month, epoch: Errors::of(&pairs)? });
-    let of_basis = |(basis, pairs): (Basis, Pairs)| Some(OfBasis { basis, epoch: Errors::of(&pairs)? });
+    let month = |(month, pairs): (String, Pairs)| {
+        Some(Month {
+            month,
+            epoch: Errors::of(&pairs)?,
+        })
+    };
+    let of_basis = |(basis, pairs): (Basis, Pairs)| {
+        Some(OfBasis {
+            basis,
+            epoch: Errors::of(&pairs)?,
+        })
+    };
     Live {
         forecast: forecast_runs,
         explored,
@@ -95,7 +110,9 @@ pub fn live(runs: impl IntoIterator<Item = (Option<Forecast>, Observation)>) -> 
 
 /// Year and month of a moment in Unix milliseconds, in UTC.
 fn month(at_ms: u64) -> String {
-    let moment = i64::try_from(at_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    let moment = i64::try_from(at_ms)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let date = moment.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC);
     format!("{:04}-{:02}", date.year(), date.month())
 }

@@ -142,13 +142,18 @@ pub(super) type Predict<'a> = Box<dyn Fn(&[Situation]) -> Vec<Interval> + 'a>;
 
 /// Evaluates the model by the runs themselves: each part of them is told from the others. `observations` may come in any order.
 #[must_use]
-pub fn evaluate(observations: impl IntoIterator<Item = Observation>, priors: &Priors) -> Evaluation {
+pub fn evaluate(
+    observations: impl IntoIterator<Item = Observation>,
+    priors: &Priors,
+) -> Evaluation {
     evaluate_drawn(drawn(observations), priors)
 }
 
 fn drawn(observations: impl IntoIterator<Item = Observation>) -> Drawn {
     let mut drawn = Drawn::default();
-    observations.into_iter().for_each(|observation| drawn.add(&observation));
+    observations
+        .into_iter()
+        .for_each(|observation| drawn.add(&observation));
     drawn
 }
 
@@ -173,7 +178,9 @@ fn held_back(drawn: Drawn, fit: &dyn Fn(Vec<Observation>) -> Option<Model>) -> E
     Evaluation {
         timed,
         evaluated: observations.len() as u64,
-        views: views.map(|hold_out| view(&observations, &choices, hold_out, fit)).into(),
+        views: views
+            .map(|hold_out| view(&observations, &choices, hold_out, fit))
+            .into(),
     }
 }
 
@@ -191,35 +198,62 @@ fn view(
     fit: &dyn Fn(Vec<Observation>) -> Option<Model>,
 ) -> View {
     let (parts, folds) = deal(observations, hold_out);
-    let mut answer =
-        View { hold_out, folds: folds as u64, scores: Vec::new(), total: None, memory: None, too_few: None };
-    let held = parts.iter().zip(observations).filter(|(part, of)| part.is_some() && seconds(of).is_some());
+    let mut answer = View {
+        hold_out,
+        folds: folds as u64,
+        scores: Vec::new(),
+        total: None,
+        memory: None,
+        too_few: None,
+    };
+    let held = parts
+        .iter()
+        .zip(observations)
+        .filter(|(part, of)| part.is_some() && seconds(of).is_some());
     let held = held.count() as u64;
     if held < FEWEST {
-        let whole = !observations.is_empty() && observations.iter().all(|run| run.epoch_seconds.is_none());
-        answer.too_few = Some(if whole { NO_EPOCHS.to_owned() } else { too_few(hold_out, held) });
+        let whole =
+            !observations.is_empty() && observations.iter().all(|run| run.epoch_seconds.is_none());
+        answer.too_few = Some(if whole {
+            NO_EPOCHS.to_owned()
+        } else {
+            too_few(hold_out, held)
+        });
         return answer;
     }
     let mut model_sheet = Sheet::default();
-    let mut sheets: Vec<(Predictor, Sheet)> =
-        baseline::ALL.iter().map(|(by, _)| (*by, Sheet::default())).collect();
+    let mut sheets: Vec<(Predictor, Sheet)> = baseline::ALL
+        .iter()
+        .map(|(by, _)| (*by, Sheet::default()))
+        .collect();
     let (mut totals, mut memories) = (Vec::new(), Vec::new());
     for fold in 0..folds {
         let chosen = |wanted: bool| {
             let of = parts.iter().zip(observations);
-            of.filter(move |(part, _)| (**part == Some(fold)) == wanted).map(|(_, observation)| observation)
+            of.filter(move |(part, _)| (**part == Some(fold)) == wanted)
+                .map(|(_, observation)| observation)
         };
         let held: Vec<&Observation> = chosen(true).collect();
         let train: Vec<&Observation> = chosen(false).collect();
-        if held.is_empty() || !train.iter().any(|observation| seconds(observation).is_some()) {
+        if held.is_empty()
+            || !train
+                .iter()
+                .any(|observation| seconds(observation).is_some())
+        {
             continue;
         }
         for ((_, make), (_, sheet)) in baseline::ALL.iter().zip(&mut sheets) {
             sheet.judge(&held, choices, &make(&train));
         }
-        let Some(model) = fit(train.into_iter().cloned().collect()) else { continue };
+        let Some(model) = fit(train.into_iter().cloned().collect()) else {
+            continue;
+        };
         let predict: Predict<'_> = Box::new(|situations: &[Situation]| {
-            let time = |forecast: &Forecast| *forecast.time().expect("a model that was fitted knows times");
+            let time = |forecast: &Forecast| {
+                *forecast
+                    .time()
+                    .expect("a model that was fitted knows times")
+            };
             model.forecasts(situations).iter().map(time).collect()
         });
         model_sheet.judge(&held, choices, &predict);
@@ -245,10 +279,14 @@ fn too_few(hold_out: HoldOut, held: u64) -> String {
 
 impl Sheet {
     fn judge(&mut self, held: &[&Observation], choices: &Choices, predict: &Predict<'_>) {
-        let timed = held.iter().filter_map(|observation| Some((observation, seconds(observation)?)));
-        let (situations, came): (Vec<Situation>, Vec<f64>) =
-            timed.map(|(observation, seconds)| (observation.situation.clone(), seconds)).unzip();
-        self.epochs.extend(predict(&situations).into_iter().zip(came));
+        let timed = held
+            .iter()
+            .filter_map(|observation| Some((observation, seconds(observation)?)));
+        let (situations, came): (Vec<Situation>, Vec<f64>) = timed
+            .map(|(observation, seconds)| (observation.situation.clone(), seconds))
+            .unzip();
+        self.epochs
+            .extend(predict(&situations).into_iter().zip(came));
         let places: BTreeSet<u64> = situations.iter().map(place).collect();
         for place in places {
             choices.judge(place, predict, &mut self.tally);
@@ -256,7 +294,11 @@ impl Sheet {
     }
 
     fn done(&self, by: Predictor) -> Option<Score> {
-        Some(Score { by, errors: Errors::of(&self.epochs)?, regret: self.tally.done() })
+        Some(Score {
+            by,
+            errors: Errors::of(&self.epochs)?,
+            regret: self.tally.done(),
+        })
     }
 }
 
@@ -267,7 +309,10 @@ fn judge_rest(
     totals: &mut Vec<(Interval, f64)>,
     memories: &mut Vec<(Interval, f64)>,
 ) {
-    let situations: Vec<Situation> = held.iter().map(|observation| observation.situation.clone()).collect();
+    let situations: Vec<Situation> = held
+        .iter()
+        .map(|observation| observation.situation.clone())
+        .collect();
     for (forecast, observation) in model.forecasts(&situations).iter().zip(held) {
         totals.extend(total_pair(forecast, observation));
         memories.extend(memory_pair(forecast, observation));

@@ -47,16 +47,26 @@ impl Choices {
     pub(super) fn among<'a>(observations: impl IntoIterator<Item = &'a Observation>) -> Self {
         let mut measured: BTreeMap<u64, BTreeMap<u64, (Situation, Vec<f64>)>> = BTreeMap::new();
         for observation in observations {
-            let Some(seconds) = seconds(observation) else { continue };
+            let Some(seconds) = seconds(observation) else {
+                continue;
+            };
             let situation = &observation.situation;
             let place = measured.entry(keys::place(situation)).or_default();
             let software = place.entry(keys::software(situation));
-            software.or_insert_with(|| (situation.clone(), Vec::new())).1.push(seconds);
+            software
+                .or_insert_with(|| (situation.clone(), Vec::new()))
+                .1
+                .push(seconds);
         }
         measured.retain(|_, software| software.len() > 1);
         let middle = |(situation, seconds)| (situation, median(seconds));
         let of_place = |software: BTreeMap<u64, _>| software.into_values().map(middle).collect();
-        Self { places: measured.into_iter().map(|(place, software)| (place, of_place(software))).collect() }
+        Self {
+            places: measured
+                .into_iter()
+                .map(|(place, software)| (place, of_place(software)))
+                .collect(),
+        }
     }
 
     /// Lets `predict` choose, by least expected time, where the run `situation` was.
@@ -66,19 +76,34 @@ impl Choices {
         predict: &dyn Fn(&[Situation]) -> Vec<Interval>,
         tally: &mut Tally,
     ) {
-        let Some(candidates) = self.places.get(&place) else { return };
-        let situations: Vec<Situation> = candidates.iter().map(|(situation, _)| situation.clone()).collect();
+        let Some(candidates) = self.places.get(&place) else {
+            return;
+        };
+        let situations: Vec<Situation> = candidates
+            .iter()
+            .map(|(situation, _)| situation.clone())
+            .collect();
         let expected = predict(&situations);
-        let finite = expected.iter().enumerate().filter(|(_, interval)| interval.mean.is_finite());
-        let Some((chosen, _)) = finite.min_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean)) else { return };
+        let finite = expected
+            .iter()
+            .enumerate()
+            .filter(|(_, interval)| interval.mean.is_finite());
+        let Some((chosen, _)) = finite.min_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean)) else {
+            return;
+        };
         tally.add(candidates, chosen);
     }
 
     /// The choice that was made of the run `situation`.
     pub(super) fn made(&self, situation: &Situation, tally: &mut Tally) {
-        let Some(candidates) = self.places.get(&keys::place(situation)) else { return };
+        let Some(candidates) = self.places.get(&keys::place(situation)) else {
+            return;
+        };
         let software = keys::software(situation);
-        if let Some(chosen) = candidates.iter().position(|(other, _)| keys::software(other) == software) {
+        if let Some(chosen) = candidates
+            .iter()
+            .position(|(other, _)| keys::software(other) == software)
+        {
             tally.add(candidates, chosen);
         }
     }
@@ -86,15 +111,21 @@ impl Choices {
 
 impl Tally {
     fn add(&mut self, candidates: &[(Situation, f64)], chosen: usize) {
-        let best = candidates.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
+        let best = candidates
+            .iter()
+            .map(|(_, seconds)| *seconds)
+            .fold(f64::INFINITY, f64::min);
         let lost = |seconds: f64| seconds / best - 1.0;
         let of_choice = lost(candidates[chosen].1);
         self.choices += 1;
         self.sum += of_choice;
         self.worst = self.worst.max(of_choice);
         self.best += u64::from(of_choice <= 0.0);
-        self.blind +=
-            candidates.iter().map(|(_, seconds)| lost(*seconds)).sum::<f64>() / candidates.len() as f64;
+        self.blind += candidates
+            .iter()
+            .map(|(_, seconds)| lost(*seconds))
+            .sum::<f64>()
+            / candidates.len() as f64;
     }
 
     pub(super) fn done(&self) -> Option<Regret> {

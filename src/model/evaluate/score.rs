@@ -51,26 +51,39 @@ pub(super) fn log_score(forecast: &Interval, came: f64) -> f64 {
 /// Says whether all of it can be judged.
 fn usable(forecast: &Interval, came: f64) -> bool {
     let positive = |value: f64| value.is_finite() && value > 0.0;
-    positive(came) && [forecast.mean, forecast.median, forecast.low, forecast.high].into_iter().all(positive)
+    positive(came)
+        && [forecast.mean, forecast.median, forecast.low, forecast.high]
+            .into_iter()
+            .all(positive)
 }
 
 impl Errors {
     /// Of pairs of a forecast and what came. Pairs that are no positive numbers are left out; `None` where none is left.
     #[must_use]
     pub fn of(pairs: &[(Interval, f64)]) -> Option<Self> {
-        let pairs: Vec<&(Interval, f64)> =
-            pairs.iter().filter(|(forecast, came)| usable(forecast, *came)).collect();
+        let pairs: Vec<&(Interval, f64)> = pairs
+            .iter()
+            .filter(|(forecast, came)| usable(forecast, *came))
+            .collect();
         if pairs.is_empty() {
             return None;
         }
         let count = pairs.len() as f64;
         let mean = |of: &dyn Fn(&Interval, f64) -> f64| {
-            pairs.iter().map(|(forecast, came)| of(forecast, *came)).sum::<f64>() / count
+            pairs
+                .iter()
+                .map(|(forecast, came)| of(forecast, *came))
+                .sum::<f64>()
+                / count
         };
         let each = |of: &dyn Fn(&Interval, f64) -> f64| {
-            pairs.iter().map(|(forecast, came)| of(forecast, *came)).collect::<Vec<f64>>()
+            pairs
+                .iter()
+                .map(|(forecast, came)| of(forecast, *came))
+                .collect::<Vec<f64>>()
         };
-        let within = |forecast: &Interval, came: f64| (forecast.low..=forecast.high).contains(&came);
+        let within =
+            |forecast: &Interval, came: f64| (forecast.low..=forecast.high).contains(&came);
         Some(Self {
             runs: pairs.len() as u64,
             mean_error_ratio: mean(&|forecast, came| (forecast.median / came - 1.0).abs()),
@@ -95,13 +108,26 @@ mod tests {
     #[test]
     fn errors_are_counted_as_they_are_named() {
         let sure = log_normal(0.0, 0.1);
-        let errors = Errors::of(&[(sure, 1.0), (sure, 1.0), (sure, 2.0), (sure, f64::NAN)]).expect("three");
+        let errors =
+            Errors::of(&[(sure, 1.0), (sure, 1.0), (sure, 2.0), (sure, f64::NAN)]).expect("three");
         assert_eq!(errors.runs, 3);
-        assert!((errors.mean_error_ratio - 0.5 / 3.0).abs() < 1e-9, "{errors:?}");
+        assert!(
+            (errors.mean_error_ratio - 0.5 / 3.0).abs() < 1e-9,
+            "{errors:?}"
+        );
         assert!(errors.median_error_ln.abs() < 1e-9, "{errors:?}");
-        assert!((errors.bias_ln + 2.0_f64.ln() / 3.0).abs() < 1e-9, "{errors:?}");
-        assert!((errors.coverage_ratio - 2.0 / 3.0).abs() < 1e-9, "{errors:?}");
-        assert!((errors.width_ratio - (0.2 * NORMAL_95).exp()).abs() < 1e-6, "{errors:?}");
+        assert!(
+            (errors.bias_ln + 2.0_f64.ln() / 3.0).abs() < 1e-9,
+            "{errors:?}"
+        );
+        assert!(
+            (errors.coverage_ratio - 2.0 / 3.0).abs() < 1e-9,
+            "{errors:?}"
+        );
+        assert!(
+            (errors.width_ratio - (0.2 * NORMAL_95).exp()).abs() < 1e-6,
+            "{errors:?}"
+        );
         assert_eq!(Errors::of(&[(sure, 0.0)]), None);
     }
 

@@ -17,7 +17,10 @@ pub(super) struct Devices {
 impl Devices {
     /// `sys` looks like `/sys`.
     pub(super) fn new(sys: &Path) -> Self {
-        Self { block: sys.join("dev/block"), stacked: HashMap::new() }
+        Self {
+            block: sys.join("dev/block"),
+            stacked: HashMap::new(),
+        }
     }
 
     /// True for a device that lies on others. False where nothing is known of it.
@@ -25,9 +28,12 @@ impl Devices {
         if let Some(is_stacked) = self.stacked.get(device) {
             return *is_stacked;
         }
-        let is_number = device.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+        let is_number = device
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b':');
         let path = self.block.join(device).join("slaves");
-        let is_stacked = is_number && fs::read_dir(path).is_ok_and(|mut slaves| slaves.next().is_some());
+        let is_stacked =
+            is_number && fs::read_dir(path).is_ok_and(|mut slaves| slaves.next().is_some());
         if self.stacked.len() < KNOWN_MAX {
             self.stacked.insert(device.to_owned(), is_stacked);
         }
@@ -45,7 +51,8 @@ mod tests {
         fs::create_dir_all(sys.path().join("dev/block/8:0/slaves")).expect("made");
         fs::create_dir_all(sys.path().join("dev/block/253:0/slaves/sda")).expect("made");
         let mut devices = Devices::new(sys.path());
-        let stacked = ["8:0", "253:0", "253:0", "9:1", "../block/253:0"].map(|name| devices.is_stacked(name));
+        let stacked =
+            ["8:0", "253:0", "253:0", "9:1", "../block/253:0"].map(|name| devices.is_stacked(name));
         assert_eq!(stacked, [false, true, true, false, false]);
     }
 }

@@ -28,7 +28,12 @@ pub(in crate::monitor) struct KeptFile {
 
 impl KeptFile {
     pub(in crate::monitor) fn new(path: PathBuf) -> Self {
-        Self { path, file: None, leave_alone: 0, problem: None }
+        Self {
+            path,
+            file: None,
+            leave_alone: 0,
+            problem: None,
+        }
     }
 
     pub(in crate::monitor) fn path(&self) -> &Path {
@@ -103,7 +108,8 @@ pub(super) fn number(text: &str) -> Option<u64> {
 
 /// The number after a key at the start of a line: `oom_kill 3`.
 pub(super) fn value_of(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| number(line.strip_prefix(key)?.strip_prefix(' ')?))
+    text.lines()
+        .find_map(|line| number(line.strip_prefix(key)?.strip_prefix(' ')?))
 }
 
 /// Microseconds out of a file of pressure stall information (the kernel's `Documentation/accounting/psi.rst`), such as
@@ -118,10 +124,14 @@ pub(in crate::monitor) struct Pressure {
 pub(in crate::monitor) fn read_pressure(text: &str) -> Option<Pressure> {
     let total = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-        line.split(' ').find_map(|field| number(field.strip_prefix("total=")?))
+        line.split(' ')
+            .find_map(|field| number(field.strip_prefix("total=")?))
     };
     let some_us = Some(total("some ")?);
-    Some(Pressure { some_us, full_us: total("full ") })
+    Some(Pressure {
+        some_us,
+        full_us: total("full "),
+    })
 }
 
 #[cfg(test)]
@@ -137,9 +147,14 @@ mod tests {
         let mut file = KeptFile::new(path.clone());
         let mut buffer = new_buffer();
         assert_eq!(file.read(&mut buffer, number), None);
-        assert!(file.problem().is_some_and(|why| why.contains("No such file")));
+        assert!(
+            file.problem()
+                .is_some_and(|why| why.contains("No such file"))
+        );
         fs::write(&path, "7\n").expect("written");
-        let tries = (0..).find(|_| file.read(&mut buffer, number) == Some(7)).expect("found");
+        let tries = (0..)
+            .find(|_| file.read(&mut buffer, number) == Some(7))
+            .expect("found");
         assert_eq!(tries, LEAVE_ALONE as usize);
         fs::write(&path, "9\n").expect("written");
         assert_eq!(file.read(&mut buffer, number), Some(9));
@@ -152,11 +167,25 @@ mod tests {
     fn texts_are_taken_apart() {
         let text = "oom 4\noom_kill 3\noom_group_kill 1\nbad x\n";
         assert_eq!(value_of(text, "oom_kill"), Some(3));
-        assert_eq!((value_of(text, "bad"), value_of(text, "none")), (None, None));
-        let psi =
-            "some avg10=0.00 avg60=1.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0 avg300=0 total=5\n";
-        assert_eq!(read_pressure(psi), Some(Pressure { some_us: Some(12), full_us: Some(5) }));
-        assert_eq!(read_pressure("some total=1\n"), Some(Pressure { some_us: Some(1), full_us: None }));
+        assert_eq!(
+            (value_of(text, "bad"), value_of(text, "none")),
+            (None, None)
+        );
+        let psi = "some avg10=0.00 avg60=1.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0 avg300=0 total=5\n";
+        assert_eq!(
+            read_pressure(psi),
+            Some(Pressure {
+                some_us: Some(12),
+                full_us: Some(5)
+            })
+        );
+        assert_eq!(
+            read_pressure("some total=1\n"),
+            Some(Pressure {
+                some_us: Some(1),
+                full_us: None
+            })
+        );
         assert_eq!(read_pressure("full total=1\n"), None);
     }
 }

@@ -53,7 +53,9 @@ fn layout_in(proc: &Path) -> Result<CgroupLayout, LocateError> {
     for mount in mounts_in(proc)? {
         if mount.has(None) {
             let listed = std::fs::read_to_string(mount.point().join("cgroup.controllers"));
-            layout.v2 = listed.ok().map(|text| text.split_whitespace().map(str::to_owned).collect());
+            layout.v2 = listed
+                .ok()
+                .map(|text| text.split_whitespace().map(str::to_owned).collect());
         } else {
             // Mount options such as `rw` and names such as `name=systemd` are no controllers.
             let real = mount
@@ -69,7 +71,14 @@ fn layout_in(proc: &Path) -> Result<CgroupLayout, LocateError> {
 }
 
 /// Options of a v1 mount that stand among its controllers (`cgroups(7)`).
-const OPTIONS: [&str; 6] = ["rw", "ro", "xattr", "noprefix", "clone_children", "cpuset_v2_mode"];
+const OPTIONS: [&str; 6] = [
+    "rw",
+    "ro",
+    "xattr",
+    "noprefix",
+    "clone_children",
+    "cpuset_v2_mode",
+];
 
 #[cfg(test)]
 mod tests {
@@ -97,10 +106,16 @@ mod tests {
     #[test]
     fn layouts_are_told_apart() {
         let hybrid = of(&format!("{V1}{V2}"), Some("\n"));
-        assert_eq!((hybrid.version(), hybrid.v1.join(",")), (CgroupVersion::Hybrid, "cpu,cpuacct".into()));
+        assert_eq!(
+            (hybrid.version(), hybrid.v1.join(",")),
+            (CgroupVersion::Hybrid, "cpu,cpuacct".into())
+        );
         assert_eq!(hybrid.v2, Some(Vec::new()));
         let v2 = of(V2, Some("cpu memory\n"));
-        assert_eq!((v2.version(), v2.v2.map(|names| names.len())), (CgroupVersion::V2, Some(2)));
+        assert_eq!(
+            (v2.version(), v2.v2.map(|names| names.len())),
+            (CgroupVersion::V2, Some(2))
+        );
         assert_eq!(
             (of(V1, None).version(), of("", None).version()),
             (CgroupVersion::V1, CgroupVersion::None)

@@ -19,7 +19,9 @@ const CGROUP_BYTES_MAX: u64 = 256 * 1024;
 const MOUNTS_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// Hierarchies of v1 in which the processes of a job are looked for, best first: Slurm keeps those of a step in
 /// `freezer`, and every build of the others has one of these.
-const PROCESSES_IN: [&str; 7] = ["freezer", "memory", "cpuacct", "cpu", "devices", "cpuset", "pids"];
+const PROCESSES_IN: [&str; 7] = [
+    "freezer", "memory", "cpuacct", "cpu", "devices", "cpuset", "pids",
+];
 
 /// Directories of a job, one a hierarchy. `None`: the hierarchy is not mounted, or holds the job elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -75,7 +77,11 @@ impl JobCgroup {
     #[must_use]
     pub fn process_ids(&self) -> Option<Vec<u32>> {
         let mut pids = Vec::new();
-        let listed = list_processes(self.directories.processes.as_ref()?, &mut new_buffer(), &mut pids);
+        let listed = list_processes(
+            self.directories.processes.as_ref()?,
+            &mut new_buffer(),
+            &mut pids,
+        );
         listed.is_ok().then_some(pids)
     }
 }
@@ -115,13 +121,20 @@ pub fn locate_in(proc: &Path, pid: u32) -> Result<Option<JobCgroup>, LocateError
 /// The cgroups of a process: controllers (none for v2) and path, one a hierarchy.
 pub(super) fn paths_of(proc: &Path, pid: u32) -> Result<Vec<(String, String)>, LocateError> {
     let text = read_text(proc.join(pid.to_string()).join("cgroup"), CGROUP_BYTES_MAX)?;
-    let paths = text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    Ok(paths.map(|(controllers, path)| (controllers.to_owned(), path.to_owned())).collect())
+    let paths = text
+        .lines()
+        .filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    Ok(paths
+        .map(|(controllers, path)| (controllers.to_owned(), path.to_owned()))
+        .collect())
 }
 
 /// The mounts of hierarchies that a directory like `/proc` tells.
 pub(super) fn mounts_in(proc: &Path) -> Result<Vec<Mount>, LocateError> {
-    Ok(read_mounts(&read_text(proc.join("self/mountinfo"), MOUNTS_BYTES_MAX)?))
+    Ok(read_mounts(&read_text(
+        proc.join("self/mountinfo"),
+        MOUNTS_BYTES_MAX,
+    )?))
 }
 
 fn read_text(path: PathBuf, limit: u64) -> Result<String, LocateError> {
@@ -145,7 +158,11 @@ fn read_line(line: &str) -> Option<Line<'_>> {
     if path.ends_with(" (deleted)") {
         return None;
     }
-    Some(Line { controllers, path, place: read_path(path)? })
+    Some(Line {
+        controllers,
+        path,
+        place: read_path(path)?,
+    })
 }
 
 /// Puts both texts together; `exists` tells whether a directory is there.
@@ -154,23 +171,38 @@ fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<J
     // Not all hierarchies go down to the task.
     let known = |line: &Line<'_>| {
         let place = &line.place;
-        (place.scheduler.is_some(), place.step.is_some(), place.task.is_some(), place.container.is_some())
+        (
+            place.scheduler.is_some(),
+            place.step.is_some(),
+            place.task.is_some(),
+            place.container.is_some(),
+        )
     };
-    let place = lines.iter().max_by_key(|line| known(line)).map(|line| line.place.clone())?;
+    let place = lines
+        .iter()
+        .max_by_key(|line| known(line))
+        .map(|line| line.place.clone())?;
     lines.retain(|line| line.place.is_same_job(&place));
     let mounts = read_mounts(mounts);
     let directory = |controller: Option<&str>| {
         let is_it = |line: &&Line<'_>| match controller {
-            Some(name) => line.controllers.split(',').any(|controller| controller == name),
+            Some(name) => line
+                .controllers
+                .split(',')
+                .any(|controller| controller == name),
             None => line.controllers.is_empty(),
         };
         let line = lines.iter().find(is_it)?;
         let seen = mounts.iter().filter(|mount: &&Mount| mount.has(controller));
-        seen.filter_map(|mount| mount.directory(&line.place.path, line.path)).find(|path| exists(path))
+        seen.filter_map(|mount| mount.directory(&line.place.path, line.path))
+            .find(|path| exists(path))
     };
     let unified = directory(None);
-    let processes =
-        unified.clone().or_else(|| PROCESSES_IN.iter().find_map(|controller| directory(Some(controller))));
+    let processes = unified.clone().or_else(|| {
+        PROCESSES_IN
+            .iter()
+            .find_map(|controller| directory(Some(controller)))
+    });
     let directories = CgroupDirectories {
         unified,
         cpu: directory(Some("cpu")),
@@ -180,8 +212,27 @@ fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<J
         devices: directory(Some("devices")),
         processes,
     };
-    let Place { scheduler, job_id, sluid, uid, step, task, container, path } = place;
-    Some(JobCgroup { scheduler, job_id, sluid, uid, step, task, container, path, directories })
+    let Place {
+        scheduler,
+        job_id,
+        sluid,
+        uid,
+        step,
+        task,
+        container,
+        path,
+    } = place;
+    Some(JobCgroup {
+        scheduler,
+        job_id,
+        sluid,
+        uid,
+        step,
+        task,
+        container,
+        path,
+        directories,
+    })
 }
 
 #[cfg(test)]
@@ -203,7 +254,9 @@ mod tests {
         41 31 0:38 / /c/unified rw,relatime - cgroup2 cgroup2 rw\n";
 
     fn fixture(name: &str) -> String {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cgroup").join(name);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures/cgroup")
+            .join(name);
         std::fs::read_to_string(path).expect("a fixture")
     }
 
@@ -226,8 +279,28 @@ mod tests {
         use CgroupScheduler::{OpenPbs, Slurm, Torque};
         let scope = "/system.slice/slurmstepd.scope";
         let jobs: [(&str, Job); 9] = [
-            ("slurm-v2-step0", (Slurm, Some("1392969"), None, Some("0"), Some("0"), "SCOPE/job_1392969")),
-            ("slurm-v2-batch", (Slurm, Some("17"), None, Some("batch"), Some("0"), "SCOPE/job_17")),
+            (
+                "slurm-v2-step0",
+                (
+                    Slurm,
+                    Some("1392969"),
+                    None,
+                    Some("0"),
+                    Some("0"),
+                    "SCOPE/job_1392969",
+                ),
+            ),
+            (
+                "slurm-v2-batch",
+                (
+                    Slurm,
+                    Some("17"),
+                    None,
+                    Some("batch"),
+                    Some("0"),
+                    "SCOPE/job_17",
+                ),
+            ),
             (
                 "slurm-v2-batch-special",
                 (
@@ -241,11 +314,25 @@ mod tests {
             ),
             (
                 "slurm-v2-sluid",
-                (Slurm, None, Some("sEKNKTV3WPV500"), Some("0"), Some("0"), "SCOPE/sEKNKTV3WPV500"),
+                (
+                    Slurm,
+                    None,
+                    Some("sEKNKTV3WPV500"),
+                    Some("0"),
+                    Some("0"),
+                    "SCOPE/sEKNKTV3WPV500",
+                ),
             ),
             (
                 "slurm-v1-full",
-                (Slurm, Some("62238108"), None, Some("0"), Some("0"), "/slurm/uid_961166/job_62238108"),
+                (
+                    Slurm,
+                    Some("62238108"),
+                    None,
+                    Some("0"),
+                    Some("0"),
+                    "/slurm/uid_961166/job_62238108",
+                ),
             ),
             (
                 "slurm-v1-interactive-one-line",
@@ -271,11 +358,25 @@ mod tests {
             ),
             (
                 "openpbs-v1",
-                (OpenPbs, Some("12345.pbs"), None, None, None, "/pbs_jobs.service/jobid/12345.pbs"),
+                (
+                    OpenPbs,
+                    Some("12345.pbs"),
+                    None,
+                    None,
+                    None,
+                    "/pbs_jobs.service/jobid/12345.pbs",
+                ),
             ),
             (
                 "openpbs-v2",
-                (OpenPbs, Some("4242.pbsserver"), None, None, None, "/pbs_jobs.service/jobid/4242.pbsserver"),
+                (
+                    OpenPbs,
+                    Some("4242.pbsserver"),
+                    None,
+                    None,
+                    None,
+                    "/pbs_jobs.service/jobid/4242.pbsserver",
+                ),
             ),
         ];
         for (name, (scheduler, job_id, sluid, step, task, path)) in jobs {
@@ -301,14 +402,24 @@ mod tests {
         assert!(docker.id.starts_with("8dde0b0d") && docker.id.len() == 64);
         // `hugetlb` alone is no hierarchy with totals or processes that are looked at.
         assert_eq!(container("kubepods-v1.txt").kind, ContainerKind::Kubernetes);
-        assert_eq!(container("kubepods-v2-systemd.txt").kind, ContainerKind::Kubernetes);
-        assert_eq!((found("decoy-root.txt"), found("not-a-job-login.txt")), (None, None));
+        assert_eq!(
+            container("kubepods-v2-systemd.txt").kind,
+            ContainerKind::Kubernetes
+        );
+        assert_eq!(
+            (found("decoy-root.txt"), found("not-a-job-login.txt")),
+            (None, None)
+        );
     }
 
     #[test]
     fn each_controller_has_its_own_directory() {
         let job = found("slurm-v1-full.txt").expect("a job");
-        let path = |name: &str| Some(PathBuf::from(format!("/c/{name}/slurm/uid_961166/job_62238108")));
+        let path = |name: &str| {
+            Some(PathBuf::from(format!(
+                "/c/{name}/slurm/uid_961166/job_62238108"
+            )))
+        };
         let expected = CgroupDirectories {
             // Slurm's services are in these two.
             unified: None,
@@ -327,15 +438,25 @@ mod tests {
 
     #[test]
     fn directories_of_another_job_or_of_none_are_left_out() {
-        let text = "5:memory:/slurm/uid_7/job_1/step_0\n4:cpuacct:/slurm/uid_7/job_2\n3:freezer:/\n0::/\n";
+        let text =
+            "5:memory:/slurm/uid_7/job_1/step_0\n4:cpuacct:/slurm/uid_7/job_2\n3:freezer:/\n0::/\n";
         let job = find(text, HYBRID, |_| true).expect("a job");
         assert_eq!(job.job_id.as_deref(), Some("1"));
-        let CgroupDirectories { unified, cpuacct, memory, processes, .. } = job.directories;
+        let CgroupDirectories {
+            unified,
+            cpuacct,
+            memory,
+            processes,
+            ..
+        } = job.directories;
         assert_eq!((unified, cpuacct), (None, None));
         assert_eq!(memory, processes);
         let nowhere = find(text, HYBRID, |_| false).expect("a job");
         assert_eq!(nowhere.directories, CgroupDirectories::default());
-        assert_eq!(find("0::/torque/7.host (deleted)\n", HYBRID, |_| true), None);
+        assert_eq!(
+            find("0::/torque/7.host (deleted)\n", HYBRID, |_| true),
+            None
+        );
     }
 
     #[test]

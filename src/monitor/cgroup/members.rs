@@ -22,7 +22,11 @@ fn walk(root: &Path, limit: usize, wants: impl Fn(&Path, &Path) -> bool) -> Vec<
     let mut at = 0;
     while let Some((directory, depth)) = found.get(at).cloned() {
         at += 1;
-        let entries = if depth < DEPTH_MAX { fs::read_dir(&directory) } else { continue };
+        let entries = if depth < DEPTH_MAX {
+            fs::read_dir(&directory)
+        } else {
+            continue;
+        };
         for entry in entries.into_iter().flatten().flatten() {
             if found.len() >= limit {
                 break;
@@ -47,11 +51,17 @@ pub(in crate::monitor) fn list_processes(
 ) -> io::Result<()> {
     pids.clear();
     let is_of_job = |parent: &Path, path: &Path| {
-        let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
+        let name = |path: &Path| {
+            path.file_name()
+                .unwrap_or_default()
+                .as_encoded_bytes()
+                .to_vec()
+        };
         !(name(path) == b"slurm" && name(parent).starts_with(b"step_"))
     };
     for directory in walk(root, DIRECTORIES_MAX, is_of_job) {
-        let read = File::open(directory.join("cgroup.procs")).and_then(|file| read_whole(&file, buffer));
+        let read =
+            File::open(directory.join("cgroup.procs")).and_then(|file| read_whole(&file, buffer));
         match read {
             Ok(length) => pids.extend(read_pids(buffer.get(..length).unwrap_or_default())),
             Err(error) if directory == root => return Err(error),
@@ -70,9 +80,17 @@ pub(in crate::monitor) fn list_processes(
 
 /// One pid a line; 0 stands for a process outside this pid name space. A last line that is cut is left out.
 fn read_pids(text: &[u8]) -> impl Iterator<Item = u32> {
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let lines = text.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n');
-    lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok()).filter(|pid| *pid != 0)
+    let whole = text
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    let lines = text
+        .get(..whole)
+        .unwrap_or_default()
+        .split(|byte| *byte == b'\n');
+    lines
+        .filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok())
+        .filter(|pid| *pid != 0)
 }
 
 #[cfg(test)]

@@ -104,10 +104,19 @@ impl CgroupReader {
 
     /// Reads all that the cgroup has.
     pub(super) fn read(&mut self) -> CgroupReading {
-        let Self { v1, v2, devices, buffer, .. } = self;
+        let Self {
+            v1,
+            v2,
+            devices,
+            buffer,
+            ..
+        } = self;
         let (cpu, throttled_us) = v2.as_mut().and_then(|v2| v2.cpu(buffer)).unzip();
-        let [cpu_pressure, memory_pressure, io_pressure] =
-            v2.as_mut().map(|v2| v2.pressure(buffer)).unwrap_or_default().map(Option::unwrap_or_default);
+        let [cpu_pressure, memory_pressure, io_pressure] = v2
+            .as_mut()
+            .map(|v2| v2.pressure(buffer))
+            .unwrap_or_default()
+            .map(Option::unwrap_or_default);
         CgroupReading {
             cpu: cpu.or_else(|| v1.cpu(buffer)),
             throttled_us: throttled_us.flatten().or_else(|| v1.throttled_us(buffer)),
@@ -116,9 +125,18 @@ impl CgroupReader {
                 .and_then(|v2| v2.memory(buffer))
                 .or_else(|| v1.memory(buffer))
                 .unwrap_or_default(),
-            peak_bytes: v2.as_mut().and_then(|v2| v2.peak(buffer)).or_else(|| v1.peak(buffer)),
-            oom_kills: v2.as_mut().and_then(|v2| v2.oom_kills(buffer)).or_else(|| v1.oom_kills(buffer)),
-            io: v2.as_mut().and_then(|v2| v2.io(buffer, devices)).or_else(|| v1.io(buffer, devices)),
+            peak_bytes: v2
+                .as_mut()
+                .and_then(|v2| v2.peak(buffer))
+                .or_else(|| v1.peak(buffer)),
+            oom_kills: v2
+                .as_mut()
+                .and_then(|v2| v2.oom_kills(buffer))
+                .or_else(|| v1.oom_kills(buffer)),
+            io: v2
+                .as_mut()
+                .and_then(|v2| v2.io(buffer, devices))
+                .or_else(|| v1.io(buffer, devices)),
             cpu_pressure,
             memory_pressure,
             io_pressure,
@@ -128,17 +146,30 @@ impl CgroupReader {
     /// Lists the processes of the job, and looks for steps that came or went. An error says why there is no list.
     pub(super) fn list(&mut self, pids: &mut Vec<u32>) -> Result<(), String> {
         self.v1.look_again();
-        let directory = self.processes.as_ref().ok_or("no hierarchy lists the processes of the job")?;
+        let directory = self
+            .processes
+            .as_ref()
+            .ok_or("no hierarchy lists the processes of the job")?;
         let listed = list_processes(directory, &mut self.buffer, pids);
-        listed.map_err(|error| format!("cannot list the processes of {}: {error}", directory.display()))
+        listed.map_err(|error| {
+            format!(
+                "cannot list the processes of {}: {error}",
+                directory.display()
+            )
+        })
     }
 
     /// Why a group of columns is not there.
     pub(super) fn why_missing(&self, group: Group) -> String {
         let problem = |file: Option<&KeptFile>| file.and_then(KeptFile::problem).map(str::to_owned);
-        let of_v2 = self.v2.as_ref().and_then(|v2| problem(Some(v2.file(group))));
+        let of_v2 = self
+            .v2
+            .as_ref()
+            .and_then(|v2| problem(Some(v2.file(group))));
         let of_v1 = problem(self.v1.file(group));
-        of_v2.or(of_v1).unwrap_or_else(|| format!("cgroup {} {NOT_COUNTED}", self.path))
+        of_v2
+            .or(of_v1)
+            .unwrap_or_else(|| format!("cgroup {} {NOT_COUNTED}", self.path))
     }
 }
 
@@ -159,7 +190,9 @@ mod tests {
 
     /// Makes files out of a fixture's lines `path: content`.
     fn unpack(name: &str, under: &Path) {
-        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cgroup").join(name);
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures/cgroup")
+            .join(name);
         for line in fs::read_to_string(fixture).expect("a fixture").lines() {
             let (path, text) = line.split_once(": ").expect("path and content");
             put(under, path, &format!("{}\n", text.replace("\\n", "\n")));
@@ -169,7 +202,11 @@ mod tests {
     fn of_v2(directory: &Path) -> CgroupReader {
         let unified = Some(directory.to_path_buf());
         let processes = unified.clone();
-        CgroupReader::new(&job_with(CgroupDirectories { processes, unified, ..Default::default() }))
+        CgroupReader::new(&job_with(CgroupDirectories {
+            processes,
+            unified,
+            ..Default::default()
+        }))
     }
 
     fn of_v1(root: &Path, path: &str) -> CgroupReader {
@@ -192,7 +229,10 @@ mod tests {
         unpack("slurm-v2-tree.txt", root.path());
         let mut v2 = of_v2(&root.path().join("system.slice/slurmstepd.scope/job_4"));
         let reading = v2.read();
-        assert_eq!((reading.peak_bytes, reading.oom_kills), (Some(7_229_440), Some(0)));
+        assert_eq!(
+            (reading.peak_bytes, reading.oom_kills),
+            (Some(7_229_440), Some(0))
+        );
         let mut pids = Vec::new();
         v2.list(&mut pids).expect("listed");
         assert_eq!(pids, [49_276, 49_334]);
@@ -203,7 +243,10 @@ mod tests {
         assert_eq!((reading.cpu, reading.peak_bytes), (None, Some(552_960)));
         // A kernel before 4.13.
         assert_eq!(reading.oom_kills, None);
-        assert!(v1.why_missing(Group::OomKills).contains("memory.oom_control lacks"));
+        assert!(
+            v1.why_missing(Group::OomKills)
+                .contains("memory.oom_control lacks")
+        );
         v1.list(&mut pids).expect("listed");
         assert_eq!(pids, [95_521, 95_525]);
     }
@@ -216,24 +259,46 @@ mod tests {
         assert!(cgroup.why_missing(Group::Peak).contains("memory.peak"));
         let mut cgroup = of_v2(root.path());
         let put = |name: &str, text: &str| put(root.path(), name, text);
-        put("cpu.stat", "usage_usec 30\nuser_usec 20\nsystem_usec 10\nnr_throttled 4\nthrottled_usec 7\n");
-        put("memory.stat", "anon 100\nfile 50\nkernel 3\nshmem 8\nfile_mapped 1\n");
+        put(
+            "cpu.stat",
+            "usage_usec 30\nuser_usec 20\nsystem_usec 10\nnr_throttled 4\nthrottled_usec 7\n",
+        );
+        put(
+            "memory.stat",
+            "anon 100\nfile 50\nkernel 3\nshmem 8\nfile_mapped 1\n",
+        );
         put("memory.peak", "999\n");
         put("memory.events", "oom 3\noom_kill 2\n");
-        put("io.stat", "8:0 rbytes=5 wbytes=6 rios=1 wios=1 dbytes=0 dios=0\n");
+        put(
+            "io.stat",
+            "8:0 rbytes=5 wbytes=6 rios=1 wios=1 dbytes=0 dios=0\n",
+        );
         for (name, at) in [("cpu", 1), ("memory", 3), ("io", 5)] {
             let full = at + 1;
             let text = format!("some avg10=0.00 total={at}\nfull avg10=0.00 total={full}\n");
             put(&format!("{name}.pressure"), &text);
         }
-        let pressure = |some_us| Pressure { some_us: Some(some_us), full_us: Some(some_us + 1) };
+        let pressure = |some_us| Pressure {
+            some_us: Some(some_us),
+            full_us: Some(some_us + 1),
+        };
         let expected = CgroupReading {
-            cpu: Some(CpuTotals { user_us: 20, system_us: 10 }),
+            cpu: Some(CpuTotals {
+                user_us: 20,
+                system_us: 10,
+            }),
             throttled_us: Some(7),
-            memory: MemoryTotals { anon: Some(100), file: Some(50), shmem: Some(8) },
+            memory: MemoryTotals {
+                anon: Some(100),
+                file: Some(50),
+                shmem: Some(8),
+            },
             peak_bytes: Some(999),
             oom_kills: Some(2),
-            io: Some(Io { read_bytes: 5, write_bytes: 6 }),
+            io: Some(Io {
+                read_bytes: 5,
+                write_bytes: 6,
+            }),
             cpu_pressure: pressure(1),
             memory_pressure: pressure(3),
             io_pressure: pressure(5),
@@ -249,37 +314,81 @@ mod tests {
         let put = |name: &str, text: &str| put(root.path(), name, text);
         put("cpuacct/j/cpuacct.usage", "40000000\n");
         put("cpuacct/j/cpuacct.stat", "user 3\nsystem 1\n");
-        put("cpu/j/cpu.stat", "nr_periods 1\nnr_throttled 1\nthrottled_time 5000\n");
-        put("memory/j/memory.stat", "rss 1\nshmem 2\ntotal_cache 50\ntotal_rss 100\ntotal_shmem 8\n");
+        put(
+            "cpu/j/cpu.stat",
+            "nr_periods 1\nnr_throttled 1\nthrottled_time 5000\n",
+        );
+        put(
+            "memory/j/memory.stat",
+            "rss 1\nshmem 2\ntotal_cache 50\ntotal_rss 100\ntotal_shmem 8\n",
+        );
         put("memory/j/memory.max_usage_in_bytes", "999\n");
-        put("memory/j/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
-        put("memory/j/step_0/task_0/memory.oom_control", "under_oom 0\noom_kill 2\n");
-        put("blkio/j/blkio.throttle.io_service_bytes_recursive", "8:0 Read 5\n8:0 Write 6\nTotal 11\n");
+        put(
+            "memory/j/memory.oom_control",
+            "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+        );
+        put(
+            "memory/j/step_0/task_0/memory.oom_control",
+            "under_oom 0\noom_kill 2\n",
+        );
+        put(
+            "blkio/j/blkio.throttle.io_service_bytes_recursive",
+            "8:0 Read 5\n8:0 Write 6\nTotal 11\n",
+        );
         let mut cgroup = of_v1(root.path(), "j");
         let expected = CgroupReading {
-            cpu: Some(CpuTotals { user_us: 30_000, system_us: 10_000 }),
+            cpu: Some(CpuTotals {
+                user_us: 30_000,
+                system_us: 10_000,
+            }),
             throttled_us: Some(5),
-            memory: MemoryTotals { anon: Some(100), file: Some(50), shmem: Some(8) },
+            memory: MemoryTotals {
+                anon: Some(100),
+                file: Some(50),
+                shmem: Some(8),
+            },
             peak_bytes: Some(999),
             oom_kills: Some(3),
-            io: Some(Io { read_bytes: 5, write_bytes: 6 }),
+            io: Some(Io {
+                read_bytes: 5,
+                write_bytes: 6,
+            }),
             ..CgroupReading::default()
         };
         assert_eq!(cgroup.read(), expected);
-        assert!(cgroup.why_missing(Group::IoPressure).contains("cgroup /slurm/uid_7/job_1 does not"));
+        assert!(
+            cgroup
+                .why_missing(Group::IoPressure)
+                .contains("cgroup /slurm/uid_7/job_1 does not")
+        );
         // A step that comes later.
         put("memory/j/step_1/memory.oom_control", "oom_kill 4\n");
         put("memory/j/cgroup.procs", "");
         cgroup.list(&mut Vec::new()).expect("listed");
         assert_eq!(cgroup.read().oom_kills, Some(7));
         // v2 without controllers has CPU times and pressure.
-        put("unified/j/cpu.stat", "usage_usec 9\nuser_usec 5\nsystem_usec 4\n");
+        put(
+            "unified/j/cpu.stat",
+            "usage_usec 9\nuser_usec 5\nsystem_usec 4\n",
+        );
         put("unified/j/io.pressure", "some total=6\n");
         cgroup.v2 = Some(v2::Reader::new(&root.path().join("unified/j")));
         let hybrid = cgroup.read();
-        assert_eq!(hybrid.cpu, Some(CpuTotals { user_us: 5, system_us: 4 }));
-        assert_eq!((hybrid.throttled_us, hybrid.memory), (Some(5), expected.memory));
-        assert_eq!((hybrid.io_pressure.some_us, hybrid.io_pressure.full_us), (Some(6), None));
+        assert_eq!(
+            hybrid.cpu,
+            Some(CpuTotals {
+                user_us: 5,
+                system_us: 4
+            })
+        );
+        assert_eq!(
+            (hybrid.throttled_us, hybrid.memory),
+            (Some(5), expected.memory)
+        );
+        assert_eq!(
+            (hybrid.io_pressure.some_us, hybrid.io_pressure.full_us),
+            (Some(6), None)
+        );
         assert_eq!((hybrid.oom_kills, hybrid.io), (Some(7), expected.io));
     }
 

@@ -35,7 +35,11 @@ fn read_line(line: &str) -> Option<Mount> {
     // A root outside this process's view is written with `..`.
     components(&root)?;
     components(&point)?;
-    Some(Mount { root, point: point.into(), controllers })
+    Some(Mount {
+        root,
+        point: point.into(),
+        controllers,
+    })
 }
 
 /// Undoes the kernel's escapes: `\040` for a space, likewise tab, line break and backslash.
@@ -43,8 +47,10 @@ fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
-        let octal =
-            tail.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = tail
+            .get(..3)
+            .filter(|_| *first == b'\\')
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         if let Some(byte) = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             bytes.push(byte);
             rest = tail.get(3..)?;
@@ -79,7 +85,11 @@ impl Mount {
     pub(super) fn directory(&self, job_path: &str, process_path: &str) -> Option<PathBuf> {
         let root = self.root.trim_end_matches('/');
         if let Some(rest) = below(job_path, root) {
-            return Some(if rest.is_empty() { self.point.clone() } else { self.point.join(rest) });
+            return Some(if rest.is_empty() {
+                self.point.clone()
+            } else {
+                self.point.join(rest)
+            });
         }
         let begins_within = below(root, job_path).is_some() && below(process_path, root).is_some();
         begins_within.then(|| self.point.clone())
@@ -89,7 +99,11 @@ impl Mount {
 /// What follows `parent` in `path`, without the separator; `None` where it does not lie there.
 fn below<'a>(path: &'a str, parent: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(parent)?;
-    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+    if rest.is_empty() {
+        Some(rest)
+    } else {
+        rest.strip_prefix('/')
+    }
 }
 
 #[cfg(test)]
@@ -106,18 +120,32 @@ mod tests {
                     36 31 0:33 / /cut rw - cgroup";
         let mounts = read_mounts(text);
         assert_eq!(mounts.len(), 2);
-        assert!(mounts[0].has(Some("cpuacct")) && !mounts[0].has(Some("memory")) && !mounts[0].has(None));
+        assert!(
+            mounts[0].has(Some("cpuacct"))
+                && !mounts[0].has(Some("memory"))
+                && !mounts[0].has(None)
+        );
         assert!(mounts[1].has(None));
-        assert_eq!(mounts[1].directory("/j/k", "/j/k"), Some(PathBuf::from("/a b\\c/j/k")));
+        assert_eq!(
+            mounts[1].directory("/j/k", "/j/k"),
+            Some(PathBuf::from("/a b\\c/j/k"))
+        );
     }
 
     #[test]
     fn mount_that_begins_elsewhere_is_minded() {
-        let mount = |root: &str| Mount { root: root.into(), point: "/m".into(), controllers: vec![] };
+        let mount = |root: &str| Mount {
+            root: root.into(),
+            point: "/m".into(),
+            controllers: vec![],
+        };
         let directory = |root: &str| mount(root).directory("/s/job_1", "/s/job_1/step_0/task_0");
         assert_eq!(directory("/s").as_deref(), Some(Path::new("/m/job_1")));
         assert_eq!(directory("/s/job_1").as_deref(), Some(Path::new("/m")));
-        assert_eq!(directory("/s/job_1/step_0").as_deref(), Some(Path::new("/m")));
+        assert_eq!(
+            directory("/s/job_1/step_0").as_deref(),
+            Some(Path::new("/m"))
+        );
         assert_eq!(directory("/s/job_1/step_9"), None);
         assert_eq!(directory("/s/job_11"), None);
         assert_eq!(directory("/other"), None);

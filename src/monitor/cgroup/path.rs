@@ -86,7 +86,9 @@ impl Place {
 
 /// The components of a path as the kernel writes it; `None` for one that is odd.
 pub(super) fn components(path: &str) -> Option<Vec<&str>> {
-    let rest = path.strip_prefix('/').filter(|_| path.len() <= PATH_BYTES_MAX && !path.contains('\0'))?;
+    let rest = path
+        .strip_prefix('/')
+        .filter(|_| path.len() <= PATH_BYTES_MAX && !path.contains('\0'))?;
     if rest.is_empty() {
         return Some(Vec::new());
     }
@@ -98,17 +100,31 @@ pub(super) fn components(path: &str) -> Option<Vec<&str>> {
 /// Finds the job in a path. `None`: it is no job's.
 pub(super) fn read_path(path: &str) -> Option<Place> {
     let components = components(path)?;
-    let delegated = components.iter().position(|component| *component == "user.slice");
+    let delegated = components
+        .iter()
+        .position(|component| *component == "user.slice");
     let trusted = components.get(..delegated.unwrap_or(components.len()))?;
     let found = (0..trusted.len()).find_map(|at| scheduler_at(trusted, at));
     let (mut place, job_at) = match found {
         Some((place, job_at)) => {
             let inner = components.get(job_at + 1..).unwrap_or_default();
-            (Place { container: container_in(inner).map(|(container, _)| container), ..place }, job_at)
+            (
+                Place {
+                    container: container_in(inner).map(|(container, _)| container),
+                    ..place
+                },
+                job_at,
+            )
         }
         None => {
             let (container, at) = container_in(&components)?;
-            (Place { container: Some(container), ..Place::default() }, at)
+            (
+                Place {
+                    container: Some(container),
+                    ..Place::default()
+                },
+                at,
+            )
         }
     };
     place.path = format!("/{}", components.get(..=job_at)?.join("/"));
@@ -119,7 +135,10 @@ pub(super) fn read_path(path: &str) -> Option<Place> {
 fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
     let first = *components.get(at)?;
     let next = *components.get(at + 1)?;
-    let of = |scheduler| Place { scheduler: Some(scheduler), ..Place::default() };
+    let of = |scheduler| Place {
+        scheduler: Some(scheduler),
+        ..Place::default()
+    };
     // `7.server`, `7[3].server`; `7` where the server's name was cut off.
     let is_job = |name: &str| is_number(name.split(['.', '[']).next().unwrap_or_default());
     if first == "slurmstepd.scope" || first.ends_with("_slurmstepd.scope") {
@@ -128,17 +147,34 @@ fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
     }
     if first == "slurm" || first.starts_with("slurm_") {
         let uid = next.strip_prefix("uid_")?.parse().ok()?;
-        return components.get(at + 2).map(|_| (slurm(components, at + 2, Some(uid)), at + 2));
+        return components
+            .get(at + 2)
+            .map(|_| (slurm(components, at + 2, Some(uid)), at + 2));
     }
     if first == "torque" && is_job(next) {
         // `R0.t1`: a task of one of its requests (`qsub -L`).
-        let task = components.get(at + 2).filter(|name| name.starts_with('R') && name.contains(".t"));
+        let task = components
+            .get(at + 2)
+            .filter(|name| name.starts_with('R') && name.contains(".t"));
         let task = task.and_then(|name| plain(name));
-        return Some((Place { job_id: plain(next), task, ..of(CgroupScheduler::Torque) }, at + 1));
+        return Some((
+            Place {
+                job_id: plain(next),
+                task,
+                ..of(CgroupScheduler::Torque)
+            },
+            at + 1,
+        ));
     }
     if matches!(first, "pbs_jobs.service" | "pbspro.service") && matches!(next, "jobid" | "jobs") {
         let job = components.get(at + 2).filter(|name| is_job(name))?;
-        return Some((Place { job_id: plain(job), ..of(CgroupScheduler::OpenPbs) }, at + 2));
+        return Some((
+            Place {
+                job_id: plain(job),
+                ..of(CgroupScheduler::OpenPbs)
+            },
+            at + 2,
+        ));
     }
     None
 }
@@ -146,13 +182,21 @@ fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
 fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> Place {
     let name = components.get(job_at).copied().unwrap_or_default();
     let below = components.get(job_at + 1..).unwrap_or_default();
-    let after = |key: &str| below.iter().find_map(|component| component.strip_prefix(key)).and_then(plain);
+    let after = |key: &str| {
+        below
+            .iter()
+            .find_map(|component| component.strip_prefix(key))
+            .and_then(plain)
+    };
     let is_sluid = name.len() == SLUID_LENGTH
         && name.starts_with('s')
         && name.bytes().all(|b| b.is_ascii_alphanumeric());
     Place {
         scheduler: Some(CgroupScheduler::Slurm),
-        job_id: name.strip_prefix("job_").filter(|id| is_number(id)).map(str::to_owned),
+        job_id: name
+            .strip_prefix("job_")
+            .filter(|id| is_number(id))
+            .map(str::to_owned),
         sluid: is_sluid.then(|| name.to_owned()),
         uid,
         step: after("step_"),
@@ -168,20 +212,27 @@ fn is_number(text: &str) -> bool {
 
 /// A name that may stand in records; `None` for one with odd characters.
 fn plain(name: &str) -> Option<String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '[' | ']' | '+');
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '[' | ']' | '+');
     (!name.is_empty() && name.chars().all(is_plain)).then(|| name.to_owned())
 }
 
 /// The innermost container of a path, and the component that is its directory.
 fn container_in(components: &[&str]) -> Option<(CgroupContainer, usize)> {
-    (0..components.len()).rev().find_map(|at| Some((container_at(components, at)?, at)))
+    (0..components.len())
+        .rev()
+        .find_map(|at| Some((container_at(components, at)?, at)))
 }
 
 fn container_at(components: &[&str], at: usize) -> Option<CgroupContainer> {
     let name = *components.get(at)?;
     let is_scope = name.ends_with(".scope");
     let name = name.strip_suffix(".scope").unwrap_or(name);
-    let parent = at.checked_sub(1).and_then(|at| components.get(at)).copied().unwrap_or_default();
+    let parent = at
+        .checked_sub(1)
+        .and_then(|at| components.get(at))
+        .copied()
+        .unwrap_or_default();
     // `apptainer-PID.scope` of systemd, `apptainer/PID` without it.
     let pid = match name.split_once('-') {
         Some(("apptainer" | "singularity", pid)) if is_scope => pid,
@@ -189,14 +240,20 @@ fn container_at(components: &[&str], at: usize) -> Option<CgroupContainer> {
         _ => "",
     };
     if is_number(pid) {
-        return Some(CgroupContainer { kind: ContainerKind::Apptainer, id: pid.to_owned() });
+        return Some(CgroupContainer {
+            kind: ContainerKind::Apptainer,
+            id: pid.to_owned(),
+        });
     }
     let split = name.len().checked_sub(CONTAINER_ID_DIGITS)?;
     let (before, id) = (name.get(..split)?, name.get(split..)?);
     if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
-    let is_of_kubernetes = components.get(..=at)?.iter().any(|component| component.starts_with("kubepods"));
+    let is_of_kubernetes = components
+        .get(..=at)?
+        .iter()
+        .any(|component| component.starts_with("kubepods"));
     let kind = match before.trim_end_matches(['-', ':']).rsplit(':').next()? {
         "docker" => Some(ContainerKind::Docker),
         "libpod" | "podman" => Some(ContainerKind::Podman),
@@ -213,8 +270,15 @@ fn container_at(components: &[&str], at: usize) -> Option<CgroupContainer> {
         // What watches a container (`libpod-conmon-…`) is none.
         _ => None,
     }?;
-    let kind = if is_of_kubernetes { ContainerKind::Kubernetes } else { kind };
-    Some(CgroupContainer { kind, id: id.to_owned() })
+    let kind = if is_of_kubernetes {
+        ContainerKind::Kubernetes
+    } else {
+        kind
+    };
+    Some(CgroupContainer {
+        kind,
+        id: id.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -236,13 +300,37 @@ mod tests {
         let known = [
             (Docker, "/docker/ID", "/docker/ID"),
             (Docker, "/docker/ID/user.slice", "/docker/ID"),
-            (Podman, "/machine.slice/libpod-ID.scope/container", "/machine.slice/libpod-ID.scope"),
-            (Podman, "/user.slice/user-7.slice/libpod-ID.scope", "/user.slice/user-7.slice/libpod-ID.scope"),
-            (Podman, "/libpod_parent/libpod-ID", "/libpod_parent/libpod-ID"),
-            (Containerd, "/system.slice/nerdctl-ID.scope", "/system.slice/nerdctl-ID.scope"),
+            (
+                Podman,
+                "/machine.slice/libpod-ID.scope/container",
+                "/machine.slice/libpod-ID.scope",
+            ),
+            (
+                Podman,
+                "/user.slice/user-7.slice/libpod-ID.scope",
+                "/user.slice/user-7.slice/libpod-ID.scope",
+            ),
+            (
+                Podman,
+                "/libpod_parent/libpod-ID",
+                "/libpod_parent/libpod-ID",
+            ),
+            (
+                Containerd,
+                "/system.slice/nerdctl-ID.scope",
+                "/system.slice/nerdctl-ID.scope",
+            ),
             (Containerd, "/default/ID", "/default/ID"),
-            (Kubernetes, "/kubepods/besteffort/podX/ID", "/kubepods/besteffort/podX/ID"),
-            (Kubernetes, "/system.slice/kubepods-podX.slice:cri-containerd:ID", ""),
+            (
+                Kubernetes,
+                "/kubepods/besteffort/podX/ID",
+                "/kubepods/besteffort/podX/ID",
+            ),
+            (
+                Kubernetes,
+                "/system.slice/kubepods-podX.slice:cri-containerd:ID",
+                "",
+            ),
         ];
         for (kind, path, job) in known {
             let job = if job.is_empty() { path } else { job };
@@ -252,12 +340,20 @@ mod tests {
         for path in [own, "/apptainer/4711", "/singularity/4711"] {
             let place = read_path(path).expect("a container");
             assert_eq!(
-                (place.container.map(|container| container.id), place.path.as_str()),
+                (
+                    place.container.map(|container| container.id),
+                    place.path.as_str()
+                ),
                 (Some("4711".into()), path)
             );
         }
         assert_eq!(read_path("/system.slice/apptainer-net.service"), None);
-        let unknown = ["/machine.slice/libpod-conmon-ID.scope", "/process_api/ID", "/docker/abc", "/docker"];
+        let unknown = [
+            "/machine.slice/libpod-conmon-ID.scope",
+            "/process_api/ID",
+            "/docker/abc",
+            "/docker",
+        ];
         assert!(unknown.iter().all(|path| container(path).is_none()));
     }
 
@@ -268,7 +364,10 @@ mod tests {
         assert_eq!(read_path("/user.slice/slurm/uid_0/job_1"), None);
         // Within a job the outermost directory counts.
         let inner = read_path("/slurm/uid_7/job_1/step_0/task_0/slurm/uid_7/job_2").expect("a job");
-        assert_eq!((inner.job_id.as_deref(), inner.path.as_str()), (Some("1"), "/slurm/uid_7/job_1"));
+        assert_eq!(
+            (inner.job_id.as_deref(), inner.path.as_str()),
+            (Some("1"), "/slurm/uid_7/job_1")
+        );
     }
 
     #[test]
@@ -300,12 +399,31 @@ mod tests {
     #[test]
     fn jobs_of_pbs_are_known_by_their_number() {
         for (path, id, job, task) in [
-            ("/pbs_jobs.service/jobs/4242", "4242", "/pbs_jobs.service/jobs/4242", None),
-            ("/pbs_jobs.service/jobs/4242.srv/x", "4242.srv", "/pbs_jobs.service/jobs/4242.srv", None),
-            ("/torque/7[3].host/R0.t1", "7[3].host", "/torque/7[3].host", Some("R0.t1")),
+            (
+                "/pbs_jobs.service/jobs/4242",
+                "4242",
+                "/pbs_jobs.service/jobs/4242",
+                None,
+            ),
+            (
+                "/pbs_jobs.service/jobs/4242.srv/x",
+                "4242.srv",
+                "/pbs_jobs.service/jobs/4242.srv",
+                None,
+            ),
+            (
+                "/torque/7[3].host/R0.t1",
+                "7[3].host",
+                "/torque/7[3].host",
+                Some("R0.t1"),
+            ),
         ] {
             let place = read_path(path).expect("a job");
-            assert_eq!((place.job_id.as_deref(), place.path.as_str()), (Some(id), job), "{path}");
+            assert_eq!(
+                (place.job_id.as_deref(), place.path.as_str()),
+                (Some(id), job),
+                "{path}"
+            );
             assert_eq!(place.task.as_deref(), task, "{path}");
         }
         let odd = read_path("/slurm/uid_7/job_bad/step_0").expect("Slurm's");
@@ -316,11 +434,23 @@ mod tests {
     fn container_within_a_job_belongs_to_the_job() {
         let path = format!("/slurm_n1/uid_7/job_12/step_0/task_3/docker/{ID}");
         let place = read_path(&path).expect("a job");
-        assert_eq!((place.path.as_str(), place.uid), ("/slurm_n1/uid_7/job_12", Some(7)));
-        assert_eq!((place.step.as_deref(), place.task.as_deref()), (Some("0"), Some("3")));
-        assert_eq!(place.container.map(|container| container.kind), Some(ContainerKind::Docker));
+        assert_eq!(
+            (place.path.as_str(), place.uid),
+            ("/slurm_n1/uid_7/job_12", Some(7))
+        );
+        assert_eq!(
+            (place.step.as_deref(), place.task.as_deref()),
+            (Some("0"), Some("3"))
+        );
+        assert_eq!(
+            place.container.map(|container| container.kind),
+            Some(ContainerKind::Docker)
+        );
         // A node that is itself a container.
         let node = read_path(&format!("/docker/{ID}/torque/5.host")).expect("a job");
-        assert_eq!((node.job_id.as_deref(), node.container), (Some("5.host"), None));
+        assert_eq!(
+            (node.job_id.as_deref(), node.container),
+            (Some("5.host"), None)
+        );
     }
 }

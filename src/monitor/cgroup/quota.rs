@@ -10,7 +10,10 @@ pub(in crate::monitor) fn cpu_quota(pid: u32) -> Option<f64> {
 }
 
 fn cpu_quota_in(proc: &Path, pid: u32) -> Option<f64> {
-    limits(proc, pid, "cpu", |directory| quota_v2(directory).or_else(|| quota_v1(directory))).reduce(f64::min)
+    limits(proc, pid, "cpu", |directory| {
+        quota_v2(directory).or_else(|| quota_v1(directory))
+    })
+    .reduce(f64::min)
 }
 
 /// Memory that the cgroups around a process leave it, in bytes, with what the kernel could take from caches. `None`: they have
@@ -20,7 +23,10 @@ pub(in crate::monitor) fn memory_left(pid: u32) -> Option<u64> {
 }
 
 fn memory_left_in(proc: &Path, pid: u32) -> Option<u64> {
-    limits(proc, pid, "memory", |directory| left_v2(directory).or_else(|| left_v1(directory))).min()
+    limits(proc, pid, "memory", |directory| {
+        left_v2(directory).or_else(|| left_v1(directory))
+    })
+    .min()
 }
 
 /// What `read` finds in the directories of a controller, from the process's own up to the mount.
@@ -34,13 +40,21 @@ fn limits<T>(
     let paths = paths_of(proc, pid).unwrap_or_default();
     let mut found = Vec::new();
     for (controllers, path) in paths {
-        let of = if controllers.is_empty() { None } else { Some(controller) };
+        let of = if controllers.is_empty() {
+            None
+        } else {
+            Some(controller)
+        };
         if of.is_some() && !controllers.split(',').any(|name| name == controller) {
             continue;
         }
         for mount in mounts.iter().filter(|mount| mount.has(of)) {
-            let Some(own) = mount.directory(&path, &path) else { continue };
-            let up = own.ancestors().take_while(|directory| directory.starts_with(mount.point()));
+            let Some(own) = mount.directory(&path, &path) else {
+                continue;
+            };
+            let up = own
+                .ancestors()
+                .take_while(|directory| directory.starts_with(mount.point()));
             found.extend(up.filter_map(&read));
         }
     }
@@ -52,7 +66,8 @@ fn left_v2(directory: &Path) -> Option<u64> {
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
     let limit: u64 = read("memory.max")?.trim().parse().ok()?;
     let used: u64 = read("memory.current")?.trim().parse().ok()?;
-    let cached = read("memory.stat").map_or(0, |stat| sum_of(&stat, ["inactive_file", "active_file"]));
+    let cached =
+        read("memory.stat").map_or(0, |stat| sum_of(&stat, ["inactive_file", "active_file"]));
     Some(limit.saturating_sub(used.saturating_sub(cached)))
 }
 
@@ -61,16 +76,18 @@ fn left_v1(directory: &Path) -> Option<u64> {
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
     let limit: u64 = read("memory.limit_in_bytes")?.trim().parse().ok()?;
     let used: u64 = read("memory.usage_in_bytes")?.trim().parse().ok()?;
-    let cached =
-        read("memory.stat").map_or(0, |stat| sum_of(&stat, ["total_inactive_file", "total_active_file"]));
+    let cached = read("memory.stat").map_or(0, |stat| {
+        sum_of(&stat, ["total_inactive_file", "total_active_file"])
+    });
     (limit < 1 << 60).then(|| limit.saturating_sub(used.saturating_sub(cached)))
 }
 
 /// The sum of lines `NAME VALUE`.
 fn sum_of(stat: &str, names: [&str; 2]) -> u64 {
     let lines = stat.lines().filter_map(|line| line.split_once(' '));
-    let values =
-        lines.filter(|(name, _)| names.contains(name)).filter_map(|(_, value)| value.trim().parse().ok());
+    let values = lines
+        .filter(|(name, _)| names.contains(name))
+        .filter_map(|(_, value)| value.trim().parse().ok());
     values.fold(0, u64::saturating_add)
 }
 
@@ -84,7 +101,10 @@ fn quota_v2(directory: &Path) -> Option<f64> {
 /// `cpu.cfs_quota_us` and `cpu.cfs_period_us` of v1; -1 is no quota.
 fn quota_v1(directory: &Path) -> Option<f64> {
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
-    cpus(read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim())
+    cpus(
+        read("cpu.cfs_quota_us")?.trim(),
+        read("cpu.cfs_period_us")?.trim(),
+    )
 }
 
 fn cpus(quota: &str, period: &str) -> Option<f64> {
@@ -155,7 +175,10 @@ mod tests {
             ("v2/a/b/memory.current", "5\n"),
             ("v2/a/memory.max", "1000\n"),
             ("v2/a/memory.current", "900\n"),
-            ("v2/a/memory.stat", "anon 600\ninactive_file 200\nactive_file 100\n"),
+            (
+                "v2/a/memory.stat",
+                "anon 600\ninactive_file 200\nactive_file 100\n",
+            ),
         ];
         assert_eq!(left("0::/a/b\n", &v2), Some(400));
         assert_eq!(left("0::/a/b\n", &v2[..2]), None);

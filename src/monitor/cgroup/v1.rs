@@ -32,7 +32,9 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(directories: &CgroupDirectories) -> Self {
         let file = |directory: &Option<PathBuf>, name: &str| {
-            directory.as_ref().map(|directory| KeptFile::new(directory.join(name)))
+            directory
+                .as_ref()
+                .map(|directory| KeptFile::new(directory.join(name)))
         };
         let mut reader = Self {
             usage: file(&directories.cpuacct, "cpuacct.usage"),
@@ -43,7 +45,10 @@ impl Reader {
             max_usage: file(&directories.memory, "memory.max_usage_in_bytes"),
             memory: directories.memory.clone(),
             oom_controls: Vec::new(),
-            blkio: file(&directories.blkio, "blkio.throttle.io_service_bytes_recursive"),
+            blkio: file(
+                &directories.blkio,
+                "blkio.throttle.io_service_bytes_recursive",
+            ),
         };
         reader.look_again();
         reader
@@ -57,7 +62,8 @@ impl Reader {
             .map(|directory| directory.join("memory.oom_control"))
             .filter(|path| fs::exists(path).unwrap_or(false))
             .collect();
-        self.oom_controls.retain(|file| paths.iter().any(|path| path == file.path()));
+        self.oom_controls
+            .retain(|file| paths.iter().any(|path| path == file.path()));
         for path in paths {
             if !self.oom_controls.iter().any(|file| file.path() == path) {
                 self.oom_controls.push(KeptFile::new(path));
@@ -69,14 +75,19 @@ impl Reader {
     pub(super) fn cpu(&mut self, buffer: &mut [u8]) -> Option<CpuTotals> {
         let total_us = self.usage.as_mut()?.read(buffer, number)? / 1000;
         let of_stat = self.stat.as_mut()?.read(buffer, |text| {
-            Some(CpuTotals { user_us: value_of(text, "user")?, system_us: value_of(text, "system")? })
+            Some(CpuTotals {
+                user_us: value_of(text, "user")?,
+                system_us: value_of(text, "system")?,
+            })
         })?;
         Some(self.split.of(total_us, of_stat.user_us, of_stat.system_us))
     }
 
     /// Of the directory's own quota: v1 adds nothing up.
     pub(super) fn throttled_us(&mut self, buffer: &mut [u8]) -> Option<u64> {
-        self.cpu_stat.as_mut()?.read(buffer, |text| Some(value_of(text, "throttled_time")? / 1000))
+        self.cpu_stat.as_mut()?.read(buffer, |text| {
+            Some(value_of(text, "throttled_time")? / 1000)
+        })
     }
 
     pub(super) fn memory(&mut self, buffer: &mut [u8]) -> Option<MemoryTotals> {
@@ -100,11 +111,15 @@ impl Reader {
             .oom_controls
             .iter_mut()
             .filter_map(|file| file.read(buffer, |text| value_of(text, "oom_kill")));
-        kills.fold(None, |sum, kills| Some(kills.saturating_add(sum.unwrap_or(0))))
+        kills.fold(None, |sum, kills| {
+            Some(kills.saturating_add(sum.unwrap_or(0)))
+        })
     }
 
     pub(super) fn io(&mut self, buffer: &mut [u8], devices: &mut Devices) -> Option<Io> {
-        self.blkio.as_mut()?.read(buffer, |text| Some(read_io(text, devices)))
+        self.blkio
+            .as_mut()?
+            .read(buffer, |text| Some(read_io(text, devices)))
     }
 
     /// The file behind a group of columns; `None`: v1 has none, or the controller does not hold the job.
@@ -125,11 +140,20 @@ fn read_io(text: &str, devices: &mut Devices) -> Io {
     let mut io = Io::default();
     for line in text.lines() {
         let mut fields = line.split(' ');
-        let (device, kind) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
+        let (device, kind) = (
+            fields.next().unwrap_or_default(),
+            fields.next().unwrap_or_default(),
+        );
         let bytes = fields.next().and_then(number).unwrap_or(0);
         match kind {
-            "Read" if !devices.is_stacked(device) => io.add(Io { read_bytes: bytes, write_bytes: 0 }),
-            "Write" if !devices.is_stacked(device) => io.add(Io { read_bytes: 0, write_bytes: bytes }),
+            "Read" if !devices.is_stacked(device) => io.add(Io {
+                read_bytes: bytes,
+                write_bytes: 0,
+            }),
+            "Write" if !devices.is_stacked(device) => io.add(Io {
+                read_bytes: 0,
+                write_bytes: bytes,
+            }),
             _ => {}
         }
     }
@@ -151,10 +175,17 @@ impl Split {
         }
         let all = u128::from(user) + u128::from(system);
         // Before the first tick of the clock all of it counts as user time.
-        let of_system = (u128::from(total_us) * u128::from(system)).checked_div(all).unwrap_or(0);
-        let of_system = u64::try_from(of_system).unwrap_or(total_us).max(self.last.system_us);
+        let of_system = (u128::from(total_us) * u128::from(system))
+            .checked_div(all)
+            .unwrap_or(0);
+        let of_system = u64::try_from(of_system)
+            .unwrap_or(total_us)
+            .max(self.last.system_us);
         let user_us = total_us.saturating_sub(of_system).max(self.last.user_us);
-        self.last = CpuTotals { user_us, system_us: total_us.saturating_sub(user_us) };
+        self.last = CpuTotals {
+            user_us,
+            system_us: total_us.saturating_sub(user_us),
+        };
         self.last
     }
 }
@@ -174,14 +205,24 @@ mod tests {
         assert_eq!(split.of(2000, 3, 1), of(1500, 500));
         assert_eq!(split.of(2100, 4, 1), of(1600, 500));
         assert_eq!(split.of(10, 1, 0), of(10, 0));
-        assert_eq!(split.of(u64::MAX, u64::MAX, u64::MAX), of(u64::MAX / 2 + 1, u64::MAX / 2));
+        assert_eq!(
+            split.of(u64::MAX, u64::MAX, u64::MAX),
+            of(u64::MAX / 2 + 1, u64::MAX / 2)
+        );
     }
 
     #[test]
     fn io_is_summed_over_devices() {
         let mut devices = Devices::new(Path::new("/nonexistent"));
-        let text = "8:16 Read 100\n8:16 Write 7\n8:16 Sync 107\n8:16 Total 107\n8:0 Read 90\nTotal 197\n";
-        assert_eq!(read_io(text, &mut devices), Io { read_bytes: 190, write_bytes: 7 });
+        let text =
+            "8:16 Read 100\n8:16 Write 7\n8:16 Sync 107\n8:16 Total 107\n8:0 Read 90\nTotal 197\n";
+        assert_eq!(
+            read_io(text, &mut devices),
+            Io {
+                read_bytes: 190,
+                write_bytes: 7
+            }
+        );
         assert_eq!(read_io("Total 0\n", &mut devices), Io::default());
     }
 }

@@ -52,7 +52,11 @@ impl Reader {
     pub(super) fn memory(&mut self, buffer: &mut [u8]) -> Option<MemoryTotals> {
         self.memory_stat.read(buffer, |text| {
             let anon = Some(value_of(text, "anon")?);
-            Some(MemoryTotals { anon, file: value_of(text, "file"), shmem: value_of(text, "shmem") })
+            Some(MemoryTotals {
+                anon,
+                file: value_of(text, "file"),
+                shmem: value_of(text, "shmem"),
+            })
         })
     }
 
@@ -61,16 +65,22 @@ impl Reader {
     }
 
     pub(super) fn oom_kills(&mut self, buffer: &mut [u8]) -> Option<u64> {
-        self.memory_events.read(buffer, |text| value_of(text, "oom_kill"))
+        self.memory_events
+            .read(buffer, |text| value_of(text, "oom_kill"))
     }
 
     pub(super) fn io(&mut self, buffer: &mut [u8], devices: &mut Devices) -> Option<Io> {
-        self.io_stat.read(buffer, |text| Some(read_io(text, devices)))
+        self.io_stat
+            .read(buffer, |text| Some(read_io(text, devices)))
     }
 
     pub(super) fn pressure(&mut self, buffer: &mut [u8]) -> [Option<Pressure>; 3] {
-        [&mut self.cpu_pressure, &mut self.memory_pressure, &mut self.io_pressure]
-            .map(|file| file.read(buffer, read_pressure))
+        [
+            &mut self.cpu_pressure,
+            &mut self.memory_pressure,
+            &mut self.io_pressure,
+        ]
+        .map(|file| file.read(buffer, read_pressure))
     }
 
     /// The file behind a group of columns.
@@ -92,12 +102,18 @@ fn read_io(text: &str, devices: &mut Devices) -> Io {
     let mut io = Io::default();
     for line in text.lines() {
         let mut fields = line.split(' ');
-        if fields.next().is_none_or(|device| devices.is_stacked(device)) {
+        if fields
+            .next()
+            .is_none_or(|device| devices.is_stacked(device))
+        {
             continue;
         }
         for field in fields {
             let value = |key: &str| field.strip_prefix(key).and_then(number).unwrap_or(0);
-            io.add(Io { read_bytes: value("rbytes="), write_bytes: value("wbytes=") });
+            io.add(Io {
+                read_bytes: value("rbytes="),
+                write_bytes: value("wbytes="),
+            });
         }
     }
     io
@@ -112,7 +128,13 @@ mod tests {
         let mut devices = Devices::new(Path::new("/nonexistent"));
         let text = "8:16 rbytes=100 wbytes=7 rios=1 wios=1 dbytes=50331648 dios=3021\n\
                     8:0 rbytes=90 wbytes=3 rios=1 wios=1\n9:9\n";
-        assert_eq!(read_io(text, &mut devices), Io { read_bytes: 190, write_bytes: 10 });
+        assert_eq!(
+            read_io(text, &mut devices),
+            Io {
+                read_bytes: 190,
+                write_bytes: 10
+            }
+        );
         assert_eq!(read_io("", &mut devices), Io::default());
     }
 }

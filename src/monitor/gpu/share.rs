@@ -14,7 +14,9 @@ pub struct GpuShare {
 impl GpuShare {
     /// The share of a run that was given these GPUs, by UUID; none where that is not known.
     pub fn new<T: Into<Arc<str>>>(allocated: impl IntoIterator<Item = T>) -> Self {
-        Self { allocated: allocated.into_iter().map(Into::into).collect() }
+        Self {
+            allocated: allocated.into_iter().map(Into::into).collect(),
+        }
     }
 
     /// The run's readings. `is_ours` says whether a pid of the host is a process of the run; no other is counted.
@@ -23,14 +25,23 @@ impl GpuShare {
     /// reading.
     #[must_use]
     pub fn readings(&self, report: &GpuReport, is_ours: impl Fn(u32) -> bool) -> Vec<GpuReading> {
-        report.gpus.iter().filter_map(|gpu| self.reading(gpu, &is_ours)).collect()
+        report
+            .gpus
+            .iter()
+            .filter_map(|gpu| self.reading(gpu, &is_ours))
+            .collect()
     }
 
     fn reading(&self, gpu: &GpuState, is_ours: &impl Fn(u32) -> bool) -> Option<GpuReading> {
         let read = gpu.fresh()?;
         let allocated = self.allocated.contains(&read.reading.uuid);
-        let Some(processes) = &read.processes else { return allocated.then(|| read.reading.clone()) };
-        let ours: Vec<&GpuProcess> = processes.iter().filter(|process| is_ours(process.pid)).collect();
+        let Some(processes) = &read.processes else {
+            return allocated.then(|| read.reading.clone());
+        };
+        let ours: Vec<&GpuProcess> = processes
+            .iter()
+            .filter(|process| is_ours(process.pid))
+            .collect();
         if !allocated && ours.is_empty() {
             return None;
         }
@@ -55,7 +66,10 @@ mod tests {
     use crate::monitor::gpu::{GpuCondition, GpuRead};
 
     fn gpu(uuid: &str, processes: Option<Vec<GpuProcess>>) -> GpuState {
-        let reading = GpuReading { power_milliwatts: Some(1), ..GpuReading::of(uuid.into()) };
+        let reading = GpuReading {
+            power_milliwatts: Some(1),
+            ..GpuReading::of(uuid.into())
+        };
         GpuState {
             facts: Arc::default(),
             last: Some(Arc::new(GpuRead { reading, processes })),
@@ -65,7 +79,11 @@ mod tests {
     }
 
     fn process(pid: u32, mem_bytes: Option<u64>, sm_percent: Option<u64>) -> GpuProcess {
-        GpuProcess { pid, mem_bytes, sm_percent }
+        GpuProcess {
+            pid,
+            mem_bytes,
+            sm_percent,
+        }
     }
 
     type Seen<'a> = (&'a str, Option<u64>, Option<u64>, Option<u64>);
@@ -118,12 +136,26 @@ mod tests {
 
     #[test]
     fn a_gpu_that_gives_no_answer_has_no_reading() {
-        for condition in
-            [GpuCondition::Waiting, GpuCondition::Stale { since_ms: 1 }, GpuCondition::Lost { since_ms: 1 }]
-        {
-            let gpus = vec![GpuState { condition, ..gpu("GPU-1", Some(vec![])) }];
-            let report = GpuReport { gpus, missing: None, ..GpuReport::default() };
-            assert!(GpuShare::new(["GPU-1"]).readings(&report, |_| true).is_empty(), "{condition:?}");
+        for condition in [
+            GpuCondition::Waiting,
+            GpuCondition::Stale { since_ms: 1 },
+            GpuCondition::Lost { since_ms: 1 },
+        ] {
+            let gpus = vec![GpuState {
+                condition,
+                ..gpu("GPU-1", Some(vec![]))
+            }];
+            let report = GpuReport {
+                gpus,
+                missing: None,
+                ..GpuReport::default()
+            };
+            assert!(
+                GpuShare::new(["GPU-1"])
+                    .readings(&report, |_| true)
+                    .is_empty(),
+                "{condition:?}"
+            );
         }
     }
 }

@@ -35,7 +35,10 @@ pub struct WatchPace {
 
 impl Default for WatchPace {
     fn default() -> Self {
-        Self { interval: Duration::from_secs(1), deadline: Duration::from_secs(2) }
+        Self {
+            interval: Duration::from_secs(1),
+            deadline: Duration::from_secs(2),
+        }
     }
 }
 
@@ -75,7 +78,9 @@ impl GpuState {
     /// Its reading, where that is not an old one.
     #[must_use]
     pub fn fresh(&self) -> Option<&GpuRead> {
-        (self.condition == GpuCondition::Fresh).then_some(self.last.as_deref()).flatten()
+        (self.condition == GpuCondition::Fresh)
+            .then_some(self.last.as_deref())
+            .flatten()
     }
 }
 
@@ -160,7 +165,9 @@ struct Slot {
 
 impl fmt::Debug for GpuWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GpuWatch").field("pace", &self.shared.pace).finish_non_exhaustive()
+        f.debug_struct("GpuWatch")
+            .field("pace", &self.shared.pace)
+            .finish_non_exhaustive()
     }
 }
 
@@ -178,12 +185,20 @@ impl GpuWatch {
     where
         F: Fn() -> Result<Box<dyn GpuReader>, GpuError> + Send + Sync + 'static,
     {
-        let interval = pace.interval.clamp(Duration::from_millis(100), Duration::from_secs(60));
-        let state = State { missing: Some("the GPU driver has not answered yet".into()), ..State::default() };
+        let interval = pace
+            .interval
+            .clamp(Duration::from_millis(100), Duration::from_secs(60));
+        let state = State {
+            missing: Some("the GPU driver has not answered yet".into()),
+            ..State::default()
+        };
         let shared = Arc::new(Shared {
             pace: WatchPace { interval, ..pace },
             open: Box::new(open),
-            state: Mutex::new(State { reopen: true, ..state }),
+            state: Mutex::new(State {
+                reopen: true,
+                ..state
+            }),
             wake: Condvar::new(),
         });
         hire(&shared, &mut shared.lock());
@@ -214,9 +229,16 @@ impl GpuWatch {
     fn give_up_on_late_calls(&self, state: &mut State) {
         let deadline = self.shared.pace.deadline;
         let is_late = |call: &mut Call| {
-            call.begun.elapsed() > if call.uuid.is_some() { deadline } else { OPENING * deadline }
+            call.begun.elapsed()
+                > if call.uuid.is_some() {
+                    deadline
+                } else {
+                    OPENING * deadline
+                }
         };
-        let Some(call) = state.call.take_if(is_late) else { return };
+        let Some(call) = state.call.take_if(is_late) else {
+            return;
+        };
         let Some(uuid) = call.uuid.clone() else {
             // Without a driver there is nothing that another worker could do.
             state.missing = Some("the GPU driver gives no answer".into());
@@ -273,14 +295,20 @@ impl Shared {
         // Closing the driver may take long: it is for this thread, not for who drops the watch.
         let reader = {
             let mut state = self.lock();
-            if state.stop && state.worker == worker { state.reader.take() } else { None }
+            if state.stop && state.worker == worker {
+                state.reader.take()
+            } else {
+                None
+            }
         };
         drop(reader);
     }
 
     /// Reads what is due. `None`: this worker is not wanted any more.
     fn round(&self, worker: u64) -> Option<()> {
-        let Some(reader) = self.reader(worker) else { return self.wanted(worker) };
+        let Some(reader) = self.reader(worker) else {
+            return self.wanted(worker);
+        };
         let due: Vec<Arc<str>> = self.lock().due();
         for uuid in due {
             self.begin(worker, Some(Arc::clone(&uuid)))?;
@@ -298,7 +326,8 @@ impl Shared {
         }
         let xids = reader.take_xids();
         let mut state = self.lock();
-        xids.into_iter().for_each(|xid| state.take_xid_in(&xid, &self.pace));
+        xids.into_iter()
+            .for_each(|xid| state.take_xid_in(&xid, &self.pace));
         drop(state);
         self.wanted(worker)
     }
@@ -347,7 +376,11 @@ impl Shared {
         if state.worker != worker || state.stop {
             return None;
         }
-        state.call = Some(Call { uuid, begun: Instant::now(), at_ms: now_ms() });
+        state.call = Some(Call {
+            uuid,
+            begun: Instant::now(),
+            at_ms: now_ms(),
+        });
         Some(())
     }
 
@@ -361,7 +394,11 @@ impl Shared {
             if left.is_zero() {
                 return Some(());
             }
-            state = self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .wake
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 }
@@ -374,32 +411,53 @@ impl State {
     /// GPUs that may be called now.
     fn due(&self) -> Vec<Arc<str>> {
         let due = |slot: &&Slot| slot.present && !slot.hangs && slot.pause.is_over();
-        self.gpus.iter().filter(due).map(|slot| Arc::clone(&slot.uuid)).collect()
+        self.gpus
+            .iter()
+            .filter(due)
+            .map(|slot| Arc::clone(&slot.uuid))
+            .collect()
     }
 
     fn tell(&mut self, uuid: Option<&str>, kind: EventKind, at_ms: u64, detail: &str) {
         if self.events.len() < EVENTS_KEPT {
-            self.events.push_back((uuid.map(Arc::from), Event { at_ms, kind, detail: detail.to_owned() }));
+            self.events.push_back((
+                uuid.map(Arc::from),
+                Event {
+                    at_ms,
+                    kind,
+                    detail: detail.to_owned(),
+                },
+            ));
         }
     }
 
     fn set_stale(&mut self, uuid: &str, since_ms: u64, why: &str) {
         let Some(slot) = self.slot(uuid) else { return };
-        if matches!(slot.state.condition, GpuCondition::Waiting | GpuCondition::Fresh) {
+        if matches!(
+            slot.state.condition,
+            GpuCondition::Waiting | GpuCondition::Fresh
+        ) {
             slot.state.condition = GpuCondition::Stale { since_ms };
             self.tell(Some(uuid), EventKind::GpuStale, since_ms, why);
         }
     }
 
     fn all_stale(&mut self, since_ms: u64, why: &str) {
-        let uuids: Vec<Arc<str>> = self.gpus.iter().map(|slot| Arc::clone(&slot.uuid)).collect();
-        uuids.iter().for_each(|uuid| self.set_stale(uuid, since_ms, why));
+        let uuids: Vec<Arc<str>> = self
+            .gpus
+            .iter()
+            .map(|slot| Arc::clone(&slot.uuid))
+            .collect();
+        uuids
+            .iter()
+            .for_each(|uuid| self.set_stale(uuid, since_ms, why));
     }
 
     /// A GPU is lost until the driver was opened anew; its slices are lost with it.
     fn set_lost(&mut self, uuid: &str, at_ms: u64, pace: &WatchPace) {
-        let of_it =
-            |slot: &&mut Slot| *slot.uuid == *uuid || slot.state.facts.parent.as_deref() == Some(uuid);
+        let of_it = |slot: &&mut Slot| {
+            *slot.uuid == *uuid || slot.state.facts.parent.as_deref() == Some(uuid)
+        };
         let mut lost = Vec::new();
         for slot in self.gpus.iter_mut().filter(of_it) {
             slot.present = false;
@@ -408,8 +466,14 @@ impl State {
                 lost.push(Arc::clone(&slot.uuid));
             }
         }
-        lost.iter()
-            .for_each(|uuid| self.tell(Some(uuid), EventKind::GpuLost, at_ms, "the GPU fell off the bus"));
+        lost.iter().for_each(|uuid| {
+            self.tell(
+                Some(uuid),
+                EventKind::GpuLost,
+                at_ms,
+                "the GPU fell off the bus",
+            )
+        });
         self.open_again(pace);
     }
 
@@ -433,12 +497,25 @@ impl State {
                 (slot.present, slot.state.facts) = (true, facts);
             } else {
                 let uuid = facts.uuid.as_str().into();
-                let state = GpuState { facts, last: None, at_ms: None, condition: GpuCondition::Waiting };
-                self.gpus.push(Slot { uuid, state, pause: Pause::default(), hangs: false, present: true });
+                let state = GpuState {
+                    facts,
+                    last: None,
+                    at_ms: None,
+                    condition: GpuCondition::Waiting,
+                };
+                self.gpus.push(Slot {
+                    uuid,
+                    state,
+                    pause: Pause::default(),
+                    hangs: false,
+                    present: true,
+                });
             }
         }
         // Slices may be taken apart; a GPU that is lost stays known.
-        self.gpus.retain(|slot| slot.present || matches!(slot.state.condition, GpuCondition::Lost { .. }));
+        self.gpus.retain(|slot| {
+            slot.present || matches!(slot.state.condition, GpuCondition::Lost { .. })
+        });
         // Until a lost GPU is back, the driver is opened anew from time to time.
         self.reopen = self.gpus.iter().any(|slot| !slot.present);
         if self.reopen {
@@ -448,10 +525,13 @@ impl State {
 
     /// A GPU that may be another job's is nobody's trouble; any other is told once.
     fn take_refused_in(&mut self, refused: Vec<(u32, GpuError)>) {
-        let (forbidden, ill): (Vec<_>, Vec<_>) =
-            refused.into_iter().partition(|(_, why)| *why == GpuError::NoPermission);
-        let words: Vec<String> =
-            ill.iter().map(|(index, why)| format!("GPU {index} cannot be read: {why}")).collect();
+        let (forbidden, ill): (Vec<_>, Vec<_>) = refused
+            .into_iter()
+            .partition(|(_, why)| *why == GpuError::NoPermission);
+        let words: Vec<String> = ill
+            .iter()
+            .map(|(index, why)| format!("GPU {index} cannot be read: {why}"))
+            .collect();
         let known = std::mem::take(&mut self.refused);
         for word in words.iter().filter(|word| !known.contains(word)) {
             self.tell(None, EventKind::Note, now_ms(), word);
@@ -462,7 +542,13 @@ impl State {
         (self.refused, self.forbidden) = (words, forbidden.len());
     }
 
-    fn take_in(&mut self, uuid: &str, at_ms: u64, read: Result<GpuRead, GpuError>, pace: &WatchPace) {
+    fn take_in(
+        &mut self,
+        uuid: &str,
+        at_ms: u64,
+        read: Result<GpuRead, GpuError>,
+        pace: &WatchPace,
+    ) {
         let error = match read {
             Ok(read) => return self.take_reading_in(uuid, at_ms, read),
             Err(error) => error,
@@ -489,13 +575,23 @@ impl State {
             let detail = format!("it answers again, after {:.1} s", gone.as_secs_f64());
             self.tell(Some(uuid), EventKind::GpuBack, at_ms, &detail);
         }
-        if !self.reopen && self.gpus.iter().all(|slot| slot.state.condition == GpuCondition::Fresh) {
+        if !self.reopen
+            && self
+                .gpus
+                .iter()
+                .all(|slot| slot.state.condition == GpuCondition::Fresh)
+        {
             self.pause = Pause::default();
         }
     }
 
     fn take_xid_in(&mut self, xid: &GpuXid, pace: &WatchPace) {
-        self.tell(Some(&xid.uuid), EventKind::Xid, xid.at_ms, &format!("XID {}", xid.xid));
+        self.tell(
+            Some(&xid.uuid),
+            EventKind::Xid,
+            xid.at_ms,
+            &format!("XID {}", xid.xid),
+        );
         if xid.xid == XID_LOST {
             self.set_lost(&xid.uuid, xid.at_ms, pace);
         }
@@ -521,7 +617,12 @@ mod tests {
 
     impl GpuReader for Shown {
         fn devices(&self) -> Vec<Arc<GpuFacts>> {
-            let facts = |uuid: &str| Arc::new(GpuFacts { uuid: uuid.into(), ..GpuFacts::default() });
+            let facts = |uuid: &str| {
+                Arc::new(GpuFacts {
+                    uuid: uuid.into(),
+                    ..GpuFacts::default()
+                })
+            };
             ["GPU-0", "GPU-1"].map(facts).to_vec()
         }
 
@@ -532,7 +633,10 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            Ok(GpuRead { reading: GpuReading::of(uuid.into()), processes: None })
+            Ok(GpuRead {
+                reading: GpuReading::of(uuid.into()),
+                processes: None,
+            })
         }
 
         fn take_xids(&self) -> Vec<GpuXid> {
@@ -544,11 +648,20 @@ mod tests {
     fn wait(watch: &GpuWatch, at: usize, holds: impl Fn(&GpuState) -> bool) -> GpuState {
         let begun = Instant::now();
         loop {
-            let found = watch.latest().gpus.get(at).filter(|gpu| holds(gpu)).cloned();
+            let found = watch
+                .latest()
+                .gpus
+                .get(at)
+                .filter(|gpu| holds(gpu))
+                .cloned();
             if let Some(found) = found {
                 return found;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "in vain: {:?}", watch.latest());
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "in vain: {:?}",
+                watch.latest()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -557,18 +670,33 @@ mod tests {
     fn a_gpu_whose_call_has_not_come_back_is_not_called_again() {
         let stuck = Arc::new(Stuck::default());
         let shown = Arc::clone(&stuck);
-        let pace = WatchPace { interval: Duration::ZERO, deadline: Duration::from_millis(100) };
+        let pace = WatchPace {
+            interval: Duration::ZERO,
+            deadline: Duration::from_millis(100),
+        };
         let watch = GpuWatch::start(pace, move || Ok(Box::new(Shown(Arc::clone(&shown)))));
         for _ in 0..6 {
             let before = watch.latest().gpus.get(1).and_then(|gpu| gpu.at_ms);
-            wait(&watch, 1, |gpu| gpu.condition == GpuCondition::Fresh && gpu.at_ms > before);
+            wait(&watch, 1, |gpu| {
+                gpu.condition == GpuCondition::Fresh && gpu.at_ms > before
+            });
         }
-        assert_eq!(stuck.calls.load(Ordering::SeqCst), 1, "its pause of 200 ms is over");
+        assert_eq!(
+            stuck.calls.load(Ordering::SeqCst),
+            1,
+            "its pause of 200 ms is over"
+        );
         let stale = wait(&watch, 0, |_| true);
-        assert!(matches!(stale.condition, GpuCondition::Stale { .. }) && stale.last.is_none(), "{stale:?}");
+        assert!(
+            matches!(stale.condition, GpuCondition::Stale { .. }) && stale.last.is_none(),
+            "{stale:?}"
+        );
         stuck.open.store(true, Ordering::SeqCst);
         wait(&watch, 0, |gpu| gpu.condition == GpuCondition::Fresh);
-        let of_it = watch.take_events().into_iter().filter(|(uuid, _)| uuid.as_deref() == Some("GPU-0"));
+        let of_it = watch
+            .take_events()
+            .into_iter()
+            .filter(|(uuid, _)| uuid.as_deref() == Some("GPU-0"));
         let kinds: Vec<EventKind> = of_it.map(|(_, event)| event.kind).collect();
         assert_eq!(kinds, [EventKind::GpuStale, EventKind::GpuBack]);
     }
@@ -583,7 +711,10 @@ mod tests {
                 pause.length.as_secs()
             })
             .collect();
-        assert_eq!(lengths, [4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900, 900]);
+        assert_eq!(
+            lengths,
+            [4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900, 900]
+        );
         assert!(!pause.is_over());
     }
 
@@ -593,6 +724,9 @@ mod tests {
         for at in 0..1000 {
             state.tell(None, EventKind::Note, at, "");
         }
-        assert_eq!((state.events.len(), state.events[0].1.at_ms), (EVENTS_KEPT, 0));
+        assert_eq!(
+            (state.events.len(), state.events[0].1.at_ms),
+            (EVENTS_KEPT, 0)
+        );
     }
 }

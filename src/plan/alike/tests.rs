@@ -14,9 +14,17 @@ fn job(epochs: f64) -> Identity {
         script: Some("/home/u/train.py".into()),
         script_digest: Some("d1".into()),
         numbers: [("epochs".to_owned(), epochs), ("batch".to_owned(), 32.0)].into(),
-        inputs: vec![Input { path: "/data/a".into(), ..Input::default() }],
+        inputs: vec![Input {
+            path: "/data/a".into(),
+            ..Input::default()
+        }],
         environment: "host".into(),
-        asked: Asked { queue: Some("gpu".into()), nodes: 1, tasks_per_node: 1, ..Asked::default() },
+        asked: Asked {
+            queue: Some("gpu".into()),
+            nodes: 1,
+            tasks_per_node: 1,
+            ..Asked::default()
+        },
         ..Identity::default()
     }
 }
@@ -42,7 +50,11 @@ fn past(identity: Identity, seconds: f64, state: JobState) -> Past {
 }
 
 fn history(past: Vec<Past>) -> History {
-    History { host: "login".into(), past, unread: None }
+    History {
+        host: "login".into(),
+        past,
+        unread: None,
+    }
 }
 
 fn ladder<'a>(job: &'a Identity, history: &'a History) -> Ladder<'a> {
@@ -50,7 +62,9 @@ fn ladder<'a>(job: &'a Identity, history: &'a History) -> Ladder<'a> {
 }
 
 fn at_least(job: &Identity, past: Vec<Past>) -> Option<f64> {
-    ladder(job, &history(past)).seconds().map(|needed| needed.at_least)
+    ladder(job, &history(past))
+        .seconds()
+        .map(|needed| needed.at_least)
 }
 
 const DONE: JobState = JobState::Completed;
@@ -61,43 +75,118 @@ fn two_runs_of_which_one_completed_are_needed() {
     assert_eq!(at_least(&job(5.0), vec![]), None);
     assert_eq!(at_least(&job(5.0), vec![run(300.0, DONE)]), None);
     assert_eq!(
-        at_least(&job(5.0), vec![run(300.0, JobState::Failed), run(200.0, JobState::Cancelled)]),
+        at_least(
+            &job(5.0),
+            vec![
+                run(300.0, JobState::Failed),
+                run(200.0, JobState::Cancelled)
+            ]
+        ),
         None
     );
-    assert_eq!(at_least(&job(5.0), vec![run(300.0, DONE), run(335.0, DONE)]), Some(335.0));
-    assert_eq!(at_least(&job(5.0), vec![run(300.0, DONE), run(900.0, JobState::Cancelled)]), Some(900.0));
+    assert_eq!(
+        at_least(&job(5.0), vec![run(300.0, DONE), run(335.0, DONE)]),
+        Some(335.0)
+    );
+    assert_eq!(
+        at_least(
+            &job(5.0),
+            vec![run(300.0, DONE), run(900.0, JobState::Cancelled)]
+        ),
+        Some(900.0)
+    );
 }
 
 #[test]
 fn anything_else_of_the_run_does_not_act() {
     let base = || job(5.0);
-    let other_inputs = vec![Input { path: "/data/b".into(), ..Input::default() }];
-    let more = Asked { nodes: 2, ..base().asked };
-    let elsewhere = Asked { queue: Some("cpu".into()), ..base().asked };
+    let other_inputs = vec![Input {
+        path: "/data/b".into(),
+        ..Input::default()
+    }];
+    let more = Asked {
+        nodes: 2,
+        ..base().asked
+    };
+    let elsewhere = Asked {
+        queue: Some("cpu".into()),
+        ..base().asked
+    };
     let others = [
-        (Identity { script_digest: Some("d2".into()), ..base() }, "the script was edited since"),
-        (Identity { script_digest: None, ..base() }, "the script was edited since"),
-        (Identity { inputs: other_inputs, ..base() }, "its data are others"),
-        (Identity { environment: "image x".into(), ..base() }, "its environment is another"),
-        (Identity { asked: more, ..base() }, "another size or queue"),
-        (Identity { asked: elsewhere, ..base() }, "another size or queue"),
+        (
+            Identity {
+                script_digest: Some("d2".into()),
+                ..base()
+            },
+            "the script was edited since",
+        ),
+        (
+            Identity {
+                script_digest: None,
+                ..base()
+            },
+            "the script was edited since",
+        ),
+        (
+            Identity {
+                inputs: other_inputs,
+                ..base()
+            },
+            "its data are others",
+        ),
+        (
+            Identity {
+                environment: "image x".into(),
+                ..base()
+            },
+            "its environment is another",
+        ),
+        (
+            Identity {
+                asked: more,
+                ..base()
+            },
+            "another size or queue",
+        ),
+        (
+            Identity {
+                asked: elsewhere,
+                ..base()
+            },
+            "another size or queue",
+        ),
         (job(4.0), "epochs is 5 where 4 ran"),
         (job(6.0), "epochs is 5 where 6 ran"),
         (
-            Identity { key: "train.py-02".into(), ..base() },
+            Identity {
+                key: "train.py-02".into(),
+                ..base()
+            },
             "same script, other arguments: 2 runs took 60.0 s",
         ),
         (
-            Identity { key: "x-1".into(), script: None, ..base() },
+            Identity {
+                key: "x-1".into(),
+                script: None,
+                ..base()
+            },
             "same program, another script: 2 runs took 60.0 s, this one may take 6.00 s to 10 min 00 s",
         ),
         (
-            Identity { key: "x-1".into(), script: None, program: "lmp".into(), ..base() },
+            Identity {
+                key: "x-1".into(),
+                script: None,
+                program: "lmp".into(),
+                ..base()
+            },
             "no run of this program",
         ),
     ];
     for (other, why) in others {
-        let history = history(vec![past(other.clone(), 60.0, DONE), past(other, 60.0, DONE)]);
+        let history = history(vec![
+            past(other.clone(), 60.0, DONE),
+            past(other, 60.0, DONE),
+        ]);
         let job = base();
         let ladder = ladder(&job, &history);
         assert!(
@@ -118,7 +207,9 @@ fn local_runs_count_on_their_host_alone() {
     };
     let acts = |host: &str| {
         let history = history(vec![local(host), local(host)]);
-        Ladder::new(&job, SchedulerKind::Local, &history).seconds().is_some()
+        Ladder::new(&job, SchedulerKind::Local, &history)
+            .seconds()
+            .is_some()
     };
     assert!(acts("login") && !acts("laptop"));
 }
@@ -127,7 +218,11 @@ fn local_runs_count_on_their_host_alone() {
 fn numbers_within_the_range_are_scaled_up_and_never_down() {
     let runs = vec![past(job(5.0), 100.0, DONE), past(job(20.0), 200.0, DONE)];
     assert_eq!(at_least(&job(10.0), runs.clone()), Some(200.0));
-    assert_eq!(at_least(&job(19.0), runs), Some(380.0), "5 epochs took 100 s");
+    assert_eq!(
+        at_least(&job(19.0), runs),
+        Some(380.0),
+        "5 epochs took 100 s"
+    );
 }
 
 #[test]
@@ -151,18 +246,36 @@ fn what_was_cut_off_raises_what_comes_next() {
     let job = job(5.0);
     let history = history(runs);
     let bytes = ladder(&job, &history).bytes().expect("it acts");
-    assert_eq!((bytes.at_least, bytes.cut_off), (1.5 * f64::from(1_u32 << 31) * 2.0, 1));
+    assert_eq!(
+        (bytes.at_least, bytes.cut_off),
+        (1.5 * f64::from(1_u32 << 31) * 2.0, 1)
+    );
 }
 
 /// A run of one of several workloads.
 fn some_past() -> impl Strategy<Value = Past> {
-    let workload = prop_oneof![Just("train.py-01"), Just("train.py-02"), Just("other.py-03")];
+    let workload = prop_oneof![
+        Just("train.py-01"),
+        Just("train.py-02"),
+        Just("other.py-03")
+    ];
     let state = prop_oneof![
         4 => Just(DONE), 1 => Just(JobState::Failed), 1 => Just(JobState::Timeout), 1 => Just(JobState::Cancelled)
     ];
-    (workload, 1_u32..6, 1.0..1000.0, state, 0_u8..8, prop::option::weighted(0.9, Just(())), 60_u64..2000)
+    (
+        workload,
+        1_u32..6,
+        1.0..1000.0,
+        state,
+        0_u8..8,
+        prop::option::weighted(0.9, Just(())),
+        60_u64..2000,
+    )
         .prop_map(|(key, epochs, seconds, state, change, measured, limit)| {
-            let mut identity = Identity { key: key.into(), ..job(f64::from(epochs)) };
+            let mut identity = Identity {
+                key: key.into(),
+                ..job(f64::from(epochs))
+            };
             match change {
                 0 => identity.script_digest = Some("edited".into()),
                 1 => identity.inputs.clear(),
@@ -172,7 +285,10 @@ fn some_past() -> impl Strategy<Value = Past> {
             }
             identity.asked.walltime_seconds = Some(limit);
             let run = past(identity, seconds, state);
-            Past { wall_seconds: measured.map(|()| seconds), ..run }
+            Past {
+                wall_seconds: measured.map(|()| seconds),
+                ..run
+            }
         })
 }
 

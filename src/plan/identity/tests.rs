@@ -11,7 +11,15 @@ use crate::plan::resolve::tests::facts;
 fn named() -> BTreeMap<String, Named> {
     let file = |name: &str, executable: bool| {
         let path = format!("/home/u/{name}").into();
-        (name.to_owned(), Named::File { path, bytes: 100, digest: Some(hex(name.as_bytes())), executable })
+        (
+            name.to_owned(),
+            Named::File {
+                path,
+                bytes: 100,
+                digest: Some(hex(name.as_bytes())),
+                executable,
+            },
+        )
     };
     let mut named: BTreeMap<String, Named> = [
         file("train.py", false),
@@ -28,7 +36,13 @@ fn named() -> BTreeMap<String, Named> {
 
 fn of(job: &str) -> Identity {
     let spec = crate::job::parse(job).expect("a valid job file");
-    identity_of(&spec, &SiteFacts { named: named(), ..facts() })
+    identity_of(
+        &spec,
+        &SiteFacts {
+            named: named(),
+            ..facts()
+        },
+    )
 }
 
 fn of_command(line: &str) -> Identity {
@@ -59,24 +73,58 @@ fn the_script_is_found_behind_interpreters_and_launchers() {
         assert_eq!(script(line), train, "{line}");
     }
     let module = |line: &str| script(line).1;
-    assert_eq!(module("python -m pkg.train --epochs 3").as_deref(), Some("-m pkg.train"));
-    assert_eq!(module("accelerate launch -m pkg.train").as_deref(), Some("-m pkg.train"));
-    assert_eq!(script("./sim --steps 5"), ("sim".into(), Some("/home/u/./sim".into())));
-    assert_eq!(script("bash run.sh"), ("bash".into(), Some("/home/u/run.sh".into())));
-    assert_eq!(script("lmp -in data.csv"), ("lmp".into(), None), "data are no script");
+    assert_eq!(
+        module("python -m pkg.train --epochs 3").as_deref(),
+        Some("-m pkg.train")
+    );
+    assert_eq!(
+        module("accelerate launch -m pkg.train").as_deref(),
+        Some("-m pkg.train")
+    );
+    assert_eq!(
+        script("./sim --steps 5"),
+        ("sim".into(), Some("/home/u/./sim".into()))
+    );
+    assert_eq!(
+        script("bash run.sh"),
+        ("bash".into(), Some("/home/u/run.sh".into()))
+    );
+    assert_eq!(
+        script("lmp -in data.csv"),
+        ("lmp".into(), None),
+        "data are no script"
+    );
     assert_eq!(script("python -c pass"), ("python".into(), None));
     let of_script = of("[run]\nscript = \"run.sh\"\n");
-    assert_eq!((of_script.program.as_str(), of_script.script.as_deref()), ("run.sh", Some("run.sh")));
+    assert_eq!(
+        (of_script.program.as_str(), of_script.script.as_deref()),
+        ("run.sh", Some("run.sh"))
+    );
     assert_eq!(of_script.script_digest, Some(hex(b"run.sh")));
 }
 
 #[test]
 fn numbers_stand_apart_from_words() {
     let identity = of_command("python train.py --epochs 5 --lr=3e-4 opt.decay=0.1 -b 32 7 --fast");
-    let numbers: Vec<(&str, f64)> =
-        identity.numbers.iter().map(|(name, number)| (name.as_str(), *number)).collect();
-    assert_eq!(numbers, [("#5", 7.0), ("b", 32.0), ("epochs", 5.0), ("lr", 3e-4), ("opt.decay", 0.1)]);
-    assert_eq!(identity.words, ["epochs=#", "lr=#", "opt.decay=#", "b=#", "#", "-fast"]);
+    let numbers: Vec<(&str, f64)> = identity
+        .numbers
+        .iter()
+        .map(|(name, number)| (name.as_str(), *number))
+        .collect();
+    assert_eq!(
+        numbers,
+        [
+            ("#5", 7.0),
+            ("b", 32.0),
+            ("epochs", 5.0),
+            ("lr", 3e-4),
+            ("opt.decay", 0.1)
+        ]
+    );
+    assert_eq!(
+        identity.words,
+        ["epochs=#", "lr=#", "opt.decay=#", "b=#", "#", "-fast"]
+    );
     let other = of_command("python train.py --epochs 50 --lr=1 opt.decay=2 -b 1 9 --fast");
     assert_eq!(identity.key, other.key);
     assert!(identity.key.starts_with("train.py-"), "{}", identity.key);
@@ -84,10 +132,17 @@ fn numbers_stand_apart_from_words() {
 
 #[test]
 fn variables_of_the_job_file_are_arguments() {
-    let with = |env: &str| of(&format!("[run]\ncommand = [\"python\", \"train.py\"]\nenv = {{ {env} }}\n"));
+    let with = |env: &str| {
+        of(&format!(
+            "[run]\ncommand = [\"python\", \"train.py\"]\nenv = {{ {env} }}\n"
+        ))
+    };
     let identity = with("EPOCHS = \"5\", MODE = \"fast\", SEED = \"3\", HF_TOKEN = \"hunter2\"");
     assert_eq!(identity.numbers.get("$EPOCHS"), Some(&5.0));
-    assert_eq!(identity.key, with("EPOCHS = \"9\", MODE = \"fast\", SEED = \"4\", HF_TOKEN = \"x\"").key);
+    assert_eq!(
+        identity.key,
+        with("EPOCHS = \"9\", MODE = \"fast\", SEED = \"4\", HF_TOKEN = \"x\"").key
+    );
     assert_ne!(identity.key, with("EPOCHS = \"5\", MODE = \"slow\"").key);
 }
 
@@ -109,33 +164,65 @@ fn secrets_are_not_kept() {
 
 #[test]
 fn paths_are_inputs_unless_they_are_written() {
-    let identity =
-        of_command("python train.py --data data --config cfg.yaml --out-dir runs/7 --save model.pt x/y");
-    let inputs: Vec<&str> = identity.inputs.iter().map(|input| input.path.as_str()).collect();
+    let identity = of_command(
+        "python train.py --data data --config cfg.yaml --out-dir runs/7 --save model.pt x/y",
+    );
+    let inputs: Vec<&str> = identity
+        .inputs
+        .iter()
+        .map(|input| input.path.as_str())
+        .collect();
     assert_eq!(inputs, ["/home/u/data", "/home/u/cfg.yaml", "x/y"]);
-    assert!(identity.inputs[1].digest.is_some() && identity.inputs[0].digest.as_deref() == Some("3 entries"));
+    assert!(
+        identity.inputs[1].digest.is_some()
+            && identity.inputs[0].digest.as_deref() == Some("3 entries")
+    );
     assert_eq!(identity.words, ["data=@", "config=@", "save=@", "@"]);
     let hub = |name: &str| of_command(&format!("python train.py --model {name}"));
-    assert_ne!(hub("org/llama-7b").inputs, hub("org/llama-70b").inputs, "what is not here may be elsewhere");
+    assert_ne!(
+        hub("org/llama-7b").inputs,
+        hub("org/llama-70b").inputs,
+        "what is not here may be elsewhere"
+    );
 }
 
 #[test]
 fn declared_names_win() {
     let with = |command: &str, rest: &str| {
-        of(&format!("[run]\ncommand = [{command}]\n[framework]\nname = \"pytorch\"\n[workload]\n{rest}"))
+        of(&format!(
+            "[run]\ncommand = [{command}]\n[framework]\nname = \"pytorch\"\n[workload]\n{rest}"
+        ))
     };
     let names = "model = \"ResNet50\"\ndataset = \"cifar\"\nepochs = 5\n";
     let one = with("\"python\", \"train.py\", \"a\"", names);
-    let other = with("\"python\", \"other.py\", \"b\"", &names.replace("epochs = 5", "epochs = 9"));
+    let other = with(
+        "\"python\", \"other.py\", \"b\"",
+        &names.replace("epochs = 5", "epochs = 9"),
+    );
     assert_eq!(one.key, other.key);
     assert_eq!(one.numbers.get("workload.epochs"), Some(&5.0));
-    assert!(one.key.starts_with("resnet50-") && one.declared.is_some(), "{}", one.key);
+    assert!(
+        one.key.starts_with("resnet50-") && one.declared.is_some(),
+        "{}",
+        one.key
+    );
     assert_ne!(
         one.key,
-        with("\"python\", \"train.py\"", "model = \"resnet50\"\ndataset = \"imagenet\"\n").key
+        with(
+            "\"python\", \"train.py\"",
+            "model = \"resnet50\"\ndataset = \"imagenet\"\n"
+        )
+        .key
     );
     let unnamed = with("\"python\", \"train.py\", \"a\"", "dataset = \"cifar\"\n");
-    assert_ne!(unnamed.key, with("\"python\", \"train.py\", \"a\"", "dataset = \"imagenet\"\n").key);
+    assert_ne!(
+        unnamed.key,
+        with(
+            "\"python\", \"train.py\", \"a\"",
+            "dataset = \"imagenet\"\n"
+        )
+        .key
+    );
 }
 
 proptest! {

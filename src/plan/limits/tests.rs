@@ -32,9 +32,16 @@ fn facts() -> SiteFacts {
 }
 
 fn plan(job: &str, facts: &SiteFacts) -> Plan {
-    let defaults = Defaults { state_dir: Some(PathBuf::from("/home/u/.local/state/dlrun")) };
+    let defaults = Defaults {
+        state_dir: Some(PathBuf::from("/home/u/.local/state/dlrun")),
+    };
     let settings = Settings::merge(&defaults, &[]).expect("settings");
-    resolve(&crate::job::parse(job).expect("a valid job file"), &settings, facts).expect("a plan")
+    resolve(
+        &crate::job::parse(job).expect("a valid job file"),
+        &settings,
+        facts,
+    )
+    .expect("a plan")
 }
 
 /// Each call another run.
@@ -60,15 +67,27 @@ fn ran(job: &str, facts: &SiteFacts, seconds: f64, state: JobState) -> Past {
 }
 
 fn after(past: Vec<Past>) -> SiteFacts {
-    SiteFacts { history: History { past, ..History::default() }, ..facts() }
+    SiteFacts {
+        history: History {
+            past,
+            ..History::default()
+        },
+        ..facts()
+    }
 }
 
 fn decision<'a>(plan: &'a Plan, what: &str) -> &'a Decision {
-    plan.decisions.iter().find(|decision| decision.what == what).expect("it is decided")
+    plan.decisions
+        .iter()
+        .find(|decision| decision.what == what)
+        .expect("it is decided")
 }
 
 fn limits(plan: &Plan) -> (Option<u64>, Option<u64>) {
-    (plan.resources.walltime.map(|limit| limit.0), plan.resources.memory.map(|memory| memory.0 >> 20))
+    (
+        plan.resources.walltime.map(|limit| limit.0),
+        plan.resources.memory.map(|memory| memory.0 >> 20),
+    )
 }
 
 const DONE: JobState = JobState::Completed;
@@ -101,10 +120,19 @@ fn without_runs_that_are_alike_the_queue_and_the_nodes_decide() {
         "queue `batch` allows 24h; no run is known to be alike: no run of this program is recorded"
     );
     let why = &decision(&none, "memory").why;
-    assert!(why.starts_with("the job's share of the memory of a node with 16 CPUs, 64GiB; no run"), "{why}");
+    assert!(
+        why.starts_with("the job's share of the memory of a node with 16 CPUs, 64GiB; no run"),
+        "{why}"
+    );
 
     let other = JOB.replace("\"5\"", "\"50\"");
-    let near = plan(&other, &after(vec![ran(JOB, &facts(), 60.0, DONE), ran(JOB, &facts(), 90.0, DONE)]));
+    let near = plan(
+        &other,
+        &after(vec![
+            ran(JOB, &facts(), 60.0, DONE),
+            ran(JOB, &facts(), 90.0, DONE),
+        ]),
+    );
     assert_eq!(limits(&near).0, Some(86_400));
     let why = &decision(&near, "walltime").why;
     assert!(
@@ -117,10 +145,15 @@ fn without_runs_that_are_alike_the_queue_and_the_nodes_decide() {
     let one = plan(JOB, &after(vec![ran(JOB, &facts(), 60.0, DONE)]));
     assert_eq!(limits(&one), (Some(86_400), Some(4096)));
     assert!(
-        decision(&one, "walltime").why.ends_with("(two measured runs are needed, one of which completed)")
+        decision(&one, "walltime")
+            .why
+            .ends_with("(two measured runs are needed, one of which completed)")
     );
 
-    let long = plan(&JOB.replace("[resources]", "[resources]\nqueue = \"long\""), &facts());
+    let long = plan(
+        &JOB.replace("[resources]", "[resources]\nqueue = \"long\""),
+        &facts(),
+    );
     assert_eq!(limits(&long).0, Some(7 * 86_400));
 }
 
@@ -133,20 +166,49 @@ fn what_the_site_does_not_tell_is_left_out_with_the_reason() {
     site.queues[0].default_walltime = Some(Walltime(3600));
     let open = plan(JOB, &facts);
     assert_eq!(limits(&open), (None, None));
-    assert!(decision(&open, "memory").why.starts_with("the scheduler does not account memory here"));
-    assert!(decision(&open, "walltime").why.starts_with("queue `batch` tells no longest time"));
+    assert!(
+        decision(&open, "memory")
+            .why
+            .starts_with("the scheduler does not account memory here")
+    );
+    assert!(
+        decision(&open, "walltime")
+            .why
+            .starts_with("queue `batch` tells no longest time")
+    );
     assert!(
         open.warnings[0].contains("queue `batch` gives 60m to jobs that ask for none")
             || open.warnings[0].contains("gives 1h"),
         "{:?}",
         open.warnings
     );
-    let unknown = plan(JOB, &SiteFacts { site: None, ..facts.clone() });
+    let unknown = plan(
+        JOB,
+        &SiteFacts {
+            site: None,
+            ..facts.clone()
+        },
+    );
     assert_eq!(limits(&unknown), (None, None));
-    assert!(decision(&unknown, "walltime").why.starts_with("the queue is not known"));
-    let local = plan(JOB, &SiteFacts { schedulers: Vec::new(), site: None, ..facts });
+    assert!(
+        decision(&unknown, "walltime")
+            .why
+            .starts_with("the queue is not known")
+    );
+    let local = plan(
+        JOB,
+        &SiteFacts {
+            schedulers: Vec::new(),
+            site: None,
+            ..facts
+        },
+    );
     assert_eq!(limits(&local), (None, None));
-    assert!(decision(&local, "walltime").why.starts_with("a local job needs none"));
+    assert!(
+        decision(&local, "walltime")
+            .why
+            .starts_with("a local job needs none")
+    );
 }
 
 #[test]
@@ -154,9 +216,12 @@ fn the_share_of_memory_goes_by_cpus_or_gpus_whichever_is_more() {
     let share = |resources: &str| {
         let mut facts = facts();
         facts.site.as_mut().expect("a site").nodes[0].gpus = vec![("a100".into(), 4)];
-        limits(&plan(&JOB.replace("[resources]", &format!("[resources]\n{resources}")), &facts))
-            .1
-            .expect("known")
+        limits(&plan(
+            &JOB.replace("[resources]", &format!("[resources]\n{resources}")),
+            &facts,
+        ))
+        .1
+        .expect("known")
             / 1024
     };
     assert_eq!(share("cpus_per_task = 4"), 16);
@@ -177,8 +242,13 @@ fn the_kind_of_node_that_serves_the_job_and_is_commonest_counts() {
         memory: Some(Bytes(1024 * GIB)),
         ..NodeType::default()
     });
-    let large =
-        NodeType { cpus: Some(64), memory: Some(Bytes(128 * GIB)), count: 2, up: 2, ..NodeType::default() };
+    let large = NodeType {
+        cpus: Some(64),
+        memory: Some(Bytes(128 * GIB)),
+        count: 2,
+        up: 2,
+        ..NodeType::default()
+    };
     nodes.push(large);
     assert_eq!(limits(&plan(JOB, &facts)).1, Some(4096));
     let wide = JOB.replace("[resources]", "[resources]\ncpus_per_task = 32");
@@ -187,18 +257,28 @@ fn the_kind_of_node_that_serves_the_job_and_is_commonest_counts() {
 
 #[test]
 fn limits_are_cut_to_what_the_site_has_with_a_warning_where_that_is_too_little() {
-    let runs: Vec<Past> = [80_000.0, 90_000.0].map(|seconds| ran(JOB, &facts(), seconds, DONE)).to_vec();
+    let runs: Vec<Past> = [80_000.0, 90_000.0]
+        .map(|seconds| ran(JOB, &facts(), seconds, DONE))
+        .to_vec();
     let mut facts = after(runs);
     facts.site.as_mut().expect("a site").nodes[0].memory = Some(Bytes(512 << 20));
     let cut = plan(JOB, &facts);
     assert_eq!(limits(&cut), (Some(86_400), Some(512)));
-    assert!(decision(&cut, "walltime").why.ends_with("to the longest that the queue allows"));
+    assert!(
+        decision(&cut, "walltime")
+            .why
+            .ends_with("to the longest that the queue allows")
+    );
     let warned = cut.warnings.join("\n");
     assert!(
-        warned.contains("walltime = 24h is the queue's longest") && warned.contains("may be cut off"),
+        warned.contains("walltime = 24h is the queue's longest")
+            && warned.contains("may be cut off"),
         "{warned}"
     );
-    assert!(warned.contains("memory = 512MiB is the largest node's"), "{warned}");
+    assert!(
+        warned.contains("memory = 512MiB is the largest node's"),
+        "{warned}"
+    );
 }
 
 #[test]
@@ -224,18 +304,31 @@ fn a_run_that_auto_cut_off_raises_the_limit_until_the_queue_ends_it() {
 #[test]
 fn queues_that_are_named_elsewhere_count() {
     let mut facts = facts();
-    facts.schedulers[0].environment.push(("SBATCH_PARTITION".into(), "long".into()));
+    facts.schedulers[0]
+        .environment
+        .push(("SBATCH_PARTITION".into(), "long".into()));
     assert_eq!(limits(&plan(JOB, &facts)).0, Some(7 * 86_400));
     let both = JOB.replace("[resources]", "[resources]\nqueue = \"batch,long\"");
-    assert_eq!(limits(&plan(&both, &self::facts())).0, Some(7 * 86_400), "any may take it");
+    assert_eq!(
+        limits(&plan(&both, &self::facts())).0,
+        Some(7 * 86_400),
+        "any may take it"
+    );
 }
 
 #[test]
 fn records_that_cannot_be_read_are_told() {
-    let history = History { unread: Some("it is locked".into()), ..History::default() };
+    let history = History {
+        unread: Some("it is locked".into()),
+        ..History::default()
+    };
     let open = plan(JOB, &SiteFacts { history, ..facts() });
     assert_eq!(limits(&open).0, Some(86_400));
-    assert!(decision(&open, "walltime").why.ends_with("the records could not be read (it is locked)"));
+    assert!(
+        decision(&open, "walltime")
+            .why
+            .ends_with("the records could not be read (it is locked)")
+    );
 }
 
 proptest! {

@@ -53,7 +53,10 @@ fn run(number: u8, compiler: &str, seconds: f64) -> Observation {
                 ..Framework::default()
             },
             image: None,
-            hardware: Hardware { cpu_model: Some("EPYC".into()), ..Hardware::default() },
+            hardware: Hardware {
+                cpu_model: Some("EPYC".into()),
+                ..Hardware::default()
+            },
             nodes: 1,
             tasks_per_node: 1,
             storage: None,
@@ -83,13 +86,21 @@ fn repeats(what: &[(&str, f64)], change: impl Fn(&str, &mut Observation)) -> Vec
 }
 
 fn compilers(what: &[(&str, f64)]) -> Vec<Observation> {
-    repeats(what, |compiler, run| run.situation.framework.compiler = Some(compiler.into()))
+    repeats(what, |compiler, run| {
+        run.situation.framework.compiler = Some(compiler.into())
+    })
 }
 
 fn model(runs: Vec<Observation>) -> Option<ModelFacts> {
     let model = Model::fit(runs, &Priors::built_in()).expect("they fit");
     let here = Hardware::default();
-    Some(ModelFacts { model: Arc::new(model), origin: "your own model".into(), runs: 0, here, meant: None })
+    Some(ModelFacts {
+        model: Arc::new(model),
+        origin: "your own model".into(),
+        runs: 0,
+        here,
+        meant: None,
+    })
 }
 
 fn facts(model: Option<ModelFacts>) -> SiteFacts {
@@ -100,8 +111,13 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
         max_walltime: Some(Walltime(86_400)),
         ..Queue::default()
     };
-    let nodes =
-        NodeType { count: 4, up: 4, cpus: Some(16), memory: Some(Bytes(64 * GIB)), ..NodeType::default() };
+    let nodes = NodeType {
+        count: 4,
+        up: 4,
+        cpus: Some(16),
+        memory: Some(Bytes(64 * GIB)),
+        ..NodeType::default()
+    };
     let slurm = SchedulerKind::Slurm;
     SiteFacts {
         job_file: "/home/u/job.toml".into(),
@@ -144,9 +160,12 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
 }
 
 fn plan(job: &str, facts: &SiteFacts) -> Plan {
-    let defaults = Defaults { state_dir: Some(PathBuf::from("/home/u/.local/state/dlrun")) };
+    let defaults = Defaults {
+        state_dir: Some(PathBuf::from("/home/u/.local/state/dlrun")),
+    };
     let settings = Settings::merge(&defaults, &[]).expect("settings");
-    let spec = crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{job}")).expect("a valid job file");
+    let spec = crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{job}"))
+        .expect("a valid job file");
     resolve(&spec, &settings, facts).expect("a plan")
 }
 
@@ -156,7 +175,10 @@ fn decision<'a>(plan: &'a Plan, what: &str) -> &'a Decision {
 }
 
 fn variable<'a>(plan: &'a Plan, name: &str) -> Option<&'a str> {
-    plan.env.iter().find(|variable| variable.name == name).map(|variable| &variable.value[..])
+    plan.env
+        .iter()
+        .find(|variable| variable.name == name)
+        .map(|variable| &variable.value[..])
 }
 
 fn compiler(plan: &Plan) -> &str {
@@ -168,24 +190,51 @@ fn compiler(plan: &Plan) -> &str {
 #[test]
 fn what_was_measured_beats_the_rule() {
     let without = plan(JOB, &facts(None));
-    assert_eq!((compiler(&without), variable(&without, "DLRUN_COMPILER")), ("none", Some("none")));
+    assert_eq!(
+        (compiler(&without), variable(&without, "DLRUN_COMPILER")),
+        ("none", Some("none"))
+    );
     let why = &decision(&without, "compiler").why;
-    assert!(why.contains("XLA made TensorFlow slower on CPUs; rules decide"), "{why}");
+    assert!(
+        why.contains("XLA made TensorFlow slower on CPUs; rules decide"),
+        "{why}"
+    );
     assert_eq!((without.forecast.as_ref(), without.ways.len()), (None, 2));
 
-    let with = plan(JOB, &facts(model(compilers(&[("none", 4.0), ("xla", 2.0)]))));
-    assert_eq!((compiler(&with), variable(&with, "DLRUN_COMPILER")), ("xla", Some("xla")));
+    let with = plan(
+        JOB,
+        &facts(model(compilers(&[("none", 4.0), ("xla", 2.0)]))),
+    );
+    assert_eq!(
+        (compiler(&with), variable(&with, "DLRUN_COMPILER")),
+        ("xla", Some("xla"))
+    );
     assert!(variable(&with, "TF_XLA_FLAGS").is_some());
     let forecast = with.forecast.as_ref().expect("there is a model");
-    assert_eq!((forecast.basis, forecast.runs, forecast.explored), (Basis::Alike, 5, false));
-    assert!((1.6..2.4).contains(&forecast.time().expect("a time").mean), "{forecast:?}");
+    assert_eq!(
+        (forecast.basis, forecast.runs, forecast.explored),
+        (Basis::Alike, 5, false)
+    );
+    assert!(
+        (1.6..2.4).contains(&forecast.time().expect("a time").mean),
+        "{forecast:?}"
+    );
     let told = decision(&with, "compiler");
-    for part in ["s an epoch (", "from 5 runs like this; next best no compiler, "] {
+    for part in [
+        "s an epoch (",
+        "from 5 runs like this; next best no compiler, ",
+    ] {
         assert!(told.why.contains(part), "{part:?} in {}", told.why);
     }
     assert_eq!(told.rejected[0].value, "no compiler");
-    assert!(decision(&with, "forecast").why.contains("(your own model), from 5 runs like this"));
-    let [first, second] = &with.ways[..] else { panic!("{:#?}", with.ways) };
+    assert!(
+        decision(&with, "forecast")
+            .why
+            .contains("(your own model), from 5 runs like this")
+    );
+    let [first, second] = &with.ways[..] else {
+        panic!("{:#?}", with.ways)
+    };
     assert!(first.chosen && !second.chosen && second.compiler.as_deref() == Some("none"));
     let shown = crate::plan::describe(&with, 100);
     assert!(
@@ -199,10 +248,30 @@ fn what_the_job_file_says_is_not_up_to_the_model() {
     let model = model(compilers(&[("none", 4.0), ("xla", 2.0)]));
     let asked = plan(&JOB.replace("\"auto\"", "\"none\""), &facts(model.clone()));
     assert_eq!((compiler(&asked), asked.ways.len()), ("none", 1));
-    assert!((3.4..4.8).contains(&asked.forecast.expect("a forecast").time().expect("a time").mean));
-    assert!(asked.decisions.iter().all(|decision| decision.what != "compiler"));
+    assert!(
+        (3.4..4.8).contains(
+            &asked
+                .forecast
+                .expect("a forecast")
+                .time()
+                .expect("a time")
+                .mean
+        )
+    );
+    assert!(
+        asked
+            .decisions
+            .iter()
+            .all(|decision| decision.what != "compiler")
+    );
     let open = plan(&JOB.replace("compiler = \"auto\"", ""), &facts(model));
-    assert_eq!((open.framework.compiler.as_deref(), variable(&open, "DLRUN_COMPILER")), (None, None));
+    assert_eq!(
+        (
+            open.framework.compiler.as_deref(),
+            variable(&open, "DLRUN_COMPILER")
+        ),
+        (None, None)
+    );
 }
 
 #[test]
@@ -218,19 +287,36 @@ fn a_compiler_that_is_slower_is_left_alone() {
 
 #[test]
 fn a_new_workload_borrows_what_is_known_of_its_software_and_says_so() {
-    let job = JOB.replace("\"net\"", "\"other\"").replace("\"digits\"", "\"letters\"");
+    let job = JOB
+        .replace("\"net\"", "\"other\"")
+        .replace("\"digits\"", "\"letters\"");
     let runs = repeats(&[("none", 4.0), ("xla", 1.0)], |compiler, run| {
         run.situation.framework.compiler = Some(compiler.into());
         run.situation.workload.dataset = Some(format!("set {}", run.at_ms / 1000 % 5));
     });
-    let plan = plan(&format!("{job}[resources]\nwalltime = \"auto\"\n"), &facts(model(runs)));
+    let plan = plan(
+        &format!("{job}[resources]\nwalltime = \"auto\"\n"),
+        &facts(model(runs)),
+    );
     assert_eq!(compiler(&plan), "xla");
     let forecast = plan.forecast.as_ref().expect("a forecast");
     assert_eq!((forecast.basis, forecast.runs), (Basis::Software, 5));
-    assert!(decision(&plan, "compiler").why.contains("from 5 runs of other workloads with this software"));
+    assert!(
+        decision(&plan, "compiler")
+            .why
+            .contains("from 5 runs of other workloads with this software")
+    );
     let walltime = decision(&plan, "walltime");
-    assert_eq!(plan.resources.walltime, Some(Walltime(86_400)), "no forecast sets a limit");
-    assert!(walltime.why.contains("no run of this program is recorded"), "{}", walltime.why);
+    assert_eq!(
+        plan.resources.walltime,
+        Some(Walltime(86_400)),
+        "no forecast sets a limit"
+    );
+    assert!(
+        walltime.why.contains("no run of this program is recorded"),
+        "{}",
+        walltime.why
+    );
 }
 
 #[test]
@@ -244,22 +330,48 @@ fn runs_that_explore_try_what_is_not_known_and_are_marked() {
     };
     let tried = |share: &str| -> Vec<(String, bool)> {
         let told = |plan: &Plan| {
-            let explored = plan.forecast.as_ref().is_some_and(|forecast| forecast.explored);
+            let explored = plan
+                .forecast
+                .as_ref()
+                .is_some_and(|forecast| forecast.explored);
             (compiler(plan).to_owned(), explored)
         };
         (0..20).map(|number| told(&runs(number, share))).collect()
     };
-    assert!(tried("0").iter().all(|(compiler, explored)| compiler == "none" && !explored));
+    assert!(
+        tried("0")
+            .iter()
+            .all(|(compiler, explored)| compiler == "none" && !explored)
+    );
     let always = tried("1");
-    assert!(always.iter().any(|(compiler, _)| compiler == "xla"), "{always:?}");
-    assert!(always.iter().all(|(compiler, explored)| (compiler == "xla") == *explored), "{always:?}");
+    assert!(
+        always.iter().any(|(compiler, _)| compiler == "xla"),
+        "{always:?}"
+    );
+    assert!(
+        always
+            .iter()
+            .all(|(compiler, explored)| (compiler == "xla") == *explored),
+        "{always:?}"
+    );
     assert_eq!(tried("1"), always, "the same moment gives the same plan");
-    let some = tried("0.3").iter().filter(|(_, explored)| *explored).count();
+    let some = tried("0.3")
+        .iter()
+        .filter(|(_, explored)| *explored)
+        .count();
     assert!(some < always.iter().filter(|(_, explored)| *explored).count());
-    let number = (0..20).find(|number| always[usize::try_from(*number).expect("small")].1).expect("one");
+    let number = (0..20)
+        .find(|number| always[usize::try_from(*number).expect("small")].1)
+        .expect("one");
     let why = decision(&runs(number, "1"), "compiler").why.clone();
-    assert!(why.contains("drawn to learn (`framework.explore`): "), "{why}");
-    assert!(why.contains("; best known is no compiler, ") && why.ends_with(" s an epoch"), "{why}");
+    assert!(
+        why.contains("drawn to learn (`framework.explore`): "),
+        "{why}"
+    );
+    assert!(
+        why.contains("; best known is no compiler, ") && why.ends_with(" s an epoch"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -269,14 +381,20 @@ fn hardware_that_is_meant_counts_in_place_of_the_jobs_own() {
         run.situation.hardware.threads = Some(8.0);
     });
     let mut facts = facts(model(runs));
-    let job = format!("{}[resources]\ncpus_per_task = 8\n", JOB.replace("\"auto\"", "\"none\""));
+    let job = format!(
+        "{}[resources]\ncpus_per_task = 8\n",
+        JOB.replace("\"auto\"", "\"none\"")
+    );
     let mut on = |meant: &str| {
         facts.model.as_mut().expect("a model").meant = Some(meant.to_owned());
         let forecast = plan(&job, &facts).forecast.expect("a forecast");
         (forecast.time().expect("a time").median, forecast.basis)
     };
     let [(quick, basis), (slow, _), (_, unknown)] = ["EPYC", "Xeon", "another"].map(&mut on);
-    assert!((3.6..4.4).contains(&quick) && (7.2..8.8).contains(&slow), "{quick} {slow}");
+    assert!(
+        (3.6..4.4).contains(&quick) && (7.2..8.8).contains(&slow),
+        "{quick} {slow}"
+    );
     assert_eq!((basis, unknown), (Basis::Alike, Basis::Workload));
 }
 
@@ -287,8 +405,11 @@ fn two_kinds() -> SiteFacts {
     let kinds = [("EPYC", 4.0), ("EPYC", 4.0), ("EPYC", 4.0), ("Xeon", 8.0)];
     let mut facts = facts(model(repeats(&kinds, |cpu, run| {
         let cpus = if cpu == "EPYC" { 64.0 } else { 16.0 };
-        run.situation.hardware =
-            Hardware { cpu_model: Some(cpu.into()), cpus: Some(cpus), ..Hardware::default() };
+        run.situation.hardware = Hardware {
+            cpu_model: Some(cpu.into()),
+            cpus: Some(cpus),
+            ..Hardware::default()
+        };
     })));
     let nodes = |cpus, features: &[&str]| NodeType {
         count: 4,
@@ -304,7 +425,10 @@ fn two_kinds() -> SiteFacts {
 }
 
 fn on_two_kinds(resources: &str) -> Plan {
-    let job = format!("[resources]\n{resources}{}", JOB.replace("\"auto\"", "\"none\""));
+    let job = format!(
+        "[resources]\n{resources}{}",
+        JOB.replace("\"auto\"", "\"none\"")
+    );
     plan(&job, &two_kinds())
 }
 
@@ -314,12 +438,22 @@ fn a_job_that_may_get_two_kinds_of_hardware_is_forecast_for_both() {
     let forecast = plan.forecast.as_ref().expect("a forecast");
     let epoch = forecast.epoch_seconds.expect("a time");
     assert!((4.5..5.5).contains(&epoch.mean), "three of four: {epoch:?}");
-    assert!((3.5..4.5).contains(&epoch.median) && epoch.low < 4.0 && epoch.high > 7.9, "{epoch:?}");
+    assert!(
+        (3.5..4.5).contains(&epoch.median) && epoch.low < 4.0 && epoch.high > 7.9,
+        "{epoch:?}"
+    );
     let total = forecast.total_seconds.expect("epochs are known");
-    assert!(total.high > 10.0 * 7.9 + 6.0, "all epochs are on one kind: {total:?}");
+    assert!(
+        total.high > 10.0 * 7.9 + 6.0,
+        "all epochs are on one kind: {total:?}"
+    );
     assert_eq!((forecast.basis, forecast.runs), (Basis::Alike, 20));
     let told = "by the runs of its queue the job may get EPYC (75 %) or Xeon (25 %): the forecast holds both";
-    assert!(plan.notes.iter().any(|note| note == told), "{:?}", plan.notes);
+    assert!(
+        plan.notes.iter().any(|note| note == told),
+        "{:?}",
+        plan.notes
+    );
 }
 
 #[test]
@@ -331,36 +465,68 @@ fn what_the_job_asks_for_tells_its_hardware() {
         ("cpus_per_task = 32\n", 4.0),
     ] {
         let plan = on_two_kinds(resources);
-        let epoch = plan.forecast.as_ref().and_then(|forecast| forecast.epoch_seconds).expect("a forecast");
-        assert!((epoch.median / median).ln().abs() < 0.1, "{resources}: {epoch:?}");
+        let epoch = plan
+            .forecast
+            .as_ref()
+            .and_then(|forecast| forecast.epoch_seconds)
+            .expect("a forecast");
+        assert!(
+            (epoch.median / median).ln().abs() < 0.1,
+            "{resources}: {epoch:?}"
+        );
         let named = if median < 5.0 { "EPYC" } else { "Xeon" };
         let told = format!("the forecast is as on {named}, which the runs of its queue had");
         assert!(plan.notes.contains(&told), "{resources}: {:?}", plan.notes);
     }
     let open = on_two_kinds("constraint = \"wide|narrow\"\n");
-    assert!(open.notes.iter().any(|note| note.contains("EPYC (75 %) or Xeon (25 %)")), "{:?}", open.notes);
+    assert!(
+        open.notes
+            .iter()
+            .any(|note| note.contains("EPYC (75 %) or Xeon (25 %)")),
+        "{:?}",
+        open.notes
+    );
 }
 
 #[test]
 fn where_jobs_are_not_confined_they_have_the_whole_node() {
     let forecast = |confined: bool, resources: &str| {
-        let job = format!("[resources]\n{resources}\n{}", JOB.replace("\"auto\"", "\"none\""));
+        let job = format!(
+            "[resources]\n{resources}\n{}",
+            JOB.replace("\"auto\"", "\"none\"")
+        );
         let runs = repeats(&[("64", 4.0), ("64", 4.0), ("16", 9.0)], |threads, run| {
             let threads = threads.parse().ok();
             let cpus = if confined { Some(64.0) } else { threads };
             run.situation.hardware.cpus = cpus;
-            (run.situation.hardware.allowed, run.situation.hardware.threads) = (threads, threads);
+            (
+                run.situation.hardware.allowed,
+                run.situation.hardware.threads,
+            ) = (threads, threads);
         });
-        plan(&job, &facts(model(runs))).forecast.expect("a forecast")
+        plan(&job, &facts(model(runs)))
+            .forecast
+            .expect("a forecast")
     };
     let four = "cpus_per_task = 4";
     let (free, confined) = (forecast(false, four), forecast(true, four));
     let median = |forecast: &crate::record::Forecast| forecast.time().expect("a time").median;
-    assert!((3.5..4.5).contains(&median(&free)) && free.beyond.is_empty(), "{free:?}");
+    assert!(
+        (3.5..4.5).contains(&median(&free)) && free.beyond.is_empty(),
+        "{free:?}"
+    );
     assert!(median(&confined) > 9.0, "{confined:?}");
-    assert!(confined.beyond[0].contains("the number of threads, 4,"), "{:?}", confined.beyond);
+    assert!(
+        confined.beyond[0].contains("the number of threads, 4,"),
+        "{:?}",
+        confined.beyond
+    );
     let one = forecast(true, "tasks_per_node = 1");
-    assert!(one.beyond[0].contains("the number of threads, 1,"), "a task has a CPU: {:?}", one.beyond);
+    assert!(
+        one.beyond[0].contains("the number of threads, 1,"),
+        "a task has a CPU: {:?}",
+        one.beyond
+    );
     let alone = forecast(true, "cpus_per_task = 4\nexclusive = true");
     assert!((3.5..4.5).contains(&median(&alone)), "{alone:?}");
 }
@@ -370,19 +536,34 @@ fn where_jobs_are_not_confined_they_have_the_whole_node() {
 fn images(facts: &mut SiteFacts) {
     let entry = |name: &str, provenance| {
         let place = Place::Path(format!("/i/{name}.sif").into());
-        let mut entry = Entry::new(name, place, "tensorflow", "2.4.1", Owner::Site, Origin::Default);
+        let mut entry = Entry::new(
+            name,
+            place,
+            "tensorflow",
+            "2.4.1",
+            Owner::Site,
+            Origin::Default,
+        );
         entry.provenance = Some(provenance);
         entry.compilers = vec!["xla".into()];
         entry
     };
     let mut foreign = entry("foreign", Provenance::Source);
     foreign.arch = "aarch64".into();
-    facts.images.entries = vec![entry("built", Provenance::Source), entry("wheel", Provenance::Pip), foreign];
+    facts.images.entries = vec![
+        entry("built", Provenance::Source),
+        entry("wheel", Provenance::Pip),
+        foreign,
+    ];
     facts.images.here.arch = "x86_64".into();
 }
 
 fn of_image(image: &str, run: &mut Observation) {
-    let provenance = if image == "wheel" { Provenance::Pip } else { Provenance::Source };
+    let provenance = if image == "wheel" {
+        Provenance::Pip
+    } else {
+        Provenance::Source
+    };
     run.situation.image = Some(format!("/i/{image}.sif"));
     run.situation.framework.version = Some("2.4.1".into());
     run.situation.framework.provenance = Some(provenance);
@@ -393,24 +574,57 @@ fn images_and_compilers_are_chosen_together_and_hard_constraints_hold() {
     let mut facts = facts(None);
     images(&mut facts);
     let by_rules = plan(JOB, &facts);
-    let name = |plan: &Plan| plan.image.as_ref().and_then(|image| image.name.clone()).expect("an image");
-    assert_eq!((name(&by_rules), compiler(&by_rules)), ("built".to_owned(), "none"));
-    assert!(decision(&by_rules, "environment").why.contains("by rules, for there is no performance model"));
+    let name = |plan: &Plan| {
+        plan.image
+            .as_ref()
+            .and_then(|image| image.name.clone())
+            .expect("an image")
+    };
+    assert_eq!(
+        (name(&by_rules), compiler(&by_rules)),
+        ("built".to_owned(), "none")
+    );
+    assert!(
+        decision(&by_rules, "environment")
+            .why
+            .contains("by rules, for there is no performance model")
+    );
     assert_eq!(by_rules.ways.len(), 4);
 
     // The one for other nodes is the quickest by far.
-    facts.model = model(repeats(&[("built", 4.0), ("wheel", 3.0), ("foreign", 0.1)], of_image));
-    let by_model =
-        plan(&JOB.replace("compiler = \"auto\"", "compiler = \"none\""), &facts_without_xla(&facts));
+    facts.model = model(repeats(
+        &[("built", 4.0), ("wheel", 3.0), ("foreign", 0.1)],
+        of_image,
+    ));
+    let by_model = plan(
+        &JOB.replace("compiler = \"auto\"", "compiler = \"none\""),
+        &facts_without_xla(&facts),
+    );
     assert_eq!(name(&by_model), "wheel");
     let framework = &by_model.framework;
-    assert_eq!((framework.version.as_deref(), framework.provenance), (Some("2.4.1"), Some(Provenance::Pip)));
+    assert_eq!(
+        (framework.version.as_deref(), framework.provenance),
+        (Some("2.4.1"), Some(Provenance::Pip))
+    );
     let told = decision(&by_model, "environment");
-    for part in ["by the performance model: ", "from 5 runs like this; next best built with no compiler, "] {
+    for part in [
+        "by the performance model: ",
+        "from 5 runs like this; next best built with no compiler, ",
+    ] {
         assert!(told.why.contains(part), "{part:?} in {}", told.why);
     }
-    let built = told.rejected.iter().find(|rejected| rejected.value == "image built").expect("it is told");
-    assert!(built.why.starts_with("it fits, but the performance model expects 4"), "{}", built.why);
+    let built = told
+        .rejected
+        .iter()
+        .find(|rejected| rejected.value == "image built")
+        .expect("it is told");
+    assert!(
+        built
+            .why
+            .starts_with("it fits, but the performance model expects 4"),
+        "{}",
+        built.why
+    );
     assert!(
         built.why.contains(" s in all of it, and 3") && built.why.ends_with(" s of `wheel`"),
         "{}",
@@ -423,27 +637,53 @@ fn images_and_compilers_are_chosen_together_and_hard_constraints_hold() {
         }
         let explored = plan(&JOB.replace("\"auto\"", "\"auto\"\nexplore = 1"), &facts);
         assert_ne!(name(&explored), "foreign");
-        assert!(explored.ways.iter().all(|way| way.image.as_deref() != Some("foreign")));
+        assert!(
+            explored
+                .ways
+                .iter()
+                .all(|way| way.image.as_deref() != Some("foreign"))
+        );
         is_honest_of_what_was_drawn(&explored, &name(&explored));
     }
 }
 
 /// Says of a plan that explores what it drew, what is best known, and no time of one as that of another.
 fn is_honest_of_what_was_drawn(plan: &Plan, image: &str) {
-    let drawn = plan.forecast.as_ref().is_some_and(|forecast| forecast.explored);
+    let drawn = plan
+        .forecast
+        .as_ref()
+        .is_some_and(|forecast| forecast.explored);
     let told = decision(plan, "environment");
-    assert_eq!(told.why.contains("drawn to learn (`framework.explore`)"), drawn, "{}", told.why);
+    assert_eq!(
+        told.why.contains("drawn to learn (`framework.explore`)"),
+        drawn,
+        "{}",
+        told.why
+    );
     if !drawn {
         return;
     }
     let median = |way: &crate::plan::Candidate| {
-        display_seconds(way.forecast.as_ref().expect("a forecast").time().expect("a time").median)
+        display_seconds(
+            way.forecast
+                .as_ref()
+                .expect("a forecast")
+                .time()
+                .expect("a time")
+                .median,
+        )
     };
     let best = &plan.ways[1];
     let (own, theirs) = (median(&plan.ways[0]), median(best));
-    assert!(told.why.contains(&format!("(`framework.explore`): {own} an epoch")), "{}", told.why);
     assert!(
-        told.why.contains("; best known is ") && told.why.contains(&format!(", {theirs} an epoch;")),
+        told.why
+            .contains(&format!("(`framework.explore`): {own} an epoch")),
+        "{}",
+        told.why
+    );
+    assert!(
+        told.why.contains("; best known is ")
+            && told.why.contains(&format!(", {theirs} an epoch;")),
         "{}",
         told.why
     );
@@ -452,7 +692,9 @@ fn is_honest_of_what_was_drawn(plan: &Plan, image: &str) {
         .iter()
         .find(|other| other.value.starts_with("image ") && !other.value.contains("foreign"));
     if let Some(other) = other {
-        let tried = format!("it fits, but `{image}` was drawn to learn (`framework.explore`); of this one ");
+        let tried = format!(
+            "it fits, but `{image}` was drawn to learn (`framework.explore`); of this one "
+        );
         assert!(other.why.starts_with(&tried), "{}", other.why);
     }
 }
@@ -460,7 +702,11 @@ fn is_honest_of_what_was_drawn(plan: &Plan, image: &str) {
 /// The images are what is chosen among, not the compiler.
 fn facts_without_xla(facts: &SiteFacts) -> SiteFacts {
     let mut facts = facts.clone();
-    facts.images.entries.iter_mut().for_each(|entry| entry.compilers.clear());
+    facts
+        .images
+        .entries
+        .iter_mut()
+        .for_each(|entry| entry.compilers.clear());
     facts
 }
 
@@ -469,27 +715,46 @@ fn facts_without_xla(facts: &SiteFacts) -> SiteFacts {
 const SIZES: &str = "launcher = \"each\"\n[resources]\nnodes = { min = 1, max = 4 }\n";
 
 fn sized(facts: &SiteFacts, sizes: &str) -> Plan {
-    plan(&format!("{sizes}{}", JOB.replace("\"auto\"", "\"none\"")), facts)
+    plan(
+        &format!("{sizes}{}", JOB.replace("\"auto\"", "\"none\"")),
+        facts,
+    )
 }
 
 #[test]
 fn the_quickest_size_that_uses_its_nodes_is_taken() {
     let scaling = |seconds: [(&str, f64); 3]| {
-        model(repeats(&seconds, |nodes, run| run.situation.nodes = nodes.parse().expect("a number")))
+        model(repeats(&seconds, |nodes, run| {
+            run.situation.nodes = nodes.parse().expect("a number")
+        }))
     };
     let without = sized(&facts(None), SIZES);
     assert_eq!(without.resources.nodes, 1);
-    assert!(decision(&without, "nodes").why.contains("the fewest, for there is no performance model"));
+    assert!(
+        decision(&without, "nodes")
+            .why
+            .contains("the fewest, for there is no performance model")
+    );
 
     let saturated = facts(scaling([("1", 8.0), ("2", 4.3), ("4", 6.5)]));
     let with = sized(&saturated, SIZES);
     assert_eq!(with.resources.nodes, 2, "{:#?}", with.ways);
     let nodes = decision(&with, "nodes");
     assert!(
-        nodes.why.contains("the job file says so: 1 to 4; ") && nodes.why.contains("at least 50 % is asked")
+        nodes.why.contains("the job file says so: 1 to 4; ")
+            && nodes.why.contains("at least 50 % is asked")
     );
-    let four = nodes.rejected.iter().find(|rejected| rejected.value == "4").expect("it is told");
-    assert!(four.why.contains("an epoch, but its parallel efficiency is "), "{}", four.why);
+    let four = nodes
+        .rejected
+        .iter()
+        .find(|rejected| rejected.value == "4")
+        .expect("it is told");
+    assert!(
+        four.why
+            .contains("an epoch, but its parallel efficiency is "),
+        "{}",
+        four.why
+    );
 
     let scales = facts(scaling([("1", 8.0), ("2", 4.2), ("4", 2.3)]));
     assert_eq!(sized(&scales, SIZES).resources.nodes, 4);
@@ -499,7 +764,11 @@ fn the_quickest_size_that_uses_its_nodes_is_taken() {
     narrow.site.as_mut().expect("a site").queues[0].max_nodes = Some(2);
     let cut = sized(&narrow, SIZES);
     assert_eq!(cut.resources.nodes, 2);
-    assert!(decision(&cut, "nodes").why.ends_with("queue `batch` takes jobs of up to 2 nodes"));
+    assert!(
+        decision(&cut, "nodes")
+            .why
+            .ends_with("queue `batch` takes jobs of up to 2 nodes")
+    );
 }
 
 #[test]
@@ -510,5 +779,10 @@ fn nobody_pays_for_nodes_that_no_run_speaks_for() {
     });
     let plan = sized(&facts(model(runs)), SIZES);
     assert_eq!(plan.resources.nodes, 1);
-    assert!(plan.ways[1].rejected.as_deref().is_some_and(|why| why.contains("no run of this workload")));
+    assert!(
+        plan.ways[1]
+            .rejected
+            .as_deref()
+            .is_some_and(|why| why.contains("no run of this workload"))
+    );
 }

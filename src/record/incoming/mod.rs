@@ -11,12 +11,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Epoch, Event, GpuUsage, MeasureKey, MetricPoint, NodeFigures, NodeRecord, RunRecord, Sample, Status,
-    Table,
+    Epoch, Event, GpuUsage, MeasureKey, MetricPoint, NodeFigures, NodeRecord, RunRecord, Sample,
+    Status, Table,
 };
 use crate::job::{JobId, RunId};
 use rows::{
-    EpochRow, EventRow, GpuRow, GpuSampleRow, MetricRow, ProcessSampleRow, RunRow, SampleRow, UsageRow,
+    EpochRow, EventRow, GpuRow, GpuSampleRow, MetricRow, ProcessSampleRow, RunRow, SampleRow,
+    UsageRow,
 };
 
 /// The longest line, in bytes. The longest that dlrun writes are those of epochs with hundreds of metrics.
@@ -130,7 +131,11 @@ impl Incoming {
     /// What is wrong with it.
     pub fn read(line: &[u8]) -> Result<Self, LineFault> {
         let text = std::str::from_utf8(line).map_err(|error| {
-            fault(error.valid_up_to() + 1, "this byte is no UTF-8".to_owned(), packed(line))
+            fault(
+                error.valid_up_to() + 1,
+                "this byte is no UTF-8".to_owned(),
+                packed(line),
+            )
         })?;
         // Windows puts a mark before the first line.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -142,14 +147,20 @@ impl Incoming {
         let head: Head = parse(text, None)?;
         if head.format != Table::FORMAT {
             let known = Table::FORMAT;
-            let message = format!("the row has format {}, and this dlrun knows format {known}", head.format);
-            let hint =
-                (head.format > known).then_some("import it with the dlrun that exported it, or a newer one");
+            let message = format!(
+                "the row has format {}, and this dlrun knows format {known}",
+                head.format
+            );
+            let hint = (head.format > known)
+                .then_some("import it with the dlrun that exported it, or a newer one");
             return Err(fault(place_of(text, "format"), message, hint));
         }
         let Some(table) = Table::from_kind(&head.kind) else {
             let kinds = Table::ALL.map(Table::kind).join(", ");
-            let message = format!("`{}` is no kind of row; there are {kinds}", shortened(&head.kind));
+            let message = format!(
+                "`{}` is no kind of row; there are {kinds}",
+                shortened(&head.kind)
+            );
             return Err(fault(place_of(text, "kind"), message, None));
         };
         match table {
@@ -167,10 +178,13 @@ impl Incoming {
 
     /// Refuses a run under the id of another user's: a node's database has the owner from the kernel.
     fn of_its_owner(self, text: &str) -> Result<Self, LineFault> {
-        let Row::Run(run) = &self.row else { return Ok(self) };
+        let Row::Run(run) = &self.row else {
+            return Ok(self);
+        };
         match run.uid.zip(run.record.run_id.owner()) {
             Some((uid, owner)) if uid != owner => {
-                let message = format!("`uid`: the run is of user {uid}, and its id is of user {owner}");
+                let message =
+                    format!("`uid`: the run is of user {uid}, and its id is of user {owner}");
                 Err(fault(place_of(text, "uid"), message, None))
             }
             _ => Ok(self),
@@ -189,7 +203,11 @@ impl Incoming {
             None => "does not say whose it is".to_owned(),
         };
         let message = format!("the file is of user {uid}, and the id of run {run_id} {whose}");
-        Err(fault(1, message, Some("where you vouch for the file: `dlrun import - < FILE`")))
+        Err(fault(
+            1,
+            message,
+            Some("where you vouch for the file: `dlrun import - < FILE`"),
+        ))
     }
 
     /// The table that the row is of.
@@ -220,7 +238,11 @@ fn packed(line: &[u8]) -> Option<&'static str> {
 }
 
 fn fault(column: usize, message: String, hint: Option<&str>) -> LineFault {
-    LineFault { column, message, hint: hint.map(str::to_owned) }
+    LineFault {
+        column,
+        message,
+        hint: hint.map(str::to_owned),
+    }
 }
 
 /// Reads a row, or what is told of all rows alike.
@@ -228,14 +250,20 @@ fn parse<T: DeserializeOwned>(text: &str, table: Option<Table>) -> Result<T, Lin
     serde_json::from_str(text).map_err(|error| {
         if error.is_eof() {
             let hint = "the file was cut off, or is still being written";
-            return fault(text.len() + 1, "the line ends in the middle of a row".to_owned(), Some(hint));
+            return fault(
+                text.len() + 1,
+                "the line ends in the middle of a row".to_owned(),
+                Some(hint),
+            );
         }
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         let message = message.strip_suffix(&place).unwrap_or(&message);
         let column = error.column().max(1);
         let key = if table.is_some_and(Table::is_of_samples) {
-            table.and_then(|table| place::unlike(table, text)).or_else(|| place::key_at(text, column))
+            table
+                .and_then(|table| place::unlike(table, text))
+                .or_else(|| place::key_at(text, column))
         } else if message.starts_with("missing field") {
             place::key_at(text, column)
         } else {

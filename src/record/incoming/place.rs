@@ -19,11 +19,16 @@ pub(super) fn key_at(text: &str, column: usize) -> Option<String> {
             b'"' => {
                 let begin = at + 1;
                 at = string_end(seen, begin);
-                if let Some(Some(object)) = open.last_mut().filter(|object| is_at_key(object.as_ref())) {
+                if let Some(Some(object)) =
+                    open.last_mut().filter(|object| is_at_key(object.as_ref()))
+                {
                     object.key = text.get(begin..at);
                 }
             }
-            b'{' => open.push(Some(Object { key: None, is_at_key: true })),
+            b'{' => open.push(Some(Object {
+                key: None,
+                is_at_key: true,
+            })),
             b'[' => open.push(None),
             b'}' | b']' => {
                 open.pop();
@@ -37,14 +42,19 @@ pub(super) fn key_at(text: &str, column: usize) -> Option<String> {
         }
         at += 1;
     }
-    let keys = open.into_iter().flatten().map_while(|object| object.key.filter(|key| is_name(key)));
+    let keys = open
+        .into_iter()
+        .flatten()
+        .map_while(|object| object.key.filter(|key| is_name(key)));
     let path = keys.collect::<Vec<_>>().join(".");
     (!path.is_empty()).then_some(path)
 }
 
 /// The key of a value that was read up to `column`. A value that is the last of its object is told by the brace behind it.
 pub(super) fn key_of_value(text: &str, column: usize) -> Option<String> {
-    let is_brace = column.checked_sub(1).is_some_and(|at| text.as_bytes().get(at) == Some(&b'}'));
+    let is_brace = column
+        .checked_sub(1)
+        .is_some_and(|at| text.as_bytes().get(at) == Some(&b'}'));
     key_at(text, column - usize::from(is_brace))
 }
 
@@ -71,7 +81,10 @@ fn string_end(seen: &[u8], begin: usize) -> usize {
 }
 
 fn is_name(key: &str) -> bool {
-    key.len() <= LONGEST && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    key.len() <= LONGEST
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// The first column whose value is of another type than it has. For rows that are read as a whole: their faults have no place.
@@ -86,7 +99,8 @@ pub(super) fn unlike(table: Table, text: &str) -> Option<String> {
     };
     let fields = table.fields().into_iter();
     let mut found = fields.filter(|field| {
-        row.get(field.name).is_some_and(|value| !value.is_null() && is_unlike(value, field.of))
+        row.get(field.name)
+            .is_some_and(|value| !value.is_null() && is_unlike(value, field.of))
     });
     found.next().map(|field| field.name.to_owned())
 }
@@ -113,7 +127,10 @@ mod tests {
             assert_eq!(key_at(text, column).as_deref(), expected, "{end}");
         }
         assert_eq!(key_of_value(text, text.len()).as_deref(), Some("i"));
-        assert_eq!(key_of_value(text, text.find("2}").expect("there") + 2).as_deref(), Some("b.e"));
+        assert_eq!(
+            key_of_value(text, text.find("2}").expect("there") + 2).as_deref(),
+            Some("b.e")
+        );
         assert_eq!(key_of_value(text, 0), None);
         // What is no JSON at all ends somewhere.
         for text in ["", "}", "]]", "\"", "{\"", "{\"\\", ",:", "\u{e9}{\"\u{e9}"] {

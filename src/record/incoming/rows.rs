@@ -13,14 +13,16 @@ use crate::job::{
 };
 use crate::record::timing::null_as_nan;
 use crate::record::{
-    ArrayPart, Cause, CauseKind, Conditions, ContainerRecord, ElementCounts, Epoch, EpochNumbering, Event,
-    EventKind, ExitStatus, Forecast, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, Identity, MeasureKey,
-    MetricPoint, Missing, NodeFigures, NodeRecord, NodeState, PointKind, ProcessReading, Progress, RunImage,
-    RunRecord, Sample, Scope, Status, StepMark, StepTimes, Throughput, TimeSource, Usage, WatcherCost,
+    ArrayPart, Cause, CauseKind, Conditions, ContainerRecord, ElementCounts, Epoch, EpochNumbering,
+    Event, EventKind, ExitStatus, Forecast, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts,
+    Identity, MeasureKey, MetricPoint, Missing, NodeFigures, NodeRecord, NodeState, PointKind,
+    ProcessReading, Progress, RunImage, RunRecord, Sample, Scope, Status, StepMark, StepTimes,
+    Throughput, TimeSource, Usage, WatcherCost,
 };
 
 fn exit_of(code: Option<i32>, signal: Option<i32>) -> Option<ExitStatus> {
-    code.map(ExitStatus::Code).or(signal.map(ExitStatus::Signal))
+    code.map(ExitStatus::Code)
+        .or(signal.map(ExitStatus::Signal))
 }
 
 /// A row below a run. Columns that may be null may also be missing: an older dlrun did not know them.
@@ -143,7 +145,10 @@ impl From<RunRow> for Incoming {
             started_at_ms: row.started_at_ms,
             ended_at_ms: row.ended_at_ms,
             stuck: row.stuck,
-            cause: row.cause.zip(row.cause_text).map(|(kind, text)| Cause { kind, text }),
+            cause: row
+                .cause
+                .zip(row.cause_text)
+                .map(|(kind, text)| Cause { kind, text }),
             elements: row.elements,
         };
         let (name, digest) = (row.image_name, row.image_digest);
@@ -169,7 +174,11 @@ impl From<RunRow> for Incoming {
                 provenance: row.framework_provenance,
             },
             storage: row.storage.zip(row.storage_class),
-            image: row.image.map(|source| RunImage { source, name, digest }),
+            image: row.image.map(|source| RunImage {
+                source,
+                name,
+                digest,
+            }),
             workload: Workload {
                 model: row.model,
                 parameters: row.parameters,
@@ -185,8 +194,18 @@ impl From<RunRow> for Incoming {
             forecast: row.forecast,
             dlrun_version: row.dlrun_version,
         };
-        let run = IncomingRun { record, status, uid: row.uid };
-        Self { version: RowVersion { seq: row.seq, store: row.store }, row: Row::Run(Box::new(run)) }
+        let run = IncomingRun {
+            record,
+            status,
+            uid: row.uid,
+        };
+        Self {
+            version: RowVersion {
+                seq: row.seq,
+                store: row.store,
+            },
+            row: Row::Run(Box::new(run)),
+        }
     }
 }
 
@@ -323,9 +342,16 @@ impl UsageRow {
     }
 
     fn progress(&self) -> Progress {
-        let step = StepMark { epoch: self.last_step_epoch, step: self.last_step, of: self.last_step_of };
+        let step = StepMark {
+            epoch: self.last_step_epoch,
+            step: self.last_step,
+            of: self.last_step_of,
+        };
         let seen = step.epoch.is_some() || step.step.is_some() || step.of.is_some();
-        let figures = self.step_source.zip(self.step_median_seconds).zip(self.step_p95_seconds);
+        let figures = self
+            .step_source
+            .zip(self.step_median_seconds)
+            .zip(self.step_p95_seconds);
         let scope = self.throughput_scope.unwrap_or_default();
         let rate = self.throughput.zip(self.throughput_unit.clone());
         Progress {
@@ -395,7 +421,10 @@ impl From<UsageRow> for Incoming {
             attempt_ended_at_ms: row.attempt_ended_at_ms,
             attempt_exit_code: row.attempt_exit_code,
         };
-        Self { version, row: Row::Usage(Box::new(usage)) }
+        Self {
+            version,
+            row: Row::Usage(Box::new(usage)),
+        }
     }
 }
 
@@ -435,7 +464,10 @@ impl From<EpochRow> for Incoming {
             evaluation_seconds: row.evaluation_seconds,
             checkpoint_seconds: row.checkpoint_seconds,
         };
-        Self { version, row: Row::Timing(key, row.place, epoch) }
+        Self {
+            version,
+            row: Row::Timing(key, row.place, epoch),
+        }
     }
 }
 
@@ -501,7 +533,10 @@ impl From<GpuRow> for Incoming {
             xid_errors: row.xid_errors,
             ..GpuUsage::of(gpu)
         };
-        Self { version, row: Row::Gpu(key, Box::new(usage)) }
+        Self {
+            version,
+            row: Row::Gpu(key, Box::new(usage)),
+        }
     }
 }
 
@@ -527,7 +562,10 @@ impl From<MetricRow> for Incoming {
             at_ms: row.at_ms,
             metrics: BTreeMap::from([(row.metric, row.value.unwrap_or(f64::NAN))]),
         };
-        Self { version, row: Row::Metric(key, Box::new(point)) }
+        Self {
+            version,
+            row: Row::Metric(key, Box::new(point)),
+        }
     }
 }
 
@@ -542,8 +580,15 @@ measured!(EventRow {
 impl From<EventRow> for Incoming {
     fn from(row: EventRow) -> Self {
         let (version, key) = (row.version(), row.key());
-        let event = Event { at_ms: row.at_ms, kind: row.event, detail: row.detail };
-        Self { version, row: Row::Event(key, row.place, event) }
+        let event = Event {
+            at_ms: row.at_ms,
+            kind: row.event,
+            detail: row.detail,
+        };
+        Self {
+            version,
+            row: Row::Event(key, row.place, event),
+        }
     }
 }
 
@@ -557,8 +602,15 @@ impl From<SampleRow> for Incoming {
     fn from(row: SampleRow) -> Self {
         let (version, key) = (row.version(), row.key());
         // Those of GPUs and processes have rows of their own.
-        let reading = Sample { gpus: Vec::new(), commands: Vec::new(), ..row.reading };
-        Self { version, row: Row::Sample(key, row.segment, Box::new(reading)) }
+        let reading = Sample {
+            gpus: Vec::new(),
+            commands: Vec::new(),
+            ..row.reading
+        };
+        Self {
+            version,
+            row: Row::Sample(key, row.segment, Box::new(reading)),
+        }
     }
 }
 
@@ -572,8 +624,15 @@ measured!(GpuSampleRow {
 impl From<GpuSampleRow> for Incoming {
     fn from(row: GpuSampleRow) -> Self {
         let (version, key) = (row.version(), row.key());
-        let reading = Sample { at_ms: row.at_ms, gpus: vec![row.reading], ..Sample::default() };
-        Self { version, row: Row::Sample(key, row.segment, Box::new(reading)) }
+        let reading = Sample {
+            at_ms: row.at_ms,
+            gpus: vec![row.reading],
+            ..Sample::default()
+        };
+        Self {
+            version,
+            row: Row::Sample(key, row.segment, Box::new(reading)),
+        }
     }
 }
 
@@ -590,8 +649,18 @@ impl From<ProcessSampleRow> for Incoming {
     fn from(row: ProcessSampleRow) -> Self {
         let (version, key) = (row.version(), row.key());
         // The row's `name` is the job's.
-        let reading = ProcessReading { name: row.comm.into(), ..row.reading };
-        let reading = Sample { at_ms: row.at_ms, commands: vec![reading], ..Sample::default() };
-        Self { version, row: Row::Sample(key, row.segment, Box::new(reading)) }
+        let reading = ProcessReading {
+            name: row.comm.into(),
+            ..row.reading
+        };
+        let reading = Sample {
+            at_ms: row.at_ms,
+            commands: vec![reading],
+            ..Sample::default()
+        };
+        Self {
+            version,
+            row: Row::Sample(key, row.segment, Box::new(reading)),
+        }
     }
 }

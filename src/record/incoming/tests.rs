@@ -7,7 +7,10 @@ use crate::record::{FieldType, Role};
 
 /// A row of a table with a value in each column.
 fn full(table: Table) -> Map<String, Value> {
-    let mut row = Map::from_iter([("kind".to_owned(), json!(table.kind())), ("format".to_owned(), json!(1))]);
+    let mut row = Map::from_iter([
+        ("kind".to_owned(), json!(table.kind())),
+        ("format".to_owned(), json!(1)),
+    ]);
     for field in table.fields() {
         let value = match (field.name, field.of) {
             ("run_id", _) => json!("0000000000000001"),
@@ -74,12 +77,21 @@ fn is_derived(table: Table, name: &str) -> bool {
                 "memory_asked_bytes",
                 "walltime_asked_seconds",
             ];
-            let other = ["command", "script", "git_commit", "git_branch", "git_dirty", "software"];
+            let other = [
+                "command",
+                "script",
+                "git_commit",
+                "git_branch",
+                "git_dirty",
+                "software",
+            ];
             asked.contains(&name) || other.contains(&name) || name.ends_with("_used")
         }
         Table::Usage => {
             let conditions = ["affinity", "cpus_effective", "others_cpus_busy", "software"];
-            ["name", "user"].contains(&name) || conditions.contains(&name) || name.ends_with("_used")
+            ["name", "user"].contains(&name)
+                || conditions.contains(&name)
+                || name.ends_with("_used")
         }
         Table::Gpus => ["name", "user", "updated_at_ms"].contains(&name),
         Table::Timings => ["name", "user", "seconds", "source"].contains(&name),
@@ -98,10 +110,18 @@ fn every_column_counts() {
         }
         let whole = read(&row);
         assert_eq!(whole.as_ref().map(Incoming::table), Ok(table));
-        for field in table.fields().into_iter().filter(|field| !is_derived(table, field.name)) {
+        for field in table
+            .fields()
+            .into_iter()
+            .filter(|field| !is_derived(table, field.name))
+        {
             let mut other = row.clone();
             other.insert(field.name.to_owned(), json!([["no value of any column"]]));
-            assert!(read(&other).is_err(), "{table:?}: {} is not read", field.name);
+            assert!(
+                read(&other).is_err(),
+                "{table:?}: {} is not read",
+                field.name
+            );
             for without in [json!(null), json!("absent")] {
                 match without {
                     Value::Null => other.insert(field.name.to_owned(), Value::Null),
@@ -114,7 +134,9 @@ fn every_column_counts() {
                         assert!(found.is_ok(), "{table:?}: {} may be null", field.name);
                         assert_ne!(shown(&found), shown(&whole), "{}", field.name);
                     }
-                    Role::Key | Role::Always => assert!(found.is_err(), "{table:?}: {}", field.name),
+                    Role::Key | Role::Always => {
+                        assert!(found.is_err(), "{table:?}: {}", field.name)
+                    }
                 }
             }
         }
@@ -127,26 +149,54 @@ fn complains(table: Table, change: (&str, Value), part: &str) -> LineFault {
     row.insert(change.0.to_owned(), change.1);
     let fault = read(&row).expect_err("it is wrong");
     assert!(fault.message.contains(part), "{fault:?}");
-    assert!(fault.message.contains(change.0) || ["kind", "format"].contains(&change.0), "{fault:?}");
+    assert!(
+        fault.message.contains(change.0) || ["kind", "format"].contains(&change.0),
+        "{fault:?}"
+    );
     fault
 }
 
 #[test]
 fn what_no_run_can_have_is_refused() {
-    complains(Table::Timings, ("printed_seconds", json!(-1.5)), "-1.5 is negative");
+    complains(
+        Table::Timings,
+        ("printed_seconds", json!(-1.5)),
+        "-1.5 is negative",
+    );
     complains(Table::Timings, ("ended_at_ms", json!(-1)), "`-1`");
     complains(Table::Usage, ("mem_peak_bytes", json!(0.5)), "`0.5`");
-    complains(Table::Usage, ("state", json!("sleeping")), "unknown variant `sleeping`");
+    complains(
+        Table::Usage,
+        ("state", json!("sleeping")),
+        "unknown variant `sleeping`",
+    );
     complains(Table::Usage, ("element", json!(5_000_000_000_u64)), "u32");
     complains(Table::Usage, ("node", json!("")), "empty");
     complains(Table::Runs, ("name", json!("a\nb")), "control characters");
-    complains(Table::Runs, ("user", json!("\u{1b}[2Jroot")), "control characters");
+    complains(
+        Table::Runs,
+        ("user", json!("\u{1b}[2Jroot")),
+        "control characters",
+    );
     complains(Table::Runs, ("name", json!("x".repeat(5000))), "4096 bytes");
     complains(Table::Runs, ("workdir", json!("/a\u{0}b")), "NUL");
-    complains(Table::Runs, ("run_id", json!("../../../../etc")), "is not a run id");
-    complains(Table::Samples, ("cpu_user_us", json!(-1)), "`cpu_user_us`: invalid value: integer `-1`");
-    complains(Table::GpuSamples, ("power_milliwatts", json!("much")), "`power_milliwatts`: invalid type");
-    let forecast = |low: Value| json!({ "epoch_seconds": { "high": 4.0, "low": low, "mean": 3.0 } });
+    complains(
+        Table::Runs,
+        ("run_id", json!("../../../../etc")),
+        "is not a run id",
+    );
+    complains(
+        Table::Samples,
+        ("cpu_user_us", json!(-1)),
+        "`cpu_user_us`: invalid value: integer `-1`",
+    );
+    complains(
+        Table::GpuSamples,
+        ("power_milliwatts", json!("much")),
+        "`power_milliwatts`: invalid type",
+    );
+    let forecast =
+        |low: Value| json!({ "epoch_seconds": { "high": 4.0, "low": low, "mean": 3.0 } });
     let faulty = forecast(json!("few"));
     complains(
         Table::Runs,
@@ -154,10 +204,26 @@ fn what_no_run_can_have_is_refused() {
         "`forecast.epoch_seconds.low`: invalid type: string \"few\"",
     );
     let lacking = forecast(json!(2.0));
-    complains(Table::Runs, ("forecast", lacking), "`forecast.epoch_seconds`: missing field `median`");
-    complains(Table::Runs, ("workdir", json!(["/a"])), "`workdir`: invalid type: sequence");
-    complains(Table::Runs, ("kind", json!("runs")), "`runs` is no kind of row");
-    let newer = complains(Table::Runs, ("format", json!(2)), "has format 2, and this dlrun knows format 1");
+    complains(
+        Table::Runs,
+        ("forecast", lacking),
+        "`forecast.epoch_seconds`: missing field `median`",
+    );
+    complains(
+        Table::Runs,
+        ("workdir", json!(["/a"])),
+        "`workdir`: invalid type: sequence",
+    );
+    complains(
+        Table::Runs,
+        ("kind", json!("runs")),
+        "`runs` is no kind of row",
+    );
+    let newer = complains(
+        Table::Runs,
+        ("format", json!(2)),
+        "has format 2, and this dlrun knows format 1",
+    );
     assert!(newer.hint.is_some_and(|hint| hint.contains("newer")));
     // What it does not know is for a later dlrun.
     let mut row = full(Table::Runs);
@@ -169,9 +235,16 @@ fn what_no_run_can_have_is_refused() {
 fn a_fault_has_its_place_in_the_line() {
     let line = r#"{"kind":"event","format":1,"store":"s","seq":-1,"run_id":"0000000000000001"}"#;
     let fault = Incoming::read(line.as_bytes()).expect_err("negative");
-    assert_eq!(&line[..fault.column], r#"{"kind":"event","format":1,"store":"s","seq":-1"#);
+    assert_eq!(
+        &line[..fault.column],
+        r#"{"kind":"event","format":1,"store":"s","seq":-1"#
+    );
     for (line, column, part) in [
-        (&b"{\"kind\":\"run\",\"format\":1,\"stuck\":NaN}"[..], 34, "expected"),
+        (
+            &b"{\"kind\":\"run\",\"format\":1,\"stuck\":NaN}"[..],
+            34,
+            "expected",
+        ),
         (b"{\"kind\":\"run\",\"form", 20, "middle of a row"),
         (b"", 1, "middle of a row"),
         (b"{\"kind\":\"run\xff", 13, "UTF-8"),
@@ -185,10 +258,22 @@ fn a_fault_has_its_place_in_the_line() {
         assert_eq!(fault.column, column, "{line:?} {fault:?}");
         assert!(fault.message.contains(part), "{fault:?}");
     }
-    let deep = [&b"{\"a\":"[..], &b"[".repeat(100_000), &b"]".repeat(100_000), b"}"].concat();
+    let deep = [
+        &b"{\"a\":"[..],
+        &b"[".repeat(100_000),
+        &b"]".repeat(100_000),
+        b"}",
+    ]
+    .concat();
     assert!(Incoming::read(&deep).expect_err("too deep").message.len() < 400);
     let long = format!("{{\"kind\":\"{}\",\"format\":1}}", "x".repeat(100_000));
-    assert!(Incoming::read(long.as_bytes()).expect_err("no kind").message.len() < 500);
+    assert!(
+        Incoming::read(long.as_bytes())
+            .expect_err("no kind")
+            .message
+            .len()
+            < 500
+    );
 }
 
 #[test]
@@ -196,7 +281,10 @@ fn what_is_not_a_number_comes_back_as_such() {
     let Row::Timing(_, place, epoch) = read(&full(Table::Timings)).expect("read").row else {
         panic!("a timing")
     };
-    assert_eq!((place, epoch.metrics["loss"], epoch.metrics["acc"].is_nan()), (7, 0.5, true));
+    assert_eq!(
+        (place, epoch.metrics["loss"], epoch.metrics["acc"].is_nan()),
+        (7, 0.5, true)
+    );
     assert_eq!(epoch.metrics.keys().collect::<Vec<_>>(), ["acc", "loss"]);
     let none = BTreeMap::<String, f64>::new();
     assert_ne!(epoch.metrics, none);
@@ -207,10 +295,16 @@ fn run_under_the_id_of_another_user_is_refused() {
     let id = crate::job::RunId::of_owner([7; 10], 1001);
     let mut row = full(Table::Runs);
     row.insert("run_id".to_owned(), json!(id));
-    for (uid, is_taken) in [(json!(1001), true), (Value::Null, true), (json!(1002), false)] {
+    for (uid, is_taken) in [
+        (json!(1001), true),
+        (Value::Null, true),
+        (json!(1002), false),
+    ] {
         row.insert("uid".to_owned(), uid.clone());
         let text = Value::Object(row.clone()).to_string();
-        let fault = Incoming::read(text.as_bytes()).err().map(|fault| fault.message);
+        let fault = Incoming::read(text.as_bytes())
+            .err()
+            .map(|fault| fault.message);
         assert_eq!(fault.is_none(), is_taken, "{uid}: {fault:?}");
         assert!(fault.is_none_or(|message| message.contains("its id is of user 1001")));
     }

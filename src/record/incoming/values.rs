@@ -35,17 +35,27 @@ fn quoted(text: &str) -> String {
 /// A name that is part of a key.
 pub(super) fn key<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
     let text = name(source)?;
-    if text.is_empty() { Err(D::Error::custom("the name is empty")) } else { Ok(text) }
+    if text.is_empty() {
+        Err(D::Error::custom("the name is empty"))
+    } else {
+        Ok(text)
+    }
 }
 
 /// The name of a node: elsewhere it becomes part of a path.
 pub(super) fn node<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
     let text = key(source)?;
     let is_path = text.contains('/') || text == "." || text == "..";
-    if is_path { Err(D::Error::custom(format!("{text:?} cannot name a node"))) } else { Ok(text) }
+    if is_path {
+        Err(D::Error::custom(format!("{text:?} cannot name a node")))
+    } else {
+        Ok(text)
+    }
 }
 
-pub(super) fn name_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
+pub(super) fn name_or_none<'de, D: Deserializer<'de>>(
+    source: D,
+) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     struct Name(#[serde(deserialize_with = "name")] String);
     Ok(Option::<Name>::deserialize(source)?.map(|name| name.0))
@@ -55,12 +65,17 @@ pub(super) fn name_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Optio
 pub(super) fn text<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
     let text = String::deserialize(source)?;
     if text.contains('\0') {
-        return Err(D::Error::custom(format!("{} has a NUL, and text has none", quoted(&text))));
+        return Err(D::Error::custom(format!(
+            "{} has a NUL, and text has none",
+            quoted(&text)
+        )));
     }
     Ok(text)
 }
 
-pub(super) fn text_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
+pub(super) fn text_or_none<'de, D: Deserializer<'de>>(
+    source: D,
+) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     struct Text(#[serde(deserialize_with = "text")] String);
     Ok(Option::<Text>::deserialize(source)?.map(|text| text.0))
@@ -69,10 +84,16 @@ pub(super) fn text_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Optio
 /// A duration, a rate or an amount.
 pub(super) fn amount<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
     let value = f64::deserialize(source)?;
-    if value < 0.0 { Err(D::Error::custom(format!("{value:?} is negative"))) } else { Ok(value) }
+    if value < 0.0 {
+        Err(D::Error::custom(format!("{value:?} is negative")))
+    } else {
+        Ok(value)
+    }
 }
 
-pub(super) fn amount_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D::Error> {
+pub(super) fn amount_or_none<'de, D: Deserializer<'de>>(
+    source: D,
+) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
     struct Amount(#[serde(deserialize_with = "amount")] f64);
     Ok(Option::<Amount>::deserialize(source)?.map(|amount| amount.0))
@@ -91,7 +112,10 @@ pub(super) fn rate_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Optio
 pub(super) fn change<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     let seq = u64::deserialize(source)?;
     if seq > i64::MAX.unsigned_abs() {
-        return Err(D::Error::custom(format!("{seq} is no number of a change: they end at {}", i64::MAX)));
+        return Err(D::Error::custom(format!(
+            "{seq} is no number of a change: they end at {}",
+            i64::MAX
+        )));
     }
     Ok(seq)
 }

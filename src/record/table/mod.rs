@@ -82,11 +82,16 @@ impl Field {
     #[must_use]
     pub fn unit(&self) -> Option<&'static str> {
         // The suffix may be all of the name: `at_ms`, `seconds`.
-        let has = |suffix: &str| self.name.ends_with(suffix) || suffix.strip_prefix('_') == Some(self.name);
+        let has = |suffix: &str| {
+            self.name.ends_with(suffix) || suffix.strip_prefix('_') == Some(self.name)
+        };
         if self.name == "at_ms" {
             return Some(UNITS[0].1);
         }
-        UNITS.iter().find(|(suffix, _)| has(suffix)).map(|(_, unit)| *unit)
+        UNITS
+            .iter()
+            .find(|(suffix, _)| has(suffix))
+            .map(|(_, unit)| *unit)
     }
 
     /// Whether it may be null.
@@ -204,7 +209,10 @@ impl Table {
     /// Whether it is made of blocks of samples.
     #[must_use]
     pub fn is_of_samples(self) -> bool {
-        matches!(self, Self::Samples | Self::GpuSamples | Self::ProcessSamples)
+        matches!(
+            self,
+            Self::Samples | Self::GpuSamples | Self::ProcessSamples
+        )
     }
 }
 
@@ -221,8 +229,16 @@ mod tests {
             let names: HashSet<&str> = fields.iter().map(|field| field.name).collect();
             assert_eq!(names.len(), fields.len(), "{table:?}");
             assert_eq!((fields[0].name, fields[1].name), ("store", "seq"));
-            assert!(fields.iter().any(|field| field.role == Role::Key && field.name == "run_id"));
-            assert!(fields.iter().all(|field| !field.about.is_empty() && field.about.ends_with('.')));
+            assert!(
+                fields
+                    .iter()
+                    .any(|field| field.role == Role::Key && field.name == "run_id")
+            );
+            assert!(
+                fields
+                    .iter()
+                    .all(|field| !field.about.is_empty() && field.about.ends_with('.'))
+            );
             assert_eq!(Table::from_word(table.as_str()), Some(table));
             assert_eq!(Table::from_kind(table.kind()), Some(table));
         }
@@ -230,7 +246,15 @@ mod tests {
 
     #[test]
     fn units_are_those_of_the_names() {
-        let unit = |name| Field { name, of: FieldType::Whole, role: Role::Optional, about: "" }.unit();
+        let unit = |name| {
+            Field {
+                name,
+                of: FieldType::Whole,
+                role: Role::Optional,
+                about: "",
+            }
+            .unit()
+        };
         assert_eq!(unit("at_ms"), Some("Unix milliseconds UTC"));
         assert_eq!(unit("ended_at_ms"), Some("Unix milliseconds UTC"));
         assert_eq!(unit("seconds"), Some("s"));

@@ -53,7 +53,10 @@ pub(super) fn environment<'a>(runs: impl Iterator<Item = &'a Measured>) -> Envir
         frameworks: kinds(runs.iter().filter_map(|run| run.framework.clone())),
         images: kinds(runs.iter().filter_map(|run| run.image.clone())),
         dlrun: kinds(runs.iter().map(|run| run.dlrun_version.clone())),
-        sources: kinds(runs.iter().filter_map(|run| Some(run.source?.as_str().to_owned()))),
+        sources: kinds(
+            runs.iter()
+                .filter_map(|run| Some(run.source?.as_str().to_owned())),
+        ),
         others_cpus_busy_median: others.get(others.len() / 2).copied(),
         others_cpus_busy_most: others.last().copied(),
         disturbed_runs: others.iter().filter(|busy| **busy > QUIET).count(),
@@ -67,7 +70,10 @@ pub(super) fn environment<'a>(runs: impl Iterator<Item = &'a Measured>) -> Envir
 fn kinds(all: impl Iterator<Item = String>) -> Vec<Kind> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     all.for_each(|what| *counts.entry(what).or_default() += 1);
-    let mut kinds: Vec<Kind> = counts.into_iter().map(|(what, runs)| Kind { what, runs }).collect();
+    let mut kinds: Vec<Kind> = counts
+        .into_iter()
+        .map(|(what, runs)| Kind { what, runs })
+        .collect();
     kinds.sort_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.what.cmp(&b.what)));
     kinds
 }
@@ -78,9 +84,16 @@ fn machine(run: &Measured) -> Option<String> {
     let mut parts = Vec::new();
     parts.extend(machine.cpu_model.clone());
     parts.extend(machine.cpus.map(|cpus| format!("{cpus} CPUs")));
-    parts.extend(machine.kernel.as_ref().map(|kernel| format!("Linux {kernel}")));
     parts.extend(
-        kinds(machine.gpus.iter().cloned()).into_iter().map(|kind| format!("{} × {}", kind.runs, kind.what)),
+        machine
+            .kernel
+            .as_ref()
+            .map(|kernel| format!("Linux {kernel}")),
+    );
+    parts.extend(
+        kinds(machine.gpus.iter().cloned())
+            .into_iter()
+            .map(|kind| format!("{} × {}", kind.runs, kind.what)),
     );
     (!parts.is_empty()).then(|| parts.join(", "))
 }
@@ -97,7 +110,10 @@ impl Environment {
         }
         if self.sources.len() > 1 {
             let sources: Vec<&str> = self.sources.iter().map(|kind| kind.what.as_str()).collect();
-            remarks.push(format!("Times come from several sources ({}).", sources.join(", ")));
+            remarks.push(format!(
+                "Times come from several sources ({}).",
+                sources.join(", ")
+            ));
         }
         if self.disturbed_runs > 0 {
             let runs = if self.disturbed_runs == 1 {
@@ -105,7 +121,9 @@ impl Environment {
             } else {
                 format!("{} runs", self.disturbed_runs)
             };
-            remarks.push(format!("In {runs} others kept more than {QUIET} CPUs busy."));
+            remarks.push(format!(
+                "In {runs} others kept more than {QUIET} CPUs busy."
+            ));
         }
         if self.throttled_runs > 0 {
             let runs = if self.throttled_runs == 1 {
@@ -113,7 +131,9 @@ impl Environment {
             } else {
                 format!("{} runs were", self.throttled_runs)
             };
-            remarks.push(format!("{runs} held down by a CPU quota, heat or a limit of power."));
+            remarks.push(format!(
+                "{runs} held down by a CPU quota, heat or a limit of power."
+            ));
         }
         remarks
     }
@@ -141,10 +161,16 @@ impl Environment {
             ("dlrun", &self.dlrun),
         ];
         facts.extend(
-            named.into_iter().filter(|(_, kinds)| !kinds.is_empty()).map(|(name, kinds)| (name, list(kinds))),
+            named
+                .into_iter()
+                .filter(|(_, kinds)| !kinds.is_empty())
+                .map(|(name, kinds)| (name, list(kinds))),
         );
         if let Some((median, most)) = self.others_cpus_busy_median.zip(self.others_cpus_busy_most) {
-            facts.push(("CPUs kept busy by others", format!("{median:.2} (median), {most:.2} at most")));
+            facts.push((
+                "CPUs kept busy by others",
+                format!("{median:.2} (median), {most:.2} at most"),
+            ));
         }
         facts
     }
@@ -170,13 +196,40 @@ mod tests {
         };
         let runs = [run("Xeon", 0.01), run("Xeon", 0.02), run("Epyc", 0.5)];
         let environment = environment(runs.iter());
-        let first = Kind { what: "Xeon, 2 CPUs, 2 × H200".into(), runs: 2 };
-        assert_eq!((environment.machines.len(), &environment.machines[0]), (2, &first));
-        assert_eq!((environment.others_cpus_busy_median, environment.disturbed_runs), (Some(0.02), 1));
+        let first = Kind {
+            what: "Xeon, 2 CPUs, 2 × H200".into(),
+            runs: 2,
+        };
+        assert_eq!(
+            (environment.machines.len(), &environment.machines[0]),
+            (2, &first)
+        );
+        assert_eq!(
+            (
+                environment.others_cpus_busy_median,
+                environment.disturbed_runs
+            ),
+            (Some(0.02), 1)
+        );
         let remarks = environment.remarks().join(" ");
-        assert!(remarks.contains("2 kinds of machines") && remarks.contains("In 1 run others"), "{remarks}");
-        assert!(environment.facts().iter().any(|(name, what)| *name == "Nodes" && what == "n1"));
+        assert!(
+            remarks.contains("2 kinds of machines") && remarks.contains("In 1 run others"),
+            "{remarks}"
+        );
+        assert!(
+            environment
+                .facts()
+                .iter()
+                .any(|(name, what)| *name == "Nodes" && what == "n1")
+        );
         let none = super::environment(std::iter::empty());
-        assert_eq!((none.others_cpus_busy_median, none.remarks().len(), none.facts().len()), (None, 0, 0));
+        assert_eq!(
+            (
+                none.others_cpus_busy_median,
+                none.remarks().len(),
+                none.facts().len()
+            ),
+            (None, 0, 0)
+        );
     }
 }

@@ -190,16 +190,26 @@ impl Figures {
     pub(super) fn begun(&self) -> Vec<&CellFigures> {
         let is_begun = |cell: &&CellFigures| cell.runs > 0 || !cell.failures.is_empty();
         let begun: Vec<&CellFigures> = self.cells.iter().filter(is_begun).collect();
-        if begun.is_empty() { self.cells.iter().collect() } else { begun }
+        if begun.is_empty() {
+            self.cells.iter().collect()
+        } else {
+            begun
+        }
     }
 }
 
 pub(super) fn figures(bench: &Bench<'_>) -> Figures {
-    let Bench { matrix, header, journal, written_at_ms } = *bench;
+    let Bench {
+        matrix,
+        header,
+        journal,
+        written_at_ms,
+    } = *bench;
     // What was measured counts, though the last command asked for fewer repeats.
     let repeats = |cell: usize| header.repeats.max(journal.repeats(cell));
-    let cells: Vec<CellFigures> =
-        (0..matrix.len()).map(|cell| cell_figures(matrix, journal, cell, repeats(cell))).collect();
+    let cells: Vec<CellFigures> = (0..matrix.len())
+        .map(|cell| cell_figures(matrix, journal, cell, repeats(cell)))
+        .collect();
     let samples: Vec<Option<Spread>> = cells.iter().map(logarithms).collect();
     let (effects, comparisons) = comparisons(matrix, &cells, &samples);
     let measured = || (0..matrix.len()).flat_map(|cell| counting(journal, cell, repeats(cell)));
@@ -216,7 +226,11 @@ pub(super) fn figures(bench: &Bench<'_>) -> Figures {
     let axes = matrix.axes.iter().map(|axis| AxisFigures {
         name: axis.name.clone(),
         short: axis.short.clone(),
-        values: axis.values.iter().map(|value| value.label.clone()).collect(),
+        values: axis
+            .values
+            .iter()
+            .map(|value| value.label.clone())
+            .collect(),
     });
     let open: usize = cells.iter().map(|cell| cell.open).sum();
     let mut figures = Figures {
@@ -240,7 +254,11 @@ pub(super) fn figures(bench: &Bench<'_>) -> Figures {
 }
 
 /// The results of a cell that count, one a repeat.
-fn counting(journal: &Journal, cell: usize, repeats: u32) -> impl Iterator<Item = (Slot, &Measured)> {
+fn counting(
+    journal: &Journal,
+    cell: usize,
+    repeats: u32,
+) -> impl Iterator<Item = (Slot, &Measured)> {
     let slots = (0..repeats).map(move |repeat| Slot { cell, repeat });
     let results = slots.filter_map(|slot| Some((slot, journal.result(slot)?.1)));
     results.filter(|(_, measured)| measured.epoch_seconds.is_some())
@@ -252,12 +270,20 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
         let repeat = slot.repeat + 1;
         let counts = journal.result(slot);
         for one in journal.tries(slot) {
-            let Some(measured) = &one.measured else { continue };
+            let Some(measured) = &one.measured else {
+                continue;
+            };
             let (run_id, why) = (one.run_id.clone(), measured.failure.clone());
             if counts.is_some_and(|(counting, _)| counting.run_id == one.run_id)
                 && let Some(epoch_seconds) = measured.epoch_seconds
             {
-                let Measured { epochs, first_extra_seconds, wall_seconds, others_cpus_busy, .. } = *measured;
+                let Measured {
+                    epochs,
+                    first_extra_seconds,
+                    wall_seconds,
+                    others_cpus_busy,
+                    ..
+                } = *measured;
                 results.push(Result {
                     repeat,
                     run_id,
@@ -269,7 +295,13 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
                 });
             } else if let Some(why) = why {
                 let mended = counts.is_some_and(|(_, measured)| measured.failure.is_none());
-                failures.push(Failure { repeat, run_id, state: measured.state, why, mended });
+                failures.push(Failure {
+                    repeat,
+                    run_id,
+                    state: measured.state,
+                    why,
+                    mended,
+                });
             }
         }
         open += usize::from(!journal.is_done(slot));
@@ -277,7 +309,10 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
     let seconds: Vec<f64> = results.iter().map(|result| result.epoch_seconds).collect();
     let spread = Spread::of(&seconds);
     let bounds = spread.and_then(|spread| spread.bounds());
-    let extras: Vec<f64> = results.iter().filter_map(|result| result.first_extra_seconds).collect();
+    let extras: Vec<f64> = results
+        .iter()
+        .filter_map(|result| result.first_extra_seconds)
+        .collect();
     let mut samples = counting(journal, cell, repeats).map(|(_, measured)| measured.samples);
     let first = samples.next().flatten();
     let samples = first.filter(|_| samples.all(|samples| samples == first));
@@ -285,7 +320,9 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
     let values = matrix.axes.iter().zip(matrix.at(cell));
     CellFigures {
         cell: cell + 1,
-        values: values.map(|(axis, at)| axis.values[*at].label.clone()).collect(),
+        values: values
+            .map(|(axis, at)| axis.values[*at].label.clone())
+            .collect(),
         runs: seconds.len(),
         epoch_seconds_median: middle,
         epoch_seconds_mean: spread.map(|spread| spread.mean),
@@ -293,7 +330,9 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
         epoch_seconds_high: bounds.map(|(_, high)| high),
         first_extra_seconds_median: median(extras),
         samples,
-        samples_per_second: samples.zip(middle).map(|(samples, seconds)| samples as f64 / seconds),
+        samples_per_second: samples
+            .zip(middle)
+            .map(|(samples, seconds)| samples as f64 / seconds),
         open,
         results,
         failures,
@@ -302,7 +341,13 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
 
 /// The logarithms of the runs' epochs in few figures.
 fn logarithms(cell: &CellFigures) -> Option<Spread> {
-    Spread::of(&cell.results.iter().map(|result| result.epoch_seconds.ln()).collect::<Vec<_>>())
+    Spread::of(
+        &cell
+            .results
+            .iter()
+            .map(|result| result.epoch_seconds.ln())
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// The effects of values, over all pairs and of each.
@@ -311,8 +356,9 @@ fn comparisons(
     cells: &[CellFigures],
     spreads: &[Option<Spread>],
 ) -> (Vec<Comparison>, Vec<Comparison>) {
-    let places: std::collections::HashMap<&[usize], usize> =
-        (0..matrix.len()).map(|cell| (matrix.at(cell), cell)).collect();
+    let places: std::collections::HashMap<&[usize], usize> = (0..matrix.len())
+        .map(|cell| (matrix.at(cell), cell))
+        .collect();
     let (mut effects, mut comparisons) = (Vec::new(), Vec::new());
     for Compare { axis, baseline } in &matrix.compares {
         for value in (0..matrix.axes[*axis].values.len()).filter(|value| value != baseline) {
@@ -320,9 +366,16 @@ fn comparisons(
             for cell in (0..matrix.len()).filter(|cell| matrix.at(*cell)[*axis] == value) {
                 let mut other = matrix.at(cell).to_vec();
                 other[*axis] = *baseline;
-                let Some(against) = places.get(other.as_slice()).copied() else { continue };
-                let Some(spread) = spreads[cell].zip(spreads[against]) else { continue };
-                let pair = Pair { spread, samples: (cells[cell].samples, cells[against].samples) };
+                let Some(against) = places.get(other.as_slice()).copied() else {
+                    continue;
+                };
+                let Some(spread) = spreads[cell].zip(spreads[against]) else {
+                    continue;
+                };
+                let pair = Pair {
+                    spread,
+                    samples: (cells[cell].samples, cells[against].samples),
+                };
                 if let Some(effect) = effect(&[pair]) {
                     pairs.push(pair);
                     comparisons.push(comparison(matrix, *axis, (cell, against), effect));
@@ -364,7 +417,11 @@ fn effect(pairs: &[Pair]) -> Option<Effect> {
     let grown: Option<Vec<f64>> = pairs.iter().map(Pair::grown).collect();
     let grown = grown.map(|grown| (grown.iter().sum::<f64>() / grown.len() as f64).exp());
     let rate = grown.map(|grown| time.inverse().times(grown));
-    let each = || spreads.iter().map(|(own, baseline)| (own.mean - baseline.mean).exp());
+    let each = || {
+        spreads
+            .iter()
+            .map(|(own, baseline)| (own.mean - baseline.mean).exp())
+    };
     Some(Effect {
         pairs: pairs.len(),
         time_ratio: time.ratio,
@@ -381,11 +438,21 @@ fn effect(pairs: &[Pair]) -> Option<Effect> {
     })
 }
 
-fn comparison(matrix: &Matrix, axis: usize, (cell, against): (usize, usize), effect: Effect) -> Comparison {
-    let label = |cell: usize, axis: usize| matrix.axes[axis].values[matrix.at(cell)[axis]].label.clone();
+fn comparison(
+    matrix: &Matrix,
+    axis: usize,
+    (cell, against): (usize, usize),
+    effect: Effect,
+) -> Comparison {
+    let label = |cell: usize, axis: usize| {
+        matrix.axes[axis].values[matrix.at(cell)[axis]]
+            .label
+            .clone()
+    };
     let others = (0..matrix.axes.len()).filter(|other| *other != axis);
-    let others: Vec<String> =
-        others.map(|other| format!("{}={}", matrix.axes[other].short, label(cell, other))).collect();
+    let others: Vec<String> = others
+        .map(|other| format!("{}={}", matrix.axes[other].short, label(cell, other)))
+        .collect();
     Comparison {
         axis: matrix.axes[axis].name.clone(),
         value: label(cell, axis),
@@ -398,7 +465,12 @@ fn comparison(matrix: &Matrix, axis: usize, (cell, against): (usize, usize), eff
 }
 
 /// An effect over all pairs has no cells of its own.
-fn overall(matrix: &Matrix, axis: usize, (value, baseline): (usize, usize), effect: Effect) -> Comparison {
+fn overall(
+    matrix: &Matrix,
+    axis: usize,
+    (value, baseline): (usize, usize),
+    effect: Effect,
+) -> Comparison {
     let axis = &matrix.axes[axis];
     let label = |value: usize| axis.values[value].label.clone();
     Comparison {
@@ -414,7 +486,12 @@ fn overall(matrix: &Matrix, axis: usize, (value, baseline): (usize, usize), effe
 
 /// Says which of them count, all of them together.
 fn judge(comparisons: &mut [Comparison]) {
-    let raised = adjusted(&comparisons.iter().map(|comparison| comparison.effect.p).collect::<Vec<_>>());
+    let raised = adjusted(
+        &comparisons
+            .iter()
+            .map(|comparison| comparison.effect.p)
+            .collect::<Vec<_>>(),
+    );
     for (comparison, p) in comparisons.iter_mut().zip(raised) {
         comparison.effect.p_adjusted = p;
         comparison.effect.significant = p.is_some_and(|p| p < SIGNIFICANT);

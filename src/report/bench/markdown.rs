@@ -10,7 +10,12 @@ use crate::report::number::instant;
 pub(super) fn page(figures: &Figures) -> String {
     let mut text = format!("# {}\n\n", inline(&figures.name));
     let at = instant(figures.written_at_ms);
-    let _ = writeln!(text, "{}, written {at} UTC by dlrun {}.\n", page::SUBTITLE, env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(
+        text,
+        "{}, written {at} UTC by dlrun {}.\n",
+        page::SUBTITLE,
+        env!("CARGO_PKG_VERSION")
+    );
     for remark in &figures.remarks {
         let _ = writeln!(text, "> {}\n", inline(remark));
     }
@@ -20,7 +25,11 @@ pub(super) fn page(figures: &Figures) -> String {
     }
     let _ = writeln!(text, "## Cells\n\n{}\n", page::ABOUT_CELLS);
     text.push_str(&cells(figures));
-    let _ = writeln!(text, "## Comparisons\n\n{}\n", inline(&page::about_comparisons(figures)));
+    let _ = writeln!(
+        text,
+        "## Comparisons\n\n{}\n",
+        inline(&page::about_comparisons(figures))
+    );
     text.push_str(&comparisons(&figures.comparisons));
     let failures = failures(figures);
     if !failures.is_empty() {
@@ -37,7 +46,10 @@ fn cells(figures: &Figures) -> String {
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let first = 1 + figures.axes.len();
     let numbers: Vec<usize> = std::iter::once(0).chain(first..heads.len()).collect();
-    let rows: Vec<Vec<String>> = rows::cell_rows(figures).into_iter().take(MOST_ROWS).collect();
+    let rows: Vec<Vec<String>> = rows::cell_rows(figures)
+        .into_iter()
+        .take(MOST_ROWS)
+        .collect();
     table(&heads, &numbers, &rows)
         + &page::beyond(figures.begun().len()).map_or_else(String::new, |more| more + "\n\n")
 }
@@ -49,5 +61,8 @@ fn comparisons(all: &[Comparison]) -> String {
 }
 
 fn failures(figures: &Figures) -> Vec<Vec<String>> {
-    rows::failures(figures).into_iter().take(MOST_ROWS).collect()
+    rows::failures(figures)
+        .into_iter()
+        .take(MOST_ROWS)
+        .collect()
 }

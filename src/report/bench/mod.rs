@@ -50,26 +50,36 @@ impl Figures {
     #[must_use]
     pub fn effect_rows(&self) -> Option<Rows> {
         let heads = rows::COMPARISON_HEADS.map(str::to_owned).into();
-        page::shows_effects(self).then(|| (heads, self.effects.iter().map(Comparison::row).collect()))
+        page::shows_effects(self)
+            .then(|| (heads, self.effects.iter().map(Comparison::row).collect()))
     }
 
     /// The comparisons of pairs as a table.
     #[must_use]
     pub fn comparison_rows(&self) -> Rows {
         let heads = rows::COMPARISON_HEADS.map(str::to_owned).into();
-        (heads, self.comparisons.iter().map(Comparison::row).collect())
+        (
+            heads,
+            self.comparisons.iter().map(Comparison::row).collect(),
+        )
     }
 
     /// What failed, as a table.
     #[must_use]
     pub fn failure_rows(&self) -> Rows {
-        (rows::FAILURE_HEADS.map(str::to_owned).into(), rows::failures(self))
+        (
+            rows::FAILURE_HEADS.map(str::to_owned).into(),
+            rows::failures(self),
+        )
     }
 
     /// What was asked for and the conditions: pairs of a name and what it is.
     #[must_use]
     pub fn facts(&self) -> Vec<Vec<String>> {
-        page::facts(self).into_iter().map(|(name, what)| vec![name.to_owned(), what]).collect()
+        page::facts(self)
+            .into_iter()
+            .map(|(name, what)| vec![name.to_owned(), what])
+            .collect()
     }
 
     /// One file of HTML, with all that it shows in it.
@@ -112,7 +122,18 @@ mod tests {
         let number = journal.going_on().count() + 7 * cell + 100 * repeat as usize;
         let tries = journal.tries(Slot { cell, repeat }).len();
         let byte = |value: usize| u8::try_from(value % 256).expect("below 256");
-        let bytes = [byte(number), byte(tries), byte(cell), byte(repeat as usize), 1, 2, 3, 4, 5, 6];
+        let bytes = [
+            byte(number),
+            byte(tries),
+            byte(cell),
+            byte(repeat as usize),
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+        ];
         let run_id = RunId::from_random(bytes);
         let measured = match seconds {
             Some(_) => Measured {
@@ -125,13 +146,27 @@ mod tests {
             },
             None => Measured::lost("<script>"),
         };
-        journal.add(Entry::Begun { at_ms: 1, slot: Slot { cell, repeat }, run_id: run_id.clone() });
-        journal.add(Entry::Over { at_ms: 2, run_id, measured: Box::new(measured) });
+        journal.add(Entry::Begun {
+            at_ms: 1,
+            slot: Slot { cell, repeat },
+            run_id: run_id.clone(),
+        });
+        journal.add(Entry::Over {
+            at_ms: 2,
+            run_id,
+            measured: Box::new(measured),
+        });
     }
 
     fn figures(journal: &Journal, repeats: u32) -> Figures {
         let matrix = parse(TEXT, "stem").expect("valid");
-        Bench { matrix: &matrix, header: &header(repeats), journal, written_at_ms: 1 }.figures()
+        Bench {
+            matrix: &matrix,
+            header: &header(repeats),
+            journal,
+            written_at_ms: 1,
+        }
+        .figures()
     }
 
     /// Cells are small 1, small 2, small 4, large 1, large 2; 2 threads take half the time, 4 a bit more than 1.
@@ -152,7 +187,12 @@ mod tests {
             .effects
             .iter()
             .map(|effect| {
-                (effect.axis.as_str(), effect.value.as_str(), effect.effect.pairs, effect.effect.significant)
+                (
+                    effect.axis.as_str(),
+                    effect.value.as_str(),
+                    effect.effect.pairs,
+                    effect.effect.significant,
+                )
             })
             .collect();
         let expected = [
@@ -163,15 +203,39 @@ mod tests {
         assert_eq!(found, expected);
         let halved = figures.effects[1].effect;
         assert!((halved.time_ratio - 0.5).abs() < 1e-12, "{halved:?}");
-        assert!(halved.rate_ratio.is_some_and(|rate| (rate - 2.0).abs() < 1e-12), "{halved:?}");
-        assert!(halved.time_ratio_low.is_some_and(|low| low > 0.45 && low < 0.5), "{halved:?}");
+        assert!(
+            halved
+                .rate_ratio
+                .is_some_and(|rate| (rate - 2.0).abs() < 1e-12),
+            "{halved:?}"
+        );
+        assert!(
+            halved
+                .time_ratio_low
+                .is_some_and(|low| low > 0.45 && low < 0.5),
+            "{halved:?}"
+        );
         assert!((halved.least_time_ratio, halved.most_time_ratio).0 <= halved.time_ratio);
         assert_eq!(figures.comparisons.len(), 5);
-        let on_large = figures.comparisons.iter().find(|one| one.others == "size=large").expect("a pair");
+        let on_large = figures
+            .comparisons
+            .iter()
+            .find(|one| one.others == "size=large")
+            .expect("a pair");
         assert_eq!((on_large.cell, on_large.baseline_cell), (5, 4));
-        assert_eq!((figures.runs_asked, figures.runs_measured, figures.runs_failed), (15, 15, 0));
+        assert_eq!(
+            (
+                figures.runs_asked,
+                figures.runs_measured,
+                figures.runs_failed
+            ),
+            (15, 15, 0)
+        );
         let first = &figures.cells[0];
-        assert_eq!((first.epoch_seconds_median, first.samples_per_second), (Some(2.0), Some(50.0)));
+        assert_eq!(
+            (first.epoch_seconds_median, first.samples_per_second),
+            (Some(2.0), Some(50.0))
+        );
         assert_eq!(first.first_extra_seconds_median, Some(-0.5));
     }
 
@@ -184,17 +248,36 @@ mod tests {
         add(&mut journal, 2, 3, None);
         add(&mut journal, 2, 3, Some(2.0));
         let figures = figures(&journal, 4);
-        assert_eq!((figures.runs_asked, figures.runs_measured, figures.runs_failed), (20, 16, 1));
+        assert_eq!(
+            (
+                figures.runs_asked,
+                figures.runs_measured,
+                figures.runs_failed
+            ),
+            (20, 16, 1)
+        );
         let failures: Vec<(usize, bool)> = figures
             .cells
             .iter()
-            .flat_map(|cell| cell.failures.iter().map(|failure| (cell.cell, failure.mended)))
+            .flat_map(|cell| {
+                cell.failures
+                    .iter()
+                    .map(|failure| (cell.cell, failure.mended))
+            })
             .collect();
         assert_eq!(failures, [(2, false), (2, false), (3, true)]);
-        assert!(figures.remarks[0].starts_with("3 of 20 runs are not over"), "{:?}", figures.remarks);
+        assert!(
+            figures.remarks[0].starts_with("3 of 20 runs are not over"),
+            "{:?}",
+            figures.remarks
+        );
         let none = super::tests::figures(&Journal::default(), 1);
         assert_eq!(
-            (none.comparisons.len(), none.effects.len(), none.cells[0].epoch_seconds_mean),
+            (
+                none.comparisons.len(),
+                none.effects.len(),
+                none.cells[0].epoch_seconds_mean
+            ),
             (0, 0, None)
         );
     }
@@ -209,11 +292,17 @@ mod tests {
         let low = figures.cells[0].epoch_seconds_low.expect("two runs");
         assert!((low + 45.824_819).abs() < 1e-3, "{low}");
         let told = "-45.82 to 55.82";
-        assert!(figures.cell_rows().1[0].contains(&told.to_owned()), "{:?}", figures.cell_rows());
+        assert!(
+            figures.cell_rows().1[0].contains(&told.to_owned()),
+            "{:?}",
+            figures.cell_rows()
+        );
         assert!(figures.to_markdown().contains(told) && figures.to_html().contains(told));
         // The four other cells have nothing to tell yet.
         assert_eq!(figures.cell_rows().1.len(), 1);
-        assert!(figures.remarks[0].ends_with("4 cells have none yet and are left out of the tables."));
+        assert!(
+            figures.remarks[0].ends_with("4 cells have none yet and are left out of the tables.")
+        );
     }
 
     #[test]
@@ -223,13 +312,19 @@ mod tests {
         let matrix = parse(text, "stem").expect("valid");
         let mut journal = Journal::default();
         (0..4).for_each(|cell| add(&mut journal, cell, 0, Some(2.0)));
-        let page = Bench { matrix: &matrix, header: &header(1), journal: &journal, written_at_ms: 1 }
-            .figures()
-            .to_html();
+        let page = Bench {
+            matrix: &matrix,
+            header: &header(1),
+            journal: &journal,
+            written_at_ms: 1,
+        }
+        .figures()
+        .to_html();
         assert_sound(&page);
         for value in ["one", "two"] {
-            let head =
-                format!("<tr class=\"common\"><th scope=\"rowgroup\" colspan=\"11\">a={value}</th></tr>");
+            let head = format!(
+                "<tr class=\"common\"><th scope=\"rowgroup\" colspan=\"11\">a={value}</th></tr>"
+            );
             assert_eq!(page.matches(&head).count(), 1, "{page}");
         }
     }
@@ -244,9 +339,15 @@ mod tests {
             assert_sound(&page);
             assert!(!page.contains("<script"));
             let markdown = figures.to_markdown();
-            assert!(markdown.contains("## Environment") && !markdown.contains("\n<script>"), "{markdown}");
+            assert!(
+                markdown.contains("## Environment") && !markdown.contains("\n<script>"),
+                "{markdown}"
+            );
         }
         let words = figures(&journal, 4).effects[0].effect.in_words();
-        assert!(words.ends_with("longer on average, 10.00 to 10.00 fold: significant"), "{words}");
+        assert!(
+            words.ends_with("longer on average, 10.00 to 10.00 fold: significant"),
+            "{words}"
+        );
     }
 }

@@ -33,18 +33,31 @@ pub(super) fn about_comparisons(figures: &Figures) -> String {
 }
 
 pub(super) fn beyond(rows: usize) -> Option<String> {
-    (rows > MOST_ROWS).then(|| format!("And {} more, which `--json` has.", count((rows - MOST_ROWS) as u64)))
+    (rows > MOST_ROWS).then(|| {
+        format!(
+            "And {} more, which `--json` has.",
+            count((rows - MOST_ROWS) as u64)
+        )
+    })
 }
 
 /// `1 cell`, `2 cells`.
 fn counted(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{} {what}s", count(number as u64)) }
+    if number == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{} {what}s", count(number as u64))
+    }
 }
 
 /// What was asked for, and the conditions.
 pub(super) fn facts(figures: &Figures) -> Vec<(&'static str, String)> {
     let asked = &figures.asked;
-    let whole = if asked.exclusive { "nodes not shared" } else { "nodes may be shared" };
+    let whole = if asked.exclusive {
+        "nodes not shared"
+    } else {
+        "nodes may be shared"
+    };
     let design = format!(
         "{}, {}, {} of warm-up left out, order by seed {}, {whole}, {} at a time, by {}",
         counted(figures.cells.len(), "cell"),
@@ -54,8 +67,10 @@ pub(super) fn facts(figures: &Figures) -> Vec<(&'static str, String)> {
         counted(asked.max_jobs as usize, "job"),
         asked.scheduler.as_str()
     );
-    let runs =
-        format!("{} of {} count, {} failed", figures.runs_measured, figures.runs_asked, figures.runs_failed);
+    let runs = format!(
+        "{} of {} count, {} failed",
+        figures.runs_measured, figures.runs_asked, figures.runs_failed
+    );
     let own = [
         ("Matrix", asked.file.clone()),
         ("Begun", format!("{} UTC", instant(figures.began_at_ms))),
@@ -68,18 +83,25 @@ pub(super) fn facts(figures: &Figures) -> Vec<(&'static str, String)> {
 /// The whole page.
 pub(super) fn page(figures: &Figures) -> String {
     let at = instant(figures.written_at_ms);
-    let failures: Vec<Vec<String>> = rows::failures(figures).into_iter().take(MOST_ROWS).collect();
+    let failures: Vec<Vec<String>> = rows::failures(figures)
+        .into_iter()
+        .take(MOST_ROWS)
+        .collect();
     html::document(&figures.name, SUBTITLE, &at, &figures.remarks, |html| {
         contents(html, figures, !failures.is_empty());
         if shows_effects(figures) {
             section(html, "effects", "Effects", |html| effects(html, figures));
         }
         section(html, "cells", "Cells", |html| cells(html, figures));
-        section(html, "comparisons", "Comparisons", |html| comparisons(html, figures));
+        section(html, "comparisons", "Comparisons", |html| {
+            comparisons(html, figures)
+        });
         if !failures.is_empty() {
             section(html, "failures", "Failures", |html| failed(html, failures));
         }
-        section(html, "environment", "Environment", |html| table::pairs(html, &facts(figures)));
+        section(html, "environment", "Environment", |html| {
+            table::pairs(html, &facts(figures))
+        });
     })
 }
 
@@ -114,8 +136,14 @@ fn told_above(figures: &Figures) -> usize {
 
 /// `network=mnist-cnn software=jax`.
 fn common(figures: &Figures, cell: &CellFigures) -> Option<String> {
-    let told = figures.axes.iter().zip(&cell.values).take(told_above(figures));
-    let told: Vec<String> = told.map(|(axis, value)| format!("{}={value}", axis.short)).collect();
+    let told = figures
+        .axes
+        .iter()
+        .zip(&cell.values)
+        .take(told_above(figures));
+    let told: Vec<String> = told
+        .map(|(axis, value)| format!("{}={value}", axis.short))
+        .collect();
     (!told.is_empty()).then(|| told.join(" "))
 }
 
@@ -124,7 +152,10 @@ fn alike(figures: &Figures, most: usize) -> Vec<Vec<&CellFigures>> {
     let told = told_above(figures);
     let mut cells = figures.begun();
     cells.truncate(most);
-    cells.chunk_by(|one, other| one.values[..told] == other.values[..told]).map(<[_]>::to_vec).collect()
+    cells
+        .chunk_by(|one, other| one.values[..told] == other.values[..told])
+        .map(<[_]>::to_vec)
+        .collect()
 }
 
 fn cells(html: &mut Html, figures: &Figures) {
@@ -136,9 +167,13 @@ fn cells(html: &mut Html, figures: &Figures) {
         .iter()
         .enumerate()
         .filter(|(place, _)| *place == 0 || *place > told)
-        .map(
-            |(place, head)| if (1..=figures.axes.len()).contains(&place) { text(head) } else { number(head) },
-        )
+        .map(|(place, head)| {
+            if (1..=figures.axes.len()).contains(&place) {
+                text(head)
+            } else {
+                number(head)
+            }
+        })
         .collect();
     let section = |cells: Vec<&CellFigures>| Section {
         head: common(figures, cells[0]),
@@ -146,7 +181,9 @@ fn cells(html: &mut Html, figures: &Figures) {
     };
     let all: Vec<Section> = alike(figures, MOST_ROWS).into_iter().map(section).collect();
     table::sections(html, "Steady epochs of each cell", &columns, &all);
-    beyond(figures.begun().len()).into_iter().for_each(|more| html.leaf("p", &[], &more));
+    beyond(figures.begun().len())
+        .into_iter()
+        .for_each(|more| html.leaf("p", &[], &more));
 }
 
 /// The runs of the cells on one scale.
@@ -154,9 +191,15 @@ fn drawn(html: &mut Html, figures: &Figures) {
     let told = told_above(figures);
     let groups = alike(figures, MOST_STRIPS).into_iter().map(|cells| {
         let measured = cells.iter().filter(|cell| !cell.results.is_empty());
-        (common(figures, cells[0]), measured.map(|cell| strip(cell, told)).collect::<Vec<Strip>>())
+        (
+            common(figures, cells[0]),
+            measured
+                .map(|cell| strip(cell, told))
+                .collect::<Vec<Strip>>(),
+        )
     });
-    let groups: Vec<(Option<String>, Vec<Strip>)> = groups.filter(|(_, strips)| !strips.is_empty()).collect();
+    let groups: Vec<(Option<String>, Vec<Strip>)> =
+        groups.filter(|(_, strips)| !strips.is_empty()).collect();
     if groups.is_empty() {
         return;
     }
@@ -183,14 +226,25 @@ fn drawn(html: &mut Html, figures: &Figures) {
 
 /// The runs of a cell, a tick each.
 fn strip(cell: &CellFigures, told: usize) -> Strip {
-    let seconds: Vec<f64> = cell.results.iter().map(|result| result.epoch_seconds).collect();
+    let seconds: Vec<f64> = cell
+        .results
+        .iter()
+        .map(|result| result.epoch_seconds)
+        .collect();
     let values = cell.values[told..].join(", ");
     Strip {
         id: format!("c{}", cell.cell),
-        name: if values.is_empty() { cell.cell.to_string() } else { format!("{}: {values}", cell.cell) },
+        name: if values.is_empty() {
+            cell.cell.to_string()
+        } else {
+            format!("{}: {values}", cell.cell)
+        },
         of: "runs",
         spread: Spread::of(&seconds),
-        epochs: seconds.into_iter().map(|seconds| (seconds, false)).collect(),
+        epochs: seconds
+            .into_iter()
+            .map(|seconds| (seconds, false))
+            .collect(),
     }
 }
 
@@ -199,16 +253,31 @@ fn columns<'a>(first: &[&'a str]) -> Vec<Column<'a>> {
     let texts = first.iter().map(|head| text(head));
     let figures = &rows::COMPARISON_HEADS[2..];
     let last = figures.len() - 1;
-    let of_figures =
-        figures.iter().enumerate().map(|(place, head)| if place == last { text(head) } else { number(head) });
+    let of_figures = figures.iter().enumerate().map(|(place, head)| {
+        if place == last {
+            text(head)
+        } else {
+            number(head)
+        }
+    });
     texts.chain(of_figures).collect()
 }
 
 fn effects(html: &mut Html, figures: &Figures) {
     html.leaf("p", &[], ABOUT_EFFECTS);
-    let rows = figures.effects.iter().take(MOST_ROWS).map(Comparison::row).collect();
+    let rows = figures
+        .effects
+        .iter()
+        .take(MOST_ROWS)
+        .map(Comparison::row)
+        .collect();
     let all = [Section { head: None, rows }];
-    table::sections(html, "Effect of each value against its baseline", &columns(&["Axis", "Value"]), &all);
+    table::sections(
+        html,
+        "Effect of each value against its baseline",
+        &columns(&["Axis", "Value"]),
+        &all,
+    );
 }
 
 /// Each pair of cells, those that differ by the same values together.
@@ -226,7 +295,11 @@ fn comparisons(html: &mut Html, figures: &Figures) {
         return table::sections(html, caption, &columns(&["Axis", "Value"]), &all);
     }
     let of = |one: &Comparison| (one.axis.clone(), one.value.clone(), one.baseline.clone());
-    let row = |one: &Comparison| std::iter::once(one.others.clone()).chain(one.effect.row()).collect();
+    let row = |one: &Comparison| {
+        std::iter::once(one.others.clone())
+            .chain(one.effect.row())
+            .collect()
+    };
     let sections: Vec<Section> = all
         .chunk_by(|one, other| of(one) == of(other))
         .map(|pairs| Section {
@@ -235,13 +308,18 @@ fn comparisons(html: &mut Html, figures: &Figures) {
         })
         .collect();
     table::sections(html, caption, &columns(&["At"]), &sections);
-    beyond(figures.comparisons.len()).into_iter().for_each(|more| html.leaf("p", &[], &more));
+    beyond(figures.comparisons.len())
+        .into_iter()
+        .for_each(|more| html.leaf("p", &[], &more));
 }
 
 fn failed(html: &mut Html, rows: Vec<Vec<String>>) {
     let column = |place: usize, head| if place == 2 { number(head) } else { text(head) };
-    let columns: Vec<Column<'_>> =
-        rows::FAILURE_HEADS.iter().enumerate().map(|(place, head)| column(place, head)).collect();
+    let columns: Vec<Column<'_>> = rows::FAILURE_HEADS
+        .iter()
+        .enumerate()
+        .map(|(place, head)| column(place, head))
+        .collect();
     let all = [Section { head: None, rows }];
     table::sections(html, "Runs that count for nothing", &columns, &all);
 }

@@ -5,9 +5,18 @@ use std::collections::BTreeMap;
 use super::figures::{CellFigures, Comparison, Effect, Figures};
 use crate::report::number::{UNKNOWN, count, decimals, fixed, percent, probability, short};
 
-pub(super) const COMPARISON_HEADS: [&str; 8] =
-    ["Axis", "Value", "Time ratio", "95 % interval", "Rate ratio", "95 % interval", "p", "In words"];
-pub(super) const FAILURE_HEADS: [&str; 6] = ["Cell", "Values", "Starts", "What happened", "Then", "Runs"];
+pub(super) const COMPARISON_HEADS: [&str; 8] = [
+    "Axis",
+    "Value",
+    "Time ratio",
+    "95 % interval",
+    "Rate ratio",
+    "95 % interval",
+    "p",
+    "In words",
+];
+pub(super) const FAILURE_HEADS: [&str; 6] =
+    ["Cell", "Values", "Starts", "What happened", "Then", "Runs"];
 /// Runs of a failure that are named.
 const MOST_NAMED: usize = 3;
 
@@ -22,18 +31,40 @@ pub(super) struct Unit {
 impl Unit {
     /// Milliseconds where all epochs are shorter than a second, and so many decimals that the shortest has three digits.
     pub(super) fn of(figures: &Figures) -> Self {
-        let known = || figures.cells.iter().filter_map(|cell| cell.epoch_seconds_median);
-        let (least, most) = known().fold((f64::INFINITY, 0.0_f64), |(a, b), x| (a.min(x), b.max(x)));
-        let (name, of_a_second) = if most > 0.0 && most < 1.0 { ("ms", 1e3) } else { ("s", 1.0) };
-        let least = if least.is_finite() { least * of_a_second } else { 1.0 };
-        Self { name, of_a_second, decimals: decimals(least) }
+        let known = || {
+            figures
+                .cells
+                .iter()
+                .filter_map(|cell| cell.epoch_seconds_median)
+        };
+        let (least, most) =
+            known().fold((f64::INFINITY, 0.0_f64), |(a, b), x| (a.min(x), b.max(x)));
+        let (name, of_a_second) = if most > 0.0 && most < 1.0 {
+            ("ms", 1e3)
+        } else {
+            ("s", 1.0)
+        };
+        let least = if least.is_finite() {
+            least * of_a_second
+        } else {
+            1.0
+        };
+        Self {
+            name,
+            of_a_second,
+            decimals: decimals(least),
+        }
     }
 
     /// `1.250`; what is shorter than nothing has a minus.
     fn shown(&self, seconds: f64) -> String {
         let text = fixed(seconds * self.of_a_second, self.decimals);
         let is_nothing = !text.contains(|c| matches!(c, '1'..='9'));
-        if is_nothing { text.trim_start_matches('-').to_owned() } else { text }
+        if is_nothing {
+            text.trim_start_matches('-').to_owned()
+        } else {
+            text
+        }
     }
 
     fn or_unknown(&self, seconds: Option<f64>) -> String {
@@ -59,20 +90,30 @@ pub(super) fn figure_heads(unit: Unit) -> Vec<String> {
 pub(super) fn cell_heads(figures: &Figures) -> Vec<String> {
     let axes = figures.axes.iter().map(|axis| axis.short.clone());
     let heads = figure_heads(Unit::of(figures));
-    std::iter::once("Cell".to_owned()).chain(axes).chain(heads).collect()
+    std::iter::once("Cell".to_owned())
+        .chain(axes)
+        .chain(heads)
+        .collect()
 }
 
 /// The rows of the cells.
 pub(super) fn cell_rows(figures: &Figures) -> Vec<Vec<String>> {
     let unit = Unit::of(figures);
-    figures.begun().into_iter().map(|cell| cell.row(unit, 0)).collect()
+    figures
+        .begun()
+        .into_iter()
+        .map(|cell| cell.row(unit, 0))
+        .collect()
 }
 
 impl CellFigures {
     /// Its row, without its values on the first so many axes.
     pub(super) fn row(&self, unit: Unit, told: usize) -> Vec<String> {
         let values = self.values.iter().skip(told).cloned();
-        std::iter::once(self.cell.to_string()).chain(values).chain(self.figures(unit)).collect()
+        std::iter::once(self.cell.to_string())
+            .chain(values)
+            .chain(self.figures(unit))
+            .collect()
     }
 
     fn figures(&self, unit: Unit) -> [String; 7] {
@@ -80,10 +121,19 @@ impl CellFigures {
             count(self.runs as u64),
             unit.or_unknown(self.epoch_seconds_median),
             unit.or_unknown(self.epoch_seconds_mean),
-            interval(self.epoch_seconds_low.zip(self.epoch_seconds_high), &|seconds| unit.shown(seconds)),
+            interval(
+                self.epoch_seconds_low.zip(self.epoch_seconds_high),
+                &|seconds| unit.shown(seconds),
+            ),
             unit.or_unknown(self.first_extra_seconds_median),
-            self.samples_per_second.map_or_else(|| UNKNOWN.to_owned(), short),
-            count(self.failures.iter().filter(|failure| !failure.mended).count() as u64),
+            self.samples_per_second
+                .map_or_else(|| UNKNOWN.to_owned(), short),
+            count(
+                self.failures
+                    .iter()
+                    .filter(|failure| !failure.mended)
+                    .count() as u64,
+            ),
         ]
     }
 }
@@ -92,7 +142,14 @@ impl CellFigures {
 fn interval(bounds: Option<(f64, f64)>, shown: &dyn Fn(f64) -> String) -> String {
     bounds.map_or_else(
         || UNKNOWN.to_owned(),
-        |(low, high)| format!("{} {} {}", shown(low), if low < 0.0 { "to" } else { "–" }, shown(high)),
+        |(low, high)| {
+            format!(
+                "{} {} {}",
+                shown(low),
+                if low < 0.0 { "to" } else { "–" },
+                shown(high)
+            )
+        },
     )
 }
 
@@ -104,8 +161,15 @@ impl Comparison {
 
     /// Its row.
     pub(super) fn row(&self) -> Vec<String> {
-        let on = if self.others.is_empty() { String::new() } else { format!(", at {}", self.others) };
-        [self.axis.clone(), format!("{}{on}", self.values())].into_iter().chain(self.effect.row()).collect()
+        let on = if self.others.is_empty() {
+            String::new()
+        } else {
+            format!(", at {}", self.others)
+        };
+        [self.axis.clone(), format!("{}{on}", self.values())]
+            .into_iter()
+            .chain(self.effect.row())
+            .collect()
     }
 }
 
@@ -118,7 +182,8 @@ impl Effect {
             interval(self.time_ratio_low.zip(self.time_ratio_high), &three),
             self.rate_ratio.map_or_else(|| UNKNOWN.to_owned(), three),
             interval(self.rate_ratio_low.zip(self.rate_ratio_high), &three),
-            self.p_adjusted.map_or_else(|| UNKNOWN.to_owned(), probability),
+            self.p_adjusted
+                .map_or_else(|| UNKNOWN.to_owned(), probability),
             self.in_words(),
         ]
     }
@@ -127,11 +192,18 @@ impl Effect {
     #[must_use]
     pub fn in_words(&self) -> String {
         let by = percent((self.time_ratio - 1.0).abs());
-        let way = if self.time_ratio > 1.0 { format!("{by} longer") } else { format!("{by} shorter") };
+        let way = if self.time_ratio > 1.0 {
+            format!("{by} longer")
+        } else {
+            format!("{by} shorter")
+        };
         let way = match self.pairs {
             0 | 1 => way,
             _ => {
-                format!("{way} on average, {:.2} to {:.2} fold", self.least_time_ratio, self.most_time_ratio)
+                format!(
+                    "{way} on average, {:.2} to {:.2} fold",
+                    self.least_time_ratio, self.most_time_ratio
+                )
             }
         };
         match self.p_adjusted {
@@ -150,12 +222,23 @@ pub(super) fn failures(figures: &Figures) -> Vec<Vec<String>> {
 fn failures_of(cell: &CellFigures) -> Vec<Vec<String>> {
     let mut alike: BTreeMap<(bool, &str), Vec<&str>> = BTreeMap::new();
     for failure in &cell.failures {
-        alike.entry((failure.mended, &failure.why)).or_default().push(&failure.run_id.as_str()[..6]);
+        alike
+            .entry((failure.mended, &failure.why))
+            .or_default()
+            .push(&failure.run_id.as_str()[..6]);
     }
     let row = |((mended, why), runs): ((bool, &str), Vec<&str>)| {
-        let then = if mended { "another try counts" } else { "it counts for nothing" };
+        let then = if mended {
+            "another try counts"
+        } else {
+            "it counts for nothing"
+        };
         let beyond = runs.len().saturating_sub(MOST_NAMED);
-        let more = if beyond > 0 { format!(" and {beyond} more") } else { String::new() };
+        let more = if beyond > 0 {
+            format!(" and {beyond} more")
+        } else {
+            String::new()
+        };
         let named = runs[..runs.len() - beyond].join(", ");
         vec![
             cell.cell.to_string(),
@@ -175,7 +258,11 @@ mod tests {
 
     #[test]
     fn bounds_below_zero_are_numbers() {
-        let unit = Unit { name: "s", of_a_second: 1.0, decimals: 2 };
+        let unit = Unit {
+            name: "s",
+            of_a_second: 1.0,
+            decimals: 2,
+        };
         let shown = |bounds| interval(bounds, &|seconds| unit.shown(seconds));
         assert_eq!(shown(Some((-0.125, 0.5))), "-0.12 to 0.50");
         assert_eq!(shown(Some((-0.5, -0.25))), "-0.50 to -0.25");

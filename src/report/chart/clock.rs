@@ -30,7 +30,10 @@ impl Clock {
         let spans: Vec<Span> = spans.filter(|(begin, end)| end > begin).collect();
         let begin_ms = spans.iter().map(|span| span.0).min()?;
         let end_ms = spans.iter().map(|span| span.1).max()?;
-        Some(Self { begin_ms, ticks: times(seconds_between(begin_ms, end_ms)) })
+        Some(Self {
+            begin_ms,
+            ticks: times(seconds_between(begin_ms, end_ms)),
+        })
     }
 
     /// How far from the left a moment is, 0 to 1.
@@ -81,19 +84,35 @@ pub(in crate::report) fn backdrop(
 ) {
     html.element(
         "svg",
-        &[("class", "hidden"), ("width", "0"), ("height", "0"), ("aria-hidden", "true")],
+        &[
+            ("class", "hidden"),
+            ("width", "0"),
+            ("height", "0"),
+            ("aria-hidden", "true"),
+        ],
         |html| {
             html.element("defs", &[], |html| {
                 html.element("g", &[("id", id)], |html| {
                     bands(html, clock, epochs);
                     for (at, _) in &clock.ticks.marks {
                         let x = percent(clock.ticks.place(*at));
-                        let line =
-                            [("class", "grid"), ("x1", x.as_str()), ("x2", &x), ("y1", "0"), ("y2", "100%")];
+                        let line = [
+                            ("class", "grid"),
+                            ("x1", x.as_str()),
+                            ("x2", &x),
+                            ("y1", "0"),
+                            ("y2", "100%"),
+                        ];
                         html.shape("line", &line);
                     }
-                    node.gaps.iter().take(MOST_MARKS).for_each(|gap| self::gap(html, clock, gap));
-                    node.events.iter().take(MOST_MARKS).for_each(|event| self::event(html, clock, event));
+                    node.gaps
+                        .iter()
+                        .take(MOST_MARKS)
+                        .for_each(|gap| self::gap(html, clock, gap));
+                    node.events
+                        .iter()
+                        .take(MOST_MARKS)
+                        .for_each(|event| self::event(html, clock, event));
                 });
             });
         },
@@ -104,15 +123,33 @@ fn bands(html: &mut Html, clock: &Clock, epochs: &[Epoch]) {
     if epochs.len() > MOST_BANDS {
         return;
     }
-    let shaded = epochs.iter().enumerate().filter(|(place, epoch)| place % 2 == 0 || epoch.warmup);
+    let shaded = epochs
+        .iter()
+        .enumerate()
+        .filter(|(place, epoch)| place % 2 == 0 || epoch.warmup);
     for (epoch, span) in shaded.filter_map(|(_, epoch)| Some((epoch, span_of(epoch)?))) {
-        area(html, clock, if epoch.warmup { "warm" } else { "band" }, span, None);
+        area(
+            html,
+            clock,
+            if epoch.warmup { "warm" } else { "band" },
+            span,
+            None,
+        );
     }
 }
 
 fn area(html: &mut Html, clock: &Clock, class: &str, (from, to): Span, title: Option<&str>) {
-    let (x, width) = (clock.percent(from), percent(clock.place(to) - clock.place(from)));
-    let attributes = [("class", class), ("x", x.as_str()), ("width", &width), ("y", "0"), ("height", "100%")];
+    let (x, width) = (
+        clock.percent(from),
+        percent(clock.place(to) - clock.place(from)),
+    );
+    let attributes = [
+        ("class", class),
+        ("x", x.as_str()),
+        ("width", &width),
+        ("y", "0"),
+        ("height", "100%"),
+    ];
     match title {
         Some(title) => {
             html.element("rect", &attributes, |html| html.leaf("title", &[], title));
@@ -123,15 +160,34 @@ fn area(html: &mut Html, clock: &Clock, class: &str, (from, to): Span, title: Op
 
 fn gap(html: &mut Html, clock: &Clock, gap: &Gap) {
     let length = duration(seconds_between(gap.from_ms, gap.to_ms));
-    let title = format!("gap of {length} after {}: {}", clock.since(gap.from_ms), gap.why);
+    let title = format!(
+        "gap of {length} after {}: {}",
+        clock.since(gap.from_ms),
+        gap.why
+    );
     area(html, clock, "gap", (gap.from_ms, gap.to_ms), Some(&title));
 }
 
 fn event(html: &mut Html, clock: &Clock, event: &Event) {
     let x = clock.percent(event.at_ms);
-    let class = if is_grave(event.kind) { "event grave" } else { "event" };
-    let line = [("class", class), ("x1", x.as_str()), ("x2", &x), ("y1", "0"), ("y2", "100%")];
-    let title = format!("{} after {}: {}", event.kind.as_str(), clock.since(event.at_ms), event.detail);
+    let class = if is_grave(event.kind) {
+        "event grave"
+    } else {
+        "event"
+    };
+    let line = [
+        ("class", class),
+        ("x1", x.as_str()),
+        ("x2", &x),
+        ("y1", "0"),
+        ("y2", "100%"),
+    ];
+    let title = format!(
+        "{} after {}: {}",
+        event.kind.as_str(),
+        clock.since(event.at_ms),
+        event.detail
+    );
     html.element("line", &line, |html| html.leaf("title", &[], &title));
 }
 
@@ -140,7 +196,12 @@ pub(in crate::report) fn is_grave(kind: EventKind) -> bool {
     use EventKind as Kind;
     matches!(
         kind,
-        Kind::OomKill | Kind::Xid | Kind::GpuLost | Kind::GpuMissing | Kind::ClockJump | Kind::SharedCgroup
+        Kind::OomKill
+            | Kind::Xid
+            | Kind::GpuLost
+            | Kind::GpuMissing
+            | Kind::ClockJump
+            | Kind::SharedCgroup
     )
 }
 
@@ -150,8 +211,8 @@ mod tests {
 
     #[test]
     fn moments_stand_where_they_belong_and_never_outside() {
-        let clock =
-            Clock::over([(5000, 5000), (10_000, 20_000), (12_000, 30_000)].into_iter()).expect("a span");
+        let clock = Clock::over([(5000, 5000), (10_000, 20_000), (12_000, 30_000)].into_iter())
+            .expect("a span");
         assert_eq!((clock.begin_ms, clock.ticks.end), (10_000, 20.0));
         assert_eq!(
             [0, 10_000, 15_000, 30_000, u64::MAX].map(|at| clock.percent(at)),
@@ -163,10 +224,20 @@ mod tests {
 
     #[test]
     fn an_epoch_has_a_span_where_its_end_and_length_are_known() {
-        let epoch = |end, seconds| Epoch { ended_at_ms: end, clock_seconds: seconds, ..Epoch::default() };
+        let epoch = |end, seconds| Epoch {
+            ended_at_ms: end,
+            clock_seconds: seconds,
+            ..Epoch::default()
+        };
         assert_eq!(span_of(&epoch(Some(9000), Some(2.5))), Some((6500, 9000)));
         assert_eq!(span_of(&epoch(Some(9000), Some(f64::INFINITY))), None);
         assert_eq!(span_of(&epoch(Some(1000), Some(1e300))), Some((0, 1000)));
-        assert_eq!((span_of(&epoch(None, Some(1.0))), span_of(&epoch(Some(1), None))), (None, None));
+        assert_eq!(
+            (
+                span_of(&epoch(None, Some(1.0))),
+                span_of(&epoch(Some(1), None))
+            ),
+            (None, None)
+        );
     }
 }

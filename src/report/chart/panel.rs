@@ -66,7 +66,11 @@ impl Panel<'_> {
                 ("aria-labelledby", &label),
             ];
             html.element("svg", &plot, |html| {
-                html.leaf("title", &[("id", &title)], &format!("{}, {}", self.title, self.unit));
+                html.leaf(
+                    "title",
+                    &[("id", &title)],
+                    &format!("{}, {}", self.title, self.unit),
+                );
                 html.leaf("desc", &[("id", &description)], &self.description);
                 if let Some(backdrop) = self.backdrop {
                     html.shape("use", &[("href", &format!("#{backdrop}"))]);
@@ -84,7 +88,9 @@ impl Panel<'_> {
                         html.shape("path", &[("class", shape.class), ("d", &shape.path)]);
                     }
                 });
-                self.marks.iter().for_each(|mark| dot(html, self.class, mark));
+                self.marks
+                    .iter()
+                    .for_each(|mark| dot(html, self.class, mark));
             });
         });
     }
@@ -92,7 +98,16 @@ impl Panel<'_> {
     fn lines(&self, html: &mut Html) {
         let line = |html: &mut Html, class: &str, value: f64| {
             let y = percent(1.0 - self.ticks.place(value));
-            html.shape("line", &[("class", class), ("x1", "0"), ("x2", "100%"), ("y1", &y), ("y2", &y)]);
+            html.shape(
+                "line",
+                &[
+                    ("class", class),
+                    ("x1", "0"),
+                    ("x2", "100%"),
+                    ("y1", &y),
+                    ("y2", &y),
+                ],
+            );
         };
         for (value, _) in &self.ticks.marks {
             line(html, if *value == 0.0 { "base" } else { "grid" }, *value);
@@ -106,55 +121,102 @@ impl Panel<'_> {
 fn dot(html: &mut Html, class: &str, mark: &Mark) {
     html.element("g", &[("class", class)], |html| {
         if let Some((high, low)) = &mark.bounds {
-            let line =
-                [("class", "bounds"), ("x1", mark.x.as_str()), ("x2", &mark.x), ("y1", high), ("y2", low)];
+            let line = [
+                ("class", "bounds"),
+                ("x1", mark.x.as_str()),
+                ("x2", &mark.x),
+                ("y1", high),
+                ("y2", low),
+            ];
             html.shape("line", &line);
         }
-        html.shape("circle", &[("class", "dot"), ("cx", &mark.x), ("cy", &mark.y), ("r", "3")]);
+        html.shape(
+            "circle",
+            &[
+                ("class", "dot"),
+                ("cx", &mark.x),
+                ("cy", &mark.y),
+                ("r", "3"),
+            ],
+        );
     });
 }
 
 /// The numbers beside a panel.
 fn scale(html: &mut Html, ticks: &Ticks, height: u32) {
     let shown = height.to_string();
-    let svg = [("class", "scale"), ("width", "100%"), ("height", shown.as_str()), ("aria-hidden", "true")];
+    let svg = [
+        ("class", "scale"),
+        ("width", "100%"),
+        ("height", shown.as_str()),
+        ("aria-hidden", "true"),
+    ];
     html.element("svg", &svg, |html| {
         // Where there is no room for all of them, the least and the most are there.
         let crowded = f64::from(height) / ticks.marks.len().max(1) as f64;
-        let every = if crowded < 13.0 { ticks.marks.len().saturating_sub(1).max(1) } else { 1 };
+        let every = if crowded < 13.0 {
+            ticks.marks.len().saturating_sub(1).max(1)
+        } else {
+            1
+        };
         for (value, text) in ticks.marks.iter().step_by(every) {
             let y = f64::from(height) * (1.0 - ticks.place(*value));
             let y = format!(
                 "{:.1}",
                 y.clamp(9.0, f64::from(height) - 1.0)
-                    + if y < 9.0 { 0.0 } else { 3.0_f64.min(f64::from(height) - y) }
+                    + if y < 9.0 {
+                        0.0
+                    } else {
+                        3.0_f64.min(f64::from(height) - y)
+                    }
             );
-            html.leaf("text", &[("x", "100%"), ("y", &y), ("text-anchor", "end")], text);
+            html.leaf(
+                "text",
+                &[("x", "100%"), ("y", &y), ("text-anchor", "end")],
+                text,
+            );
         }
     });
 }
 
 /// The time axis below panels.
 pub(in crate::report) fn time_axis(html: &mut Html, clock: &Clock) {
-    html.element("div", &[("class", "panel axis"), ("aria-hidden", "true")], |html| {
-        html.leaf("span", &[], "");
-        html.element("svg", &[("class", "plot"), ("width", "100%"), ("height", "22")], |html| {
-            let last = clock.ticks.marks.len().saturating_sub(1);
-            for (place, (at, text)) in clock.ticks.marks.iter().enumerate() {
-                let share = clock.ticks.place(*at);
-                let x = percent(share);
-                // The first and the last stay within the drawing.
-                let anchor = match place {
-                    0 => "start",
-                    _ if place == last && share > 0.95 => "end",
-                    _ => "middle",
-                };
-                // On a narrow screen each second one is left out.
-                let class = if place % 2 == 1 { "odd" } else { "even" };
-                html.leaf("text", &[("class", class), ("x", &x), ("y", "15"), ("text-anchor", anchor)], text);
-            }
-        });
-    });
+    html.element(
+        "div",
+        &[("class", "panel axis"), ("aria-hidden", "true")],
+        |html| {
+            html.leaf("span", &[], "");
+            html.element(
+                "svg",
+                &[("class", "plot"), ("width", "100%"), ("height", "22")],
+                |html| {
+                    let last = clock.ticks.marks.len().saturating_sub(1);
+                    for (place, (at, text)) in clock.ticks.marks.iter().enumerate() {
+                        let share = clock.ticks.place(*at);
+                        let x = percent(share);
+                        // The first and the last stay within the drawing.
+                        let anchor = match place {
+                            0 => "start",
+                            _ if place == last && share > 0.95 => "end",
+                            _ => "middle",
+                        };
+                        // On a narrow screen each second one is left out.
+                        let class = if place % 2 == 1 { "odd" } else { "even" };
+                        html.leaf(
+                            "text",
+                            &[
+                                ("class", class),
+                                ("x", &x),
+                                ("y", "15"),
+                                ("text-anchor", anchor),
+                            ],
+                            text,
+                        );
+                    }
+                },
+            );
+        },
+    );
 }
 
 /// A curve: the band from the least to the most of each point, and a line through the values.
@@ -165,8 +227,9 @@ pub(in crate::report) fn curve(
     ticks: &Ticks,
     per: f64,
 ) -> Vec<Shape> {
-    let spans: Vec<Span> =
-        (0..curve.value.len()).map(|place| (timeline.edge_ms(place), timeline.edge_ms(place + 1))).collect();
+    let spans: Vec<Span> = (0..curve.value.len())
+        .map(|place| (timeline.edge_ms(place), timeline.edge_ms(place + 1)))
+        .collect();
     envelope(clock, &spans, curve, ticks, per)
 }
 
@@ -181,20 +244,33 @@ pub(in crate::report) fn envelope(
     let y = |value: f64| HEIGHT * (1.0 - ticks.place(value / per));
     let (mut band, mut line) = (Path::default(), Path::default());
     for run in runs(&curve.value) {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+        let (Some(first), Some(last)) = (run.first(), run.last()) else {
+            continue;
+        };
         let at = |place: usize| WIDTH * clock.place(u64::midpoint(spans[place].0, spans[place].1));
-        let (left, right) = (WIDTH * clock.place(spans[*first].0), WIDTH * clock.place(spans[*last].1));
-        let of =
-            |values: &[Option<f64>], place: usize| y(values[place].or(curve.value[place]).unwrap_or(0.0));
+        let (left, right) = (
+            WIDTH * clock.place(spans[*first].0),
+            WIDTH * clock.place(spans[*last].1),
+        );
+        let of = |values: &[Option<f64>], place: usize| {
+            y(values[place].or(curve.value[place]).unwrap_or(0.0))
+        };
         line.begin(left, of(&curve.value, *first));
-        run.iter().for_each(|place| line.to(at(*place), of(&curve.value, *place)));
+        run.iter()
+            .for_each(|place| line.to(at(*place), of(&curve.value, *place)));
         line.to(right, of(&curve.value, *last));
-        if run.iter().any(|place| curve.high[*place] > curve.low[*place]) {
+        if run
+            .iter()
+            .any(|place| curve.high[*place] > curve.low[*place])
+        {
             band.begin(left, of(&curve.high, *first));
-            run.iter().for_each(|place| band.to(at(*place), of(&curve.high, *place)));
+            run.iter()
+                .for_each(|place| band.to(at(*place), of(&curve.high, *place)));
             band.to(right, of(&curve.high, *last));
             band.to(right, of(&curve.low, *last));
-            run.iter().rev().for_each(|place| band.to(at(*place), of(&curve.low, *place)));
+            run.iter()
+                .rev()
+                .for_each(|place| band.to(at(*place), of(&curve.low, *place)));
             band.to(left, of(&curve.low, *first));
             band.close();
         }
@@ -202,7 +278,10 @@ pub(in crate::report) fn envelope(
     [("area", band), ("line", line)]
         .into_iter()
         .filter(|(_, path)| !path.0.is_empty())
-        .map(|(class, path)| Shape { class, path: path.into_text() })
+        .map(|(class, path)| Shape {
+            class,
+            path: path.into_text(),
+        })
         .collect()
 }
 
@@ -248,9 +327,14 @@ impl Path {
         let step = (to.0 - self.1.0, to.1 - self.1.1);
         self.1 = to;
         // A number needs no space before its sign, and the letter before it none either.
-        let space = if step.0 < 0 || self.0.ends_with('l') { "" } else { " " };
+        let space = if step.0 < 0 || self.0.ends_with('l') {
+            ""
+        } else {
+            " "
+        };
         let comma = if step.1 < 0 { "" } else { " " };
-        self.0.push_str(&format!("{space}{}{comma}{}", step.0, step.1));
+        self.0
+            .push_str(&format!("{space}{}{comma}{}", step.0, step.1));
     }
 
     /// Goes back to where it began, and leaves room for another beginning.
@@ -259,7 +343,10 @@ impl Path {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "places of a drawing, a few thousand")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "places of a drawing, a few thousand"
+)]
 fn whole(value: f64) -> i64 {
     value.round() as i64
 }
@@ -272,27 +359,52 @@ mod tests {
 
     fn drawn(low: &[Option<f64>], value: &[Option<f64>], high: &[Option<f64>]) -> Vec<Shape> {
         let clock = Clock::over(std::iter::once((0, 6000))).expect("a span");
-        let timeline = Timeline { begin_ms: 0, interval_ms: 1000, points: 6, ..Timeline::default() };
+        let timeline = Timeline {
+            begin_ms: 0,
+            interval_ms: 1000,
+            points: 6,
+            ..Timeline::default()
+        };
         let [low, value, high] = [low, value, high].map(<[_]>::to_vec);
-        let figure = Curve { name: "cpu_busy", unit: Unit::Cpus, low, value, high, mean: None };
+        let figure = Curve {
+            name: "cpu_busy",
+            unit: Unit::Cpus,
+            low,
+            value,
+            high,
+            mean: None,
+        };
         curve(&clock, &timeline, &figure, &values(0.0, 10.0), 1.0)
     }
 
     #[test]
     fn a_curve_is_a_line_within_the_band_of_its_readings() {
         let some = |values: [f64; 3]| values.map(Some).to_vec();
-        let shapes = drawn(&some([0.0, 0.0, 5.0]), &some([5.0, 5.0, 5.0]), &some([10.0, 5.0, 5.0]));
+        let shapes = drawn(
+            &some([0.0, 0.0, 5.0]),
+            &some([5.0, 5.0, 5.0]),
+            &some([10.0, 5.0, 5.0]),
+        );
         assert_eq!(shapes[1].path, "M0 500l500 0 1000 0 1000 0 500 0");
-        assert_eq!(shapes[0].path, "M0 0l500 0 1000 500 1000 0 500 0 0 0-500 0-1000 500-1000 0-500 0z");
+        assert_eq!(
+            shapes[0].path,
+            "M0 0l500 0 1000 500 1000 0 500 0 0 0-500 0-1000 500-1000 0-500 0z"
+        );
         // Without any difference there is no band.
-        assert_eq!(drawn(&some([1.0; 3]), &some([1.0; 3]), &some([1.0; 3])).len(), 1);
+        assert_eq!(
+            drawn(&some([1.0; 3]), &some([1.0; 3]), &some([1.0; 3])).len(),
+            1
+        );
     }
 
     #[test]
     fn a_hole_is_a_hole_and_what_is_beyond_the_axis_stands_at_its_end() {
         let values = [Some(2.0), None, Some(99.0), None, None, Some(0.0)];
         let shapes = drawn(&values, &values, &values);
-        assert_eq!(shapes[0].path, "M0 800l500 0 500 0M2000 0l500 0 500 0M5000 1000l500 0 500 0");
+        assert_eq!(
+            shapes[0].path,
+            "M0 800l500 0 500 0M2000 0l500 0 500 0M5000 1000l500 0 500 0"
+        );
         assert!(drawn(&[None; 4], &[None; 4], &[None; 4]).is_empty());
     }
 }

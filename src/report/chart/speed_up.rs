@@ -11,23 +11,42 @@ const PIXELS: u32 = 220;
 
 /// Draws it.
 pub(in crate::report) fn write(html: &mut Html, scaling: &Scaling) {
-    let Some(first) = scaling.points.first() else { return };
-    let most_workers = scaling.points.iter().map(|point| real(point.workers)).fold(1.0, f64::max);
-    let ideal = most_workers / real(first.workers);
-    let reached = scaling
+    let Some(first) = scaling.points.first() else {
+        return;
+    };
+    let most_workers = scaling
         .points
         .iter()
-        .map(|point| point.speed_up.bounds.map_or(point.speed_up.ratio, |bounds| bounds.1));
+        .map(|point| real(point.workers))
+        .fold(1.0, f64::max);
+    let ideal = most_workers / real(first.workers);
+    let reached = scaling.points.iter().map(|point| {
+        point
+            .speed_up
+            .bounds
+            .map_or(point.speed_up.ratio, |bounds| bounds.1)
+    });
     // Bounds of few epochs may reach anywhere.
-    let highest = scaling.points.iter().map(|point| point.speed_up.ratio).fold(ideal, f64::max);
-    let (mut x, y) =
-        (values(0.0, most_workers), values(0.0, reached.fold(highest, f64::max).min(1.5 * highest)));
+    let highest = scaling
+        .points
+        .iter()
+        .map(|point| point.speed_up.ratio)
+        .fold(ideal, f64::max);
+    let (mut x, y) = (
+        values(0.0, most_workers),
+        values(0.0, reached.fold(highest, f64::max).min(1.5 * highest)),
+    );
     x.end = most_workers;
     // Marks where there is something.
     let mut counts: Vec<u64> = scaling.points.iter().map(|point| point.workers).collect();
     counts.dedup();
-    x.marks = std::iter::once(0).chain(counts).map(|count| (real(count), count.to_string())).collect();
-    let place = |workers: f64, speed_up: f64| (WIDTH * x.place(workers), HEIGHT * (1.0 - y.place(speed_up)));
+    x.marks = std::iter::once(0)
+        .chain(counts)
+        .map(|count| (real(count), count.to_string()))
+        .collect();
+    let place = |workers: f64, speed_up: f64| {
+        (WIDTH * x.place(workers), HEIGHT * (1.0 - y.place(speed_up)))
+    };
     let mut line = Path::default();
     let from = place(real(first.workers), 1.0);
     line.begin(from.0, from.1);
@@ -36,14 +55,20 @@ pub(in crate::report) fn write(html: &mut Html, scaling: &Scaling) {
     let panel = Panel {
         id: "scaling".to_owned(),
         title: "Speed-up".to_owned(),
-        unit: format!("times the baseline, over {}; dashed: nothing lost", scaling.workers.as_str()),
+        unit: format!(
+            "times the baseline, over {}; dashed: nothing lost",
+            scaling.workers.as_str()
+        ),
         said: String::new(),
         description: described(scaling),
         class: "scaling",
         height: PIXELS,
         ticks: y.clone(),
         limit: None,
-        shapes: vec![Shape { class: "ideal", path: line.into_text() }],
+        shapes: vec![Shape {
+            class: "ideal",
+            path: line.into_text(),
+        }],
         backdrop: None,
         marks: marks(scaling, &x, &y),
     };
@@ -67,12 +92,20 @@ fn marks(scaling: &Scaling, x: &Ticks, y: &Ticks) -> Vec<Mark> {
 }
 
 fn axis(html: &mut Html, x: &Ticks, of: &str) {
-    html.element("div", &[("class", "panel axis"), ("aria-hidden", "true")], |html| {
-        html.leaf("span", &[], of);
-        html.element("svg", &[("class", "plot"), ("width", "100%"), ("height", "22")], |html| {
-            x.labels(html, "15");
-        });
-    });
+    html.element(
+        "div",
+        &[("class", "panel axis"), ("aria-hidden", "true")],
+        |html| {
+            html.leaf("span", &[], of);
+            html.element(
+                "svg",
+                &[("class", "plot"), ("width", "100%"), ("height", "22")],
+                |html| {
+                    x.labels(html, "15");
+                },
+            );
+        },
+    );
 }
 
 fn described(scaling: &Scaling) -> String {
@@ -85,5 +118,10 @@ fn described(scaling: &Scaling) -> String {
             in_percent(point.efficiency)
         )
     };
-    scaling.points.iter().map(point).collect::<Vec<_>>().join("; ")
+    scaling
+        .points
+        .iter()
+        .map(point)
+        .collect::<Vec<_>>()
+        .join("; ")
 }

@@ -24,16 +24,30 @@ pub(in crate::report) struct Strip {
 /// The scale of all of them: from 0 where they lie far apart, else close around them, or a small difference would not be seen.
 pub(in crate::report) fn scale<'a>(strips: impl Iterator<Item = &'a Strip> + Clone) -> Ticks {
     let all = strips.clone().flat_map(|strip| &strip.epochs);
-    let times = || all.clone().filter(|(_, is_warmup)| !is_warmup).map(|(seconds, _)| *seconds);
-    let (least, steady) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+    let times = || {
+        all.clone()
+            .filter(|(_, is_warmup)| !is_warmup)
+            .map(|(seconds, _)| *seconds)
+    };
+    let (least, steady) = (
+        times().fold(f64::INFINITY, f64::min),
+        times().fold(0.0, f64::max),
+    );
     if least > 0.6 * steady && steady > least {
         let spare = 0.05 * (steady - least);
         return between(least - spare, steady + spare);
     }
-    let bounds = strips.filter_map(|strip| strip.spread?.bounds()).map(|(_, high)| high).fold(0.0, f64::max);
+    let bounds = strips
+        .filter_map(|strip| strip.spread?.bounds())
+        .map(|(_, high)| high)
+        .fold(0.0, f64::max);
     let longest = all.clone().map(|(seconds, _)| *seconds).fold(0.0, f64::max);
     // A first epoch that is far longer than all others would press those into a corner.
-    let most = if longest <= 3.0 * steady { longest } else { steady };
+    let most = if longest <= 3.0 * steady {
+        longest
+    } else {
+        steady
+    };
     values(0.0, most.max(bounds.min(3.0 * most)))
 }
 
@@ -51,12 +65,20 @@ pub(in crate::report) fn write(html: &mut Html, strips: &[Strip], ticks: &Ticks)
 }
 
 fn axis(html: &mut Html, ticks: &Ticks) {
-    html.element("div", &[("class", "strip axis"), ("aria-hidden", "true")], |html| {
-        html.leaf("span", &[("class", "of")], "seconds");
-        html.element("svg", &[("class", "plot"), ("width", "100%"), ("height", "20")], |html| {
-            ticks.labels(html, "14");
-        });
-    });
+    html.element(
+        "div",
+        &[("class", "strip axis"), ("aria-hidden", "true")],
+        |html| {
+            html.leaf("span", &[("class", "of")], "seconds");
+            html.element(
+                "svg",
+                &[("class", "plot"), ("width", "100%"), ("height", "20")],
+                |html| {
+                    ticks.labels(html, "14");
+                },
+            );
+        },
+    );
 }
 
 impl Strip {
@@ -71,11 +93,24 @@ impl Strip {
             ("aria-labelledby", label.as_str()),
         ];
         html.element("svg", &svg, |html| {
-            html.leaf("title", &[("id", &title)], &format!("Times of the {} of {}", self.of, self.name));
+            html.leaf(
+                "title",
+                &[("id", &title)],
+                &format!("Times of the {} of {}", self.of, self.name),
+            );
             html.leaf("desc", &[("id", &description)], &self.described());
             for (at, _) in &ticks.marks {
                 let x = percent(ticks.place(*at));
-                html.shape("line", &[("class", "grid"), ("x1", &x), ("x2", &x), ("y1", "0"), ("y2", "100%")]);
+                html.shape(
+                    "line",
+                    &[
+                        ("class", "grid"),
+                        ("x1", &x),
+                        ("x2", &x),
+                        ("y1", "0"),
+                        ("y2", "100%"),
+                    ],
+                );
             }
             self.marks(html, ticks);
             if let Some(spread) = &self.spread {
@@ -85,45 +120,100 @@ impl Strip {
     }
 
     fn marks(&self, html: &mut Html, ticks: &Ticks) {
-        let steady: Vec<f64> =
-            self.epochs.iter().filter(|(_, is_warmup)| !is_warmup).map(|(seconds, _)| *seconds).collect();
+        let steady: Vec<f64> = self
+            .epochs
+            .iter()
+            .filter(|(_, is_warmup)| !is_warmup)
+            .map(|(seconds, _)| *seconds)
+            .collect();
         if steady.len() > MOST_TICKS {
             let least = steady.iter().copied().fold(f64::INFINITY, f64::min);
-            let (from, to) = (ticks.place(least), ticks.place(steady.iter().copied().fold(0.0, f64::max)));
+            let (from, to) = (
+                ticks.place(least),
+                ticks.place(steady.iter().copied().fold(0.0, f64::max)),
+            );
             let (x, width) = (percent(from), percent(to - from));
             html.shape(
                 "rect",
-                &[("class", "range"), ("x", &x), ("width", &width), ("y", "4"), ("height", "12")],
+                &[
+                    ("class", "range"),
+                    ("x", &x),
+                    ("width", &width),
+                    ("y", "4"),
+                    ("height", "12"),
+                ],
             );
         }
         let is_drawn = |(seconds, is_warmup): &&(f64, bool)| {
-            (*is_warmup || steady.len() <= MOST_TICKS) && (ticks.begin..=ticks.end).contains(seconds)
+            (*is_warmup || steady.len() <= MOST_TICKS)
+                && (ticks.begin..=ticks.end).contains(seconds)
         };
         let ticked = self.epochs.iter().filter(is_drawn);
         for (seconds, is_warmup) in ticked.take(2 * MOST_TICKS) {
             let x = percent(ticks.place(*seconds));
             let class = if *is_warmup { "epoch cold" } else { "epoch" };
-            html.shape("line", &[("class", class), ("x1", &x), ("x2", &x), ("y1", "3"), ("y2", "17")]);
+            html.shape(
+                "line",
+                &[
+                    ("class", class),
+                    ("x1", &x),
+                    ("x2", &x),
+                    ("y1", "3"),
+                    ("y2", "17"),
+                ],
+            );
         }
     }
 
     fn described(&self) -> String {
-        let Some(spread) = &self.spread else { return format!("None of the {} has a time.", self.of) };
+        let Some(spread) = &self.spread else {
+            return format!("None of the {} has a time.", self.of);
+        };
         let bounds = spread.bounds().map_or_else(String::new, |(low, high)| {
-            format!(", in 95 % of all cases between {} and {}", duration(low), duration(high))
+            format!(
+                ", in 95 % of all cases between {} and {}",
+                duration(low),
+                duration(high)
+            )
         });
-        format!("Mean of {} {} {}{bounds}.", short(spread.n as f64), self.of, duration(spread.mean))
+        format!(
+            "Mean of {} {} {}{bounds}.",
+            short(spread.n as f64),
+            self.of,
+            duration(spread.mean)
+        )
     }
 }
 
 fn mean(html: &mut Html, ticks: &Ticks, spread: &Spread) {
     if let Some((low, high)) = spread.bounds() {
         let (from, to) = (percent(ticks.place(low)), percent(ticks.place(high)));
-        html.shape("line", &[("class", "bounds"), ("x1", &from), ("x2", &to), ("y1", "25"), ("y2", "25")]);
+        html.shape(
+            "line",
+            &[
+                ("class", "bounds"),
+                ("x1", &from),
+                ("x2", &to),
+                ("y1", "25"),
+                ("y2", "25"),
+            ],
+        );
         for x in [&from, &to] {
-            html.shape("line", &[("class", "bounds"), ("x1", x), ("x2", x), ("y1", "21"), ("y2", "29")]);
+            html.shape(
+                "line",
+                &[
+                    ("class", "bounds"),
+                    ("x1", x),
+                    ("x2", x),
+                    ("y1", "21"),
+                    ("y2", "29"),
+                ],
+            );
         }
     }
     let x = percent(ticks.place(spread.mean));
-    html.shape("circle", &[("class", "mean"), ("cx", &x), ("cy", "25"), ("r", "4")]);
+    html.shape(
+        "circle",
+        &[("class", "mean"), ("cx", &x), ("cy", "25"), ("r", "4")],
+    );
 }

@@ -40,10 +40,16 @@ pub(super) fn write(html: &mut Html, findings: &Findings<'_>) {
 /// What must be said before any number.
 fn warning(html: &mut Html, findings: &Findings<'_>) {
     if findings.unlike.is_empty() {
-        html.markup("<p>The runs are alike in arguments, code and every condition that was recorded.</p>");
+        html.markup(
+            "<p>The runs are alike in arguments, code and every condition that was recorded.</p>",
+        );
         return;
     }
-    let names: Vec<String> = findings.unlike.iter().map(|unlike| words(&unlike.what)).collect();
+    let names: Vec<String> = findings
+        .unlike
+        .iter()
+        .map(|unlike| words(&unlike.what))
+        .collect();
     let text = format!(
         "These runs differ in {}: a difference in time may come from there. The table below says which has what.",
         names.join(", ")
@@ -79,12 +85,16 @@ fn times(html: &mut Html, findings: &Findings<'_>) {
         html.markup("</figcaption>");
         strip::write(html, &strips, &scale);
     });
-    let least =
-        runs(findings).filter_map(|(_, _, row)| row.spread).map(|spread| spread.mean).reduce(f64::min);
+    let least = runs(findings)
+        .filter_map(|(_, _, row)| row.spread)
+        .map(|spread| spread.mean)
+        .reduce(f64::min);
     let digits = least.map_or(2, decimals) + 1;
-    let seconds = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), |value| fixed(value, digits));
-    let rows: Vec<Vec<String>> =
-        runs(findings).map(|(name, run, row)| time_cells(name, run, row, &seconds)).collect();
+    let seconds =
+        |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), |value| fixed(value, digits));
+    let rows: Vec<Vec<String>> = runs(findings)
+        .map(|(name, run, row)| time_cells(name, run, row, &seconds))
+        .collect();
     let columns = [
         text("Run"),
         number("n"),
@@ -99,7 +109,11 @@ fn times(html: &mut Html, findings: &Findings<'_>) {
     ];
     table::write(html, "Steady epochs: warm-up is left out", &columns, &rows);
     for (name, run, _) in runs(findings) {
-        if run.timing().and_then(|timing| timing.epochs.as_ref()).is_some_and(|times| times.is_warmup) {
+        if run
+            .timing()
+            .and_then(|timing| timing.epochs.as_ref())
+            .is_some_and(|times| times.is_warmup)
+        {
             let text = format!("{name}: nothing but warm-up has a time; its figures are of that.");
             html.leaf("p", &[("class", "remark")], &text);
         }
@@ -126,14 +140,23 @@ fn metrics(html: &mut Html, findings: &Findings<'_>) {
     }
     html.markup("<h3>Losses and metrics</h3>");
     let names: Vec<String> = runs(findings).map(|(name, ..)| name).collect();
-    let drawn = compared.iter().filter(|metric| metric.runs.iter().any(|of| of.curve.len() > 1));
-    let panels: Vec<Panel<'_>> =
-        drawn.take(MOST_CURVES).enumerate().map(|(place, metric)| overlaid(place, metric)).collect();
+    let drawn = compared
+        .iter()
+        .filter(|metric| metric.runs.iter().any(|of| of.curve.len() > 1));
+    let panels: Vec<Panel<'_>> = drawn
+        .take(MOST_CURVES)
+        .enumerate()
+        .map(|(place, metric)| overlaid(place, metric))
+        .collect();
     if !panels.is_empty() {
         html.element("figure", &[], |html| {
             html.element("figcaption", &[], |html| {
                 for (place, name) in names.iter().enumerate() {
-                    html.leaf("span", &[("class", COLOURS[place % COLOURS.len()].0)], "\u{25a0} ");
+                    html.leaf(
+                        "span",
+                        &[("class", COLOURS[place % COLOURS.len()].0)],
+                        "\u{25a0} ",
+                    );
                     html.leaf("span", &[], &format!("{name} "));
                 }
             });
@@ -143,23 +166,44 @@ fn metrics(html: &mut Html, findings: &Findings<'_>) {
     let group = |metric: &Metric| {
         let row = |of: &Of| {
             let (least, most) = of.bounds();
-            vec![names[of.run].clone(), short(of.last), short(least), short(most)]
+            vec![
+                names[of.run].clone(),
+                short(of.last),
+                short(least),
+                short(most),
+            ]
         };
         (metric.name.clone(), metric.runs.iter().map(row).collect())
     };
     let groups: Vec<(String, Vec<Vec<String>>)> = compared.iter().map(group).collect();
-    let columns = [text("Metric"), text("Run"), number("Last"), number("Least"), number("Most")];
-    table::groups(html, "The last value of each, and the least and the most on the way", &columns, &groups);
+    let columns = [
+        text("Metric"),
+        text("Run"),
+        number("Last"),
+        number("Least"),
+        number("Most"),
+    ];
+    table::groups(
+        html,
+        "The last value of each, and the least and the most on the way",
+        &columns,
+        &groups,
+    );
 }
 
 /// The curves of one metric over each other.
 fn overlaid(place: usize, metric: &Metric) -> Panel<'static> {
     let all = || metric.runs.iter().map(Of::bounds);
     let least = all().map(|(least, _)| least).fold(f64::INFINITY, f64::min);
-    let most = all().map(|(_, most)| most).fold(f64::NEG_INFINITY, f64::max);
-    let (ticks, points) = (values(least, most), || metric.runs.iter().flat_map(|of| &of.curve));
-    let (from, to) =
-        points().fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), (x, _)| (from.min(*x), to.max(*x)));
+    let most = all()
+        .map(|(_, most)| most)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let (ticks, points) = (values(least, most), || {
+        metric.runs.iter().flat_map(|of| &of.curve)
+    });
+    let (from, to) = points().fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), (x, _)| {
+        (from.min(*x), to.max(*x))
+    });
     let span = if to > from { to - from } else { 1.0 };
     let x = |at: f64| WIDTH * (at - from) / span;
     let y = |value: f64| HEIGHT * (1.0 - ticks.place(value));
@@ -167,8 +211,12 @@ fn overlaid(place: usize, metric: &Metric) -> Panel<'static> {
         let mut path = Path::default();
         let (first, rest) = of.curve.split_first()?;
         path.begin(x(first.0), y(first.1));
-        rest.iter().for_each(|(at, value)| path.to(x(*at), y(*value)));
-        Some(Shape { class: COLOURS[of.run % COLOURS.len()].1, path: path.into_text() })
+        rest.iter()
+            .for_each(|(at, value)| path.to(x(*at), y(*value)));
+        Some(Shape {
+            class: COLOURS[of.run % COLOURS.len()].1,
+            path: path.into_text(),
+        })
     };
     let said = format!("{} {} to {}", metric.along, short(from), short(to));
     Panel {
@@ -189,16 +237,32 @@ fn overlaid(place: usize, metric: &Metric) -> Panel<'static> {
 
 /// Times of the epochs of a run, each with whether it is warm-up.
 pub(super) fn epochs(run: &Run) -> Vec<(f64, bool)> {
-    let Some(progress) = run.progress() else { return Vec::new() };
+    let Some(progress) = run.progress() else {
+        return Vec::new();
+    };
     let is_noted = progress.epochs.iter().any(|epoch| epoch.warmup);
-    let known = progress.epochs.iter().enumerate().filter_map(|(place, epoch)| {
-        let is_warmup = if is_noted { epoch.warmup } else { place == 0 };
-        Some((epoch.seconds().filter(|seconds| seconds.is_finite() && *seconds >= 0.0)?, is_warmup))
-    });
+    let known = progress
+        .epochs
+        .iter()
+        .enumerate()
+        .filter_map(|(place, epoch)| {
+            let is_warmup = if is_noted { epoch.warmup } else { place == 0 };
+            Some((
+                epoch
+                    .seconds()
+                    .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)?,
+                is_warmup,
+            ))
+        });
     known.collect()
 }
 
-fn time_cells(name: String, run: &Run, row: &Row, seconds: &impl Fn(Option<f64>) -> String) -> Vec<String> {
+fn time_cells(
+    name: String,
+    run: &Run,
+    row: &Row,
+    seconds: &impl Fn(Option<f64>) -> String,
+) -> Vec<String> {
     let timing = run.timing();
     let times = timing.and_then(|timing| timing.epochs.as_ref());
     let bounds = row.spread.and_then(|spread| spread.bounds());
@@ -206,12 +270,17 @@ fn time_cells(name: String, run: &Run, row: &Row, seconds: &impl Fn(Option<f64>)
         || UNKNOWN.to_owned(),
         |(low, high)| format!("{} – {}", seconds(Some(low)), seconds(Some(high))),
     );
-    let step = timing.and_then(|timing| timing.steps).map(|steps| steps.median_seconds * 1e3);
-    let rate = timing.and_then(|timing| timing.samples_per_second).map(|rate| rate.value);
+    let step = timing
+        .and_then(|timing| timing.steps)
+        .map(|steps| steps.median_seconds * 1e3);
+    let rate = timing
+        .and_then(|timing| timing.samples_per_second)
+        .map(|rate| rate.value);
     let or_unknown = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), short);
     vec![
         name,
-        row.spread.map_or_else(|| "0".to_owned(), |spread| count(spread.n as u64)),
+        row.spread
+            .map_or_else(|| "0".to_owned(), |spread| count(spread.n as u64)),
         seconds(row.spread.map(|spread| spread.mean)),
         bounds,
         seconds(times.map(|times| times.median_seconds)),
@@ -219,15 +288,22 @@ fn time_cells(name: String, run: &Run, row: &Row, seconds: &impl Fn(Option<f64>)
         seconds(times.and_then(|times| times.first_seconds)),
         or_unknown(step),
         or_unknown(rate),
-        times.map_or_else(|| UNKNOWN.to_owned(), |times| times.source.as_str().to_owned()),
+        times.map_or_else(
+            || UNKNOWN.to_owned(),
+            |times| times.source.as_str().to_owned(),
+        ),
     ]
 }
 
 fn ratios(html: &mut Html, findings: &Findings<'_>) {
-    let Some(first) = findings.report.runs.first() else { return };
+    let Some(first) = findings.report.runs.first() else {
+        return;
+    };
     html.leaf("h3", &[], &format!("Against {}", label(0, first)));
-    let rows: Vec<Vec<String>> =
-        runs(findings).skip(1).map(|(name, _, row)| ratio_cells(name, row)).collect();
+    let rows: Vec<Vec<String>> = runs(findings)
+        .skip(1)
+        .map(|(name, _, row)| ratio_cells(name, row))
+        .collect();
     let columns = [
         text("Run"),
         number("Time ratio"),
@@ -249,11 +325,16 @@ fn ratio_cells(name: String, row: &Row) -> Vec<String> {
     let pair = |ratio: Option<Ratio>| {
         let value = ratio.map_or_else(|| UNKNOWN.to_owned(), |ratio| format!("{:.3}", ratio.ratio));
         let bounds = ratio.and_then(|ratio| ratio.bounds);
-        let bounds = bounds.map_or_else(|| UNKNOWN.to_owned(), |(low, high)| format!("{low:.3} – {high:.3}"));
+        let bounds = bounds.map_or_else(
+            || UNKNOWN.to_owned(),
+            |(low, high)| format!("{low:.3} – {high:.3}"),
+        );
         [value, bounds]
     };
     let p = row.p.map_or_else(|| UNKNOWN.to_owned(), probability);
-    let cells = std::iter::once(name).chain(pair(row.time_ratio)).chain(pair(row.rate_ratio));
+    let cells = std::iter::once(name)
+        .chain(pair(row.time_ratio))
+        .chain(pair(row.rate_ratio));
     cells.chain([p, verdict(row)]).collect()
 }
 
@@ -263,7 +344,11 @@ pub(in crate::report) fn verdict(row: &Row) -> String {
         return "cannot be compared: no times that both have".to_owned();
     };
     let by = percent((ratio.ratio - 1.0).abs());
-    let way = if ratio.ratio > 1.0 { format!("{by} longer") } else { format!("{by} shorter") };
+    let way = if ratio.ratio > 1.0 {
+        format!("{by} longer")
+    } else {
+        format!("{by} shorter")
+    };
     match (row.basis, row.p) {
         (Basis::Steps, _) => format!("{way}, by medians of steps: no interval can be given"),
         (_, None) => format!("{way}, of too few epochs to tell by how much it varies"),
@@ -277,8 +362,13 @@ fn unlike(html: &mut Html, findings: &Findings<'_>) {
         return;
     }
     html.markup("<h3>What differs</h3>");
-    let names: Vec<String> =
-        findings.report.runs.iter().enumerate().map(|(place, run)| label(place, run)).collect();
+    let names: Vec<String> = findings
+        .report
+        .runs
+        .iter()
+        .enumerate()
+        .map(|(place, run)| label(place, run))
+        .collect();
     let group = |unlike: &Unlike| {
         let row = |(value, runs): &(String, Vec<usize>)| {
             let of: Vec<&str> = runs.iter().map(|run| names[*run].as_str()).collect();
@@ -288,15 +378,28 @@ fn unlike(html: &mut Html, findings: &Findings<'_>) {
     };
     let groups: Vec<(String, Vec<Vec<String>>)> = findings.unlike.iter().map(group).collect();
     let columns = [text("Condition"), text("Value"), text("Runs")];
-    table::groups(html, "Conditions in which a run differs from the first", &columns, &groups);
+    table::groups(
+        html,
+        "Conditions in which a run differs from the first",
+        &columns,
+        &groups,
+    );
 }
 
 fn scaling(html: &mut Html, findings: &Findings<'_>, scaling: &Scaling) {
     html.markup("<h2 id=\"scaling-of\">Scaling</h2>");
     let of = scaling.workers.as_str();
-    html.leaf("p", &[], &format!("{} {}", basis(findings, scaling), kind(scaling.kind)));
+    html.leaf(
+        "p",
+        &[],
+        &format!("{} {}", basis(findings, scaling), kind(scaling.kind)),
+    );
     html.element("figure", &[], |html| {
-        html.leaf("figcaption", &[], &format!("Speed-up over {of}, with 95 % intervals."));
+        html.leaf(
+            "figcaption",
+            &[],
+            &format!("Speed-up over {of}, with 95 % intervals."),
+        );
         speed_up::write(html, scaling);
     });
     let rows: Vec<Vec<String>> = scaling
@@ -311,9 +414,14 @@ fn scaling(html: &mut Html, findings: &Findings<'_>, scaling: &Scaling) {
                 run.gpus_used().to_string(),
                 short(point.seconds),
                 format!("{:.2}", point.speed_up.ratio),
-                bounds.map_or_else(|| UNKNOWN.to_owned(), |(low, high)| format!("{low:.2} – {high:.2}")),
+                bounds.map_or_else(
+                    || UNKNOWN.to_owned(),
+                    |(low, high)| format!("{low:.2} – {high:.2}"),
+                ),
                 format!("{:.1} %", point.efficiency * 100.0),
-                point.serial_fraction.map_or_else(|| UNKNOWN.to_owned(), |serial| format!("{serial:.3}")),
+                point
+                    .serial_fraction
+                    .map_or_else(|| UNKNOWN.to_owned(), |serial| format!("{serial:.3}")),
             ]
         })
         .collect();
@@ -327,7 +435,12 @@ fn scaling(html: &mut Html, findings: &Findings<'_>, scaling: &Scaling) {
         number("Efficiency"),
         number("Serial fraction"),
     ];
-    table::write(html, "Speed-up, efficiency and the serial fraction of Karp and Flatt", &columns, &rows);
+    table::write(
+        html,
+        "Speed-up, efficiency and the serial fraction of Karp and Flatt",
+        &columns,
+        &rows,
+    );
 }
 
 /// What the speed-up is held against, and by what it is measured.
@@ -339,15 +452,26 @@ pub(in crate::report) fn basis(findings: &Findings<'_>, scaling: &Scaling) -> St
     } else {
         "samples a second"
     };
-    let gpus = if gpus > 0 { format!(" and {}", of(gpus, "GPU")) } else { String::new() };
+    let gpus = if gpus > 0 {
+        format!(" and {}", of(gpus, "GPU"))
+    } else {
+        String::new()
+    };
     let name = label(scaling.baseline, run);
     let workers = scaling.workers.as_str();
-    format!("Over {workers}. Baseline: {name} with {}{gpus}. Measured by {by}.", of(nodes, "node"))
+    format!(
+        "Over {workers}. Baseline: {name} with {}{gpus}. Measured by {by}.",
+        of(nodes, "node")
+    )
 }
 
 /// `1 node`, `2 nodes`.
 fn of(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+    if count == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{count} {what}s")
+    }
 }
 
 /// What kind of scaling it is.

@@ -22,21 +22,34 @@ const MOST_ROWS: usize = 200;
 
 /// Epochs over time, where their places are known.
 pub(super) fn panels<'a>(run: &Run, clock: &Clock, id: &str, backdrop: &'a str) -> Vec<Panel<'a>> {
-    let Some(progress) = run.progress() else { return Vec::new() };
-    let placed: Vec<(&Epoch, (u64, u64), f64)> =
-        progress.epochs.iter().filter_map(|epoch| Some((epoch, span_of(epoch)?, known(epoch)?))).collect();
+    let Some(progress) = run.progress() else {
+        return Vec::new();
+    };
+    let placed: Vec<(&Epoch, (u64, u64), f64)> = progress
+        .epochs
+        .iter()
+        .filter_map(|epoch| Some((epoch, span_of(epoch)?, known(epoch)?)))
+        .collect();
     if placed.is_empty() {
         return Vec::new();
     }
     let mut panels = vec![durations(run, clock, id, backdrop, &placed)];
     for (place, name) in metrics(progress).iter().take(MOST_METRICS).enumerate() {
-        panels.extend(metric(progress, clock, &format!("{id}m{place}"), backdrop, name));
+        panels.extend(metric(
+            progress,
+            clock,
+            &format!("{id}m{place}"),
+            backdrop,
+            name,
+        ));
     }
     panels
 }
 
 fn known(epoch: &Epoch) -> Option<f64> {
-    epoch.seconds().filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
+    epoch
+        .seconds()
+        .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
 }
 
 fn durations<'a>(
@@ -46,13 +59,20 @@ fn durations<'a>(
     backdrop: &'a str,
     placed: &[(&Epoch, (u64, u64), f64)],
 ) -> Panel<'a> {
-    let longest = placed.iter().map(|(.., seconds)| *seconds).fold(0.0, f64::max);
+    let longest = placed
+        .iter()
+        .map(|(.., seconds)| *seconds)
+        .fold(0.0, f64::max);
     let ticks = values(0.0, longest);
-    let shapes =
-        if placed.len() > MOST_BARS { together(clock, placed, &ticks) } else { bars(clock, placed, &ticks) };
+    let shapes = if placed.len() > MOST_BARS {
+        together(clock, placed, &ticks)
+    } else {
+        bars(clock, placed, &ticks)
+    };
     let times = run.timing().and_then(|timing| timing.epochs.as_ref());
-    let steady =
-        times.map_or_else(String::new, |times| format!(" · median {}", duration(times.median_seconds)));
+    let steady = times.map_or_else(String::new, |times| {
+        format!(" · median {}", duration(times.median_seconds))
+    });
     let first = times.and_then(|times| times.first_seconds);
     let first = first.map_or_else(String::new, |first| format!(" · first {}", duration(first)));
     let said = format!("{} epochs{steady}{first}", placed.len());
@@ -87,9 +107,14 @@ fn bars(clock: &Clock, placed: &[(&Epoch, (u64, u64), f64)], ticks: &Ticks) -> V
         path.to(right, HEIGHT);
         path.close();
     }
-    let shapes =
-        [("coldbar", warm), ("bar", steady)].map(|(class, path)| Shape { class, path: path.into_text() });
-    shapes.into_iter().filter(|shape| !shape.path.is_empty()).collect()
+    let shapes = [("coldbar", warm), ("bar", steady)].map(|(class, path)| Shape {
+        class,
+        path: path.into_text(),
+    });
+    shapes
+        .into_iter()
+        .filter(|shape| !shape.path.is_empty())
+        .collect()
 }
 
 /// Several epochs as one point each.
@@ -108,7 +133,9 @@ fn together(clock: &Clock, placed: &[(&Epoch, (u64, u64), f64)], ticks: &Ticks) 
         let seconds = || several.iter().map(|(.., seconds)| *seconds);
         curve.low.push(seconds().reduce(f64::min));
         curve.high.push(seconds().reduce(f64::max));
-        curve.value.push(Some(seconds().sum::<f64>() / several.len() as f64));
+        curve
+            .value
+            .push(Some(seconds().sum::<f64>() / several.len() as f64));
         spans.push((several[0].1.0, several[several.len() - 1].1.1));
     }
     envelope(clock, &spans, &curve, ticks, 1.0)
@@ -116,7 +143,14 @@ fn together(clock: &Clock, placed: &[(&Epoch, (u64, u64), f64)], ticks: &Ticks) 
 
 /// Names of metrics, losses before others.
 fn metrics(progress: &Progress) -> Vec<&str> {
-    ranked(progress.epochs.iter().flat_map(|epoch| epoch.metrics.keys()).map(String::as_str).collect())
+    ranked(
+        progress
+            .epochs
+            .iter()
+            .flat_map(|epoch| epoch.metrics.keys())
+            .map(String::as_str)
+            .collect(),
+    )
 }
 
 fn metric<'a>(
@@ -133,21 +167,42 @@ fn metric<'a>(
         .filter(|(_, value)| value.is_finite())
         .collect();
     let (first, last) = (points.first()?, points.last()?);
-    let least = points.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
-    let most = points.iter().map(|(_, value)| *value).fold(f64::NEG_INFINITY, f64::max);
+    let least = points
+        .iter()
+        .map(|(_, value)| *value)
+        .fold(f64::INFINITY, f64::min);
+    let most = points
+        .iter()
+        .map(|(_, value)| *value)
+        .fold(f64::NEG_INFINITY, f64::max);
     let ticks = values(least, most);
     let mut path = Path::default();
-    path.begin(WIDTH * clock.place(first.0), HEIGHT * (1.0 - ticks.place(first.1)));
-    points
-        .iter()
-        .for_each(|(at, value)| path.to(WIDTH * clock.place(*at), HEIGHT * (1.0 - ticks.place(*value))));
+    path.begin(
+        WIDTH * clock.place(first.0),
+        HEIGHT * (1.0 - ticks.place(first.1)),
+    );
+    points.iter().for_each(|(at, value)| {
+        path.to(
+            WIDTH * clock.place(*at),
+            HEIGHT * (1.0 - ticks.place(*value)),
+        )
+    });
     let mark = |(at, value): &(u64, f64)| Mark {
         x: clock.percent(*at),
         y: percent(1.0 - ticks.place(*value)),
         bounds: None,
     };
-    let dots = if points.len() <= 60 { points.iter().map(mark).collect() } else { Vec::new() };
-    let said = format!("last {} · least {} · most {}", short(last.1), short(least), short(most));
+    let dots = if points.len() <= 60 {
+        points.iter().map(mark).collect()
+    } else {
+        Vec::new()
+    };
+    let said = format!(
+        "last {} · least {} · most {}",
+        short(last.1),
+        short(least),
+        short(most)
+    );
     Some(Panel {
         id: id.to_owned(),
         title: name.chars().take(60).collect(),
@@ -157,7 +212,10 @@ fn metric<'a>(
         class: "metric",
         height: 56,
         limit: None,
-        shapes: vec![Shape { class: "line", path: path.into_text() }],
+        shapes: vec![Shape {
+            class: "line",
+            path: path.into_text(),
+        }],
         backdrop: Some(backdrop),
         marks: dots,
         ticks,
@@ -166,36 +224,71 @@ fn metric<'a>(
 
 /// Every epoch as a row.
 pub(super) fn table(html: &mut Html, run: &Run) {
-    let Some(progress) = run.progress().filter(|progress| !progress.epochs.is_empty()) else { return };
+    let Some(progress) = run
+        .progress()
+        .filter(|progress| !progress.epochs.is_empty())
+    else {
+        return;
+    };
     let metrics: Vec<&str> = metrics(progress).into_iter().take(MOST_COLUMNS).collect();
     let has = |of: fn(&Epoch) -> bool| progress.epochs.iter().any(of);
-    let (evaluated, checkpointed) =
-        (has(|epoch| epoch.evaluation_seconds.is_some()), has(|epoch| epoch.checkpoint_seconds.is_some()));
+    let (evaluated, checkpointed) = (
+        has(|epoch| epoch.evaluation_seconds.is_some()),
+        has(|epoch| epoch.checkpoint_seconds.is_some()),
+    );
     let mut columns = vec![number("Epoch"), number("Time, s"), text("Source"), text("")];
     columns.extend(evaluated.then(|| number("Evaluation, s")));
     columns.extend(checkpointed.then(|| number("Checkpoint, s")));
-    let names: Vec<String> = metrics.iter().map(|name| name.chars().take(60).collect()).collect();
+    let names: Vec<String> = metrics
+        .iter()
+        .map(|name| name.chars().take(60).collect())
+        .collect();
     columns.extend(names.iter().map(|name| number(name)));
-    let digits = progress.epochs.iter().filter_map(known).fold(f64::INFINITY, f64::min);
-    let digits = if digits.is_finite() { decimals(digits) } else { 2 };
-    let seconds = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), |value| fixed(value, digits));
+    let digits = progress
+        .epochs
+        .iter()
+        .filter_map(known)
+        .fold(f64::INFINITY, f64::min);
+    let digits = if digits.is_finite() {
+        decimals(digits)
+    } else {
+        2
+    };
+    let seconds =
+        |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), |value| fixed(value, digits));
     let row = |epoch: &Epoch| {
         let source = epoch.time().map_or(UNKNOWN, |(_, source)| source.as_str());
         let warm = if epoch.warmup { "warm-up" } else { "" };
-        let mut cells =
-            vec![epoch.epoch.to_string(), seconds(known(epoch)), source.to_owned(), warm.to_owned()];
+        let mut cells = vec![
+            epoch.epoch.to_string(),
+            seconds(known(epoch)),
+            source.to_owned(),
+            warm.to_owned(),
+        ];
         cells.extend(evaluated.then(|| seconds(epoch.evaluation_seconds)));
         cells.extend(checkpointed.then(|| seconds(epoch.checkpoint_seconds)));
-        let metric =
-            |name: &&str| epoch.metrics.get(*name).map_or_else(|| UNKNOWN.to_owned(), |value| short(*value));
+        let metric = |name: &&str| {
+            epoch
+                .metrics
+                .get(*name)
+                .map_or_else(|| UNKNOWN.to_owned(), |value| short(*value))
+        };
         cells.extend(metrics.iter().map(metric));
         cells
     };
     let left_out = progress.epochs.len().saturating_sub(MOST_ROWS);
-    let shown = progress.epochs.iter().take(1).chain(progress.epochs.iter().skip(1 + left_out));
+    let shown = progress
+        .epochs
+        .iter()
+        .take(1)
+        .chain(progress.epochs.iter().skip(1 + left_out));
     let rows: Vec<Vec<String>> = shown.map(row).collect();
     html.element("details", &[], |html| {
-        html.leaf("summary", &[], &format!("All {} epochs as a table", progress.epochs_completed));
+        html.leaf(
+            "summary",
+            &[],
+            &format!("All {} epochs as a table", progress.epochs_completed),
+        );
         if left_out > 0 {
             html.leaf(
                 "p",

@@ -39,7 +39,9 @@ pub(super) fn document(
             html.leaf("p", &[("class", "kind")], subtitle);
             html.leaf("h1", &[], title);
             written(html, written_at);
-            remarks.iter().for_each(|remark| html.leaf("p", &[("class", "remark")], remark));
+            remarks
+                .iter()
+                .for_each(|remark| html.leaf("p", &[("class", "remark")], remark));
         });
         html.element("main", &[("id", "main")], main);
     })
@@ -59,16 +61,27 @@ fn around(title: &str, body: impl FnOnce(&mut Html)) -> String {
 }
 
 fn written(html: &mut Html, at: &str) {
-    let text = format!("Written {at} UTC by dlrun {}. All times of day are UTC.", env!("CARGO_PKG_VERSION"));
+    let text = format!(
+        "Written {at} UTC by dlrun {}. All times of day are UTC.",
+        env!("CARGO_PKG_VERSION")
+    );
     html.leaf("p", &[("class", "muted")], &text);
 }
 
 fn head(html: &mut Html, title: &str) {
     html.markup("\n<meta charset=\"utf-8\">\n");
     // Before anything that it is about.
-    let policy =
-        format!("default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'", style::hash());
-    html.open("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
+    let policy = format!(
+        "default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'",
+        style::hash()
+    );
+    html.open(
+        "meta",
+        &[
+            ("http-equiv", "Content-Security-Policy"),
+            ("content", &policy),
+        ],
+    );
     html.markup("\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     html.markup("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
     html.leaf("title", &[], &format!("{title} – dlrun report"));
@@ -100,7 +113,11 @@ fn contents(html: &mut Html, findings: &Findings<'_>) {
             }
             for (place, run) in findings.report.runs.iter().enumerate() {
                 html.element("li", &[], |html| {
-                    html.leaf("a", &[("href", &format!("#run{}", place + 1))], &label(place, run));
+                    html.leaf(
+                        "a",
+                        &[("href", &format!("#run{}", place + 1))],
+                        &label(place, run),
+                    );
                 });
             }
         });
@@ -144,7 +161,12 @@ mod tests {
     use crate::report::example::{assert_sound, derived, timed, untimed};
 
     fn html(runs: Vec<Run>) -> String {
-        Report { runs, written_at_ms: 0, remarks: vec!["a remark".into()] }.to_html()
+        Report {
+            runs,
+            written_at_ms: 0,
+            remarks: vec!["a remark".into()],
+        }
+        .to_html()
     }
 
     #[test]
@@ -155,7 +177,12 @@ mod tests {
             vec![timed(&[9.5, 3.25, 3.5])],
             vec![untimed()],
             vec![derived(bare.clone())],
-            vec![timed(&[9.5, 3.25, 3.5]), timed(&[3.5]), untimed(), derived(bare)],
+            vec![
+                timed(&[9.5, 3.25, 3.5]),
+                timed(&[3.5]),
+                untimed(),
+                derived(bare),
+            ],
             (0..50).map(|_| timed(&[9.5, 3.25, 3.5])).collect(),
         ] {
             assert_sound(&html(runs));
@@ -170,14 +197,29 @@ mod tests {
         run.record.user = evil.into();
         let node = &mut run.nodes[0].record;
         node.host.cpu_model = Some(evil.into());
-        node.gaps = vec![crate::record::Gap { from_ms: 1, to_ms: 2, why: evil.into() }];
-        node.missing = vec![crate::record::Missing { what: evil.into(), why: evil.into() }];
+        node.gaps = vec![crate::record::Gap {
+            from_ms: 1,
+            to_ms: 2,
+            why: evil.into(),
+        }];
+        node.missing = vec![crate::record::Missing {
+            what: evil.into(),
+            why: evil.into(),
+        }];
         node.progress.epochs[1].metrics.insert(evil.into(), 0.5);
         let page = html(vec![derived(run), timed(&[3.5])]);
         assert_sound(&page);
         assert!(page.contains("&lt;script src=//evil.example&gt;"));
-        for never in ["<script", "<img", "\u{202e}", "style=", "javascript:", "http://", "https://", "url(h"]
-        {
+        for never in [
+            "<script",
+            "<img",
+            "\u{202e}",
+            "style=",
+            "javascript:",
+            "http://",
+            "https://",
+            "url(h",
+        ] {
             assert!(!page.contains(never), "{never}");
         }
         assert!(!page.contains(" onerror=\""));

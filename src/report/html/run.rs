@@ -12,25 +12,37 @@ const MOST_ITEMS: usize = 200;
 /// Writes the section of a run.
 pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several: bool) {
     let id = format!("run{}", place + 1);
-    html.element("section", &[("class", "run"), ("aria-labelledby", &id)], |html| {
-        let title = if is_one_of_several { label(place, run) } else { "The run".to_owned() };
-        html.leaf("h2", &[("id", &id)], &title);
-        if run.is_going_on() {
-            html.leaf("p", &[("class", "remark")], &format!("This run is {}.", facts::state(run)));
-        }
-        pairs(html, &facts::of_run(run));
-        html.markup("<h3>In short</h3>");
-        tiles(html, &in_short(run));
-        limits(html, run);
-        advice(html, run);
-        html.markup("<h3>Over time</h3>");
-        timelines::write(html, place, run);
-        epochs::table(html, run);
-        asked(html, run);
-        html.markup("<h3>Environment</h3>");
-        pairs(html, &facts::environment(run));
-        unknown(html, run);
-    });
+    html.element(
+        "section",
+        &[("class", "run"), ("aria-labelledby", &id)],
+        |html| {
+            let title = if is_one_of_several {
+                label(place, run)
+            } else {
+                "The run".to_owned()
+            };
+            html.leaf("h2", &[("id", &id)], &title);
+            if run.is_going_on() {
+                html.leaf(
+                    "p",
+                    &[("class", "remark")],
+                    &format!("This run is {}.", facts::state(run)),
+                );
+            }
+            pairs(html, &facts::of_run(run));
+            html.markup("<h3>In short</h3>");
+            tiles(html, &in_short(run));
+            limits(html, run);
+            advice(html, run);
+            html.markup("<h3>Over time</h3>");
+            timelines::write(html, place, run);
+            epochs::table(html, run);
+            asked(html, run);
+            html.markup("<h3>Environment</h3>");
+            pairs(html, &facts::environment(run));
+            unknown(html, run);
+        },
+    );
 }
 
 /// Figures that say most.
@@ -39,23 +51,45 @@ fn in_short(run: &Run) -> Vec<(String, String, String)> {
     let mut tile = |name: &str, value: Option<String>, more: String| {
         tiles.extend(value.map(|value| (name.to_owned(), value, more)));
     };
-    tile("ran for", facts::wall_seconds(run).map(duration), String::new());
+    tile(
+        "ran for",
+        facts::wall_seconds(run).map(duration),
+        String::new(),
+    );
     if let Some(timing) = run.timing() {
         // Several counts have no plan together.
         let more = match timing.epochs_planned {
             _ if timing.restarts > 0 => format!("in all, restarted {} times", timing.restarts),
-            planned => planned.map_or_else(String::new, |planned| format!("of {} planned", count(planned))),
+            planned => planned.map_or_else(String::new, |planned| {
+                format!("of {} planned", count(planned))
+            }),
         };
         tile("epochs", Some(count(timing.epochs_completed)), more);
         if let Some(times) = &timing.epochs {
-            let warm = if times.is_warmup { ", warm-up only" } else { "" };
+            let warm = if times.is_warmup {
+                ", warm-up only"
+            } else {
+                ""
+            };
             let more = format!("median of {}, {}{warm}", times.count, times.source.as_str());
             tile("steady epoch", Some(duration(times.median_seconds)), more);
-            tile("p95 of epochs", times.p95_seconds.map(duration), String::new());
-            tile("first epoch", times.first_seconds.map(duration), "warm-up in it".to_owned());
+            tile(
+                "p95 of epochs",
+                times.p95_seconds.map(duration),
+                String::new(),
+            );
+            tile(
+                "first epoch",
+                times.first_seconds.map(duration),
+                "warm-up in it".to_owned(),
+            );
         }
         if let Some(steps) = timing.steps {
-            let more = format!("median, {}; p95 {}", steps.source.as_str(), duration(steps.p95_seconds));
+            let more = format!(
+                "median, {}; p95 {}",
+                steps.source.as_str(),
+                duration(steps.p95_seconds)
+            );
             tile("step", Some(duration(steps.median_seconds)), more);
         }
         let rate = timing.samples_per_second;
@@ -70,8 +104,16 @@ fn in_short(run: &Run) -> Vec<(String, String, String)> {
             stated.map(|stated| format!("{} {}", short(stated.value), stated.unit)),
             String::new(),
         );
-        tile("evaluation", timing.evaluation_seconds.map(duration), "of an epoch".to_owned());
-        tile("checkpoints", timing.checkpoint_seconds.map(duration), "of an epoch".to_owned());
+        tile(
+            "evaluation",
+            timing.evaluation_seconds.map(duration),
+            "of an epoch".to_owned(),
+        );
+        tile(
+            "checkpoints",
+            timing.checkpoint_seconds.map(duration),
+            "of an epoch".to_owned(),
+        );
     }
     tiles.extend(used(run));
     tiles
@@ -96,21 +138,69 @@ fn used(run: &Run) -> Vec<(String, String, String)> {
     };
     let used = &run.insight.used;
     let most = |of: fn(&NodeUsed) -> Option<f64>| used.nodes.iter().filter_map(of).reduce(f64::max);
-    let sum =
-        |of: fn(&NodeUsed) -> Option<u64>| used.nodes.iter().filter_map(of).map(real).reduce(|a, b| a + b);
-    let each = if used.nodes.len() > 1 { "on the busiest node" } else { "on average" };
-    tile("CPUs busy", most(|node| node.cpus_busy_mean).map(short), each);
-    tile("CPU efficiency", used.cpu_efficiency_ratio.map(percent), "of the CPUs it was given");
-    tile("memory", most(|node| node.mem_peak_bytes.map(real)).map(bytes), "most on a node");
-    tile("read", sum(|node| node.io_read_bytes).map(bytes), "from storage");
-    tile("written", sum(|node| node.io_write_bytes).map(bytes), "to storage");
+    let sum = |of: fn(&NodeUsed) -> Option<u64>| {
+        used.nodes
+            .iter()
+            .filter_map(of)
+            .map(real)
+            .reduce(|a, b| a + b)
+    };
+    let each = if used.nodes.len() > 1 {
+        "on the busiest node"
+    } else {
+        "on average"
+    };
+    tile(
+        "CPUs busy",
+        most(|node| node.cpus_busy_mean).map(short),
+        each,
+    );
+    tile(
+        "CPU efficiency",
+        used.cpu_efficiency_ratio.map(percent),
+        "of the CPUs it was given",
+    );
+    tile(
+        "memory",
+        most(|node| node.mem_peak_bytes.map(real)).map(bytes),
+        "most on a node",
+    );
+    tile(
+        "read",
+        sum(|node| node.io_read_bytes).map(bytes),
+        "from storage",
+    );
+    tile(
+        "written",
+        sum(|node| node.io_write_bytes).map(bytes),
+        "to storage",
+    );
     let gpus = format!("of {} GPUs, on average", used.gpus_allocated);
-    tile("GPUs busy", used.gpu_busy_mean_percent.map(|busy| format!("{} %", short(busy))), &gpus);
-    let idle = Some(used.gpus_idle).filter(|idle| *idle > 0).map(|idle| idle.to_string());
+    tile(
+        "GPUs busy",
+        used.gpu_busy_mean_percent
+            .map(|busy| format!("{} %", short(busy))),
+        &gpus,
+    );
+    let idle = Some(used.gpus_idle)
+        .filter(|idle| *idle > 0)
+        .map(|idle| idle.to_string());
     tile("idle GPUs", idle, "given and never used");
-    tile("GPU energy", used.gpu_energy_joules.map(joules), "nothing else is measured");
-    tile("energy of an epoch", used.gpu_joules_per_epoch.map(joules), "GPUs alone");
-    tile("energy of a sample", used.gpu_joules_per_sample.map(joules), "GPUs alone");
+    tile(
+        "GPU energy",
+        used.gpu_energy_joules.map(joules),
+        "nothing else is measured",
+    );
+    tile(
+        "energy of an epoch",
+        used.gpu_joules_per_epoch.map(joules),
+        "GPUs alone",
+    );
+    tile(
+        "energy of a sample",
+        used.gpu_joules_per_sample.map(joules),
+        "GPUs alone",
+    );
     tiles
 }
 
@@ -131,14 +221,26 @@ fn asked(html: &mut Html, run: &Run) {
         return;
     }
     html.markup("<h3>Asked for and used</h3>");
-    let columns =
-        [text("What"), table::number("Asked for"), table::number("Used"), table::number("Used of it")];
-    table::write(html, "Of several nodes the one that used most", &columns, &rows);
+    let columns = [
+        text("What"),
+        table::number("Asked for"),
+        table::number("Used"),
+        table::number("Used of it"),
+    ];
+    table::write(
+        html,
+        "Of several nodes the one that used most",
+        &columns,
+        &rows,
+    );
 }
 
 /// What was asked for, with what was used of it.
 pub(in crate::report) fn compared(run: &Run) -> impl Iterator<Item = &Compared> {
-    run.insight.compared.iter().filter(|compared| compared.asked.is_some())
+    run.insight
+        .compared
+        .iter()
+        .filter(|compared| compared.asked.is_some())
 }
 
 /// One line of what was asked for and used.
@@ -160,7 +262,11 @@ pub(in crate::report) fn compared_cells(compared: &Compared) -> Vec<String> {
 }
 
 fn limits(html: &mut Html, run: &Run) {
-    let uneven = run.insight.balance.iter().filter(|balance| balance.is_uneven);
+    let uneven = run
+        .insight
+        .balance
+        .iter()
+        .filter(|balance| balance.is_uneven);
     let uneven: Vec<&Balance> = uneven.collect();
     if run.insight.limits.is_empty() && uneven.is_empty() {
         return;
@@ -168,8 +274,16 @@ fn limits(html: &mut Html, run: &Run) {
     html.markup("<h3>What limited it</h3>");
     html.element("ul", &[("class", "advice")], |html| {
         for limit in run.insight.limits.iter().take(MOST_ITEMS) {
-            let node = if run.nodes.len() > 1 { format!("{}: ", limit.node) } else { String::new() };
-            html.leaf("li", &[], &format!("{node}{}{}", limit.text, rests_on(&limit.rests_on)));
+            let node = if run.nodes.len() > 1 {
+                format!("{}: ", limit.node)
+            } else {
+                String::new()
+            };
+            html.leaf(
+                "li",
+                &[],
+                &format!("{node}{}{}", limit.text, rests_on(&limit.rests_on)),
+            );
         }
         for balance in uneven {
             html.leaf("li", &[], &uneven_text(balance));
@@ -179,7 +293,15 @@ fn limits(html: &mut Html, run: &Run) {
 
 /// How far apart nodes are.
 pub(in crate::report) fn uneven_text(balance: &Balance) -> String {
-    let Balance { least_node, least, most_node, most, median, nodes, .. } = balance;
+    let Balance {
+        least_node,
+        least,
+        most_node,
+        most,
+        median,
+        nodes,
+        ..
+    } = balance;
     format!(
         "Nodes differ in {}: {} on {least_node}, {} on {most_node}; the median of {nodes} is {}.",
         balance.what.replace('_', " "),
@@ -205,7 +327,11 @@ fn figure(evidence: &Evidence) -> String {
 /// The figures behind a sentence.
 pub(in crate::report) fn rests_on(evidence: &[Evidence]) -> String {
     let figures: Vec<String> = evidence.iter().map(figure).collect();
-    if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) }
+    if figures.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", figures.join(", "))
+    }
 }
 
 fn advice(html: &mut Html, run: &Run) {
@@ -218,8 +344,12 @@ fn advice(html: &mut Html, run: &Run) {
             html.element("li", &[], |html| {
                 html.text(&format!("{}{}", advice.text, rests_on(&advice.rests_on)));
                 if let Some(paste) = &advice.paste {
-                    let table = advice.table.map_or_else(String::new, |table| format!("[{table}]\n"));
-                    html.element("pre", &[("tabindex", "0")], |html| html.lines(&format!("{table}{paste}")));
+                    let table = advice
+                        .table
+                        .map_or_else(String::new, |table| format!("[{table}]\n"));
+                    html.element("pre", &[("tabindex", "0")], |html| {
+                        html.lines(&format!("{table}{paste}"))
+                    });
                 }
             });
         }
@@ -232,7 +362,12 @@ fn unknown(html: &mut Html, run: &Run) {
         return;
     }
     html.markup("<h3>What could not be measured</h3>");
-    table::write(html, "What is missing, and why", &[text("What"), text("Why")], &rows);
+    table::write(
+        html,
+        "What is missing, and why",
+        &[text("What"), text("Why")],
+        &rows,
+    );
 }
 
 /// What is missing: what insight could not tell, what the nodes could not read, what could not be read of their records.
@@ -253,9 +388,16 @@ pub(in crate::report) fn not_measured(run: &Run) -> Vec<Vec<String>> {
     }
     for node in &run.nodes {
         let name = |what: &str| {
-            if run.nodes.len() > 1 { format!("{}: {what}", node.record.key.node) } else { what.to_owned() }
+            if run.nodes.len() > 1 {
+                format!("{}: {what}", node.record.key.node)
+            } else {
+                what.to_owned()
+            }
         };
-        node.record.missing.iter().for_each(|missing| add(&name(&missing.what), &missing.why));
+        node.record
+            .missing
+            .iter()
+            .for_each(|missing| add(&name(&missing.what), &missing.why));
     }
     run.notes.iter().for_each(|note| add(&note.what, &note.why));
     rows
@@ -274,7 +416,10 @@ mod tests {
             of("gpu_busy_percent", 86.4),
             of("cpus", 8.0),
         ];
-        assert_eq!(rests_on(&evidence), " (mem peak 1.4 GiB, ran 13 min 56 s, gpu busy 86.4 %, cpus 8)");
+        assert_eq!(
+            rests_on(&evidence),
+            " (mem peak 1.4 GiB, ran 13 min 56 s, gpu busy 86.4 %, cpus 8)"
+        );
         assert_eq!(rests_on(&[]), "");
     }
 

@@ -28,8 +28,13 @@ mod tests {
     fn the_dark_colours_are_as_many_as_the_light_ones() {
         let names = |block: &str| {
             let lines = block.split('}').next().expect("a block").split(';');
-            let names =
-                lines.filter_map(|line| line.split(':').next()?.trim().strip_prefix("--").map(str::to_owned));
+            let names = lines.filter_map(|line| {
+                line.split(':')
+                    .next()?
+                    .trim()
+                    .strip_prefix("--")
+                    .map(str::to_owned)
+            });
             names.collect::<Vec<_>>()
         };
         let blocks: Vec<&str> = STYLE.split(":root {").skip(1).collect();

@@ -17,22 +17,40 @@ pub(in crate::report) struct Column<'a> {
 
 /// A column of text.
 pub(in crate::report) fn text(head: &str) -> Column<'_> {
-    Column { head, is_number: false }
+    Column {
+        head,
+        is_number: false,
+    }
 }
 
 /// A column of numbers.
 pub(in crate::report) fn number(head: &str) -> Column<'_> {
-    Column { head, is_number: true }
+    Column {
+        head,
+        is_number: true,
+    }
 }
 
 /// Writes a table; the first cell of each row is its head.
-pub(in crate::report) fn write(html: &mut Html, caption: &str, columns: &[Column<'_>], rows: &[Vec<String>]) {
-    let region = [("class", "scroll"), ("role", "group"), ("aria-label", caption), ("tabindex", "0")];
+pub(in crate::report) fn write(
+    html: &mut Html,
+    caption: &str,
+    columns: &[Column<'_>],
+    rows: &[Vec<String>],
+) {
+    let region = [
+        ("class", "scroll"),
+        ("role", "group"),
+        ("aria-label", caption),
+        ("tabindex", "0"),
+    ];
     html.element("div", &region, |html| {
         html.element("table", &[], |html| {
             html.leaf("caption", &[], caption);
             html.element("thead", &[], |html| heads(html, columns));
-            html.element("tbody", &[], |html| rows.iter().for_each(|row| self::row(html, columns, row)));
+            html.element("tbody", &[], |html| {
+                rows.iter().for_each(|row| self::row(html, columns, row))
+            });
         });
     });
 }
@@ -52,18 +70,31 @@ pub(super) fn groups(
     columns: &[Column<'_>],
     groups: &[(String, Vec<Vec<String>>)],
 ) {
-    let region = [("class", "scroll"), ("role", "group"), ("aria-label", caption), ("tabindex", "0")];
+    let region = [
+        ("class", "scroll"),
+        ("role", "group"),
+        ("aria-label", caption),
+        ("tabindex", "0"),
+    ];
     html.element("div", &region, |html| {
         html.element("table", &[], |html| {
             html.leaf("caption", &[], caption);
             html.element("thead", &[], |html| heads(html, columns));
             for (place, (name, rows)) in groups.iter().enumerate() {
-                let class = if place + 1 == groups.len() { "t last" } else { "t" };
+                let class = if place + 1 == groups.len() {
+                    "t last"
+                } else {
+                    "t"
+                };
                 html.element("tbody", &[], |html| {
                     for (number, row) in rows.iter().enumerate() {
                         html.element("tr", &[], |html| {
                             let span = rows.len().to_string();
-                            let head = [("scope", "rowgroup"), ("rowspan", span.as_str()), ("class", class)];
+                            let head = [
+                                ("scope", "rowgroup"),
+                                ("rowspan", span.as_str()),
+                                ("class", class),
+                            ];
                             if number == 0 {
                                 html.leaf("th", &head, name);
                             }
@@ -94,7 +125,12 @@ pub(in crate::report) fn sections(
     columns: &[Column<'_>],
     sections: &[Section],
 ) {
-    let region = [("class", "scroll"), ("role", "group"), ("aria-label", caption), ("tabindex", "0")];
+    let region = [
+        ("class", "scroll"),
+        ("role", "group"),
+        ("aria-label", caption),
+        ("tabindex", "0"),
+    ];
     let span = columns.len().to_string();
     html.element("div", &region, |html| {
         html.element("table", &[("class", "cards")], |html| {
@@ -120,8 +156,16 @@ fn card(html: &mut Html, columns: &[Column<'_>], cells: &[String]) {
     html.element("tr", &[], |html| {
         for (place, (column, cell)) in columns.iter().zip(cells).enumerate() {
             let is_kept = cell.chars().count() <= KEPT;
-            let class = if column.is_number { "n" } else { ["t l", "t k"][usize::from(is_kept)] };
-            let attributes = [("data-head", column.head), ("class", class), ("scope", "row")];
+            let class = if column.is_number {
+                "n"
+            } else {
+                ["t l", "t k"][usize::from(is_kept)]
+            };
+            let attributes = [
+                ("data-head", column.head),
+                ("class", class),
+                ("scope", "row"),
+            ];
             match place {
                 0 => html.element("th", &attributes, |html| html.breakable(cell, WHOLE)),
                 _ => html.element("td", &attributes[..2], |html| html.breakable(cell, WHOLE)),

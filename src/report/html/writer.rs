@@ -57,7 +57,10 @@ impl Html {
                 self.text(word);
                 continue;
             }
-            for (place, part) in word.split_inclusive(['/', ':', '.', '=', '_', '@', '-']).enumerate() {
+            for (place, part) in word
+                .split_inclusive(['/', ':', '.', '=', '_', '@', '-'])
+                .enumerate()
+            {
                 self.0.push_str(if place > 0 { "<wbr/>" } else { "" });
                 self.text(part);
             }
@@ -92,7 +95,10 @@ impl Html {
 
     /// Path data of curves are longer than any text.
     fn text_of_attribute(&mut self, value: &str) {
-        if value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" .,-%#:/()_".contains(&byte)) {
+        if value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b" .,-%#:/()_".contains(&byte))
+        {
             self.0.push_str(value);
         } else {
             self.text(value);
@@ -104,7 +110,10 @@ impl Html {
         self.0.push_str("</");
         self.0.push_str(name);
         self.0.push('>');
-        if matches!(name, "tr" | "section" | "table" | "svg" | "div" | "li" | "p" | "h2" | "h3" | "details") {
+        if matches!(
+            name,
+            "tr" | "section" | "table" | "svg" | "div" | "li" | "p" | "h2" | "h3" | "details"
+        ) {
             self.0.push('\n');
         }
     }
@@ -122,7 +131,12 @@ impl Html {
     }
 
     /// An element with nothing but text in it.
-    pub(in crate::report) fn leaf(&mut self, name: &'static str, attributes: Attributes<'_>, text: &str) {
+    pub(in crate::report) fn leaf(
+        &mut self,
+        name: &'static str,
+        attributes: Attributes<'_>,
+        text: &str,
+    ) {
         self.element(name, attributes, |html| html.text(text));
     }
 
@@ -147,7 +161,8 @@ mod tests {
     fn text_and_attributes_of_others_stay_text() {
         let evil = "</td><script>alert(\"1\")</script>&' onload='x";
         let text = written(|html| html.leaf("td", &[("title", evil)], evil));
-        let escaped = "&lt;/td&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;&#39; onload=&#39;x";
+        let escaped =
+            "&lt;/td&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;&#39; onload=&#39;x";
         assert_eq!(text, format!("<td title=\"{escaped}\">{escaped}</td>"));
         let text = written(|html| html.text("a\u{202e}b\0c\u{1b}[31m\nd"));
         assert_eq!(text, "a\u{fffd}b\u{fffd}c\u{fffd}[31m d");
@@ -156,7 +171,10 @@ mod tests {
     #[test]
     fn long_words_may_be_broken_where_they_have_parts() {
         let text = written(|html| html.breakable("docker://a.example/<b>:1 a-b x.y", 10));
-        assert_eq!(text, "docker:<wbr/>/<wbr/>/<wbr/>a.<wbr/>example/<wbr/>&lt;b&gt;:<wbr/>1 a-b x.y");
+        assert_eq!(
+            text,
+            "docker:<wbr/>/<wbr/>/<wbr/>a.<wbr/>example/<wbr/>&lt;b&gt;:<wbr/>1 a-b x.y"
+        );
         let long = written(|html| html.breakable(&"9".repeat(5_000), 10));
         assert_eq!(long.chars().count(), MOST_CHARACTERS + 1);
     }
@@ -164,7 +182,10 @@ mod tests {
     #[test]
     fn text_has_an_end_and_path_data_have_none() {
         let long = "9".repeat(5_000);
-        assert_eq!(written(|html| html.text(&long)).chars().count(), MOST_CHARACTERS + 1);
+        assert_eq!(
+            written(|html| html.text(&long)).chars().count(),
+            MOST_CHARACTERS + 1
+        );
         assert!(written(|html| html.shape("path", &[("d", &long)])).contains(&long));
     }
 }

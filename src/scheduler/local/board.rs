@@ -28,11 +28,15 @@ const NAMES_MAX: usize = 16_384;
 const ENTRIES_MAX: usize = 512;
 /// Directories of one user.
 const DIRS_MAX: usize = 4;
-const OPEN_DIR: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const OPEN_DIR: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
 /// `O_NONBLOCK` so that a pipe put in a file's place does not hang the reader.
-const OPEN_FILE: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_CLOEXEC);
+const OPEN_FILE: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_CLOEXEC);
 
 /// An entry that counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,14 +79,25 @@ pub(super) struct Board {
 impl Board {
     pub(super) fn new(lock_dir: &Path, queue_dir: &Path) -> Self {
         let fallback = queue_dir.join("entries");
-        Self { shared: lock_dir.to_owned(), fallback, here: Here::find(), user: geteuid().as_raw() }
+        Self {
+            shared: lock_dir.to_owned(),
+            fallback,
+            here: Here::find(),
+            user: geteuid().as_raw(),
+        }
     }
 
     /// Reads all entries; those of this user whose processes are gone are removed.
     pub(super) fn look(&self) -> Look {
-        let mut reading = Reading { look: Look::default(), sessions: None };
-        let Some(here) = &self.here else { return reading.look };
-        if let Some((user, dir)) = open_dir(&self.fallback).and_then(|dir| Some((owner_of(&dir)?, dir)))
+        let mut reading = Reading {
+            look: Look::default(),
+            sessions: None,
+        };
+        let Some(here) = &self.here else {
+            return reading.look;
+        };
+        if let Some((user, dir)) =
+            open_dir(&self.fallback).and_then(|dir| Some((owner_of(&dir)?, dir)))
             && user == self.user
         {
             self.read_dir(&self.fallback, dir, user, here, &mut reading);
@@ -119,7 +134,9 @@ impl Board {
         let mut unfinished: Vec<String> = Vec::new();
         let mut counts = [0_usize; 2];
         for entry in dir.iter().take(most).flatten() {
-            let Ok(name) = entry.file_name().to_str() else { continue };
+            let Ok(name) = entry.file_name().to_str() else {
+                continue;
+            };
             let Some(kind) = Kind::of(name) else {
                 if is_own && is_abandoned(name) {
                     unfinished.push(name.to_owned());
@@ -136,10 +153,17 @@ impl Board {
             let _ = unlinkat(&dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
         }
         for (kind, name) in names {
-            let Some((entry, changed)) = read_entry(&dir, &name, user) else { continue };
+            let Some((entry, changed)) = read_entry(&dir, &name, user) else {
+                continue;
+            };
             let is_alive = entry.here == *here && reading.is_alive(kind, entry.runner, user);
             if is_alive {
-                let seen = Seen { user, entry, changed, dir: path.to_owned() };
+                let seen = Seen {
+                    user,
+                    entry,
+                    changed,
+                    dir: path.to_owned(),
+                };
                 match kind {
                     Kind::Wait => reading.look.waiting.push(seen),
                     Kind::Run => reading.look.running.push(seen),
@@ -161,14 +185,20 @@ impl Board {
     /// A directory for this user's entries, and what is wrong where others cannot see it.
     pub(super) fn own_dir(&self) -> io::Result<(OwnDir, Option<String>)> {
         let shared = PrivateDir::own_in_shared(&self.shared, PREFIX).map_err(io::Error::other);
-        shared.and_then(OwnDir::open).map(|dir| (dir, None)).or_else(|error| {
-            let dir = OwnDir::open(PrivateDir::create(&self.fallback).map_err(io::Error::other)?)?;
-            let shared = self.shared.display();
-            Ok((
-                dir,
-                Some(format!("other users' jobs do not see this one: no directory in `{shared}`: {error}")),
-            ))
-        })
+        shared
+            .and_then(OwnDir::open)
+            .map(|dir| (dir, None))
+            .or_else(|error| {
+                let dir =
+                    OwnDir::open(PrivateDir::create(&self.fallback).map_err(io::Error::other)?)?;
+                let shared = self.shared.display();
+                Ok((
+                    dir,
+                    Some(format!(
+                        "other users' jobs do not see this one: no directory in `{shared}`: {error}"
+                    )),
+                ))
+            })
     }
 
     /// The entry of a job of this user, as others will see it.
@@ -193,7 +223,11 @@ impl Reading {
     fn is_alive(&mut self, kind: Kind, runner: Identity, user: u32) -> bool {
         let is_runner = runner.is_alive() && owner(runner.pid) == Some(user);
         is_runner
-            || (kind == Kind::Run && self.sessions.get_or_insert_with(Sessions::now).outlive(runner, user))
+            || (kind == Kind::Run
+                && self
+                    .sessions
+                    .get_or_insert_with(Sessions::now)
+                    .outlive(runner, user))
     }
 }
 
@@ -206,7 +240,9 @@ fn open_dir(path: &Path) -> Option<Dir> {
 /// Opens what has `name` in `dir`, without following a link and without touching what is mounted there, which may be a file
 /// system that never answers.
 fn open_in(dir: impl AsFd, name: &OsStr, flags: OFlag) -> Option<OwnedFd> {
-    let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_NO_XDEV);
+    let how = OpenHow::new()
+        .flags(flags)
+        .resolve(ResolveFlag::RESOLVE_NO_XDEV);
     let opened = match openat2(&dir, name, how) {
         // Linux before 5.6, or a filter of system calls.
         Err(Errno::ENOSYS | Errno::EPERM) => openat(&dir, name, flags, Mode::empty()),
@@ -217,7 +253,10 @@ fn open_in(dir: impl AsFd, name: &OsStr, flags: OFlag) -> Option<OwnedFd> {
 
 /// The owner of a directory that nobody else may write to.
 fn owner_of(dir: &Dir) -> Option<u32> {
-    fstat(dir).ok().filter(|found| found.st_mode & 0o022 == 0).map(|found| found.st_uid)
+    fstat(dir)
+        .ok()
+        .filter(|found| found.st_mode & 0o022 == 0)
+        .map(|found| found.st_uid)
 }
 
 fn read_entry(dir: &Dir, name: &str, user: u32) -> Option<(Entry, (i64, i64))> {
@@ -229,11 +268,15 @@ fn read_entry(dir: &Dir, name: &str, user: u32) -> Option<(Entry, (i64, i64))> {
         return None;
     }
     let mut bytes = Vec::new();
-    File::from(file).take(Entry::LIMIT).read_to_end(&mut bytes).ok()?;
+    File::from(file)
+        .take(Entry::LIMIT)
+        .read_to_end(&mut bytes)
+        .ok()?;
     let entry = Entry::parse(&bytes)?;
     // The name goes with the content, so that one process has one entry of a kind.
-    let is_its_name =
-        [Kind::Wait, Kind::Run].map(|kind| kind.file_name(entry.runner)).contains(&name.to_owned());
+    let is_its_name = [Kind::Wait, Kind::Run]
+        .map(|kind| kind.file_name(entry.runner))
+        .contains(&name.to_owned());
     is_its_name.then(|| (entry, changed(&found)))
 }
 
@@ -259,12 +302,22 @@ pub(super) struct OwnDir {
 impl OwnDir {
     fn open(dir: PrivateDir) -> io::Result<Self> {
         fchmod(dir.fd().as_fd(), Mode::from_bits_truncate(0o755))?;
-        let in_use = File::open(dir.path()).ok().filter(|dir| dir.try_lock_shared().is_ok());
-        Ok(Self { dir, _in_use: in_use })
+        let in_use = File::open(dir.path())
+            .ok()
+            .filter(|dir| dir.try_lock_shared().is_ok());
+        Ok(Self {
+            dir,
+            _in_use: in_use,
+        })
     }
 
     /// Puts an entry up, whole.
-    pub(super) fn publish(self: &Rc<Self>, kind: Kind, user: u32, entry: &Entry) -> io::Result<Published> {
+    pub(super) fn publish(
+        self: &Rc<Self>,
+        kind: Kind,
+        user: u32,
+        entry: &Entry,
+    ) -> io::Result<Published> {
         let name = kind.file_name(entry.runner);
         let part = format!("new-{name}");
         let mut file = self.dir.create_file(&part)?;
@@ -275,8 +328,17 @@ impl OwnDir {
             .and_then(|()| file.metadata());
         let about = written.inspect_err(|_| drop(self.dir.remove(&part)))?;
         let changed = (about.ctime(), about.ctime_nsec());
-        let seen = Seen { user, entry: entry.clone(), changed, dir: self.dir.path().to_owned() };
-        Ok(Published { dir: Rc::clone(self), name, seen })
+        let seen = Seen {
+            user,
+            entry: entry.clone(),
+            changed,
+            dir: self.dir.path().to_owned(),
+        };
+        Ok(Published {
+            dir: Rc::clone(self),
+            name,
+            seen,
+        })
     }
 }
 

@@ -21,13 +21,23 @@ impl Counter {
     /// Locks the counter of this machine, making it where it is missing.
     pub(super) fn lock(queue_dir: &Path) -> Result<Self, SchedulerError> {
         let path = queue_dir.join("last");
-        let open =
-            || OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
+        let open = || {
+            OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .read(true)
+                .write(true)
+                .mode(0o600)
+                .open(&path)
+        };
         let file = open().or_else(|error| {
             if error.kind() != io::ErrorKind::NotFound {
                 return Err(error);
             }
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(queue_dir)?;
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(queue_dir)?;
             open()
         });
         let locked = file.and_then(|file| {
@@ -35,8 +45,15 @@ impl Counter {
         });
         let mut file = locked.map_err(file_error("lock", &path))?;
         let mut text = String::new();
-        (&mut *file).take(32).read_to_string(&mut text).map_err(file_error("read", &path))?;
-        Ok(Self { file, path, last: text.trim().parse().unwrap_or(0) })
+        (&mut *file)
+            .take(32)
+            .read_to_string(&mut text)
+            .map_err(file_error("read", &path))?;
+        Ok(Self {
+            file,
+            path,
+            last: text.trim().parse().unwrap_or(0),
+        })
     }
 
     /// The first number that was not used yet.

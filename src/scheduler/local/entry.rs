@@ -77,7 +77,15 @@ impl Entry {
         job: String,
         name: String,
     ) -> Self {
-        Self { format: Self::FORMAT, here, runner, queued_at_ms, asked, job, name }
+        Self {
+            format: Self::FORMAT,
+            here,
+            runner,
+            queued_at_ms,
+            asked,
+            job,
+            name,
+        }
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
@@ -86,10 +94,12 @@ impl Entry {
 
     /// Reads an entry that anybody may have written. What is shown of it is a job id and a name, or nothing.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let entry: Self =
-            serde_json::from_slice(bytes).ok().filter(|entry: &Self| entry.format == Self::FORMAT)?;
+        let entry: Self = serde_json::from_slice(bytes)
+            .ok()
+            .filter(|entry: &Self| entry.format == Self::FORMAT)?;
         let number = entry.job.strip_prefix('L')?;
-        let is_number = (1..=20).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number =
+            (1..=20).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
         let is_named = entry.name.is_empty() || name_problem(&entry.name).is_none();
         (is_number && is_named && entry.runner.pid > 0).then_some(entry)
     }
@@ -127,15 +137,27 @@ mod tests {
     use super::*;
 
     fn entry() -> Entry {
-        let here = Here { host: "h".into(), boot: "b".into(), pid_namespace: 1 };
+        let here = Here {
+            host: "h".into(),
+            boot: "b".into(),
+            pid_namespace: 1,
+        };
         let runner = Identity { pid: 7, start: 8 };
-        let asked = Asked { cpus: Some(2), memory_bytes: Some(1 << 30), gpus: 0 };
+        let asked = Asked {
+            cpus: Some(2),
+            memory_bytes: Some(1 << 30),
+            gpus: 0,
+        };
         Entry::for_test(here, runner, 5, asked, "L7".into(), "train".into())
     }
 
     #[test]
     fn entry_is_read_as_it_was_written() {
-        let longest = Entry { name: "x".repeat(100), job: format!("L{}", u64::MAX), ..entry() };
+        let longest = Entry {
+            name: "x".repeat(100),
+            job: format!("L{}", u64::MAX),
+            ..entry()
+        };
         for entry in [entry(), longest] {
             assert!(entry.bytes().len() < 1024);
             assert_eq!(Entry::parse(&entry.bytes()), Some(entry));
@@ -145,12 +167,30 @@ mod tests {
     #[test]
     fn entry_with_a_hostile_word_is_ignored() {
         for hostile in [
-            Entry { job: "L7\u{1b}[2J".into(), ..entry() },
-            Entry { job: "L".into(), ..entry() },
-            Entry { name: "a\nb".into(), ..entry() },
-            Entry { name: "a b".into(), ..entry() },
-            Entry { format: 2, ..entry() },
-            Entry { runner: Identity { pid: -1, start: 1 }, ..entry() },
+            Entry {
+                job: "L7\u{1b}[2J".into(),
+                ..entry()
+            },
+            Entry {
+                job: "L".into(),
+                ..entry()
+            },
+            Entry {
+                name: "a\nb".into(),
+                ..entry()
+            },
+            Entry {
+                name: "a b".into(),
+                ..entry()
+            },
+            Entry {
+                format: 2,
+                ..entry()
+            },
+            Entry {
+                runner: Identity { pid: -1, start: 1 },
+                ..entry()
+            },
         ] {
             assert_eq!(Entry::parse(&hostile.bytes()), None, "{hostile:?}");
         }

@@ -25,10 +25,16 @@ pub(super) enum Verdict<'a> {
 /// order in which they were submitted: which runner started first is chance.
 pub(super) fn line(look: &Look) -> Vec<&Seen> {
     let is_running = |seen: &Seen| look.running.iter().any(|running| running.is(seen));
-    let mut places: Vec<&Seen> = look.waiting.iter().filter(|seen| !is_running(seen)).collect();
+    let mut places: Vec<&Seen> = look
+        .waiting
+        .iter()
+        .filter(|seen| !is_running(seen))
+        .collect();
     places.sort_by_key(|seen| (seen.changed, seen.user, seen.entry.runner));
     let mut by_user: BTreeMap<u32, Vec<&Seen>> = BTreeMap::new();
-    places.iter().for_each(|seen| by_user.entry(seen.user).or_default().push(seen));
+    places
+        .iter()
+        .for_each(|seen| by_user.entry(seen.user).or_default().push(seen));
     for jobs in by_user.values_mut() {
         jobs.sort_by_key(|seen| {
             std::cmp::Reverse((seen.entry.queued_at_ms, seen.changed, seen.entry.runner))
@@ -51,8 +57,11 @@ pub(super) fn verdict<'a>(
     machine: Machine,
     passed: impl Fn(&Seen) -> bool,
 ) -> Verdict<'a> {
-    let earlier: Vec<&Seen> =
-        line(look).into_iter().take_while(|seen| !seen.is(me)).filter(|seen| !passed(seen)).collect();
+    let earlier: Vec<&Seen> = line(look)
+        .into_iter()
+        .take_while(|seen| !seen.is(me))
+        .filter(|seen| !passed(seen))
+        .collect();
     if !earlier.is_empty() {
         return Verdict::Behind(earlier);
     }
@@ -71,7 +80,10 @@ pub(super) fn could_start<'a>(
     passed: impl Fn(&Seen) -> bool,
 ) -> Vec<&'a Seen> {
     let mut sum = held(look, me, machine);
-    let earlier = line(look).into_iter().take_while(|seen| !seen.is(me)).filter(|seen| !passed(seen));
+    let earlier = line(look)
+        .into_iter()
+        .take_while(|seen| !seen.is(me))
+        .filter(|seen| !passed(seen));
     let has_room = |seen: &&Seen| {
         sum = sum.and(seen.share(machine));
         sum.fits(machine)
@@ -95,7 +107,11 @@ pub(super) fn reason(look: &Look, me: &Seen, machine: Machine) -> Option<String>
     } else {
         Kind::Gpus
     };
-    let wanted = if share == whole { "the whole machine".to_owned() } else { kind.amount(share) };
+    let wanted = if share == whole {
+        "the whole machine".to_owned()
+    } else {
+        kind.amount(share)
+    };
     let before = match earlier.as_slice() {
         [] => String::new(),
         [one] => format!(" behind {}", shown(one, me)),
@@ -103,7 +119,12 @@ pub(super) fn reason(look: &Look, me: &Seen, machine: Machine) -> Option<String>
     };
     let mut holders: Vec<&Seen> = look.running.iter().filter(|seen| !seen.is(me)).collect();
     holders.retain(|seen| kind.of(seen.share(machine)) > 0);
-    holders.sort_by_key(|seen| (std::cmp::Reverse(kind.of(seen.share(machine))), seen.changed));
+    holders.sort_by_key(|seen| {
+        (
+            std::cmp::Reverse(kind.of(seen.share(machine))),
+            seen.changed,
+        )
+    });
     let unit = if share == whole { kind.unit() } else { "" };
     let mut named: Vec<String> = holders
         .iter()
@@ -116,12 +137,20 @@ pub(super) fn reason(look: &Look, me: &Seen, machine: Machine) -> Option<String>
     if holders.len() > NAMED {
         named.push(more(holders.len() - NAMED));
     }
-    let holders = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+    let holders = if named.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", named.join(", "))
+    };
     Some(format!("waits for {wanted}{before}{holders}"))
 }
 
 fn more(count: usize) -> String {
-    if count == 1 { "1 more".to_owned() } else { format!("{count} more") }
+    if count == 1 {
+        "1 more".to_owned()
+    } else {
+        format!("{count} more")
+    }
 }
 
 /// `L7 of alice (train)`; the user only where it is another one.
@@ -129,8 +158,10 @@ fn shown(seen: &Seen, me: &Seen) -> String {
     let mut text = seen.entry.job.clone();
     if seen.user != me.user {
         let user = User::from_uid(Uid::from_raw(seen.user)).ok().flatten();
-        text +=
-            &user.map_or_else(|| format!(" of user id {}", seen.user), |user| format!(" of {}", user.name));
+        text += &user.map_or_else(
+            || format!(" of user id {}", seen.user),
+            |user| format!(" of {}", user.name),
+        );
     }
     if !seen.entry.name.is_empty() {
         text += &format!(" ({})", seen.entry.name);
@@ -172,7 +203,11 @@ impl Kind {
     /// `2 CPUs`, `12GiB`, `1 GPU`.
     fn amount(self, share: Share) -> String {
         let one = self.of(share) == 1;
-        let unit = if one { self.unit().trim_end_matches('s') } else { self.unit() };
+        let unit = if one {
+            self.unit().trim_end_matches('s')
+        } else {
+            self.unit()
+        };
         if matches!(self, Self::Memory) {
             return format!("{} of memory", self.plain(share));
         }
@@ -187,7 +222,11 @@ mod tests {
     use crate::scheduler::local::process::Identity;
     use crate::scheduler::local::share::Asked;
 
-    const MACHINE: Machine = Machine { cpus: 8, memory: 64 << 30, gpus: Some(2) };
+    const MACHINE: Machine = Machine {
+        cpus: 8,
+        memory: 64 << 30,
+        gpus: Some(2),
+    };
     const ALICE: u32 = 4_000_001;
     const BOB: u32 = 4_000_002;
 
@@ -196,13 +235,29 @@ mod tests {
         let here = Here::find().expect("the kernel says");
         let runner = Identity { pid, start: 1 };
         let queued_at_ms = u64::from(pid.unsigned_abs());
-        let (job, name) = (format!("L{pid}"), if pid == 1 { String::new() } else { "train".to_owned() });
+        let (job, name) = (
+            format!("L{pid}"),
+            if pid == 1 {
+                String::new()
+            } else {
+                "train".to_owned()
+            },
+        );
         let entry = Entry::for_test(here, runner, queued_at_ms, asked, job, name);
-        Seen { user, entry, changed: (arrival, 0), dir: "/".into() }
+        Seen {
+            user,
+            entry,
+            changed: (arrival, 0),
+            dir: "/".into(),
+        }
     }
 
     fn cpus(cpus: u32) -> Asked {
-        Asked { cpus: Some(cpus), memory_bytes: Some(1 << 30), gpus: 0 }
+        Asked {
+            cpus: Some(cpus),
+            memory_bytes: Some(1 << 30),
+            gpus: 0,
+        }
     }
 
     fn pids(line: &[&Seen]) -> Vec<i32> {
@@ -218,38 +273,79 @@ mod tests {
             seen(BOB, 4, 20, cpus(1)),
             seen(ALICE, 2, 40, cpus(1)),
         ];
-        let look = Look { waiting, running: Vec::new() };
+        let look = Look {
+            waiting,
+            running: Vec::new(),
+        };
         assert_eq!(pids(&line(&look)), [2, 3, 4, 9]);
     }
 
     #[test]
     fn large_job_at_the_head_is_not_overtaken() {
-        let (large, small) = (seen(ALICE, 2, 1, Asked::default()), seen(BOB, 3, 2, cpus(1)));
+        let (large, small) = (
+            seen(ALICE, 2, 1, Asked::default()),
+            seen(BOB, 3, 2, cpus(1)),
+        );
         let running = vec![seen(BOB, 4, 0, cpus(1))];
-        let look = Look { waiting: vec![small.clone(), large.clone()], running };
-        assert!(matches!(verdict(&look, &large, MACHINE, |_| false), Verdict::NoRoom));
-        let Verdict::Behind(earlier) = verdict(&look, &small, MACHINE, |_| false) else { panic!("it waits") };
+        let look = Look {
+            waiting: vec![small.clone(), large.clone()],
+            running,
+        };
+        assert!(matches!(
+            verdict(&look, &large, MACHINE, |_| false),
+            Verdict::NoRoom
+        ));
+        let Verdict::Behind(earlier) = verdict(&look, &small, MACHINE, |_| false) else {
+            panic!("it waits")
+        };
         assert_eq!(pids(&earlier), [2]);
-        assert_eq!(could_start(&look, &small, MACHINE, |_| false), Vec::<&Seen>::new());
+        assert_eq!(
+            could_start(&look, &small, MACHINE, |_| false),
+            Vec::<&Seen>::new()
+        );
     }
 
     #[test]
     fn job_that_does_not_start_in_spite_of_room_can_be_passed_over() {
         let (hung, me) = (seen(ALICE, 2, 1, cpus(2)), seen(BOB, 3, 2, cpus(1)));
-        let look = Look { waiting: vec![hung, me.clone()], running: vec![seen(BOB, 4, 0, cpus(6))] };
+        let look = Look {
+            waiting: vec![hung, me.clone()],
+            running: vec![seen(BOB, 4, 0, cpus(6))],
+        };
         assert_eq!(pids(&could_start(&look, &me, MACHINE, |_| false)), [2]);
-        assert!(matches!(verdict(&look, &me, MACHINE, |_| false), Verdict::Behind(_)));
-        assert!(matches!(verdict(&look, &me, MACHINE, |seen| seen.user == ALICE), Verdict::Start));
+        assert!(matches!(
+            verdict(&look, &me, MACHINE, |_| false),
+            Verdict::Behind(_)
+        ));
+        assert!(matches!(
+            verdict(&look, &me, MACHINE, |seen| seen.user == ALICE),
+            Verdict::Start
+        ));
     }
 
     #[test]
     fn claims_beyond_the_machine_count_as_the_machine() {
         let me = seen(ALICE, 2, 1, cpus(1));
-        let boast = seen(BOB, 3, 0, Asked { cpus: Some(u32::MAX), memory_bytes: Some(u64::MAX), gpus: 9 });
-        let look = Look { waiting: vec![me.clone()], running: vec![boast.clone(), boast] };
+        let boast = seen(
+            BOB,
+            3,
+            0,
+            Asked {
+                cpus: Some(u32::MAX),
+                memory_bytes: Some(u64::MAX),
+                gpus: 9,
+            },
+        );
+        let look = Look {
+            waiting: vec![me.clone()],
+            running: vec![boast.clone(), boast],
+        };
         let sum = held(&look, &me, MACHINE);
         assert_eq!((sum.cpus, sum.gpus), (16, 4));
-        assert!(matches!(verdict(&look, &me, MACHINE, |_| false), Verdict::NoRoom));
+        assert!(matches!(
+            verdict(&look, &me, MACHINE, |_| false),
+            Verdict::NoRoom
+        ));
     }
 
     #[test]
@@ -267,14 +363,23 @@ mod tests {
             "waits for 2 CPUs: L7 of user id 4000002 (train) holds 8 of 8"
         );
         assert_eq!(
-            text(vec![seen(ALICE, 1, 0, cpus(3)), seen(ALICE, 3, 0, cpus(4))], vec![]),
+            text(
+                vec![seen(ALICE, 1, 0, cpus(3)), seen(ALICE, 3, 0, cpus(4))],
+                vec![]
+            ),
             "waits for 2 CPUs: L3 (train) holds 4 of 8, L1 holds 3 of 8"
         );
         assert_eq!(
-            text(vec![whole], vec![seen(BOB, 8, 1, cpus(1)), seen(BOB, 9, 2, cpus(1))]),
+            text(
+                vec![whole],
+                vec![seen(BOB, 8, 1, cpus(1)), seen(BOB, 9, 2, cpus(1))]
+            ),
             "waits for 2 CPUs behind L8 of user id 4000002 (train) and 1 more: L7 of user id 4000002 (train) holds 8 of 8"
         );
-        let memory = Asked { memory_bytes: Some(63 << 30), ..cpus(1) };
+        let memory = Asked {
+            memory_bytes: Some(63 << 30),
+            ..cpus(1)
+        };
         let full = vec![seen(ALICE, 1, 0, memory), seen(ALICE, 3, 0, cpus(1))];
         assert_eq!(
             text(full, vec![]),

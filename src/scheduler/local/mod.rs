@@ -62,7 +62,12 @@ impl Local {
     #[must_use]
     pub fn new(host: &str, dlrun: PathBuf, state_dir: &Path, shared: Shared) -> Self {
         let queue_dir = state_dir.join("local").join(host);
-        Self { host: host.to_owned(), dlrun, queue_dir, shared }
+        Self {
+            host: host.to_owned(),
+            dlrun,
+            queue_dir,
+            shared,
+        }
     }
 }
 
@@ -79,7 +84,13 @@ fn create_output(plan: &crate::plan::Plan, first: u64) -> Result<(u64, PathBuf),
         let path = plan.output_of(&format!("L{number}"));
         // Who wants one file for all runs of a job gets it.
         let is_own = plan.has_own_output();
-        match OpenOptions::new().create(true).create_new(is_own).append(true).mode(0o666).open(&path) {
+        match OpenOptions::new()
+            .create(true)
+            .create_new(is_own)
+            .append(true)
+            .mode(0o666)
+            .open(&path)
+        {
             Ok(_) => return Ok((number, path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(source) => return Err(file_error("create the output file", &path)(source)),
@@ -93,7 +104,10 @@ impl Scheduler for Local {
     }
 
     fn command_line(&self, submission: &Submission<'_>) -> Vec<String> {
-        vec!["/bin/bash".to_owned(), submission.script.to_string_lossy().into_owned()]
+        vec![
+            "/bin/bash".to_owned(),
+            submission.script.to_string_lossy().into_owned(),
+        ]
     }
 
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
@@ -128,18 +142,34 @@ impl Scheduler for Local {
             warning: None,
         };
         ticket.write(submission.run_dir)?;
-        let argv: Vec<OsString> =
-            vec![self.dlrun.clone().into(), "local-run".into(), submission.run_dir.as_os_str().to_owned()];
-        let env = [(OsString::from("DLRUN_RUN_ID"), OsString::from(submission.run_id.as_str()))];
-        spawn_detached(&argv, &env, Path::new("/"))
-            .map_err(|source| SchedulerError::Unreachable { scheduler: NAME, source })?;
-        Ok(Submitted { job_id: ticket.job_id, output, parts: Vec::new() })
+        let argv: Vec<OsString> = vec![
+            self.dlrun.clone().into(),
+            "local-run".into(),
+            submission.run_dir.as_os_str().to_owned(),
+        ];
+        let env = [(
+            OsString::from("DLRUN_RUN_ID"),
+            OsString::from(submission.run_id.as_str()),
+        )];
+        spawn_detached(&argv, &env, Path::new("/")).map_err(|source| {
+            SchedulerError::Unreachable {
+                scheduler: NAME,
+                source,
+            }
+        })?;
+        Ok(Submitted {
+            job_id: ticket.job_id,
+            output,
+            parts: Vec::new(),
+        })
     }
 
     fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
         // One look at the machine serves all jobs that wait.
         let look = OnceCell::new();
-        let entries = jobs.iter().filter_map(|job| Some((job.run_id.clone(), vec![self.entry(job, &look)?])));
+        let entries = jobs
+            .iter()
+            .filter_map(|job| Some((job.run_id.clone(), vec![self.entry(job, &look)?])));
         Ok(entries.collect())
     }
 
@@ -165,10 +195,21 @@ impl Scheduler for Local {
             return signal(runner.pid, Signal::SIGTERM, &job.run_dir);
         }
         // The runner was killed: the shell of the job is stopped directly, and nobody else writes the ticket.
-        let Some(shell) = ticket.shell.filter(|shell| shell.is_alive()) else { return Ok(()) };
-        stop_group(shell, Duration::from_secs(ticket.kill_wait_seconds), &job.run_dir)?;
-        Ticket { phase: Phase::Ended, end: Some(End::Cancelled), ended_at_ms: Some(now_ms()), ..ticket }
-            .write(&job.run_dir)
+        let Some(shell) = ticket.shell.filter(|shell| shell.is_alive()) else {
+            return Ok(());
+        };
+        stop_group(
+            shell,
+            Duration::from_secs(ticket.kill_wait_seconds),
+            &job.run_dir,
+        )?;
+        Ticket {
+            phase: Phase::Ended,
+            end: Some(End::Cancelled),
+            ended_at_ms: Some(now_ms()),
+            ..ticket
+        }
+        .write(&job.run_dir)
     }
 
     /// This machine alone, with one queue that has no name.
@@ -196,7 +237,11 @@ fn signal(pid: i32, which: Signal, run_dir: &Path) -> Result<(), SchedulerError>
     }
 }
 
-fn stop_group(shell: process::Identity, wait: Duration, run_dir: &Path) -> Result<(), SchedulerError> {
+fn stop_group(
+    shell: process::Identity,
+    wait: Duration,
+    run_dir: &Path,
+) -> Result<(), SchedulerError> {
     signal(-shell.pid, Signal::SIGTERM, run_dir)?;
     let deadline = Instant::now() + wait;
     while shell.is_alive() && Instant::now() < deadline {
@@ -210,7 +255,9 @@ impl Local {
     fn waits_for(&self, ticket: &Ticket, look: &OnceCell<Look>) -> String {
         let look = look.get_or_init(|| turn::look(&self.shared.dir, &self.queue_dir));
         let user = nix::unistd::geteuid().as_raw();
-        let reason = ticket.runner.and_then(|runner| turn::reason(look, runner, user, Machine::here()));
+        let reason = ticket
+            .runner
+            .and_then(|runner| turn::reason(look, runner, user, Machine::here()));
         reason.unwrap_or_else(|| "waits for its turn on this machine".to_owned())
     }
 
@@ -227,12 +274,16 @@ impl Local {
                 Some(exit) if exit.is_success() => (JobState::Completed, "ended", None),
                 _ => (JobState::Failed, "ended", ticket.note.clone()),
             },
-            (phase, _) if !here => {
-                (phase.state(), "elsewhere", Some(format!("it is on {}; ask there", ticket.host)))
-            }
-            (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => {
-                (JobState::Pending, "waiting", held.then(|| self.waits_for(&ticket, look)))
-            }
+            (phase, _) if !here => (
+                phase.state(),
+                "elsewhere",
+                Some(format!("it is on {}; ask there", ticket.host)),
+            ),
+            (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => (
+                JobState::Pending,
+                "waiting",
+                held.then(|| self.waits_for(&ticket, look)),
+            ),
             (Phase::Running, _) if held && !shell_alive => {
                 let why = "it has ended, and its runner tries to write that down: is there room in the state directory?";
                 (JobState::Running, "ending", Some(why.to_owned()))
@@ -247,7 +298,10 @@ impl Local {
             _ => (
                 JobState::Unknown,
                 "gone",
-                Some("its runner is gone: it was killed, or the state directory took nothing".to_owned()),
+                Some(
+                    "its runner is gone: it was killed, or the state directory took nothing"
+                        .to_owned(),
+                ),
             ),
         };
         Some(QueueEntry {
@@ -289,7 +343,11 @@ impl End {
 }
 
 fn open_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o666).open(path)
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o666)
+        .open(path)
 }
 
 fn exit_of(status: nix::sys::wait::WaitStatus) -> Option<ExitStatus> {

@@ -18,7 +18,10 @@ impl Identity {
     /// The process that has `pid` now.
     pub(super) fn of(pid: i32) -> Option<Self> {
         let stat = Stat::of(pid)?;
-        (stat.state != 'Z').then_some(Self { pid, start: stat.start })
+        (stat.state != 'Z').then_some(Self {
+            pid,
+            start: stat.start,
+        })
     }
 
     /// True while it runs; a zombie does not.
@@ -41,7 +44,10 @@ pub(super) struct Sessions(BTreeMap<i32, Vec<i32>>);
 impl Sessions {
     pub(super) fn now() -> Self {
         let mut sessions = Self::default();
-        for (pid, stat) in pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))) {
+        for (pid, stat) in pids()
+            .into_iter()
+            .filter_map(|pid| Some((pid, Stat::of(pid)?)))
+        {
             if stat.state != 'Z' {
                 sessions.0.entry(stat.session).or_default().push(pid);
             }
@@ -54,7 +60,10 @@ impl Sessions {
     pub(super) fn outlive(&self, leader: Identity, user: u32) -> bool {
         let successor = Identity::of(leader.pid).filter(|now| *now != leader);
         let members = self.0.get(&leader.pid).filter(|_| successor.is_none());
-        members.into_iter().flatten().any(|pid| owner(*pid) == Some(user))
+        members
+            .into_iter()
+            .flatten()
+            .any(|pid| owner(*pid) == Some(user))
     }
 }
 
@@ -81,16 +90,24 @@ impl Stat {
 }
 
 fn pids() -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// Every other live process of `session`, and every child of `parent` (orphans that came back to it).
 pub(super) fn left_over(session: Option<Pid>, parent: Pid) -> Vec<i32> {
-    let belongs =
-        |stat: &Stat| Some(stat.session) == session.map(Pid::as_raw) || stat.parent == parent.as_raw();
+    let belongs = |stat: &Stat| {
+        Some(stat.session) == session.map(Pid::as_raw) || stat.parent == parent.as_raw()
+    };
     let others = pids().into_iter().filter(|pid| *pid != parent.as_raw());
-    others.filter(|pid| Stat::of(*pid).is_some_and(|stat| stat.state != 'Z' && belongs(&stat))).collect()
+    others
+        .filter(|pid| Stat::of(*pid).is_some_and(|stat| stat.state != 'Z' && belongs(&stat)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -107,7 +124,13 @@ mod tests {
     fn own_process_is_alive_and_belongs_to_this_user() {
         let own = own();
         assert!(own.is_alive());
-        assert!(!Identity { start: own.start + 1, ..own }.is_alive());
+        assert!(
+            !Identity {
+                start: own.start + 1,
+                ..own
+            }
+            .is_alive()
+        );
         assert_eq!(owner(own.pid), Some(nix::unistd::getuid().as_raw()));
     }
 
@@ -116,15 +139,28 @@ mod tests {
         // The shell leads a session, starts a process in it and ends.
         let script = "echo $$; sleep 60 >/dev/null & echo $!";
         let mut command = Command::new("setsid");
-        command.args(["--wait", "sh", "-c", script]).stdin(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["--wait", "sh", "-c", script])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
         let said = command.output().expect("setsid and sh");
         let text = String::from_utf8(said.stdout).expect("text");
-        let pids: Vec<i32> = text.lines().map(|line| line.parse().expect("a pid")).collect();
-        let leader = Identity { pid: pids[0], start: 1 };
+        let pids: Vec<i32> = text
+            .lines()
+            .map(|line| line.parse().expect("a pid"))
+            .collect();
+        let leader = Identity {
+            pid: pids[0],
+            start: 1,
+        };
         let user = nix::unistd::getuid().as_raw();
         assert!(Sessions::now().outlive(leader, user));
-        assert!(!Sessions::now().outlive(leader, user + 1), "another user has no process there");
-        nix::sys::signal::kill(Pid::from_raw(pids[1]), nix::sys::signal::Signal::SIGKILL).expect("ours");
+        assert!(
+            !Sessions::now().outlive(leader, user + 1),
+            "another user has no process there"
+        );
+        nix::sys::signal::kill(Pid::from_raw(pids[1]), nix::sys::signal::Signal::SIGKILL)
+            .expect("ours");
         while Identity::of(pids[1]).is_some() {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
@@ -133,7 +169,10 @@ mod tests {
 
     #[test]
     fn session_of_a_later_process_with_the_pid_is_another_one() {
-        let leader = Identity { start: own().start + 1, ..own() };
+        let leader = Identity {
+            start: own().start + 1,
+            ..own()
+        };
         assert!(!Sessions::now().outlive(leader, nix::unistd::getuid().as_raw()));
     }
 }

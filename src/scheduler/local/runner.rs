@@ -36,7 +36,9 @@ pub fn run(run_dir: &Path) -> Result<(), SchedulerError> {
     let mut signals = Signals::take();
     let mut ticket = Ticket::read(run_dir)?;
     let held = Ticket::hold(run_dir).map_err(file_error("lock the ticket in", run_dir))?;
-    let (Some(_held), Phase::Pending) = (held, ticket.phase) else { return Ok(()) };
+    let (Some(_held), Phase::Pending) = (held, ticket.phase) else {
+        return Ok(());
+    };
     ticket.runner = Identity::of(getpid().as_raw());
     ticket.write(run_dir)?;
     let result = wait_and_run(&mut ticket, run_dir, &mut signals, session);
@@ -55,10 +57,18 @@ pub fn run(run_dir: &Path) -> Result<(), SchedulerError> {
 fn write_end(ticket: &Ticket, run_dir: &Path, signals: &mut Signals) -> Result<(), SchedulerError> {
     let (mut is_said, begun) = (false, Instant::now());
     loop {
-        let Err(error) = ticket.write(run_dir) else { return Ok(()) };
+        let Err(error) = ticket.write(run_dir) else {
+            return Ok(());
+        };
         if !is_said && let Ok(mut output) = open_append(&ticket.output) {
-            let (why, exit) = (chain(&error).join(": "), ticket.exit.map_or("ended".to_owned(), ending));
-            let _ = writeln!(output, "dlrun: the job {exit}; that cannot be recorded yet: {why}");
+            let (why, exit) = (
+                chain(&error).join(": "),
+                ticket.exit.map_or("ended".to_owned(), ending),
+            );
+            let _ = writeln!(
+                output,
+                "dlrun: the job {exit}; that cannot be recorded yet: {why}"
+            );
         }
         is_said = true;
         let is_over = begun.elapsed() > END_TIMEOUT;
@@ -106,7 +116,9 @@ fn run_script(
     // Orphans of the job come back to us, so that none outlives it.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let output = open_append(&ticket.output).map_err(file_error("open", &ticket.output))?;
-    let errors = output.try_clone().map_err(file_error("open", &ticket.output))?;
+    let errors = output
+        .try_clone()
+        .map_err(file_error("open", &ticket.output))?;
     let sets = [
         ("DLRUN_RUN_ID", ticket.run_id.as_str()),
         ("DLRUN_JOB_ID", ticket.job_id.0.as_str()),
@@ -114,7 +126,9 @@ fn run_script(
     ];
     let training = TrainingCommand {
         argv: vec!["/bin/bash".into(), ticket.script.clone().into()],
-        sets: sets.map(|(name, value)| (OsString::from(name), OsString::from(value))).to_vec(),
+        sets: sets
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+            .to_vec(),
         removals: of_another_job(),
         stdout: Destination::File(output),
         stderr: Destination::File(errors),
@@ -123,7 +137,10 @@ fn run_script(
     };
     std::env::set_current_dir(&ticket.workdir).map_err(file_error("enter", &ticket.workdir))?;
     let shell = spawn_training(training)
-        .map_err(|source| SchedulerError::Unreachable { scheduler: super::NAME, source })?
+        .map_err(|source| SchedulerError::Unreachable {
+            scheduler: super::NAME,
+            source,
+        })?
         .pid();
     ticket.phase = Phase::Running;
     ticket.shell = Identity::of(shell.as_raw());
@@ -148,13 +165,23 @@ fn of_another_job() -> Vec<OsString> {
         let of_slurm = name.starts_with("SLURM_") || name.starts_with("SLURMD_");
         (of_slurm && name != "SLURM_CONF") || name == "DLRUN_INSIDE"
     };
-    std::env::vars_os().map(|(name, _)| name).filter(foreign).collect()
+    std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(foreign)
+        .collect()
 }
 
 /// Waits for the script; at a cancel or the time limit it gets CONT and TERM, and later KILL, as Slurm does it.
-fn watch(ticket: &mut Ticket, shell: Pid, signals: &mut Signals, session: Option<Pid>) -> ExitStatus {
+fn watch(
+    ticket: &mut Ticket,
+    shell: Pid,
+    signals: &mut Signals,
+    session: Option<Pid>,
+) -> ExitStatus {
     let started = Instant::now();
-    let limit = ticket.walltime_seconds.map(|seconds| started + Duration::from_secs(seconds));
+    let limit = ticket
+        .walltime_seconds
+        .map(|seconds| started + Duration::from_secs(seconds));
     let mut kill_at: Option<Instant> = None;
     loop {
         if let Some(exit) = reap(shell) {
@@ -176,9 +203,17 @@ fn watch(ticket: &mut Ticket, shell: Pid, signals: &mut Signals, session: Option
             let _ = kill(Pid::from_raw(-shell.as_raw()), Signal::SIGCONT);
             let _ = kill(shell, Signal::SIGTERM);
         }
-        let next = [kill_at.filter(|at| *at > now), limit.filter(|limit| *limit > now)];
-        let pause = next.into_iter().flatten().min().map_or(Duration::from_secs(60), |at| at - now);
-        if signals.wait(pause.min(Duration::from_secs(60))) == Event::Cancel && ticket.end.is_none() {
+        let next = [
+            kill_at.filter(|at| *at > now),
+            limit.filter(|limit| *limit > now),
+        ];
+        let pause = next
+            .into_iter()
+            .flatten()
+            .min()
+            .map_or(Duration::from_secs(60), |at| at - now);
+        if signals.wait(pause.min(Duration::from_secs(60))) == Event::Cancel && ticket.end.is_none()
+        {
             ticket.end = Some(End::Cancelled);
         }
     }
@@ -230,12 +265,17 @@ struct Signals {
 impl Signals {
     fn take() -> Self {
         let mut set = SigSet::empty();
-        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD] {
+        for signal in [
+            Signal::SIGTERM,
+            Signal::SIGINT,
+            Signal::SIGHUP,
+            Signal::SIGCHLD,
+        ] {
             set.add(signal);
         }
-        let fd = set
-            .thread_block()
-            .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK));
+        let fd = set.thread_block().and_then(|()| {
+            SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        });
         Self { fd: fd.ok() }
     }
 

@@ -22,15 +22,24 @@ pub(super) struct Machine {
 impl Machine {
     /// This machine, as the kernel describes it.
     pub(super) fn here() -> Self {
-        let allowed = sched_getaffinity(Pid::from_raw(0))
+        let allowed = sched_getaffinity(Pid::from_raw(0)).ok().map(|set| {
+            (0..CpuSet::count())
+                .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
+                .count()
+        });
+        let gpus = fs::read_dir("/proc/driver/nvidia/gpus")
             .ok()
-            .map(|set| (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count());
-        let gpus = fs::read_dir("/proc/driver/nvidia/gpus").ok().map(Iterator::count);
+            .map(Iterator::count);
         Self {
             // Where the CPUs are unknown, each job takes all of them.
-            cpus: allowed.and_then(|count| u32::try_from(count).ok()).unwrap_or(1).max(1),
+            cpus: allowed
+                .and_then(|count| u32::try_from(count).ok())
+                .unwrap_or(1)
+                .max(1),
             memory: memory_bytes().unwrap_or(0),
-            gpus: gpus.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0),
+            gpus: gpus
+                .and_then(|count| u32::try_from(count).ok())
+                .filter(|count| *count > 0),
         }
     }
 
@@ -39,15 +48,25 @@ impl Machine {
     }
 
     pub(super) fn whole(self) -> Share {
-        Share { cpus: self.cpus.into(), memory: self.memory, gpus: self.gpus().into() }
+        Share {
+            cpus: self.cpus.into(),
+            memory: self.memory,
+            gpus: self.gpus().into(),
+        }
     }
 }
 
 /// `MemTotal` of `/proc/meminfo`, in bytes.
 fn memory_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_ascii_whitespace()
+        .next()?
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
 }
 
 /// What a job asks for. It may be more than the machine has; then it is all of that.
@@ -63,7 +82,11 @@ pub(super) struct Asked {
 impl Default for Asked {
     /// The whole machine.
     fn default() -> Self {
-        Self { cpus: None, memory_bytes: None, gpus: u32::MAX }
+        Self {
+            cpus: None,
+            memory_bytes: None,
+            gpus: u32::MAX,
+        }
     }
 }
 
@@ -72,27 +95,47 @@ impl Asked {
         let resources = &plan.resources;
         let cpus = cpus_of(resources);
         let per_cpu = resources.memory_per_cpu.map(|memory| memory.0);
-        let all_cpus = per_cpu.map(|memory| memory.saturating_mul(cpus.unwrap_or(machine.cpus).into()));
+        let all_cpus =
+            per_cpu.map(|memory| memory.saturating_mul(cpus.unwrap_or(machine.cpus).into()));
         let memory = resources.memory.map(|memory| memory.0).or(all_cpus);
         if resources.exclusive || (cpus.is_none() && memory.is_none()) {
             return Self::default();
         }
         // A job sees all GPUs, unless it names its own: two that see the same ones would be in each other's way.
-        let names_its_own = plan.env.iter().any(|variable| GPU_VARIABLES.contains(&variable.name.as_str()));
-        let gpus = resources.gpus_per_node.as_deref().map_or(0, |asked| match asked.rsplit(':').next() {
-            Some(count) if names_its_own => count.parse().unwrap_or(u32::MAX),
-            _ => u32::MAX,
-        });
-        Self { cpus, memory_bytes: memory, gpus }
+        let names_its_own = plan
+            .env
+            .iter()
+            .any(|variable| GPU_VARIABLES.contains(&variable.name.as_str()));
+        let gpus =
+            resources
+                .gpus_per_node
+                .as_deref()
+                .map_or(0, |asked| match asked.rsplit(':').next() {
+                    Some(count) if names_its_own => count.parse().unwrap_or(u32::MAX),
+                    _ => u32::MAX,
+                });
+        Self {
+            cpus,
+            memory_bytes: memory,
+            gpus,
+        }
     }
 
     /// The same in amounts of this machine.
     pub(super) fn share(self, machine: Machine) -> Share {
         let whole = machine.whole();
-        let cpus = self.cpus.map_or(whole.cpus, |cpus| u64::from(cpus).clamp(1, whole.cpus));
+        let cpus = self
+            .cpus
+            .map_or(whole.cpus, |cpus| u64::from(cpus).clamp(1, whole.cpus));
         let even = u128::from(whole.memory) * u128::from(cpus) / u128::from(whole.cpus);
-        let memory = self.memory_bytes.unwrap_or_else(|| u64::try_from(even).unwrap_or(u64::MAX));
-        Share { cpus, memory: memory.min(whole.memory), gpus: u64::from(self.gpus).min(whole.gpus) }
+        let memory = self
+            .memory_bytes
+            .unwrap_or_else(|| u64::try_from(even).unwrap_or(u64::MAX));
+        Share {
+            cpus,
+            memory: memory.min(whole.memory),
+            gpus: u64::from(self.gpus).min(whole.gpus),
+        }
     }
 }
 
@@ -100,7 +143,10 @@ impl Asked {
 fn cpus_of(resources: &PlannedResources) -> Option<u32> {
     let tasks = resources.tasks_per_node.max(1);
     let each = resources.cpus_per_task.or((tasks > 1).then_some(1))?;
-    Some(each.saturating_mul(tasks).saturating_mul(resources.nodes.max(1)))
+    Some(
+        each.saturating_mul(tasks)
+            .saturating_mul(resources.nodes.max(1)),
+    )
 }
 
 /// An amount of the machine.
@@ -130,14 +176,26 @@ impl Share {
 mod tests {
     use super::*;
 
-    const MACHINE: Machine = Machine { cpus: 8, memory: 64 << 30, gpus: Some(4) };
+    const MACHINE: Machine = Machine {
+        cpus: 8,
+        memory: 64 << 30,
+        gpus: Some(4),
+    };
 
     fn asked(cpus: Option<u32>, memory_gib: Option<u64>, gpus: u32) -> Asked {
-        Asked { cpus, memory_bytes: memory_gib.map(|gib| gib << 30), gpus }
+        Asked {
+            cpus,
+            memory_bytes: memory_gib.map(|gib| gib << 30),
+            gpus,
+        }
     }
 
     fn share(cpus: u64, memory_gib: u64, gpus: u64) -> Share {
-        Share { cpus, memory: memory_gib << 30, gpus }
+        Share {
+            cpus,
+            memory: memory_gib << 30,
+            gpus,
+        }
     }
 
     #[test]
@@ -156,7 +214,10 @@ mod tests {
 
     #[test]
     fn gpus_of_an_unknown_number_go_to_one_job_at_a_time() {
-        let machine = Machine { gpus: None, ..MACHINE };
+        let machine = Machine {
+            gpus: None,
+            ..MACHINE
+        };
         let one = asked(Some(1), None, 1).share(machine);
         assert!(one.fits(machine) && !one.and(one).fits(machine));
         let without = asked(Some(1), None, 0).share(machine);

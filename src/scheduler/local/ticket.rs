@@ -88,7 +88,12 @@ impl Ticket {
     /// Asks for the job's end.
     pub(super) fn ask_cancel(run_dir: &Path) -> Result<(), SchedulerError> {
         let path = Self::cancel_path(run_dir);
-        let made = fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let made = fs::OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&path);
         made.map(drop).map_err(file_error("write", &path))
     }
 
@@ -114,16 +119,28 @@ impl Ticket {
         let path = Self::path(run_dir);
         let part = run_dir.join("local.json.part");
         let text = serde_json::to_vec(self).expect("a ticket is plain data with text keys");
-        let written = fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part);
-        let written = written.and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
-        written.and_then(|()| fs::rename(&part, &path)).map_err(file_error("write", &path))
+        let written = fs::OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&part);
+        let written =
+            written.and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
+        written
+            .and_then(|()| fs::rename(&part, &path))
+            .map_err(file_error("write", &path))
     }
 
     /// Takes the lock that says "my runner is alive"; `None` where another runner has it.
     pub(super) fn hold(run_dir: &Path) -> io::Result<Option<Flock<File>>> {
         let path = Self::lock_path(run_dir);
-        let mut file =
-            fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        let mut file = fs::OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(path)?;
         // Somebody who just asks whether we live holds the lock for a moment.
         for _ in 0..40 {
             file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -138,8 +155,13 @@ impl Ticket {
 
     /// Says whether a runner holds the ticket.
     pub(super) fn is_held(run_dir: &Path) -> bool {
-        let Ok(file) = File::open(Self::lock_path(run_dir)) else { return false };
-        matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, nix::errno::Errno::EWOULDBLOCK)))
+        let Ok(file) = File::open(Self::lock_path(run_dir)) else {
+            return false;
+        };
+        matches!(
+            Flock::lock(file, FlockArg::LockSharedNonblock),
+            Err((_, nix::errno::Errno::EWOULDBLOCK))
+        )
     }
 }
 
@@ -157,6 +179,9 @@ mod tests {
         fs::write(Ticket::path(dir.path()), text).expect("ours");
         let ticket = Ticket::read(dir.path()).expect("it is read");
         assert_eq!((ticket.asked, ticket.warning), (Asked::default(), None));
-        assert_eq!((ticket.job_id.0.as_str(), ticket.phase), ("L7", Phase::Pending));
+        assert_eq!(
+            (ticket.job_id.0.as_str(), ticket.phase),
+            ("L7", Phase::Pending)
+        );
     }
 }

@@ -45,7 +45,9 @@ pub(super) struct Turn {
 }
 
 /// A share of the machine that a job has; it goes with this. `None`: it could not be put up, and the job runs all the same.
-pub(super) struct Claim(#[expect(dead_code, reason = "its end removes the entry")] Option<Published>);
+pub(super) struct Claim(
+    #[expect(dead_code, reason = "its end removes the entry")] Option<Published>,
+);
 
 impl Turn {
     /// Queues up. What is in the way of that is a warning in the ticket: then the job does not wait.
@@ -53,15 +55,17 @@ impl Turn {
         let board = Board::new(&ticket.lock_dir, &ticket.queue_dir);
         let place = board.own_dir().and_then(|(dir, warning)| {
             let entry = board.entry_of(ticket);
-            let entry =
-                entry.ok_or_else(|| std::io::Error::other("the kernel does not name this process"))?;
+            let entry = entry
+                .ok_or_else(|| std::io::Error::other("the kernel does not name this process"))?;
             let dir = Rc::new(dir);
             let published = dir.publish(Kind::Wait, board.user(), &entry)?;
             ticket.warning = warning;
             Ok((dir, published))
         });
         let place = place.inspect_err(|error| {
-            ticket.warning = Some(format!("runs without waiting for its share of the machine: {error}"));
+            ticket.warning = Some(format!(
+                "runs without waiting for its share of the machine: {error}"
+            ));
         });
         Self {
             board,
@@ -81,7 +85,9 @@ impl Turn {
 
     /// The share, if it is this job's turn.
     pub(super) fn claim(&mut self, ticket: &mut Ticket) -> Option<Claim> {
-        let Some((_, published)) = &self.place else { return Some(Claim(None)) };
+        let Some((_, published)) = &self.place else {
+            return Some(Claim(None));
+        };
         let me = published.seen.clone();
         self.pause = SHORTEST_PAUSE;
         if let Some((before, looked)) = &self.before
@@ -95,7 +101,9 @@ impl Turn {
         self.pass_over(&look, &me);
         let verdict = verdict(&look, &me, self.machine, |seen| self.is_passed(seen));
         self.before = match &verdict {
-            Verdict::Behind(earlier) => earlier.last().map(|seen| ((*seen).clone(), Instant::now())),
+            Verdict::Behind(earlier) => {
+                earlier.last().map(|seen| ((*seen).clone(), Instant::now()))
+            }
             _ => None,
         };
         self.pause = (begun.elapsed() * REST).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
@@ -107,12 +115,16 @@ impl Turn {
 
     /// Puts the claim up and looks again; `None` where all claims together do not fit.
     fn take_share(&mut self, ticket: &mut Ticket) -> Option<Claim> {
-        let Some((dir, published)) = &self.place else { return Some(Claim(None)) };
+        let Some((dir, published)) = &self.place else {
+            return Some(Claim(None));
+        };
         let (dir, me) = (Rc::clone(dir), published.seen.clone());
         let claim = match dir.publish(Kind::Run, me.user, &me.entry) {
             Ok(claim) => claim,
             Err(error) => {
-                ticket.warning = Some(format!("other jobs do not see that it takes its share: {error}"));
+                ticket.warning = Some(format!(
+                    "other jobs do not see that it takes its share: {error}"
+                ));
                 self.place = None;
                 return Some(Claim(None));
             }
@@ -124,8 +136,10 @@ impl Turn {
             return None;
         }
         if self.ignores_others {
-            ticket.warning =
-                Some("started beside jobs of other users, for which it had waited long enough".to_owned());
+            ticket.warning = Some(
+                "started beside jobs of other users, for which it had waited long enough"
+                    .to_owned(),
+            );
         }
         self.place = None;
         Some(Claim(Some(claim)))
@@ -151,24 +165,33 @@ impl Turn {
         let now = Instant::now();
         let could = could_start(look, me, self.machine, |seen| self.is_passed(seen));
         let key = |seen: &Seen| (seen.user, seen.entry.runner);
-        self.room_since.retain(|known, _| could.iter().any(|seen| key(seen) == *known));
+        self.room_since
+            .retain(|known, _| could.iter().any(|seen| key(seen) == *known));
         for seen in could {
             let since = self.room_since.entry(key(seen)).or_insert(now);
             if now.duration_since(*since) >= PATIENCE {
                 // One user's entries cost others this patience once, however many they are.
-                self.passed.insert((seen.user, (seen.user == me.user).then_some(seen.entry.runner)));
+                self.passed.insert((
+                    seen.user,
+                    (seen.user == me.user).then_some(seen.entry.runner),
+                ));
             }
         }
     }
 
     fn is_passed(&self, seen: &Seen) -> bool {
-        [None, Some(seen.entry.runner)].into_iter().any(|which| self.passed.contains(&(seen.user, which)))
+        [None, Some(seen.entry.runner)]
+            .into_iter()
+            .any(|which| self.passed.contains(&(seen.user, which)))
     }
 }
 
 /// What the job of `runner` waits for, for people; `None` where that is not known.
 pub(super) fn reason(look: &Look, runner: Identity, user: u32, machine: Machine) -> Option<String> {
-    let me = look.waiting.iter().find(|seen| seen.user == user && seen.entry.runner == runner)?;
+    let me = look
+        .waiting
+        .iter()
+        .find(|seen| seen.user == user && seen.entry.runner == runner)?;
     super::line::reason(look, me, machine)
 }
 
@@ -205,7 +228,11 @@ mod tests {
         let contender = || {
             // The process that stands for the runner.
             let mut cat = Command::new("cat");
-            let mut runner = cat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+            let mut runner = cat
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("cat");
             let mut ticket = ticket_of(runner.id(), dir.path());
             for _ in 0..10 {
                 let mut turn = Turn::take(&mut ticket);
@@ -217,7 +244,11 @@ mod tests {
                     }
                     std::thread::sleep(turn.pause / 20);
                 };
-                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "another one has the machine");
+                assert_eq!(
+                    holders.fetch_add(1, Ordering::SeqCst),
+                    0,
+                    "another one has the machine"
+                );
                 std::thread::sleep(Duration::from_millis(1));
                 holders.fetch_sub(1, Ordering::SeqCst);
                 drop(claim);

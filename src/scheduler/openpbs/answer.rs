@@ -51,8 +51,13 @@ impl Answer {
     /// Elements that wait say nothing of why: it is said of their array.
     fn tell_elements(&mut self) {
         let waits = |seen: &&Seen| seen.entry.state == JobState::Pending;
-        let arrays = self.0.iter().filter(|(_, seen)| seen.array.is_none() && waits(seen));
-        let arrays: BTreeMap<String, Seen> = arrays.map(|(id, seen)| (id.clone(), seen.clone())).collect();
+        let arrays = self
+            .0
+            .iter()
+            .filter(|(_, seen)| seen.array.is_none() && waits(seen));
+        let arrays: BTreeMap<String, Seen> = arrays
+            .map(|(id, seen)| (id.clone(), seen.clone()))
+            .collect();
         for seen in self.0.values_mut().filter(|seen| waits(&&**seen)) {
             if let Some(array) = seen.array.as_ref().and_then(|array| arrays.get(array)) {
                 seen.entry.reason.clone_from(&array.entry.reason);
@@ -69,18 +74,29 @@ impl Answer {
 
     /// A job by its id, with or without the server.
     pub(super) fn get(&self, id: &str) -> Option<&Seen> {
-        self.0.get(id).or_else(|| self.0.iter().find(|(known, _)| ids::same(known, id)).map(|(_, seen)| seen))
+        self.0.get(id).or_else(|| {
+            self.0
+                .iter()
+                .find(|(known, _)| ids::same(known, id))
+                .map(|(_, seen)| seen)
+        })
     }
 
     /// The jobs that others wait for.
     pub(super) fn dependencies(&self) -> impl Iterator<Item = &str> {
-        self.0.values().flat_map(|seen| &seen.held_for).map(|(_, target)| target.as_str())
+        self.0
+            .values()
+            .flat_map(|seen| &seen.held_for)
+            .map(|(_, target)| target.as_str())
     }
 
     /// Marks as stuck what waits for a condition that is hopeless.
     pub(super) fn mark_hopeless(&mut self, hopeless: impl Fn(&str, &str) -> bool) {
         for seen in self.0.values_mut() {
-            seen.entry.stuck |= seen.held_for.iter().any(|(kind, target)| hopeless(kind, target));
+            seen.entry.stuck |= seen
+                .held_for
+                .iter()
+                .any(|(kind, target)| hopeless(kind, target));
         }
     }
 }
@@ -92,7 +108,12 @@ fn seen(job: &Thing) -> Seen {
     // Elements that wait carry the start of their array: only one that has nodes has started.
     let has_run = job.get("exec_host").is_some() || job.get("exec_vnode").is_some();
     let substate = job.number("substate");
-    let signs = Signs { letter: raw_state, substate, exit_status, started: has_run };
+    let signs = Signs {
+        letter: raw_state,
+        substate,
+        exit_status,
+        started: has_run,
+    };
     let state = states::state(signs);
     let time = |key: &str| job.get(key).and_then(time_ms);
     let depends = depends(job.get("depend").unwrap_or_default());
@@ -106,7 +127,9 @@ fn seen(job: &Thing) -> Seen {
         reason: reason(job, state, &depends),
         submitted_at_ms: time("ctime"),
         started_at_ms: time("stime").filter(|_| has_run || raw_state == "B"),
-        ended_at_ms: time("obittime").or_else(|| history_ms(job)).filter(|_| state.is_final()),
+        ended_at_ms: time("obittime")
+            .or_else(|| history_ms(job))
+            .filter(|_| state.is_final()),
         exit: states::exit(exit_status).filter(|_| state.is_final()),
         nodes: job
             .get("exec_vnode")
@@ -118,7 +141,11 @@ fn seen(job: &Thing) -> Seen {
     };
     let is_held = substate == Some(DEPENDENCY_HOLD);
     let held_for = if is_held { depends } else { Vec::new() };
-    Seen { array: ids::element(id).map(|(array, _)| array), entry, held_for }
+    Seen {
+        array: ids::element(id).map(|(array, _)| array),
+        entry,
+        held_for,
+    }
 }
 
 /// When a job went into the history: the end of one that never ran.
@@ -128,9 +155,12 @@ fn history_ms(job: &Thing) -> Option<u64> {
 
 /// `afterok:14.srv@srv:15.srv@srv,afterany:16.srv`; what others wait for (`beforeok:..`) is left out.
 fn depends(text: &str) -> Vec<(String, String)> {
-    let conditions = text.split(',').filter_map(|condition| condition.split_once(':'));
+    let conditions = text
+        .split(',')
+        .filter_map(|condition| condition.split_once(':'));
     let after = conditions.filter(|(kind, _)| kind.starts_with("after"));
-    let each = after.flat_map(|(kind, targets)| targets.split(':').map(move |target| (kind, target)));
+    let each =
+        after.flat_map(|(kind, targets)| targets.split(':').map(move |target| (kind, target)));
     let bare = |target: &str| target.split('@').next().unwrap_or_default().to_owned();
     each.map(|(kind, target)| (kind.to_owned(), bare(target)))
         .filter(|(_, target)| !target.is_empty())
@@ -139,15 +169,20 @@ fn depends(text: &str) -> Vec<(String, String)> {
 
 /// Why it waits or ended, in OpenPBS's words where it has any.
 fn reason(job: &Thing, state: JobState, depends: &[(String, String)]) -> Option<String> {
-    let comment = || job.get("comment").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let comment = || {
+        job.get("comment")
+            .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
     match state {
         JobState::Running | JobState::Completed => None,
         // Elements that wait carry the comment of their array, which has begun.
-        JobState::Pending => {
-            comment().filter(|text| !text.starts_with("Job Array Began")).or_else(|| waits_for(job, depends))
-        }
+        JobState::Pending => comment()
+            .filter(|text| !text.starts_with("Job Array Began"))
+            .or_else(|| waits_for(job, depends)),
         // One that was deleted by hand has substate 91.
-        JobState::Cancelled if !depends.is_empty() && job.number("substate") == Some(DEPENDENCY_FAILED) => {
+        JobState::Cancelled
+            if !depends.is_empty() && job.number("substate") == Some(DEPENDENCY_FAILED) =>
+        {
             comment().or_else(|| Some(condition_failed(depends)))
         }
         JobState::Suspended | JobState::Unknown => comment(),
@@ -158,13 +193,21 @@ fn reason(job: &Thing, state: JobState, depends: &[(String, String)]) -> Option<
 /// What a comment says of the end: `Job run at .. on (n1:ncpus=1) and exceeded resource walltime`. That it failed is told
 /// by its exit code.
 fn end_words(comment: Option<String>, exit_status: Option<i64>) -> Option<String> {
-    let said = comment.map(|text| text.rsplit_once(" and ").map_or(text.clone(), |(_, end)| end.to_owned()));
-    let said = said.filter(|end| !["failed", "finished", "Subjob finished"].contains(&end.as_str()));
+    let said = comment.map(|text| {
+        text.rsplit_once(" and ")
+            .map_or(text.clone(), |(_, end)| end.to_owned())
+    });
+    let said =
+        said.filter(|end| !["failed", "finished", "Subjob finished"].contains(&end.as_str()));
     said.or_else(|| states::code_words(exit_status).map(str::to_owned))
 }
 
 fn shown(depends: &[(String, String)]) -> String {
-    depends.iter().map(|(kind, target)| format!("{kind}:{target}")).collect::<Vec<_>>().join(",")
+    depends
+        .iter()
+        .map(|(kind, target)| format!("{kind}:{target}"))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn condition_failed(depends: &[(String, String)]) -> String {
@@ -173,15 +216,27 @@ fn condition_failed(depends: &[(String, String)]) -> String {
 
 /// What a job waits for that has no comment.
 fn waits_for(job: &Thing, depends: &[(String, String)]) -> Option<String> {
-    if let Some(begin) = job.get("Execution_Time").filter(|_| job.get("job_state") == Some("W")) {
+    if let Some(begin) = job
+        .get("Execution_Time")
+        .filter(|_| job.get("job_state") == Some("W"))
+    {
         return Some(format!("begins not before {begin} UTC"));
     }
     if !depends.is_empty() {
         return Some(format!("waits for {}", shown(depends)));
     }
     let holds = job.get("Hold_Types").filter(|holds| *holds != "n")?;
-    let who = [('u', "its user"), ('o', "an operator"), ('s', "the system"), ('p', "a wrong password")];
-    let who: Vec<&str> = who.into_iter().filter(|(c, _)| holds.contains(*c)).map(|(_, who)| who).collect();
+    let who = [
+        ('u', "its user"),
+        ('o', "an operator"),
+        ('s', "the system"),
+        ('p', "a wrong password"),
+    ];
+    let who: Vec<&str> = who
+        .into_iter()
+        .filter(|(c, _)| holds.contains(*c))
+        .map(|(_, who)| who)
+        .collect();
     (!who.is_empty()).then(|| format!("held by {}", who.join(" and ")))
 }
 
@@ -189,7 +244,9 @@ fn waits_for(job: &Thing, depends: &[(String, String)]) -> Option<String> {
 fn is_stuck(job: &Thing, depends: &[(String, String)]) -> bool {
     let holds = job.get("Hold_Types").unwrap_or("n");
     let held = holds.contains(['u', 'o', 'p']) || (holds.contains('s') && depends.is_empty());
-    let never = job.get("comment").is_some_and(|comment| comment.to_lowercase().contains("can never run"));
+    let never = job
+        .get("comment")
+        .is_some_and(|comment| comment.to_lowercase().contains("can never run"));
     held || never
 }
 
@@ -217,7 +274,11 @@ mod tests {
                 Some("Can Never Run: Not enough total nodes available"),
                 true,
             ),
-            (r#""job_state":"H","Hold_Types":"u","substate":20"#, Some("held by its user"), true),
+            (
+                r#""job_state":"H","Hold_Types":"u","substate":20"#,
+                Some("held by its user"),
+                true,
+            ),
             (
                 r#""job_state":"H","Hold_Types":"so","substate":20"#,
                 Some("held by an operator and the system"),
@@ -234,7 +295,11 @@ mod tests {
                 false,
             ),
             (r#""job_state":"Q","Hold_Types":"n""#, None, false),
-            (r#""job_state":"Q","comment":"Job Array Began at Fri Nov 20 at 22:08""#, None, false),
+            (
+                r#""job_state":"Q","comment":"Job Array Began at Fri Nov 20 at 22:08""#,
+                None,
+                false,
+            ),
         ] {
             let entry = one(job);
             assert_eq!(
@@ -248,13 +313,28 @@ mod tests {
     #[test]
     fn estimated_start_of_a_job_that_waits_is_expected() {
         let at = "\"start_time\":\"Tue Feb 14 02:10:01 2023\"";
-        let waits = one(&format!(r#""job_state":"Q","estimated":{{"exec_vnode":"(n1:ncpus=4)",{at}}}"#));
+        let waits = one(&format!(
+            r#""job_state":"Q","estimated":{{"exec_vnode":"(n1:ncpus=4)",{at}}}"#
+        ));
         assert_eq!(waits.expected_start_ms, Some(1_676_340_601_000));
-        let runs = one(&format!(r#""job_state":"R","exec_host":"n1/0","estimated":{{{at}}}"#));
-        assert_eq!((runs.expected_start_ms, one(r#""job_state":"Q""#).expected_start_ms), (None, None));
-        let text = "Job Id: 7.s\n    job_state = Q\n    estimated.start_time = Tue Feb 14 02:10:01 2023\n";
+        let runs = one(&format!(
+            r#""job_state":"R","exec_host":"n1/0","estimated":{{{at}}}"#
+        ));
+        assert_eq!(
+            (
+                runs.expected_start_ms,
+                one(r#""job_state":"Q""#).expected_start_ms
+            ),
+            (None, None)
+        );
+        let text =
+            "Job Id: 7.s\n    job_state = Q\n    estimated.start_time = Tue Feb 14 02:10:01 2023\n";
         let told = Answer::of(&read_text(text));
-        assert_eq!(told.get("7.s").and_then(|seen| seen.entry.expected_start_ms), Some(1_676_340_601_000));
+        assert_eq!(
+            told.get("7.s")
+                .and_then(|seen| seen.entry.expected_start_ms),
+            Some(1_676_340_601_000)
+        );
     }
 
     #[test]
@@ -281,45 +361,83 @@ mod tests {
             r#""job_state":"F","substate":93,"Exit_status":3,"comment":"Job run at Fri on (n1) and failed""#,
         );
         assert_eq!((failed.state, failed.reason), (JobState::Failed, None));
-        let ran = limit.ended_at_ms.zip(limit.started_at_ms).map(|(end, start)| end - start);
+        let ran = limit
+            .ended_at_ms
+            .zip(limit.started_at_ms)
+            .map(|(end, start)| end - start);
         assert_eq!(ran, Some(22_000));
-        let deleted = one(r#""job_state":"F","substate":91,"Exit_status":271,"exec_vnode":"(n1:ncpus=1)""#);
-        assert_eq!((deleted.state, deleted.exit), (JobState::Cancelled, Some(ExitStatus::Signal(15))));
-        let dependent =
-            one(r#""job_state":"F","substate":92,"depend":"afterok:16.s@s","history_timestamp":1795207107"#);
-        assert_eq!((dependent.state, dependent.ended_at_ms), (JobState::Cancelled, Some(1_795_207_107_000)));
-        assert_eq!(dependent.reason.as_deref(), Some("its dependency cannot come true: afterok:16.s"));
+        let deleted =
+            one(r#""job_state":"F","substate":91,"Exit_status":271,"exec_vnode":"(n1:ncpus=1)""#);
+        assert_eq!(
+            (deleted.state, deleted.exit),
+            (JobState::Cancelled, Some(ExitStatus::Signal(15)))
+        );
+        let dependent = one(
+            r#""job_state":"F","substate":92,"depend":"afterok:16.s@s","history_timestamp":1795207107"#,
+        );
+        assert_eq!(
+            (dependent.state, dependent.ended_at_ms),
+            (JobState::Cancelled, Some(1_795_207_107_000))
+        );
+        assert_eq!(
+            dependent.reason.as_deref(),
+            Some("its dependency cannot come true: afterok:16.s")
+        );
         let by_hand = one(r#""job_state":"F","substate":91,"depend":"afterok:16.s@s""#);
         assert_eq!((by_hand.state, by_hand.reason), (JobState::Cancelled, None));
     }
 
     const ARRAY: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/array-23.06.json");
     const V20: &str = include_str!("../../../tests/fixtures/scheduler/openpbs-qstat-json-a.json");
-    const V2022: &str = include_str!("../../../tests/fixtures/scheduler/openpbs-qstat-json-psij.json");
-    const WALLTIME: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/walltime-23.06.json");
+    const V2022: &str =
+        include_str!("../../../tests/fixtures/scheduler/openpbs-qstat-json-psij.json");
+    const WALLTIME: &str =
+        include_str!("../../../tests/fixtures/scheduler/openpbs/walltime-23.06.json");
 
     fn entry(text: &str, id: &str) -> QueueEntry {
-        Answer::read(text).get(id).unwrap_or_else(|| panic!("{id}")).entry.clone()
+        Answer::read(text)
+            .get(id)
+            .unwrap_or_else(|| panic!("{id}"))
+            .entry
+            .clone()
     }
 
     #[test]
     fn recorded_answers_are_read() {
         let running = entry(V20, "5512.hn1");
-        assert_eq!((running.state, &*running.raw_state, running.reason), (JobState::Running, "R", None));
-        assert_eq!((running.nodes.as_deref(), running.exit), (Some("khas024"), None));
+        assert_eq!(
+            (running.state, &*running.raw_state, running.reason),
+            (JobState::Running, "R", None)
+        );
+        assert_eq!(
+            (running.nodes.as_deref(), running.exit),
+            (Some("khas024"), None)
+        );
         let over = entry(V2022, "2154.edtb-01");
         assert_eq!(
             (over.state, &*over.raw_state, over.exit),
             (JobState::Completed, "F", Some(ExitStatus::Code(0)))
         );
-        assert_eq!((over.reason, over.submitted_at_ms, over.nodes), (None, None, None));
+        assert_eq!(
+            (over.reason, over.submitted_at_ms, over.nodes),
+            (None, None, None)
+        );
         assert_eq!(entry(WALLTIME, "30.pbssrv").state, JobState::Timeout);
         let array = entry(ARRAY, "10[].pbssrv");
-        assert_eq!((array.state, array.started_at_ms), (JobState::Running, Some(1_795_207_086_000)));
+        assert_eq!(
+            (array.state, array.started_at_ms),
+            (JobState::Running, Some(1_795_207_086_000))
+        );
         let second = entry(ARRAY, "10[2].pbssrv");
-        assert_eq!((second.state, second.nodes.as_deref()), (JobState::Running, Some("pbsn1")));
+        assert_eq!(
+            (second.state, second.nodes.as_deref()),
+            (JobState::Running, Some("pbsn1"))
+        );
         let fourth = entry(ARRAY, "10[4].pbssrv");
-        assert_eq!((fourth.state, fourth.started_at_ms), (JobState::Pending, None));
+        assert_eq!(
+            (fourth.state, fourth.started_at_ms),
+            (JobState::Pending, None)
+        );
     }
 
     #[test]
@@ -331,7 +449,10 @@ mod tests {
         assert_eq!(entry(&damaged, "5512.hn1"), entry(V20, "5512.hn1"));
         let first_end = ARRAY.find("\"10[3].pbssrv\"").expect("it is there");
         let cut = Answer::read(&ARRAY[..first_end + 60]);
-        assert_eq!(cut.get("10[2].pbssrv").map(|seen| seen.entry.state), Some(JobState::Running));
+        assert_eq!(
+            cut.get("10[2].pbssrv").map(|seen| seen.entry.state),
+            Some(JobState::Running)
+        );
         assert_eq!(cut.get("10[3].pbssrv"), None);
     }
 

@@ -26,12 +26,29 @@ pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
     let resources = &plan.resources;
     let mut flags = names(plan);
     // A reservation has a queue of its name, and the plan has no other queue beside it.
-    flags.extend(resources.reservation.clone().map(|queue| Flag::with("-q", queue)));
+    flags.extend(
+        resources
+            .reservation
+            .clone()
+            .map(|queue| Flag::with("-q", queue)),
+    );
     flags.push(Flag::resource("select", select(resources)));
     flags.extend(place(resources).map(|place| Flag::resource("place", place)));
-    flags.extend(resources.walltime.map(|walltime| Flag::resource("walltime", clock(walltime))));
-    flags.extend(resources.licenses.iter().map(|(name, count)| Flag::resource(name, count)));
-    let array = resources.array.as_ref().and_then(|array| Some((array.single_range()?, array.limit)));
+    flags.extend(
+        resources
+            .walltime
+            .map(|walltime| Flag::resource("walltime", clock(walltime))),
+    );
+    flags.extend(
+        resources
+            .licenses
+            .iter()
+            .map(|(name, count)| Flag::resource(name, count)),
+    );
+    let array = resources
+        .array
+        .as_ref()
+        .and_then(|array| Some((array.single_range()?, array.limit)));
     flags.extend(array.map(|array| Flag::with("-J", indexes(array))));
     flags.extend(depends(resources).map(|depend| Flag::with("-W", format!("depend={depend}"))));
     flags.extend(times_and_mail(plan, |mail: &Mail| mail_letters(mail, "a")));
@@ -53,13 +70,27 @@ fn select(resources: &PlannedResources) -> String {
     add("ncpus", asks_cpus.then(|| cpus.to_string()));
     add("mpiprocs", (tasks > 1).then(|| tasks.to_string()));
     // OMP_NUM_THREADS would be the chunk's `ncpus` otherwise.
-    add("ompthreads", resources.cpus_per_task.filter(|_| tasks > 1).map(|cpus| cpus.to_string()));
+    add(
+        "ompthreads",
+        resources
+            .cpus_per_task
+            .filter(|_| tasks > 1)
+            .map(|cpus| cpus.to_string()),
+    );
     add("ngpus", resources.gpus_per_node.clone());
-    let per_cpu =
-        resources.memory_per_cpu.map(|memory| memory.mebibytes_up().saturating_mul(u64::from(cpus)));
-    let memory = resources.memory.map(|memory| memory.mebibytes_up()).or(per_cpu);
+    let per_cpu = resources
+        .memory_per_cpu
+        .map(|memory| memory.mebibytes_up().saturating_mul(u64::from(cpus)));
+    let memory = resources
+        .memory
+        .map(|memory| memory.mebibytes_up())
+        .or(per_cpu);
     add("mem", memory.map(|memory| format!("{memory}mb")));
-    for part in resources.constraint.iter().flat_map(|constraint| constraint.split(':')) {
+    for part in resources
+        .constraint
+        .iter()
+        .flat_map(|constraint| constraint.split(':'))
+    {
         let (name, value) = part.split_once('=').unwrap_or((part, "True"));
         add(name, Some(value.to_owned()));
     }
@@ -67,7 +98,10 @@ fn select(resources: &PlannedResources) -> String {
         None => format!("{}{chunk}", resources.nodes),
         Some(list) => {
             let on_host = |host: &str| format!("1{chunk}:host={host}");
-            list.split([',', '+']).map(on_host).collect::<Vec<_>>().join("+")
+            list.split([',', '+'])
+                .map(on_host)
+                .collect::<Vec<_>>()
+                .join("+")
         }
     }
 }
@@ -100,7 +134,10 @@ fn depends(resources: &PlannedResources) -> Option<String> {
         let ids = depend.job_ids.iter().map(|id| id.0.as_str());
         by_kind.entry(depend.kind).or_default().extend(ids);
     }
-    let all: Vec<String> = by_kind.iter().map(|(kind, ids)| format!("{kind}:{}", ids.join(":"))).collect();
+    let all: Vec<String> = by_kind
+        .iter()
+        .map(|(kind, ids)| format!("{kind}:{}", ids.join(":")))
+        .collect();
     (!all.is_empty()).then(|| all.join(","))
 }
 
@@ -130,16 +167,30 @@ mod tests {
         let expected = "2:ncpus=8:mpiprocs=4:ompthreads=2:ngpus=2:mem=65536mb:fast=True:model=a100";
         assert_eq!(select(&full), expected);
         assert_eq!(select(&bare()), "1");
-        let tasks = PlannedResources { tasks_per_node: 4, memory_per_cpu: Some(Bytes(2 << 30)), ..bare() };
+        let tasks = PlannedResources {
+            tasks_per_node: 4,
+            memory_per_cpu: Some(Bytes(2 << 30)),
+            ..bare()
+        };
         assert_eq!(select(&tasks), "1:ncpus=4:mpiprocs=4:mem=8192mb");
-        let named =
-            PlannedResources { nodes: 2, cpus_per_task: Some(8), nodelist: Some("n1,n2".into()), ..bare() };
+        let named = PlannedResources {
+            nodes: 2,
+            cpus_per_task: Some(8),
+            nodelist: Some("n1,n2".into()),
+            ..bare()
+        };
         assert_eq!(select(&named), "1:ncpus=8:host=n1+1:ncpus=8:host=n2");
     }
 
     #[test]
     fn nodes_are_different_ones() {
-        let with = |nodes, exclusive| place(&PlannedResources { nodes, exclusive, ..bare() });
+        let with = |nodes, exclusive| {
+            place(&PlannedResources {
+                nodes,
+                exclusive,
+                ..bare()
+            })
+        };
         assert_eq!(with(2, false).as_deref(), Some("scatter"));
         assert_eq!(with(2, true).as_deref(), Some("scatter:exclhost"));
         assert_eq!(with(1, true).as_deref(), Some("exclhost"));
@@ -163,13 +214,22 @@ mod tests {
 
     #[test]
     fn conditions_of_a_kind_stand_together() {
-        let depend = |kind, id: &str| PlannedDependency { kind, job_ids: vec![JobId(id.into())] };
+        let depend = |kind, id: &str| PlannedDependency {
+            kind,
+            job_ids: vec![JobId(id.into())],
+        };
         let depends_on = vec![
             depend(DependencyKind::AfterOk, "14.s"),
             depend(DependencyKind::AfterAny, "10[].s"),
             depend(DependencyKind::AfterOk, "15.s"),
         ];
-        let resources = PlannedResources { depends: depends_on, ..bare() };
-        assert_eq!(depends(&resources).as_deref(), Some("afterany:10[].s,afterok:14.s:15.s"));
+        let resources = PlannedResources {
+            depends: depends_on,
+            ..bare()
+        };
+        assert_eq!(
+            depends(&resources).as_deref(),
+            Some("afterany:10[].s,afterok:14.s:15.s")
+        );
     }
 }

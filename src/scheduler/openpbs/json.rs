@@ -25,7 +25,11 @@ pub(in crate::scheduler) enum Value {
 impl Value {
     /// The member of an object.
     pub(in crate::scheduler) fn get(&self, key: &str) -> Option<&Self> {
-        self.members().iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.members()
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
     }
 
     /// Text or number, without blanks around; `None` for what is neither or empty.
@@ -53,8 +57,13 @@ impl Value {
 /// Reads what there is, from the first brace on: wrappers and login scripts greet before it. Of a text that breaks off,
 /// values that were not read to their end are left out.
 pub(in crate::scheduler) fn read(text: &str) -> Value {
-    let mut reader = Reader { rest: &text[text.find('{').unwrap_or(0)..], depth: 0 };
-    reader.value().unwrap_or_else(|begun| begun.unwrap_or(Value::Object(Vec::new())))
+    let mut reader = Reader {
+        rest: &text[text.find('{').unwrap_or(0)..],
+        depth: 0,
+    };
+    reader
+        .value()
+        .unwrap_or_else(|begun| begun.unwrap_or(Value::Object(Vec::new())))
 }
 
 /// The jobs or nodes of an answer, by the name of their table, with their groups' members as `Resource_List.ncpus`.
@@ -63,14 +72,21 @@ pub(in crate::scheduler) fn things(answer: &Value, table: &str) -> Vec<Thing> {
     let thing = |(id, value): &(String, Value)| {
         let mut attributes = BTreeMap::new();
         for (key, value) in value.members() {
-            let of_group = value.members().iter().map(|(name, value)| (format!("{key}.{name}"), value));
+            let of_group = value
+                .members()
+                .iter()
+                .map(|(name, value)| (format!("{key}.{name}"), value));
             for (name, value) in std::iter::once((key.clone(), value)).chain(of_group) {
                 if let Value::Text(text) = value {
                     attributes.insert(name, text.trim().to_owned());
                 }
             }
         }
-        Thing { kind: table.to_owned(), id: id.clone(), attributes }
+        Thing {
+            kind: table.to_owned(),
+            id: id.clone(),
+            attributes,
+        }
     };
     members.iter().map(thing).collect()
 }
@@ -131,7 +147,9 @@ impl<'a> Reader<'a> {
                 Some(_) => self.bare(),
                 None => None,
             };
-            let Some(key) = key else { return Err(Some(Value::Object(members))) };
+            let Some(key) = key else {
+                return Err(Some(Value::Object(members)));
+            };
             // What is no key is passed over, so that a lost bracket ends in a short answer and not in an endless one.
             if !self.skip(':') {
                 continue;
@@ -216,9 +234,15 @@ mod tests {
             "{ \"a\":\t\"x \\\"y\\\" \\u00e9\\n\", \"n\": -29, \"o\": {\"k\": [1, \"2\", {}]}, \"e\": \"\" }",
         );
         assert_eq!(value.text("a"), Some("x \"y\" é"));
-        assert_eq!((value.number::<i32>("n"), value.text("e"), value.text("o")), (Some(-29), None, None));
+        assert_eq!(
+            (value.number::<i32>("n"), value.text("e"), value.text("o")),
+            (Some(-29), None, None)
+        );
         let list = value.get("o").and_then(|o| o.get("k"));
-        assert!(matches!(list, Some(Value::List(values)) if values.len() == 3), "{list:?}");
+        assert!(
+            matches!(list, Some(Value::List(values)) if values.len() == 3),
+            "{list:?}"
+        );
     }
 
     #[test]
@@ -230,7 +254,10 @@ mod tests {
             (Some("007"), Some("inf"), Some("1"))
         );
         assert_eq!(read("{\"a\":\"one\ntwo\"}").text("a"), Some("one\ntwo"));
-        assert_eq!(read("Welcome to 7.0!\n\u{fffd}{\"a\":\"one\"}\0").text("a"), Some("one"));
+        assert_eq!(
+            read("Welcome to 7.0!\n\u{fffd}{\"a\":\"one\"}\0").text("a"),
+            Some("one")
+        );
         for text in ["", "nothing", "}", "]", "{]", "{:", "[}", "{\"a\" \"b\"}"] {
             assert_eq!(read(text).text("a"), None, "{text}");
         }
@@ -239,14 +266,22 @@ mod tests {
     #[test]
     fn of_a_text_that_breaks_off_whole_jobs_are_kept() {
         let whole = "{\"timestamp\":1,\"Jobs\":{\"1.s\":{\"job_state\":\"R\",\"r\":{\"a\":1}},\"2.s\":{\"job_state\":\"F\",\"Exit_status\":271}}}";
-        let all = |text: &str| read(text).get("Jobs").map_or(0, |jobs| jobs.members().len());
+        let all = |text: &str| {
+            read(text)
+                .get("Jobs")
+                .map_or(0, |jobs| jobs.members().len())
+        };
         assert_eq!(all(whole), 2);
         let second = whole.find("\"2.s\"").expect("it is there");
         let first = whole.find("\"1.s\"").expect("it is there");
         for end in 0..whole.len() - 2 {
             let jobs = all(&whole[..end]);
             let expected = if end < second - 1 { 0 } else { 1 };
-            assert!(jobs == expected || end < first, "{jobs} jobs in {}", &whole[..end]);
+            assert!(
+                jobs == expected || end < first,
+                "{jobs} jobs in {}",
+                &whole[..end]
+            );
         }
         assert_eq!(all(&whole[..whole.len() - 2]), 2);
     }

@@ -34,12 +34,18 @@ impl OpenPbs {
     /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
     #[must_use]
     pub fn new(bin_dir: Option<PathBuf>, timeout: Duration) -> Self {
-        Self { bin_dirs: bin_dir.into_iter().collect(), timeout }
+        Self {
+            bin_dirs: bin_dir.into_iter().collect(),
+            timeout,
+        }
     }
 
     /// A command that asks. `qstat` writes times in the zone of its environment, so that is pinned.
     fn tool(&self, program: &str) -> Tool {
-        Tool::new(program).in_dirs(&self.bin_dirs).timeout(self.timeout).env("TZ", "UTC0")
+        Tool::new(program)
+            .in_dirs(&self.bin_dirs)
+            .timeout(self.timeout)
+            .env("TZ", "UTC0")
     }
 }
 
@@ -84,8 +90,12 @@ const UNREACHABLE: [&str; 5] = [
 ];
 
 /// Words by which they say that a server was reached, or nearly so, and gave no answer.
-const UNANSWERED: [&str; 4] =
-    ["Batch protocol error", "Communication failure", "No free connections", "timed out"];
+const UNANSWERED: [&str; 4] = [
+    "Batch protocol error",
+    "Communication failure",
+    "No free connections",
+    "timed out",
+];
 
 fn says(output: &Output, any: &[&str]) -> bool {
     !output.status.success() && any.iter().any(|words| output.stderr.contains(words))

@@ -15,19 +15,33 @@ pub(super) fn cancel(
     job: &JobRef,
     elements: Option<&ArraySpec>,
 ) -> Result<(), SchedulerError> {
-    let ids = job.jobs_of(elements).into_iter().flat_map(|(job_id, own)| names(&job_id, own.as_ref()));
+    let ids = job
+        .jobs_of(elements)
+        .into_iter()
+        .flat_map(|(job_id, own)| names(&job_id, own.as_ref()));
     // All are told before the first failure is.
     let one = |id: String| {
-        delete(NAME, &openpbs.tool("qdel").arg(&id), format!("cancel job {id}"), &GONE, unreachable)
+        delete(
+            NAME,
+            &openpbs.tool("qdel").arg(&id),
+            format!("cancel job {id}"),
+            &GONE,
+            unreachable,
+        )
     };
     let told: Vec<_> = ids.map(one).collect();
     told.into_iter().collect()
 }
 
 fn names(job_id: &JobId, own: Option<&ArraySpec>) -> Vec<String> {
-    let Some(own) = own else { return vec![job_id.0.clone()] };
+    let Some(own) = own else {
+        return vec![job_id.0.clone()];
+    };
     let one = |range: &ArraySpec| job_id.0.replacen("[]", &format!("[{range}]"), 1);
-    own.ranges().iter().map(|range| one(&ArraySpec::of_range(*range))).collect()
+    own.ranges()
+        .iter()
+        .map(|range| one(&ArraySpec::of_range(*range)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -37,7 +51,10 @@ mod tests {
     #[test]
     fn elements_are_named_by_their_ranges() {
         let own = ArraySpec::parse("3,7-9").expect("valid");
-        assert_eq!(names(&JobId("8[].pbslab".into()), Some(&own)), ["8[3].pbslab", "8[7-9].pbslab"]);
+        assert_eq!(
+            names(&JobId("8[].pbslab".into()), Some(&own)),
+            ["8[3].pbslab", "8[7-9].pbslab"]
+        );
         assert_eq!(names(&JobId("8[].pbslab".into()), None), ["8[].pbslab"]);
     }
 }

@@ -37,7 +37,10 @@ const IDS_AT_A_TIME: usize = 1000;
 const NO_HISTORY: &str = "not configured to maintain job history";
 
 pub(super) fn queue(openpbs: &OpenPbs, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-    let mut answer = ask(openpbs, &jobs.iter().map(|job| job.job_id.0.as_str()).collect())?;
+    let mut answer = ask(
+        openpbs,
+        &jobs.iter().map(|job| job.job_id.0.as_str()).collect(),
+    )?;
     let targets: BTreeSet<&str> = answer.dependencies().collect();
     if !targets.is_empty() {
         // Of a dependency on a job that was deleted OpenPBS never says that it is hopeless.
@@ -59,8 +62,9 @@ fn ask(openpbs: &OpenPbs, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError
         }
         let output = answered(output)?;
         let told = Answer::read(&output.stdout);
-        let is_silent =
-            |id: &&str| told.get(id).is_none() && !output.stderr.split_whitespace().any(|word| word == *id);
+        let is_silent = |id: &&str| {
+            told.get(id).is_none() && !output.stderr.split_whitespace().any(|word| word == *id)
+        };
         let silent: Vec<&str> = some.iter().copied().filter(is_silent).collect();
         answer.join(told);
         if some.len() > 1 && !silent.is_empty() {
@@ -80,11 +84,19 @@ fn qstat(openpbs: &OpenPbs, options: &[&str], ids: &[&str]) -> Result<Output, Sc
 /// The output, where it is an answer.
 fn answered(output: Output) -> Result<Output, SchedulerError> {
     let no_contact = unreachable(&output) || unanswered(&output);
-    if !no_contact && output.status.code().is_some_and(|code| ANSWERED.contains(&code)) {
+    if !no_contact
+        && output
+            .status
+            .code()
+            .is_some_and(|code| ANSWERED.contains(&code))
+    {
         return Ok(output);
     }
     Err(match output.require_success("qstat") {
-        Err(source) if no_contact => SchedulerError::Unreachable { scheduler: NAME, source },
+        Err(source) if no_contact => SchedulerError::Unreachable {
+            scheduler: NAME,
+            source,
+        },
         Err(source) => failed("list jobs".to_owned())(source),
         Ok(_) => unreachable!("a success is an answer"),
     })
@@ -93,9 +105,14 @@ fn answered(output: Output) -> Result<Output, SchedulerError> {
 /// Says whether a condition on a job cannot come true any more. One on a job that nobody knows, and one that the end of
 /// that job has not released, wait for ever.
 fn is_hopeless(kind: &str, target: Option<&Seen>) -> bool {
-    let Some(entry) = target.map(|target| &target.entry) else { return true };
+    let Some(entry) = target.map(|target| &target.entry) else {
+        return true;
+    };
     let well = entry.exit.is_some_and(ExitStatus::is_success);
-    let released = match DependencyKind::ALL.into_iter().find(|known| known.as_str() == kind) {
+    let released = match DependencyKind::ALL
+        .into_iter()
+        .find(|known| known.as_str() == kind)
+    {
         Some(DependencyKind::AfterOk) => well,
         Some(DependencyKind::AfterNotOk) => !well && entry.state != JobState::Cancelled,
         _ => true,
@@ -123,10 +140,17 @@ mod tests {
 
     /// What an answer says of one job: elements, state, whether it is stuck.
     fn told(job: &JobRef, text: &str) -> Vec<(Option<String>, JobState, bool)> {
-        let mut own = own_entries(std::slice::from_ref(job), &Answer::read(text).into_entries());
+        let mut own = own_entries(
+            std::slice::from_ref(job),
+            &Answer::read(text).into_entries(),
+        );
         let entries = own.remove(&job.run_id).unwrap_or_default();
         let shown = |entry: QueueEntry| {
-            (entry.elements.map(|elements| elements.to_string()), entry.state, entry.stuck)
+            (
+                entry.elements.map(|elements| elements.to_string()),
+                entry.state,
+                entry.stuck,
+            )
         };
         entries.into_iter().map(shown).collect()
     }
@@ -137,8 +161,14 @@ mod tests {
     #[test]
     fn an_old_job_of_the_same_id_lends_nothing() {
         let text = format!("{{\"Jobs\":{{\"7.s\":{{\"job_state\":\"R\",{CTIME}}}}}}}");
-        assert_eq!(told(&job(1, "7.s", SUBMITTED), &text), [(None, JobState::Running, false)]);
-        assert_eq!(told(&job(1, "7", SUBMITTED - 60_000), &text), [(None, JobState::Running, false)]);
+        assert_eq!(
+            told(&job(1, "7.s", SUBMITTED), &text),
+            [(None, JobState::Running, false)]
+        );
+        assert_eq!(
+            told(&job(1, "7", SUBMITTED - 60_000), &text),
+            [(None, JobState::Running, false)]
+        );
         assert_eq!(told(&job(1, "7.s", SUBMITTED + 3_600_000), &text), []);
         assert_eq!(told(&job(1, "77.s", SUBMITTED), &text), []);
     }
@@ -148,13 +178,18 @@ mod tests {
         let element = |at: u32, letter: &str, more: &str| {
             format!("\"10[{at}].s\":{{\"job_state\":\"{letter}\",{CTIME}{more}}}")
         };
-        let array =
-            |letter: &str, more: &str| format!("\"10[].s\":{{\"job_state\":\"{letter}\",{CTIME}{more}}}");
+        let array = |letter: &str, more: &str| {
+            format!("\"10[].s\":{{\"job_state\":\"{letter}\",{CTIME}{more}}}")
+        };
         let answer = |jobs: &[String]| format!("{{\"Jobs\":{{{}}}}}", jobs.join(","));
         let run = ",\"exec_host\":\"n1/0\"";
         let text = answer(&[
             array("B", ""),
-            element(1, "X", ",\"exec_host\":\"n1/0\",\"Exit_status\":0,\"substate\":92"),
+            element(
+                1,
+                "X",
+                ",\"exec_host\":\"n1/0\",\"Exit_status\":0,\"substate\":92",
+            ),
             element(2, "R", run),
             element(3, "Q", ""),
             element(4, "Q", ""),
@@ -168,8 +203,15 @@ mod tests {
             (Some("5".into()), JobState::Cancelled, false),
         ];
         assert_eq!(told(&own, &text), expected);
-        let held = answer(&[array("H", ",\"Hold_Types\":\"u\""), element(1, "Q", ""), element(2, "Q", "")]);
-        assert_eq!(told(&own, &held), [(Some("1-2".into()), JobState::Pending, true)]);
+        let held = answer(&[
+            array("H", ",\"Hold_Types\":\"u\""),
+            element(1, "Q", ""),
+            element(2, "Q", ""),
+        ]);
+        assert_eq!(
+            told(&own, &held),
+            [(Some("1-2".into()), JobState::Pending, true)]
+        );
         assert_eq!(
             told(&own, &answer(&[array("F", ",\"substate\":91")])),
             [(None, JobState::Cancelled, false)]
@@ -179,8 +221,9 @@ mod tests {
     #[test]
     fn hopeless_conditions_are_known_by_their_targets() {
         let target = |state: &str| {
-            let text =
-                format!("{{\"Jobs\":{{\"1.s\":{{\"job_state\":\"F\",\"exec_host\":\"n\",{state}}}}}}}");
+            let text = format!(
+                "{{\"Jobs\":{{\"1.s\":{{\"job_state\":\"F\",\"exec_host\":\"n\",{state}}}}}}}"
+            );
             Answer::read(&text)
         };
         for (kind, state, expected) in [
@@ -191,7 +234,11 @@ mod tests {
             ("afternotok", "\"Exit_status\":3", false),
             ("afterany", "\"Exit_status\":3", false),
         ] {
-            assert_eq!(is_hopeless(kind, target(state).get("1.s")), expected, "{kind} {state}");
+            assert_eq!(
+                is_hopeless(kind, target(state).get("1.s")),
+                expected,
+                "{kind} {state}"
+            );
         }
         assert!(is_hopeless("afterok", None));
         let running = Answer::read("{\"Jobs\":{\"1.s\":{\"job_state\":\"R\"}}}");

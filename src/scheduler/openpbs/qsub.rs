@@ -17,15 +17,26 @@ fn arguments(submission: &Submission<'_>, has: impl Fn(&str) -> bool) -> Vec<Str
     match &plan.inherit {
         Some(Inherit::All) => arguments.push("-V".to_owned()),
         Some(Inherit::Names(names)) => {
-            let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| has(name)).collect();
+            let names: Vec<&str> = names
+                .iter()
+                .map(String::as_str)
+                .filter(|name| has(name))
+                .collect();
             arguments.extend(
-                (!names.is_empty()).then(|| ["-v".to_owned(), names.join(",")]).into_iter().flatten(),
+                (!names.is_empty())
+                    .then(|| ["-v".to_owned(), names.join(",")])
+                    .into_iter()
+                    .flatten(),
             );
         }
         Some(Inherit::None) | None => {}
     }
     // The job's own output goes where the script sends it; here is what the scheduler has to say.
-    let file = if plan.resources.array.is_some() { "scheduler.^array_index^.out" } else { "scheduler.out" };
+    let file = if plan.resources.array.is_some() {
+        "scheduler.^array_index^.out"
+    } else {
+        "scheduler.out"
+    };
     let spool = submission.run_dir.join(file).to_string_lossy().into_owned();
     arguments.extend(["-j".to_owned(), "oe".to_owned(), "-o".to_owned(), spool]);
     for argument in &plan.arguments {
@@ -37,15 +48,26 @@ fn arguments(submission: &Submission<'_>, has: impl Fn(&str) -> bool) -> Vec<Str
 }
 
 pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
-    std::iter::once("qsub".to_owned()).chain(arguments(submission, |_| true)).collect()
+    std::iter::once("qsub".to_owned())
+        .chain(arguments(submission, |_| true))
+        .collect()
 }
 
-pub(super) fn submit(openpbs: &OpenPbs, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
+pub(super) fn submit(
+    openpbs: &OpenPbs,
+    submission: &Submission<'_>,
+) -> Result<Submitted, SchedulerError> {
     let has = |name: &str| std::env::var_os(name).is_some();
-    let ran = tool(openpbs, submission.plan).args(arguments(submission, has)).run();
+    let ran = tool(openpbs, submission.plan)
+        .args(arguments(submission, has))
+        .run();
     let job_id = qsub::read_answer(NAME, ran, unreachable, unanswered)?;
     let output = output_file(submission.plan, &job_id);
-    Ok(Submitted { job_id, output, parts: Vec::new() })
+    Ok(Submitted {
+        job_id,
+        output,
+        parts: Vec::new(),
+    })
 }
 
 /// What a job's surroundings set without the prefix.
@@ -53,8 +75,13 @@ const JOB_VARIABLES: [&str; 3] = ["NCPUS", "OMP_NUM_THREADS", "TMPDIR"];
 
 fn tool(openpbs: &OpenPbs, plan: &Plan) -> Tool {
     // With `-V` it hands its environment to the job, so nothing of ours is put into it.
-    let tool =
-        Tool::new("qsub").in_dirs(&openpbs.bin_dirs).timeout(openpbs.timeout).current_dir(&plan.workdir);
+    let tool = Tool::new("qsub")
+        .in_dirs(&openpbs.bin_dirs)
+        .timeout(openpbs.timeout)
+        .current_dir(&plan.workdir);
     let inside = std::env::var_os("PBS_JOBID").is_some();
-    JOB_VARIABLES.iter().filter(|_| inside).fold(qsub::outside_of_jobs(tool), Tool::env_remove)
+    JOB_VARIABLES
+        .iter()
+        .filter(|_| inside)
+        .fold(qsub::outside_of_jobs(tool), Tool::env_remove)
 }

@@ -9,18 +9,40 @@ use crate::scheduler::pbs::values::{size, walltime};
 use crate::site::{NodeType, Queue, SiteModel};
 
 pub(super) fn site(openpbs: &OpenPbs) -> Result<SiteModel, SchedulerError> {
-    let server = ask(openpbs, "qstat", &["-B", "-f", "-F", "json"], "describe its server")?;
-    let queues = ask(openpbs, "qstat", &["-Q", "-f", "-F", "json"], "list its queues")?;
+    let server = ask(
+        openpbs,
+        "qstat",
+        &["-B", "-f", "-F", "json"],
+        "describe its server",
+    )?;
+    let queues = ask(
+        openpbs,
+        "qstat",
+        &["-Q", "-f", "-F", "json"],
+        "list its queues",
+    )?;
     let nodes = ask(openpbs, "pbsnodes", &["-a", "-F", "json"], "list its nodes")?;
     Ok(model(&server, &queues, &nodes, now_ms()))
 }
 
-fn ask(openpbs: &OpenPbs, program: &str, options: &[&str], what: &str) -> Result<Value, SchedulerError> {
-    let output = openpbs.tool(program).args(options).run().map_err(failed(what.to_owned()))?;
+fn ask(
+    openpbs: &OpenPbs,
+    program: &str,
+    options: &[&str],
+    what: &str,
+) -> Result<Value, SchedulerError> {
+    let output = openpbs
+        .tool(program)
+        .args(options)
+        .run()
+        .map_err(failed(what.to_owned()))?;
     let no_contact = unreachable(&output);
     match output.require_success(program) {
         Ok(output) => Ok(json::read(&output.stdout)),
-        Err(source) if no_contact => Err(SchedulerError::Unreachable { scheduler: NAME, source }),
+        Err(source) if no_contact => Err(SchedulerError::Unreachable {
+            scheduler: NAME,
+            source,
+        }),
         Err(source) => Err(failed(what.to_owned())(source)),
     }
 }
@@ -35,13 +57,18 @@ fn model(server: &Value, queues: &Value, nodes: &Value, asked_at_ms: u64) -> Sit
         asked_at_ms,
         // The server's job history: two weeks, unless the site says otherwise.
         accounting: its.map(|server| {
-            server.text("job_history_enable").is_some_and(|text| text.eq_ignore_ascii_case("true"))
+            server
+                .text("job_history_enable")
+                .is_some_and(|text| text.eq_ignore_ascii_case("true"))
         }),
         // Its `max_array_size` bounds the number of elements, and no index.
         accounts_memory: None,
         max_array_index: None,
         max_array_elements: its.and_then(|server| server.number("max_array_size")),
-        queues: table(queues, "Queue").iter().map(|(name, it)| queue(name, it, default_queue)).collect(),
+        queues: table(queues, "Queue")
+            .iter()
+            .map(|(name, it)| queue(name, it, default_queue))
+            .collect(),
         nodes: node_types(table(nodes, "nodes")),
         licenses: Vec::new(),
     }
@@ -52,9 +79,17 @@ fn table<'a>(answer: &'a Value, name: &str) -> &'a [(String, Value)] {
 }
 
 fn queue(name: &str, queue: &Value, default: Option<&str>) -> Queue {
-    let is = |key: &str| queue.text(key).is_none_or(|text| text.eq_ignore_ascii_case("true"));
-    let resource =
-        |table: &str, key: &str| queue.get(table).and_then(|table| table.text(key)).map(str::to_owned);
+    let is = |key: &str| {
+        queue
+            .text(key)
+            .is_none_or(|text| text.eq_ignore_ascii_case("true"))
+    };
+    let resource = |table: &str, key: &str| {
+        queue
+            .get(table)
+            .and_then(|table| table.text(key))
+            .map(str::to_owned)
+    };
     let time = |table: &str| resource(table, "walltime").as_deref().and_then(walltime);
     let nodes = |table: &str| resource(table, "nodect").and_then(|count| count.parse().ok());
     Queue {
@@ -71,7 +106,14 @@ fn queue(name: &str, queue: &Value, default: Option<&str>) -> Queue {
 }
 
 /// Words in a node's state that keep jobs away.
-const DOWN: [&str; 6] = ["down", "offline", "unknown", "stale", "unresolvable", "maintenance"];
+const DOWN: [&str; 6] = [
+    "down",
+    "offline",
+    "unknown",
+    "stale",
+    "unresolvable",
+    "maintenance",
+];
 
 /// Resources of a node that are told otherwise or say what the node is called.
 const PLAIN: [&str; 6] = ["host", "vnode", "mem", "ncpus", "ngpus", "vmem"];
@@ -79,15 +121,24 @@ const PLAIN: [&str; 6] = ["host", "vnode", "mem", "ncpus", "ngpus", "vmem"];
 fn node_types(nodes: &[(String, Value)]) -> Vec<NodeType> {
     let mut types: Vec<NodeType> = Vec::new();
     for (_, node) in nodes {
-        let up =
-            node.text("state").is_some_and(|state| !state.split(',').any(|word| DOWN.contains(&word.trim())));
+        let up = node
+            .text("state")
+            .is_some_and(|state| !state.split(',').any(|word| DOWN.contains(&word.trim())));
         let kind = node_type(node);
-        let known = types.iter_mut().find(|known| NodeType { count: 0, up: 0, ..(**known).clone() } == kind);
+        let known = types.iter_mut().find(|known| {
+            NodeType {
+                count: 0,
+                up: 0,
+                ..(**known).clone()
+            } == kind
+        });
         let kind = match known {
             Some(known) => known,
             None => {
                 types.push(kind);
-                let Some(last) = types.last_mut() else { continue };
+                let Some(last) = types.last_mut() else {
+                    continue;
+                };
                 last
             }
         };
@@ -101,7 +152,9 @@ fn node_types(nodes: &[(String, Value)]) -> Vec<NodeType> {
 fn node_type(node: &Value) -> NodeType {
     let available = node.get("resources_available");
     let resource = |key: &str| available.and_then(|available| available.text(key));
-    let gpus = resource("ngpus").and_then(|count| count.parse().ok()).filter(|count| *count > 0);
+    let gpus = resource("ngpus")
+        .and_then(|count| count.parse().ok())
+        .filter(|count| *count > 0);
     let others = available.map(Value::members).unwrap_or_default().iter();
     let mut features: Vec<String> = others
         .filter(|(name, _)| !PLAIN.contains(&name.as_str()))
@@ -115,14 +168,22 @@ fn node_type(node: &Value) -> NodeType {
     let queues = node.text("queue").or_else(|| resource("Qlist"));
     NodeType {
         queues: queues
-            .map(|names| names.split(',').map(|name| name.trim().to_owned()).collect())
+            .map(|names| {
+                names
+                    .split(',')
+                    .map(|name| name.trim().to_owned())
+                    .collect()
+            })
             .unwrap_or_default(),
         count: 0,
         up: 0,
         cpus: resource("ncpus").and_then(|count| count.parse().ok()),
         sockets: None,
         memory: resource("mem").and_then(size),
-        gpus: gpus.map(|count| (String::new(), count)).into_iter().collect(),
+        gpus: gpus
+            .map(|count| (String::new(), count))
+            .into_iter()
+            .collect(),
         features,
     }
 }
@@ -132,21 +193,46 @@ mod tests {
     use super::*;
     use crate::units::Bytes;
 
-    const SERVER: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/server-23.06.json");
-    const QUEUES: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/queues-23.06.json");
+    const SERVER: &str =
+        include_str!("../../../tests/fixtures/scheduler/openpbs/server-23.06.json");
+    const QUEUES: &str =
+        include_str!("../../../tests/fixtures/scheduler/openpbs/queues-23.06.json");
     const NODES: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/nodes-23.06.json");
-    const NODES_20: &str = include_str!("../../../tests/fixtures/scheduler/openpbs-pbsnodes-json-a.json");
+    const NODES_20: &str =
+        include_str!("../../../tests/fixtures/scheduler/openpbs-pbsnodes-json-a.json");
 
     #[test]
     fn a_site_is_described() {
-        let model = model(&json::read(SERVER), &json::read(QUEUES), &json::read(NODES), 7);
-        assert_eq!((model.version.as_deref(), model.asked_at_ms), (Some("23.06.06"), 7));
-        assert_eq!((model.max_array_index, model.max_array_elements), (None, Some(10_000)));
-        let queue = |name: &str| model.queues.iter().find(|queue| queue.name == name).expect("a queue");
+        let model = model(
+            &json::read(SERVER),
+            &json::read(QUEUES),
+            &json::read(NODES),
+            7,
+        );
+        assert_eq!(
+            (model.version.as_deref(), model.asked_at_ms),
+            (Some("23.06.06"), 7)
+        );
+        assert_eq!(
+            (model.max_array_index, model.max_array_elements),
+            (None, Some(10_000))
+        );
+        let queue = |name: &str| {
+            model
+                .queues
+                .iter()
+                .find(|queue| queue.name == name)
+                .expect("a queue")
+        };
         let workq = queue("workq");
-        assert!(workq.is_default && workq.is_up && !queue("short").is_default && !queue("closed").is_up);
+        assert!(
+            workq.is_default && workq.is_up && !queue("short").is_default && !queue("closed").is_up
+        );
         assert!(queue("closed").is_closed && !workq.is_closed);
-        assert_eq!((workq.max_walltime, workq.default_walltime), (walltime("48:00:00"), walltime("1:00:00")));
+        assert_eq!(
+            (workq.max_walltime, workq.default_walltime),
+            (walltime("48:00:00"), walltime("1:00:00"))
+        );
         assert_eq!(queue("private").max_walltime, None);
         let expected = NodeType {
             count: 2,
@@ -165,19 +251,34 @@ mod tests {
         let node = &json::read(NODES_20);
         let (_, node) = &table(node, "nodes")[0];
         let types = |state: &str| {
-            let Value::Object(mut members) = node.clone() else { panic!("a node") };
+            let Value::Object(mut members) = node.clone() else {
+                panic!("a node")
+            };
             members.push(("state".to_owned(), Value::Text(state.to_owned())));
-            node_types(&[("a".to_owned(), node.clone()), ("b".to_owned(), Value::Object(members))])
+            node_types(&[
+                ("a".to_owned(), node.clone()),
+                ("b".to_owned(), Value::Object(members)),
+            ])
         };
-        for (state, up) in [("job-exclusive", 2), ("down,offline", 1), ("state-unknown,down", 1), ("free", 2)]
-        {
+        for (state, up) in [
+            ("job-exclusive", 2),
+            ("down,offline", 1),
+            ("state-unknown,down", 1),
+            ("free", 2),
+        ] {
             let types = types(state);
             assert_eq!(
-                types.iter().map(|kind| (kind.count, kind.up)).collect::<Vec<_>>(),
+                types
+                    .iter()
+                    .map(|kind| (kind.count, kind.up))
+                    .collect::<Vec<_>>(),
                 [(2, up)],
                 "{state}"
             );
-            assert_eq!((types[0].cpus, types[0].memory), (Some(48), Some(Bytes(394_875_440 << 10))));
+            assert_eq!(
+                (types[0].cpus, types[0].memory),
+                (Some(48), Some(Bytes(394_875_440 << 10)))
+            );
         }
         assert_eq!(model(node, node, node, 0).nodes, []);
     }

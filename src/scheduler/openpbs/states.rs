@@ -66,12 +66,22 @@ mod tests {
     use super::*;
 
     fn ended_with(substate: i64, exit_status: Option<i64>) -> JobState {
-        state(Signs { letter: "F", substate: Some(substate), exit_status, started: true })
+        state(Signs {
+            letter: "F",
+            substate: Some(substate),
+            exit_status,
+            started: true,
+        })
     }
 
     #[test]
     fn letters_are_known() {
-        let of = |letter| state(Signs { letter, ..Signs::default() });
+        let of = |letter| {
+            state(Signs {
+                letter,
+                ..Signs::default()
+            })
+        };
         for (letters, expected) in [
             ("QHWT", JobState::Pending),
             ("REB", JobState::Running),
@@ -101,7 +111,12 @@ mod tests {
         ] {
             assert_eq!(ended_with(substate, code), expected, "{substate} {code:?}");
         }
-        let never = Signs { letter: "F", substate: Some(92), exit_status: None, started: false };
+        let never = Signs {
+            letter: "F",
+            substate: Some(92),
+            exit_status: None,
+            started: false,
+        };
         assert_eq!(state(never), JobState::Cancelled, "its dependency failed");
     }
 
@@ -111,7 +126,12 @@ mod tests {
         assert_eq!(exit(Some(137)), Some(ExitStatus::Code(137)));
         assert_eq!(exit(Some(271)), Some(ExitStatus::Signal(15)));
         assert_eq!(
-            (exit(Some(-29)), exit(None), exit(Some(256)), exit(Some(9999))),
+            (
+                exit(Some(-29)),
+                exit(None),
+                exit(Some(256)),
+                exit(Some(9999))
+            ),
             (None, None, None, None)
         );
     }

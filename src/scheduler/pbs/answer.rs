@@ -17,7 +17,10 @@ pub(in crate::scheduler) struct Thing {
 impl Thing {
     /// The value of an attribute; none where it is absent or empty.
     pub(in crate::scheduler) fn get(&self, name: &str) -> Option<&str> {
-        self.attributes.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.attributes
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
     }
 
     /// A whole number.
@@ -53,7 +56,10 @@ pub(in crate::scheduler) fn read_xml(text: &str) -> Vec<Thing> {
             }
             None => {
                 if path.len() == 1 {
-                    thing = Thing { kind: tag.to_owned(), ..Thing::default() };
+                    thing = Thing {
+                        kind: tag.to_owned(),
+                        ..Thing::default()
+                    };
                 }
                 path.push(tag);
                 value.clear();
@@ -66,7 +72,10 @@ pub(in crate::scheduler) fn read_xml(text: &str) -> Vec<Thing> {
                     [_, _] => things.push(std::mem::take(&mut thing)),
                     [_, _, "Job_Id" | "name"] => thing.id = unescaped(value.trim()),
                     [_, _, ref names @ ..] if !names.is_empty() => {
-                        thing.attributes.entry(names.join(".")).or_insert_with(|| unescaped(value.trim()));
+                        thing
+                            .attributes
+                            .entry(names.join("."))
+                            .or_insert_with(|| unescaped(value.trim()));
                     }
                     _ => {}
                 }
@@ -85,12 +94,24 @@ fn is_tag(tag: &str) -> bool {
     let name = tag.strip_prefix('/').unwrap_or(tag);
     name.starts_with('?')
         || name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }
 
 fn unescaped(text: &str) -> String {
-    let known = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
-    known.iter().fold(text.to_owned(), |text, (entity, letter)| text.replace(entity, letter))
+    let known = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&apos;", "'"),
+        ("&amp;", "&"),
+    ];
+    known
+        .iter()
+        .fold(text.to_owned(), |text, (entity, letter)| {
+            text.replace(entity, letter)
+        })
 }
 
 /// Reads the text of `qstat -f` and `qstat -Q -f` (`Job Id: 14.vm`, `    name = value`, a tab before what goes on from the
@@ -103,15 +124,22 @@ pub(in crate::scheduler) fn read_text(text: &str) -> Vec<Thing> {
     let mut indent = ' ';
     let is_indented = text.lines().any(|line| line.starts_with([' ', '\t']));
     for line in text.lines() {
-        let head =
-            ["Job Id:", "Queue:", "Server:"].iter().find_map(|head| Some((*head, line.strip_prefix(head)?)));
+        let head = ["Job Id:", "Queue:", "Server:"]
+            .iter()
+            .find_map(|head| Some((*head, line.strip_prefix(head)?)));
         if let Some((head, id)) = head {
             let kind = head.split([' ', ':']).next().unwrap_or_default().to_owned();
-            things.push(Thing { kind, id: id.trim().to_owned(), attributes: BTreeMap::new() });
+            things.push(Thing {
+                kind,
+                id: id.trim().to_owned(),
+                attributes: BTreeMap::new(),
+            });
             last = None;
             continue;
         }
-        let Some(thing) = things.last_mut() else { continue };
+        let Some(thing) = things.last_mut() else {
+            continue;
+        };
         if thing.attributes.is_empty() {
             indent = if line.starts_with('\t') { '\t' } else { ' ' };
         }
@@ -125,7 +153,10 @@ pub(in crate::scheduler) fn read_text(text: &str) -> Vec<Thing> {
             (None, Some(_)) => {}
             // In a mail the tab has become blanks.
             (more, _) => {
-                if let Some(value) = last.as_ref().and_then(|name| thing.attributes.get_mut(name)) {
+                if let Some(value) = last
+                    .as_ref()
+                    .and_then(|name| thing.attributes.get_mut(name))
+                {
                     value.push_str(more.unwrap_or(line.trim()));
                 }
             }
@@ -139,7 +170,9 @@ pub(in crate::scheduler) fn read_text(text: &str) -> Vec<Thing> {
 fn attribute(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(" = ")?;
     let name = name.trim();
-    let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+    let fits = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     (fits && !name.is_empty()).then_some((name, value))
 }
 
@@ -157,7 +190,13 @@ mod tests {
     #[test]
     fn documents_behind_each_other_are_read() {
         let things = read_xml(XML);
-        assert_eq!(things.iter().map(|thing| thing.id.as_str()).collect::<Vec<_>>(), ["7.vm", "8[1].vm"]);
+        assert_eq!(
+            things
+                .iter()
+                .map(|thing| thing.id.as_str())
+                .collect::<Vec<_>>(),
+            ["7.vm", "8[1].vm"]
+        );
         assert_eq!(things[0].get("Job_Name"), Some("a&b <c>"));
         assert_eq!(things[0].get("submit_args"), Some("-v X=1 < 2 > 3 s.sh"));
         assert_eq!(things[0].get("Resource_List.nodes"), Some("1:ppn=2"));
@@ -179,9 +218,19 @@ mod tests {
             exit_status = 7\n\nJob Id: 1.vm\n    job_state = Q\n\n";
         let things = read_text(text);
         assert_eq!(things.len(), 2);
-        assert_eq!(things[0].get("Variable_List"), Some("PBS_O_PATH=/usr/local/games,A=b = c"));
-        assert_eq!((things[0].get("exit_status"), things[1].get("job_state")), (Some("7"), Some("Q")));
-        assert_eq!(read_text(&text.replace('\t', "        ")), things, "as mails have it");
+        assert_eq!(
+            things[0].get("Variable_List"),
+            Some("PBS_O_PATH=/usr/local/games,A=b = c")
+        );
+        assert_eq!(
+            (things[0].get("exit_status"), things[1].get("job_state")),
+            (Some("7"), Some("Q"))
+        );
+        assert_eq!(
+            read_text(&text.replace('\t', "        ")),
+            things,
+            "as mails have it"
+        );
     }
 
     #[test]
@@ -189,17 +238,33 @@ mod tests {
         let text = "Job Id: 7.s\n    Job_Name = a = b\n    job_state = R\n    Variable_List = A=1\nExit_status = 0\n    job_state = F\nmore\n    comment = Job run\n\nJob Id: 8[].s\n    job_state = Q\n";
         let things = read_text(text);
         let of = |name: &str| things[0].get(name);
-        assert_eq!((of("Job_Name"), of("job_state"), of("Exit_status")), (Some("a = b"), Some("R"), None));
-        assert_eq!((of("comment"), things[1].get("job_state")), (Some("Job run"), Some("Q")));
+        assert_eq!(
+            (of("Job_Name"), of("job_state"), of("Exit_status")),
+            (Some("a = b"), Some("R"), None)
+        );
+        assert_eq!(
+            (of("comment"), things[1].get("job_state")),
+            (Some("Job run"), Some("Q"))
+        );
         assert_eq!(read_text("    job_state = R\n"), []);
     }
 
     #[test]
     fn text_of_slurms_qstat_is_read() {
-        let things =
-            read_text("Job Id:\t12\n\tJob_Name = a\n\tjob_state = R\n\nJob Id:\t13\n\tjob_state = Q\n");
-        assert_eq!(things.iter().map(|thing| thing.id.as_str()).collect::<Vec<_>>(), ["12", "13"]);
-        assert_eq!((things[0].get("Job_Name"), things[0].get("job_state")), (Some("a"), Some("R")));
+        let things = read_text(
+            "Job Id:\t12\n\tJob_Name = a\n\tjob_state = R\n\nJob Id:\t13\n\tjob_state = Q\n",
+        );
+        assert_eq!(
+            things
+                .iter()
+                .map(|thing| thing.id.as_str())
+                .collect::<Vec<_>>(),
+            ["12", "13"]
+        );
+        assert_eq!(
+            (things[0].get("Job_Name"), things[0].get("job_state")),
+            (Some("a"), Some("R"))
+        );
     }
 
     proptest! {

@@ -2,9 +2,13 @@
 
 /// Says whether two ids mean one job: people and scripts leave out the server.
 pub(in crate::scheduler) fn same(one: &str, other: &str) -> bool {
-    let halves = |id| str::split_once(id, '.').map_or((id, None), |(number, server)| (number, Some(server)));
+    let halves =
+        |id| str::split_once(id, '.').map_or((id, None), |(number, server)| (number, Some(server)));
     let ((number, server), (other_number, other_server)) = (halves(one), halves(other));
-    number == other_number && server.zip(other_server).is_none_or(|(one, other)| one == other)
+    number == other_number
+        && server
+            .zip(other_server)
+            .is_none_or(|(one, other)| one == other)
 }
 
 /// The array and the index of an element's id.
@@ -21,11 +25,16 @@ pub(in crate::scheduler) fn number(id: &str) -> &str {
 
 /// Says whether a line of an answer is the id of a job or of an array, with its server.
 pub(in crate::scheduler) fn is_id(line: &str) -> bool {
-    let Some((number, server)) = line.split_once('.') else { return false };
+    let Some((number, server)) = line.split_once('.') else {
+        return false;
+    };
     let number = number.strip_suffix("[]").unwrap_or(number);
-    let is_number = !number.is_empty() && number.len() <= 20 && number.bytes().all(|b| b.is_ascii_digit());
-    let is_host =
-        !server.is_empty() && server.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
+    let is_number =
+        !number.is_empty() && number.len() <= 20 && number.bytes().all(|b| b.is_ascii_digit());
+    let is_host = !server.is_empty()
+        && server
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
     is_number && is_host
 }
 
@@ -35,14 +44,21 @@ mod tests {
 
     #[test]
     fn a_server_may_be_left_out_but_nothing_else() {
-        for (one, other) in
-            [("14.srv", "14.srv"), ("14", "14.srv"), ("14[].srv", "14[]"), ("14[3]", "14[3].srv")]
-        {
+        for (one, other) in [
+            ("14.srv", "14.srv"),
+            ("14", "14.srv"),
+            ("14[].srv", "14[]"),
+            ("14[3]", "14[3].srv"),
+        ] {
             assert!(same(one, other) && same(other, one), "{one} {other}");
         }
-        for (one, other) in
-            [("14.srv", "14.other"), ("1", "14.srv"), ("14", "14[]"), ("14[3].srv", "14[].srv"), ("", "1.s")]
-        {
+        for (one, other) in [
+            ("14.srv", "14.other"),
+            ("1", "14.srv"),
+            ("14", "14[]"),
+            ("14[3].srv", "14[].srv"),
+            ("", "1.s"),
+        ] {
             assert!(!same(one, other) && !same(other, one), "{one} {other}");
         }
     }
@@ -58,7 +74,15 @@ mod tests {
     #[test]
     fn ids_are_told_from_greetings() {
         assert!(is_id("4711.pbs") && is_id("10[].pbs.site.org"));
-        for line in ["", "4711", "pbs.4711", "[].pbs", "1 2.pbs", "Welcome to 7.0!", "10[3].pbs"] {
+        for line in [
+            "",
+            "4711",
+            "pbs.4711",
+            "[].pbs",
+            "1 2.pbs",
+            "Welcome to 7.0!",
+            "10[3].pbs",
+        ] {
             assert!(!is_id(line), "{line}");
         }
     }

@@ -14,5 +14,9 @@ use crate::job::SchedulerKind;
 /// The variable that holds the index of an array's element in its job.
 #[must_use]
 pub(super) fn index_variable(scheduler: SchedulerKind) -> &'static str {
-    if scheduler == SchedulerKind::Torque { "PBS_ARRAYID" } else { "PBS_ARRAY_INDEX" }
+    if scheduler == SchedulerKind::Torque {
+        "PBS_ARRAYID"
+    } else {
+        "PBS_ARRAY_INDEX"
+    }
 }

@@ -19,12 +19,18 @@ pub(in crate::scheduler) struct Flag {
 impl Flag {
     /// An option with a value.
     pub(in crate::scheduler) fn with(letter: &'static str, value: impl Into<String>) -> Self {
-        Self { letter, value: Some(value.into()) }
+        Self {
+            letter,
+            value: Some(value.into()),
+        }
     }
 
     /// An option without a value.
     pub(in crate::scheduler) fn alone(letter: &'static str) -> Self {
-        Self { letter, value: None }
+        Self {
+            letter,
+            value: None,
+        }
     }
 
     /// One resource: `-l NAME=VALUE`.
@@ -43,28 +49,53 @@ impl Flag {
 
 /// As they stand on a command line.
 pub(in crate::scheduler) fn words(flags: &[Flag]) -> Vec<String> {
-    flags.iter().flat_map(|flag| std::iter::once(flag.letter.to_owned()).chain(flag.value.clone())).collect()
+    flags
+        .iter()
+        .flat_map(|flag| std::iter::once(flag.letter.to_owned()).chain(flag.value.clone()))
+        .collect()
 }
 
 /// `HH:MM:SS`, with as many hours as it takes: a bare number is seconds here and minutes elsewhere.
 pub(in crate::scheduler) fn clock(walltime: Walltime) -> String {
     let seconds = walltime.0;
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
 }
 
 /// Name, queue and account.
 pub(in crate::scheduler) fn names(plan: &Plan) -> Vec<Flag> {
     let mut flags = vec![Flag::with("-N", plan.name.clone())];
-    flags.extend(plan.resources.queue.clone().map(|queue| Flag::with("-q", queue)));
-    flags.extend(plan.resources.account.clone().map(|account| Flag::with("-A", account)));
+    flags.extend(
+        plan.resources
+            .queue
+            .clone()
+            .map(|queue| Flag::with("-q", queue)),
+    );
+    flags.extend(
+        plan.resources
+            .account
+            .clone()
+            .map(|account| Flag::with("-A", account)),
+    );
     flags
 }
 
 /// Begin and mail. `letters` translates the events; where they mean nothing to the scheduler, the addressee goes too.
-pub(in crate::scheduler) fn times_and_mail(plan: &Plan, letters: impl Fn(&Mail) -> String) -> Vec<Flag> {
+pub(in crate::scheduler) fn times_and_mail(
+    plan: &Plan,
+    letters: impl Fn(&Mail) -> String,
+) -> Vec<Flag> {
     let resources = &plan.resources;
     let mut flags = Vec::new();
-    flags.extend(resources.begin.map(|begin| Flag::with("-a", begin.to_pbs())));
+    flags.extend(
+        resources
+            .begin
+            .map(|begin| Flag::with("-a", begin.to_pbs())),
+    );
     let mail = resources.mail.as_ref().map(|mail| (mail, letters(mail)));
     if let Some((mail, letters)) = mail.filter(|(_, letters)| !letters.is_empty()) {
         flags.push(Flag::with("-m", letters));
@@ -84,7 +115,10 @@ pub(in crate::scheduler) fn mail_letters(mail: &Mail, fail: &str) -> String {
         MailEvent::Requeue => "",
     };
     let asked: String = mail.on.iter().map(letters).collect();
-    "abef".chars().filter(|letter| asked.contains(*letter)).collect()
+    "abef"
+        .chars()
+        .filter(|letter| asked.contains(*letter))
+        .collect()
 }
 
 /// Variables of the submitting shell: `-V`, `-v NAME,NAME`.
@@ -109,7 +143,15 @@ mod tests {
 
     #[test]
     fn events_become_letters_each_once() {
-        let mail = |on: &[MailEvent]| mail_letters(&Mail { to: None, on: on.to_vec() }, "af");
+        let mail = |on: &[MailEvent]| {
+            mail_letters(
+                &Mail {
+                    to: None,
+                    on: on.to_vec(),
+                },
+                "af",
+            )
+        };
         use MailEvent::{Begin, End, Fail, Requeue, TimeLimit};
         assert_eq!(mail(&[Begin, End, Fail, TimeLimit]), "abef");
         assert_eq!(mail(&[TimeLimit]), "a");
@@ -118,8 +160,15 @@ mod tests {
 
     #[test]
     fn a_value_is_a_word_of_its_own() {
-        let flags = [Flag::with("-N", "x"), Flag::alone("-V"), Flag::resource("walltime", "01:00:00")];
+        let flags = [
+            Flag::with("-N", "x"),
+            Flag::alone("-V"),
+            Flag::resource("walltime", "01:00:00"),
+        ];
         assert_eq!(words(&flags), ["-N", "x", "-V", "-l", "walltime=01:00:00"]);
-        assert_eq!(flags.map(|flag| flag.line()), ["-N x", "-V", "-l walltime=01:00:00"]);
+        assert_eq!(
+            flags.map(|flag| flag.line()),
+            ["-N x", "-V", "-l walltime=01:00:00"]
+        );
     }
 }

@@ -12,23 +12,34 @@ use crate::scheduler::{Entries, JobRef};
 pub(in crate::scheduler) fn own_entries(jobs: &[JobRef], entries: &[QueueEntry]) -> Entries {
     let mut by_number: BTreeMap<&str, Vec<&QueueEntry>> = BTreeMap::new();
     for entry in entries {
-        by_number.entry(ids::number(&entry.job_id.0)).or_default().push(entry);
+        by_number
+            .entry(ids::number(&entry.job_id.0))
+            .or_default()
+            .push(entry);
     }
     let mut submissions: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for job in jobs {
-        submissions.entry(ids::number(&job.job_id.0)).or_default().extend(job.submitted_at_ms);
+        submissions
+            .entry(ids::number(&job.job_id.0))
+            .or_default()
+            .extend(job.submitted_at_ms);
     }
     let mut own = Entries::new();
     for job in jobs {
         let number = ids::number(&job.job_id.0);
-        let others = submissions.get(number).map(Vec::as_slice).unwrap_or_default();
+        let others = submissions
+            .get(number)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let found = by_number.get(number).into_iter().flatten();
         let found = found.filter(|entry| job.is_own(entry.submitted_at_ms, others));
         let of_job: Vec<QueueEntry> = found.filter_map(|entry| owned(job, entry)).collect();
         // Elements say more than their array.
         let has_elements = of_job.iter().any(|entry| entry.elements.is_some());
-        let of_job: Vec<QueueEntry> =
-            of_job.into_iter().filter(|entry| entry.elements.is_some() == has_elements).collect();
+        let of_job: Vec<QueueEntry> = of_job
+            .into_iter()
+            .filter(|entry| entry.elements.is_some() == has_elements)
+            .collect();
         if !of_job.is_empty() {
             own.insert(job.run_id.clone(), together(of_job));
         }
@@ -59,7 +70,11 @@ fn together(entries: Vec<QueueEntry>) -> Vec<QueueEntry> {
     let mut merged: Vec<QueueEntry> = Vec::new();
     let mut waiting: BTreeMap<Wait, (usize, Vec<u32>)> = BTreeMap::new();
     for entry in entries {
-        let Some(elements) = entry.elements.as_ref().filter(|_| entry.state == JobState::Pending) else {
+        let Some(elements) = entry
+            .elements
+            .as_ref()
+            .filter(|_| entry.state == JobState::Pending)
+        else {
             merged.push(entry);
             continue;
         };
@@ -114,8 +129,18 @@ mod tests {
 
     fn seen(id: &str, entries: &[QueueEntry]) -> Vec<(Option<String>, JobState)> {
         let job = job(1, id);
-        let found = own_entries(std::slice::from_ref(&job), entries).remove(&job.run_id).unwrap_or_default();
-        found.iter().map(|entry| (entry.elements.as_ref().map(ToString::to_string), entry.state)).collect()
+        let found = own_entries(std::slice::from_ref(&job), entries)
+            .remove(&job.run_id)
+            .unwrap_or_default();
+        found
+            .iter()
+            .map(|entry| {
+                (
+                    entry.elements.as_ref().map(ToString::to_string),
+                    entry.state,
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -127,16 +152,23 @@ mod tests {
             entry("14.vm", 500_000, JobState::Failed),
         ];
         assert_eq!(seen("14.vm", &others), []);
-        assert_eq!(seen("14", &[entry("14.vm", 1_000_500, JobState::Running)]), [(None, JobState::Running)]);
+        assert_eq!(
+            seen("14", &[entry("14.vm", 1_000_500, JobState::Running)]),
+            [(None, JobState::Running)]
+        );
     }
 
     #[test]
     fn elements_that_wait_alike_are_one_entry() {
-        let mut entries: Vec<QueueEntry> =
-            (2..5).map(|index| entry(&format!("12[{index}].vm"), 1_000_000, JobState::Pending)).collect();
+        let mut entries: Vec<QueueEntry> = (2..5)
+            .map(|index| entry(&format!("12[{index}].vm"), 1_000_000, JobState::Pending))
+            .collect();
         entries.push(entry("12[1].vm", 1_000_000, JobState::Running));
         entries.push(entry("12[].vm", 1_000_000, JobState::Running));
-        let expected = [(Some("2-4".into()), JobState::Pending), (Some("1".into()), JobState::Running)];
+        let expected = [
+            (Some("2-4".into()), JobState::Pending),
+            (Some("1".into()), JobState::Running),
+        ];
         assert_eq!(seen("12[].vm", &entries), expected);
         assert_eq!(seen("12[1].vm", &entries), [(None, JobState::Running)]);
     }

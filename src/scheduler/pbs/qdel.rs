@@ -17,7 +17,12 @@ pub(in crate::scheduler) fn delete(
         Err(source) => return Err(SchedulerError::of_question(scheduler, what, source)),
     };
     let no_contact = unreachable(&output);
-    if !no_contact && output.status.code().is_some_and(|code| gone.contains(&code)) {
+    if !no_contact
+        && output
+            .status
+            .code()
+            .is_some_and(|code| gone.contains(&code))
+    {
         return Ok(());
     }
     match output.require_success("qdel") {

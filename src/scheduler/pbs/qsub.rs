@@ -10,8 +10,12 @@ const KEPT_VARIABLES: [&str; 4] = ["PBS_CONF_FILE", "PBS_SERVER", "PBS_DEFAULT",
 
 /// Takes away what a job around us has set: submitting from inside a job, its shape must not leak into the new one.
 pub(in crate::scheduler) fn outside_of_jobs(tool: Tool) -> Tool {
-    let tool = tool.keep_locale().env_remove_prefixes(&["PBS_", "SLURM_", "DLRUN_"]);
-    let kept = KEPT_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let tool = tool
+        .keep_locale()
+        .env_remove_prefixes(&["PBS_", "SLURM_", "DLRUN_"]);
+    let kept = KEPT_VARIABLES
+        .iter()
+        .filter_map(|name| Some((name, std::env::var_os(name)?)));
     kept.fold(tool, |tool, (name, value)| tool.env(name, value))
 }
 
@@ -37,22 +41,42 @@ pub(in crate::scheduler) fn read_answer(
             source @ (CommandError::TimedOut { .. }
             | CommandError::TooMuchOutput { .. }
             | CommandError::Follow { .. }),
-        ) => return Err(SchedulerError::Unclear { scheduler, source: Box::new(source) }),
+        ) => {
+            return Err(SchedulerError::Unclear {
+                scheduler,
+                source: Box::new(source),
+            });
+        }
         Err(source) => return Err(SchedulerError::Unreachable { scheduler, source }),
     };
-    let (no_contact, no_answer) = (no_contact(&output), no_answer(&output) || output.status.code().is_none());
+    let (no_contact, no_answer) = (
+        no_contact(&output),
+        no_answer(&output) || output.status.code().is_none(),
+    );
     let is_busy = BUSY.iter().any(|words| output.stderr.contains(words));
     // Sites' filters print greetings: the id is the last line that looks like one.
-    let id = output.stdout.lines().rev().map(str::trim).find(|line| ids::is_id(line)).map(str::to_owned);
+    let id = output
+        .stdout
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| ids::is_id(line))
+        .map(str::to_owned);
     let said: String = output.stdout.chars().take(200).collect();
     match output.require_success("qsub") {
         Err(source) if no_contact => Err(SchedulerError::Unreachable { scheduler, source }),
-        Err(source) if no_answer => Err(SchedulerError::Unclear { scheduler, source: Box::new(source) }),
+        Err(source) if no_answer => Err(SchedulerError::Unclear {
+            scheduler,
+            source: Box::new(source),
+        }),
         Err(source) if is_busy => Err(SchedulerError::Busy { scheduler, source }),
         Err(source) => Err(SchedulerError::Refused { scheduler, source }),
         Ok(_) => id.map(JobId).ok_or_else(|| {
             let text = format!("`qsub` exited with status 0, but printed no job id: {said:?}");
-            SchedulerError::Unclear { scheduler, source: text.into() }
+            SchedulerError::Unclear {
+                scheduler,
+                source: text.into(),
+            }
         }),
     }
 }

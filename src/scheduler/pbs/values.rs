@@ -18,7 +18,10 @@ pub(in crate::scheduler) fn time_ms(text: &str) -> Option<u64> {
 /// `48:00:00`, `30:00`, `90`, in Torque `2:00:00:00` with days too.
 pub(in crate::scheduler) fn walltime(text: &str) -> Option<Walltime> {
     let mut seconds: u64 = 0;
-    let parts: Vec<u64> = text.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let parts: Vec<u64> = text
+        .split(':')
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
     let factors = [1, 60, 3600, 86_400];
     for (part, factor) in parts.iter().rev().zip(factors) {
         seconds = seconds.checked_add(part.checked_mul(factor)?)?;
@@ -28,7 +31,9 @@ pub(in crate::scheduler) fn walltime(text: &str) -> Option<Walltime> {
 
 /// `16gb`, `394875440kb`, `1024`: units of 1024, bytes without one (`pbs_resources(7B)`, "size").
 pub(in crate::scheduler) fn size(text: &str) -> Option<Bytes> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let shift = match unit.trim_end_matches(['b', 'B']).to_lowercase().as_str() {
         "" => 0,
@@ -39,14 +44,22 @@ pub(in crate::scheduler) fn size(text: &str) -> Option<Bytes> {
         "p" => 50,
         _ => return None,
     };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift).map(Bytes)
+    number
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1 << shift)
+        .map(Bytes)
 }
 
 /// The hosts of `(n1:ncpus=8)+(n2:ncpus=8)`, `n1/0*2+n2/1`, `n404/2+n404/3`, each once.
 pub(in crate::scheduler) fn hosts(text: &str) -> Vec<&str> {
     let mut hosts: Vec<&str> = Vec::new();
     for part in text.split('+') {
-        let host = part.trim_start_matches('(').split(['/', ':', ')']).next().unwrap_or_default();
+        let host = part
+            .trim_start_matches('(')
+            .split(['/', ':', ')'])
+            .next()
+            .unwrap_or_default();
         if !host.is_empty() && !hosts.contains(&host) {
             hosts.push(host);
         }
@@ -91,9 +104,13 @@ mod tests {
 
     #[test]
     fn durations_are_read() {
-        for (text, seconds) in
-            [("90", 90), ("01:30", 90), ("48:00:00", 172_800), ("30:00", 1800), ("2:00:00:00", 172_800)]
-        {
+        for (text, seconds) in [
+            ("90", 90),
+            ("01:30", 90),
+            ("48:00:00", 172_800),
+            ("30:00", 1800),
+            ("2:00:00:00", 172_800),
+        ] {
             assert_eq!(walltime(text), Some(Walltime(seconds)), "{text}");
         }
         for text in ["", "x", "1:2:3:4:5", "99999999999999999999"] {
@@ -103,9 +120,12 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        for (text, bytes) in
-            [("16gb", 16 << 30), ("394875440kb", 394_875_440 << 10), ("1024", 1024), ("2TB", 2 << 40)]
-        {
+        for (text, bytes) in [
+            ("16gb", 16 << 30),
+            ("394875440kb", 394_875_440 << 10),
+            ("1024", 1024),
+            ("2TB", 2 << 40),
+        ] {
             assert_eq!(size(text), Some(Bytes(bytes)), "{text}");
         }
         for text in ["", "gb", "1xb", "99999999999999999pb"] {
@@ -117,7 +137,10 @@ mod tests {
     fn a_job_that_breaks_off_is_none() {
         let text = "Job Id: 7.s\n    job_state = R\n\nJob Id: 8.s\n    job_state = C\n";
         assert_eq!(whole_jobs(text), "Job Id: 7.s\n    job_state = R\n\n");
-        assert_eq!((whole_jobs("Job Id: 7.s\n    job_st"), whole_jobs("")), ("", ""));
+        assert_eq!(
+            (whole_jobs("Job Id: 7.s\n    job_st"), whole_jobs("")),
+            ("", "")
+        );
     }
 
     #[test]

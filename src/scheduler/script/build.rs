@@ -8,8 +8,16 @@ use crate::plan::{PlannedBuild, Source};
 /// Fetches and builds, unless that is done already. `contained`: the build runs in the job's container.
 pub(super) fn build(script: &mut String, build: &PlannedBuild, contained: bool) {
     let _ = writeln!(script, "\ndlrun_source={}", quoted(&build.source));
-    let _ = writeln!(script, "dlrun_checksum={}", quoted(build.checksum.as_deref().unwrap_or_default()));
-    let _ = writeln!(script, "dlrun_recipe={}", quoted(build.command.as_deref().unwrap_or_default()));
+    let _ = writeln!(
+        script,
+        "dlrun_checksum={}",
+        quoted(build.checksum.as_deref().unwrap_or_default())
+    );
+    let _ = writeln!(
+        script,
+        "dlrun_recipe={}",
+        quoted(build.command.as_deref().unwrap_or_default())
+    );
     // The plan holds only sources of known kinds.
     match Source::of(&build.source).unwrap_or(Source::Path) {
         Source::Git => script.push_str(GIT),
@@ -20,7 +28,11 @@ pub(super) fn build(script: &mut String, build: &PlannedBuild, contained: bool) 
             let _ = write!(script, "{}{CHECKED}{PATH}", file_name(&build.source));
         }
     }
-    script.push_str(if contained { CONTAINED } else { "dlrun_builder=()\n" });
+    script.push_str(if contained {
+        CONTAINED
+    } else {
+        "dlrun_builder=()\n"
+    });
     script.push_str(BUILD);
 }
 
@@ -30,7 +42,10 @@ fn file_name(source: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     let harmless = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     let usable = !name.is_empty() && !name.starts_with(['-', '.']) && name.chars().all(harmless);
-    format!("dlrun_file=$DLRUN_BUILD_DIR/{}\n", if usable { name } else { "source" })
+    format!(
+        "dlrun_file=$DLRUN_BUILD_DIR/{}\n",
+        if usable { name } else { "source" }
+    )
 }
 
 /// Never asks for a password.

@@ -25,7 +25,10 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
             };
             let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
             let (words, module) = (words.join(" "), quoted(module));
-            let _ = writeln!(script, "module {verb}{words} || refuse 66 'module {verb}failed: '{module}");
+            let _ = writeln!(
+                script,
+                "module {verb}{words} || refuse 66 'module {verb}failed: '{module}"
+            );
         }
     }
     if let Some(dir) = &plan.python_env {
@@ -52,7 +55,12 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
         script.push_str(if plan.image.is_some() { BOUND } else { "" });
     }
     for variable in &plan.env {
-        let _ = writeln!(script, "export {}={}", variable.name, quoted(&variable.value));
+        let _ = writeln!(
+            script,
+            "export {}={}",
+            variable.name,
+            quoted(&variable.value)
+        );
     }
     // Where each node has an environment of its own, each reads it, and no file between them holds the values.
     let on_each_node = plan.launcher == Launcher::Each && plan.scheduler.is_pbs();
@@ -64,7 +72,11 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
 /// The arguments of `module` for an entry of `run.modules`: a name is loaded, the rest are verbs already.
 pub(crate) fn module_words(entry: &str) -> Vec<&str> {
     let words: Vec<&str> = entry.split(' ').collect();
-    if words.len() > 1 || ["purge", "reset"].contains(&entry) { words } else { vec!["load", entry] }
+    if words.len() > 1 || ["purge", "reset"].contains(&entry) {
+        words
+    } else {
+        vec!["load", entry]
+    }
 }
 
 /// As `conda init` and `conda activate` have it.
@@ -83,7 +95,11 @@ fn activated(conda: &Conda) -> String {
 /// The storage's place with the variables of this node in it: each is named by itself, nothing is evaluated.
 fn storage_variables(storage: &PlannedStorage) -> String {
     let mut parts = storage.path.split('$');
-    let mut word = parts.next().filter(|text| !text.is_empty()).map(quoted).unwrap_or_default();
+    let mut word = parts
+        .next()
+        .filter(|text| !text.is_empty())
+        .map(quoted)
+        .unwrap_or_default();
     let mut checks = String::new();
     for part in parts {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -108,7 +124,11 @@ fn storage_variables(storage: &PlannedStorage) -> String {
 /// Reads the file of secret variables, each time on the node that needs them. A container is told their names, so that it
 /// passes them on.
 pub(super) fn read_env_file(file: &str, contained: bool) -> String {
-    let names = if contained { "export DLRUN_ENV_NAMES=$dlrun_names\n" } else { "" };
+    let names = if contained {
+        "export DLRUN_ENV_NAMES=$dlrun_names\n"
+    } else {
+        ""
+    };
     format!("\ndlrun_env_file={}\n{ENV_FILE}{names}", quoted(file))
 }
 
@@ -154,21 +174,32 @@ mod tests {
     use crate::job::StorageClass;
 
     fn expanded(path: &str, variable: &str) -> String {
-        let storage = PlannedStorage { name: "s".into(), path: path.to_owned(), class: StorageClass::Ssd };
+        let storage = PlannedStorage {
+            name: "s".into(),
+            path: path.to_owned(),
+            class: StorageClass::Ssd,
+        };
         let refuse = "refuse() { printf 'refused: %s' \"$2\"; exit 0; }\n";
         let script = format!(
             "{refuse}X={}\n{}printf '%s|%s' \"$DLRUN_STORAGE\" \"$DLRUN_STORAGE_CLASS\"",
             quoted(variable),
             storage_variables(&storage)
         );
-        Tool::new("bash").args(["-c", &script]).run().expect("bash runs").stdout
+        Tool::new("bash")
+            .args(["-c", &script])
+            .run()
+            .expect("bash runs")
+            .stdout
     }
 
     #[test]
     fn a_variable_that_is_not_set_is_refused_by_its_name() {
         assert_eq!(expanded("$X/$X", "a b"), "a b/a b|ssd");
         let refused = expanded("/it's/$X-$NOT_SET", "a");
-        assert_eq!(refused, "refused: the storage s is at /it's/$X-$NOT_SET, and $NOT_SET is not set here");
+        assert_eq!(
+            refused,
+            "refused: the storage s is at /it's/$X-$NOT_SET, and $NOT_SET is not set here"
+        );
         assert!(expanded("/$X", "").starts_with("refused: "));
     }
 

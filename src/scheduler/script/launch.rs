@@ -17,9 +17,14 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
             }
             None => script.push_str(RUNTIME),
         }
-        let _ = writeln!(script, "dlrun_container=(\"$dlrun_runtime\" {})", words(&flags::bare(image)));
+        let _ = writeln!(
+            script,
+            "dlrun_container=(\"$dlrun_runtime\" {})",
+            words(&flags::bare(image))
+        );
         if plan.launcher == Launcher::Mpi || plan.build.is_some() {
-            let json = serde_json::to_string(image).expect("a container is plain data with text keys");
+            let json =
+                serde_json::to_string(image).expect("a container is plain data with text keys");
             let _ = writeln!(script, "dlrun_image={}{ENTER}", quoted(&json));
         }
     }
@@ -32,7 +37,10 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         script.push_str(&pbs::before(plan));
     }
     script.push_str("\ndlrun_command=(\n");
-    for line in [ranks(plan).as_str(), container].into_iter().filter(|line| !line.is_empty()) {
+    for line in [ranks(plan).as_str(), container]
+        .into_iter()
+        .filter(|line| !line.is_empty())
+    {
         let _ = writeln!(script, "    {line}");
     }
     for word in &plan.command {
@@ -41,12 +49,19 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     script.push_str(")\n");
     let _ = writeln!(script, "dlrun_launch=({})", words(&each(plan)));
     let in_image = plan.image.is_some() && plan.launcher != Launcher::Mpi;
-    let bare = if in_image { "${#dlrun_container[@]}" } else { "0" };
+    let bare = if in_image {
+        "${#dlrun_container[@]}"
+    } else {
+        "0"
+    };
     let _ = writeln!(script, "dlrun_bare={bare}");
 }
 
 fn words(argv: &[String]) -> String {
-    argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    argv.iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// What starts one dlrun on each node; nothing where it starts on the first alone.

@@ -27,7 +27,12 @@ use super::{openpbs, slurm, torque};
 /// None ends with CR: `sbatch` refuses such a script.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''").replace("\n#", "\n''#").replace("\r\n", "'$'\\r''\n"))
+    format!(
+        "'{}'",
+        text.replace('\'', "'\\''")
+            .replace("\n#", "\n''#")
+            .replace("\r\n", "'$'\\r''\n")
+    )
 }
 
 /// Renders the batch script of a plan. It names no run, so that it is the same whenever it is rendered.
@@ -59,7 +64,9 @@ fn rendered(plan: &Plan, identity: &str) -> String {
         env!("CARGO_PKG_VERSION")
     );
     script.push_str(identity);
-    script.push_str("\n# The plan, for the record. dlrun takes it out of the command's environment.\n");
+    script.push_str(
+        "\n# The plan, for the record. dlrun takes it out of the command's environment.\n",
+    );
     let _ = writeln!(script, "export DLRUN_PLAN={}", quoted(&plan.to_json()));
     let _ = writeln!(script, "export DLRUN_STATE_DIR={}", quoted(&plan.state_dir));
     let _ = writeln!(script, "dlrun_exe={}", quoted(&plan.dlrun));
@@ -85,7 +92,11 @@ fn rendered(plan: &Plan, identity: &str) -> String {
     if plan.scheduler.is_pbs() {
         script.push_str(pbs::after(plan));
     }
-    let why = if plan.scheduler.is_pbs() { " \"$dlrun_why\"" } else { "" };
+    let why = if plan.scheduler.is_pbs() {
+        " \"$dlrun_why\""
+    } else {
+        ""
+    };
     let _ = writeln!(script, "finish \"$dlrun_code\"{why}");
     script
 }
@@ -109,7 +120,11 @@ mod tests {
 
     fn through_a_shell(text: &str) -> String {
         let script = format!("printf %s {}", quoted(text));
-        Tool::new("bash").args(["-c", &script]).run().expect("bash runs").stdout
+        Tool::new("bash")
+            .args(["-c", &script])
+            .run()
+            .expect("bash runs")
+            .stdout
     }
 
     #[test]
@@ -128,7 +143,10 @@ mod tests {
             "a\r\nb\r\n\r\n#c\r",
         ] {
             assert_eq!(through_a_shell(text), text);
-            assert!(!quoted(text).lines().any(|line| line.starts_with('#')), "{text}");
+            assert!(
+                !quoted(text).lines().any(|line| line.starts_with('#')),
+                "{text}"
+            );
             assert!(!quoted(text).contains("\r\n"), "{text:?}");
         }
     }

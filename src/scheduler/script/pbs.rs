@@ -14,17 +14,33 @@ use crate::scheduler::pbs::index_variable;
 /// end; what it says there itself (`job killed: walltime 6 exceeded limit 4`) stays apart.
 pub(super) fn output(plan: &Plan) -> String {
     let pattern = plan.output_pattern();
-    let (stem, ending) = pattern.strip_suffix(".out").map_or((&*pattern, ""), |stem| (stem, ".out"));
+    let (stem, ending) = pattern
+        .strip_suffix(".out")
+        .map_or((&*pattern, ""), |stem| (stem, ".out"));
     let dir = quoted(&format!("{}/", plan.workdir.trim_end_matches('/')));
-    let dir = if stem.starts_with('/') { String::new() } else { dir };
+    let dir = if stem.starts_with('/') {
+        String::new()
+    } else {
+        dir
+    };
     let index = format!("${{{}:-}}", index_variable(plan.scheduler));
     // What is quoted and what is filled in take turns.
     let filled = |text: &str| {
-        let pieces =
-            text.split("%a").map(|piece| if piece.is_empty() { String::new() } else { quoted(piece) });
+        let pieces = text.split("%a").map(|piece| {
+            if piece.is_empty() {
+                String::new()
+            } else {
+                quoted(piece)
+            }
+        });
         pieces.collect::<Vec<_>>().join(&index)
     };
-    let stem = dir + &stem.split("%j").map(filled).collect::<Vec<_>>().join("${PBS_JOBID%%[!0-9]*}");
+    let stem = dir
+        + &stem
+            .split("%j")
+            .map(filled)
+            .collect::<Vec<_>>()
+            .join("${PBS_JOBID%%[!0-9]*}");
     format!(
         r#"
 # A job that PBS started writes to its own file, else it could be read only after its end.
@@ -96,12 +112,29 @@ pub(super) fn before(plan: &Plan) -> String {
             format!("{}{}", directory(plan), MACHINES.replace("@TASKS@", &tasks))
         }
         Launcher::Each => {
-            let kept: Vec<&str> = plan.env.iter().map(|variable| variable.name.as_str()).collect();
+            let kept: Vec<&str> = plan
+                .env
+                .iter()
+                .map(|variable| variable.name.as_str())
+                .collect();
             let node = node_script(plan);
-            let options = if plan.scheduler == SchedulerKind::Torque { "-u" } else { "--" };
-            let own: Vec<&str> = NODES_OWN.into_iter().filter(|name| !kept.contains(name)).collect();
-            let each = EACH.replace("@OWN@", &own.join(" ")).replace("@OPTIONS@", options);
-            format!("{}dlrun_node_script={}\n{each}", directory(plan), quoted(&node))
+            let options = if plan.scheduler == SchedulerKind::Torque {
+                "-u"
+            } else {
+                "--"
+            };
+            let own: Vec<&str> = NODES_OWN
+                .into_iter()
+                .filter(|name| !kept.contains(name))
+                .collect();
+            let each = EACH
+                .replace("@OWN@", &own.join(" "))
+                .replace("@OPTIONS@", options);
+            format!(
+                "{}dlrun_node_script={}\n{each}",
+                directory(plan),
+                quoted(&node)
+            )
         }
         _ => String::new(),
     }
@@ -127,7 +160,10 @@ pub(super) fn ranks(plan: &Plan) -> String {
 /// The directory is deleted, so its name is the job's alone: `run.output` need not have the id and the index, or not apart.
 fn directory(plan: &Plan) -> String {
     let index = index_variable(plan.scheduler);
-    let own = plan.output.as_ref().map(|_| format!("-${{PBS_JOBID%%[!0-9]*}}${{{index}:+_${index}}}"));
+    let own = plan
+        .output
+        .as_ref()
+        .map(|_| format!("-${{PBS_JOBID%%[!0-9]*}}${{{index}:+_${index}}}"));
     DIRECTORY.replace("@OWN@", &own.unwrap_or_default())
 }
 
@@ -146,8 +182,13 @@ done > "$dlrun_dir/machines"
 "#;
 
 /// Variables of which each node has its own.
-const NODES_OWN: [&str; 5] =
-    ["HOSTNAME", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "TMPDIR", "DLRUN_NODE"];
+const NODES_OWN: [&str; 5] = [
+    "HOSTNAME",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "TMPDIR",
+    "DLRUN_NODE",
+];
 
 /// `pbsdsh` gives its tasks the environment that the job began with, and tells nobody how they ended (its own exit code is
 /// 0). So each node reads environment and words from a file, and leaves its exit code there; the highest is the job's. The
@@ -214,9 +255,16 @@ dlrun_exports=$(
 /// What one node runs. The file that holds it begins with where it is, the words and the environment.
 fn node_script(plan: &Plan) -> String {
     let workdir = quoted(&plan.workdir);
-    let heed = if plan.scheduler == SchedulerKind::Torque { HEED } else { "" };
-    let env_file =
-        plan.env_file.as_deref().map(|file| read_env_file(file, plan.image.is_some())).unwrap_or_default();
+    let heed = if plan.scheduler == SchedulerKind::Torque {
+        HEED
+    } else {
+        ""
+    };
+    let env_file = plan
+        .env_file
+        .as_deref()
+        .map(|file| read_env_file(file, plan.image.is_some()))
+        .unwrap_or_default();
     format!(
         r#"dlrun_path=$PATH
 dlrun_host=$(uname -n)

@@ -32,11 +32,17 @@ pub(super) fn gpus_of_tres(text: &str) -> Option<u64> {
     let text = said(text)?;
     let (mut all, mut typed) = (None, None);
     for item in text.split(',') {
-        let Some((name, count)) = item.split_once('=') else { continue };
-        let Ok(count) = count.trim().parse::<u64>() else { continue };
+        let Some((name, count)) = item.split_once('=') else {
+            continue;
+        };
+        let Ok(count) = count.trim().parse::<u64>() else {
+            continue;
+        };
         match name.trim().strip_prefix("gres/gpu") {
             Some("") => all = Some(count),
-            Some(kind) if kind.starts_with(':') => typed = Some(typed.unwrap_or(0_u64).saturating_add(count)),
+            Some(kind) if kind.starts_with(':') => {
+                typed = Some(typed.unwrap_or(0_u64).saturating_add(count))
+            }
             _ => {}
         }
     }
@@ -45,7 +51,10 @@ pub(super) fn gpus_of_tres(text: &str) -> Option<u64> {
 
 /// GPUs in a list of generic resources, of all types.
 pub(super) fn gpus_of_gres(text: &str) -> u64 {
-    slurm::gpus(text).into_iter().map(|(_, count)| u64::from(count)).fold(0, u64::saturating_add)
+    slurm::gpus(text)
+        .into_iter()
+        .map(|(_, count)| u64::from(count))
+        .fold(0, u64::saturating_add)
 }
 
 /// The first number of `2`, `2-4`, `1K`.

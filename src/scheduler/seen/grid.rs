@@ -34,28 +34,49 @@ pub(super) struct Words {
 /// A name without case, blanks, signs and the width behind `%`: that is what differs between the programs.
 pub(super) fn plain(name: &str) -> String {
     let name = name.trim().split('%').next().unwrap_or_default();
-    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    name.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect()
 }
 
 /// Reads the first table of a text, wherever its head is: prompts, dates and greetings come before.
 pub(super) fn read<'a>(text: &'a str, columns: Columns<'_>, words: &Words) -> Option<Grid<'a>> {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     if !columns.names.is_empty() {
         return Some(named(&lines, columns));
     }
     for at in 0..lines.len().min(HEAD_WITHIN) {
         if let Some(separator) = separator(lines[at], columns.separator, words) {
             let names: Vec<String> = lines[at].split(separator).map(plain).collect();
-            let rows = rest(&lines, at, 1).map(|line| split(line, Some(separator), names.len())).collect();
-            return Some(Grid { names, rows, below: Vec::new() });
+            let rows = rest(&lines, at, 1)
+                .map(|line| split(line, Some(separator), names.len()))
+                .collect();
+            return Some(Grid {
+                names,
+                rows,
+                below: Vec::new(),
+            });
         }
         if lines.get(at + 1).is_some_and(|line| is_rule(line)) {
             return Some(ruled(&lines, at, words));
         }
         let head = tokens(lines[at]);
-        let known = head.iter().filter(|token| (words.kind)(&plain(token.text)).is_some()).count();
-        if head.len() >= 2 && known * 4 >= head.len() * 3 && head.iter().all(|token| !is_digits(token.text)) {
-            let heads = head.iter().map(|token| (plain(token.text), token.from, token.to)).collect();
+        let known = head
+            .iter()
+            .filter(|token| (words.kind)(&plain(token.text)).is_some())
+            .count();
+        if head.len() >= 2
+            && known * 4 >= head.len() * 3
+            && head.iter().all(|token| !is_digits(token.text))
+        {
+            let heads = head
+                .iter()
+                .map(|token| (plain(token.text), token.from, token.to))
+                .collect();
             return Some(aligned(&lines, at, 1, heads, words));
         }
     }
@@ -74,18 +95,34 @@ fn is_rule(line: &str) -> bool {
 }
 
 /// The lines of a table; of several clusters each has its head again.
-fn rest<'l, 'a>(lines: &'l [&'a str], at: usize, height: usize) -> impl Iterator<Item = &'a str> + 'l {
+fn rest<'l, 'a>(
+    lines: &'l [&'a str],
+    at: usize,
+    height: usize,
+) -> impl Iterator<Item = &'a str> + 'l {
     let head = lines[at];
-    lines[at + height..].iter().copied().filter(move |line| *line != head && !line.starts_with("CLUSTER:"))
+    lines[at + height..]
+        .iter()
+        .copied()
+        .filter(move |line| *line != head && !line.starts_with("CLUSTER:"))
 }
 
 /// Columns that the caller names, in a table that may have a head all the same.
 fn named<'a>(lines: &[&'a str], columns: Columns<'_>) -> Grid<'a> {
     let first = lines.first().copied().unwrap_or_default();
-    let separator = columns.separator.or_else(|| first.contains('|').then_some("|"));
+    let separator = columns
+        .separator
+        .or_else(|| first.contains('|').then_some("|"));
     let names: Vec<String> = columns.names.iter().map(|name| plain(name)).collect();
-    let rows = lines.iter().map(|line| split(line, separator, names.len())).collect();
-    Grid { names, rows, below: Vec::new() }
+    let rows = lines
+        .iter()
+        .map(|line| split(line, separator, names.len()))
+        .collect();
+    Grid {
+        names,
+        rows,
+        below: Vec::new(),
+    }
 }
 
 /// What separates the cells of a head; `None` where it holds none, or is no head.
@@ -96,16 +133,27 @@ fn separator<'s>(head: &str, given: Option<&'s str>, words: &Words) -> Option<&'
     }
     let fits = |separator: &&str| {
         let cells: Vec<String> = head.split(separator).map(plain).collect();
-        let known = cells.iter().filter(|name| (words.kind)(name).is_some()).count();
-        cells.len() >= 2 && known >= 2 && known * 2 >= cells.iter().filter(|name| !name.is_empty()).count()
+        let known = cells
+            .iter()
+            .filter(|name| (words.kind)(name).is_some())
+            .count();
+        cells.len() >= 2
+            && known >= 2
+            && known * 2 >= cells.iter().filter(|name| !name.is_empty()).count()
     };
-    given.into_iter().chain(["|", "\t", ",", ";", "^"]).find(fits)
+    given
+        .into_iter()
+        .chain(["|", "\t", ",", ";", "^"])
+        .find(fits)
 }
 
 /// Cells between separators, or between blanks. What is too much belongs to the last one: names hold anything.
 fn split<'a>(line: &'a str, separator: Option<&str>, count: usize) -> Vec<&'a str> {
     match separator {
-        Some(separator) => line.splitn(count.max(1), separator).map(str::trim).collect(),
+        Some(separator) => line
+            .splitn(count.max(1), separator)
+            .map(str::trim)
+            .collect(),
         None => {
             let mut cells = Vec::new();
             let mut rest = line.trim();
@@ -138,7 +186,12 @@ fn tokens(line: &str) -> Vec<Token<'_>> {
         match (c.is_whitespace(), start) {
             (false, None) => start = Some((column, at)),
             (true, Some((from, begin))) => {
-                tokens.push(Token { text: &line[begin..at], from, to: column, begin });
+                tokens.push(Token {
+                    text: &line[begin..at],
+                    from,
+                    to: column,
+                    begin,
+                });
                 start = None;
             }
             _ => {}
@@ -152,11 +205,18 @@ const UPPER_HEADS: [&str; 6] = ["Req'd", "Elap", "mem", "ncpus", "nmics", "ngpus
 
 /// Dashes below the head are as wide as the columns. What is above the head belongs to it (`Req'd` above `Time`).
 fn ruled<'a>(lines: &[&'a str], at: usize, words: &Words) -> Grid<'a> {
-    let is_part = |line: &&str| line.split_whitespace().all(|word| UPPER_HEADS.contains(&word));
+    let is_part = |line: &&str| {
+        line.split_whitespace()
+            .all(|word| UPPER_HEADS.contains(&word))
+    };
     let above = at.checked_sub(1).map(|above| lines[above]).filter(is_part);
     let under = |line: &str, from: usize, to: usize| -> String {
         let fits = |token: &Token<'_>| token.from < to && token.to > from;
-        tokens(line).iter().filter(|token| fits(token)).map(|token| token.text.to_owned()).collect()
+        tokens(line)
+            .iter()
+            .filter(|token| fits(token))
+            .map(|token| token.text.to_owned())
+            .collect()
     };
     let (rule, head) = (tokens(lines[at + 1]), tokens(lines[at]));
     let heads = rule.iter().enumerate().map(|(column, dashes)| {
@@ -164,8 +224,17 @@ fn ruled<'a>(lines: &[&'a str], at: usize, words: &Words) -> Grid<'a> {
         if above.is_none() && head.len() == rule.len() {
             return (plain(head[column].text), dashes.from, dashes.to);
         }
-        let name = above.map(|line| under(line, dashes.from, dashes.to)).unwrap_or_default();
-        (plain(&format!("{name}{}", under(lines[at], dashes.from, dashes.to))), dashes.from, dashes.to)
+        let name = above
+            .map(|line| under(line, dashes.from, dashes.to))
+            .unwrap_or_default();
+        (
+            plain(&format!(
+                "{name}{}",
+                under(lines[at], dashes.from, dashes.to)
+            )),
+            dashes.from,
+            dashes.to,
+        )
     });
     aligned(lines, at, 2, heads.collect(), words)
 }
@@ -173,14 +242,23 @@ fn ruled<'a>(lines: &[&'a str], at: usize, words: &Words) -> Grid<'a> {
 /// A column: its name, where its head begins and where it ends.
 type Head = (String, usize, usize);
 
-fn aligned<'a>(lines: &[&'a str], at: usize, height: usize, heads: Vec<Head>, words: &Words) -> Grid<'a> {
+fn aligned<'a>(
+    lines: &[&'a str],
+    at: usize,
+    height: usize,
+    heads: Vec<Head>,
+    words: &Words,
+) -> Grid<'a> {
     let mut grid = Grid {
         names: heads.iter().map(|head| head.0.clone()).collect(),
         rows: Vec::new(),
         below: Vec::new(),
     };
     let first_number = (words.kind)(&heads[0].0) == Some(Kind::Number);
-    let heads = spread(heads, &rest(lines, at, height).map(tokens).collect::<Vec<_>>());
+    let heads = spread(
+        heads,
+        &rest(lines, at, height).map(tokens).collect::<Vec<_>>(),
+    );
     for line in rest(lines, at, height) {
         let tokens = tokens(line);
         let is_below = line.starts_with(char::is_whitespace) && first_number && height == 2;
@@ -203,11 +281,18 @@ fn spread(mut heads: Vec<Head>, rows: &[Vec<Token<'_>>]) -> Vec<Head> {
     for column in 0..heads.len() {
         let (from, to) = (heads[column].1, heads[column].2);
         let all = |fits: &dyn Fn(&Token<'_>) -> bool| rows.iter().all(|row| row.iter().any(fits));
-        let (left, right) = (all(&|token| token.from == from), all(&|token| token.to == to));
+        let (left, right) = (
+            all(&|token| token.from == from),
+            all(&|token| token.to == to),
+        );
         if left && !right {
-            heads[column].2 = heads.get(column + 1).map_or(to, |next| next.1.saturating_sub(1).max(to));
+            heads[column].2 = heads
+                .get(column + 1)
+                .map_or(to, |next| next.1.saturating_sub(1).max(to));
         } else if right && !left {
-            let former = column.checked_sub(1).map_or(0, |former| heads[former].2 + 1);
+            let former = column
+                .checked_sub(1)
+                .map_or(0, |former| heads[former].2 + 1);
             heads[column].1 = former.min(from);
         }
     }
@@ -222,7 +307,10 @@ const MOST_TOKENS: usize = 60;
 fn fitted<'a>(line: &'a str, tokens: &[Token<'a>], heads: &[Head], words: &Words) -> Vec<&'a str> {
     // As many words as columns, each of its kind: they need not be below their heads.
     let is_simple = tokens.len() == heads.len()
-        && tokens.iter().zip(heads).all(|(token, head)| fits(token, kind_of(head, words), words));
+        && tokens
+            .iter()
+            .zip(heads)
+            .all(|(token, head)| fits(token, kind_of(head, words), words));
     if is_simple {
         return tokens.iter().map(|token| token.text).collect();
     }
@@ -257,7 +345,11 @@ fn fitted<'a>(line: &'a str, tokens: &[Token<'a>], heads: &[Head], words: &Words
         let begin = from[column][end];
         if begin < end {
             let is_last = end == count;
-            let last = if is_last { line.len() } else { tokens[end - 1].begin + tokens[end - 1].text.len() };
+            let last = if is_last {
+                line.len()
+            } else {
+                tokens[end - 1].begin + tokens[end - 1].text.len()
+            };
             cells[column] = line[tokens[begin].begin..last].trim_end();
         }
         end = begin;
@@ -287,12 +379,23 @@ fn price(cell: &[Token<'_>], head: &Head, is_last: bool, words: &Words) -> u64 {
         return if kind == Kind::State { WRONG } else { 4 };
     };
     let more = u64::try_from(cell.len() - 1).unwrap_or(u64::MAX);
-    let more = if kind == Kind::Free { more } else { more.saturating_mul(WRONG / 2) };
+    let more = if kind == Kind::Free {
+        more
+    } else {
+        more.saturating_mul(WRONG / 2)
+    };
     // What goes on to the right of the last head belongs to it.
     let gap = |token: &Token<'_>| {
-        let right = if is_last { 0 } else { token.from.saturating_sub(head.2) };
-        u64::try_from(right.max(head.1.saturating_sub(token.to))).unwrap_or(u64::MAX).min(30)
+        let right = if is_last {
+            0
+        } else {
+            token.from.saturating_sub(head.2)
+        };
+        u64::try_from(right.max(head.1.saturating_sub(token.to)))
+            .unwrap_or(u64::MAX)
+            .min(30)
     };
     let gap: u64 = cell.iter().map(gap).sum();
-    more.saturating_add(gap * 2).saturating_add(if fits(first, kind, words) { 0 } else { WRONG })
+    more.saturating_add(gap * 2)
+        .saturating_add(if fits(first, kind, words) { 0 } else { WRONG })
 }

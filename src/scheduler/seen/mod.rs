@@ -174,7 +174,11 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
     }
     let mut found = found.into_iter();
     let first = found.next()?;
-    Some(Seen { also: found.collect(), unread, ..first })
+    Some(Seen {
+        also: found.collect(),
+        unread,
+        ..first
+    })
 }
 
 /// Reads one output. What the command above it asked for counts where the text has no head.
@@ -236,11 +240,17 @@ fn submitted(text: &str) -> Option<Seen> {
     let sentence = |line: &str| {
         let (_, rest) = TAKEN.iter().find_map(|words| line.split_once(words))?;
         let id = rest.split_whitespace().next()?;
-        let cluster = rest.split_once(" on cluster ").map(|(_, cluster)| cluster.trim().to_owned());
+        let cluster = rest
+            .split_once(" on cluster ")
+            .map(|(_, cluster)| cluster.trim().to_owned());
         Some((id.to_owned(), cluster))
     };
-    let is_number = |id: &str| !id.is_empty() && id.len() <= 20 && id.bytes().all(|b| b.is_ascii_digit());
-    let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+    let is_number =
+        |id: &str| !id.is_empty() && id.len() <= 20 && id.bytes().all(|b| b.is_ascii_digit());
+    let is_name = |name: &str| {
+        name.bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+    };
     let is_pbs = |id: &str| ids::is_id(id) && id.bytes().any(|b| b.is_ascii_alphabetic());
     let line = text.lines().last()?.trim();
     let alone = match line.split_once(';') {
@@ -257,20 +267,41 @@ fn submitted(text: &str) -> Option<Seen> {
     if last.clone().any(|line| line.contains("error: ")) {
         return None;
     }
-    let said = last.take(1).find_map(sentence).filter(|(id, _)| is_number(id) || is_pbs(id));
+    let said = last
+        .take(1)
+        .find_map(sentence)
+        .filter(|(id, _)| is_number(id) || is_pbs(id));
     let (job_id, cluster) = said.or_else(|| alone.map(|(id, cluster)| (id.to_owned(), cluster)))?;
-    let (form, scheduler) = if is_pbs(&job_id) { ("qsub", "pbs") } else { ("sbatch", "slurm") };
-    Some(Seen { form, scheduler, submitted: Some(SubmittedSeen { job_id, cluster }), ..Seen::default() })
+    let (form, scheduler) = if is_pbs(&job_id) {
+        ("qsub", "pbs")
+    } else {
+        ("sbatch", "slurm")
+    };
+    Some(Seen {
+        form,
+        scheduler,
+        submitted: Some(SubmittedSeen { job_id, cluster }),
+        ..Seen::default()
+    })
 }
 
 fn refused(text: &str) -> Option<Seen> {
     let (scheduler, error) = refusal::classify(text)?;
-    Some(Seen { form: "refusal", scheduler, error: Some(error), ..Seen::default() })
+    Some(Seen {
+        form: "refusal",
+        scheduler,
+        error: Some(error),
+        ..Seen::default()
+    })
 }
 
 /// A state in dlrun's words; a job that a person holds is told apart.
 fn state_word(state: JobState, held: bool) -> String {
-    if held && state == JobState::Pending { "held".to_owned() } else { state.as_str().to_owned() }
+    if held && state == JobState::Pending {
+        "held".to_owned()
+    } else {
+        state.as_str().to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -278,14 +309,22 @@ mod tests {
     use super::*;
 
     fn id(text: &str) -> Option<String> {
-        read(text, Columns::default())?.submitted.map(|submitted| submitted.job_id)
+        read(text, Columns::default())?
+            .submitted
+            .map(|submitted| submitted.job_id)
     }
 
     #[test]
     fn number_among_words_is_no_id() {
-        for text in
-            ["7 dwarfs", "hello world", "it took\n12", "3.14", "7;", "sbatch: 7", "Submitted batch job soon"]
-        {
+        for text in [
+            "7 dwarfs",
+            "hello world",
+            "it took\n12",
+            "3.14",
+            "7;",
+            "sbatch: 7",
+            "Submitted batch job soon",
+        ] {
             assert_eq!(id(text), None, "{text}");
         }
         for (text, expected) in [
@@ -303,7 +342,8 @@ mod tests {
     fn states(text: &str) -> Vec<String> {
         let seen = read(text, Columns::default()).unwrap_or_default();
         let jobs = seen.jobs.into_iter().map(|job| job.state);
-        jobs.chain(seen.nodes.into_iter().map(|node| node.state)).collect()
+        jobs.chain(seen.nodes.into_iter().map(|node| node.state))
+            .collect()
     }
 
     #[test]
@@ -313,12 +353,18 @@ mod tests {
                 "HOSTNAMES FREE_MEM MEMORY AVAIL CPUS CPUS(A/I/O/T)\ncpu1 105589 128916 up 32 0/32/0/32\n",
                 "unknown",
             ),
-            ("JobID AllocCPUS NCPUS\n----- --------- -----\n7     0         0\n", "unknown"),
+            (
+                "JobID AllocCPUS NCPUS\n----- --------- -----\n7     0         0\n",
+                "unknown",
+            ),
             (
                 "Job: 7.s\n03/09/2012 09:32:03  S    Job Run at request of a\n03/09/2012 09:33:03  S    dequeuing from b, state EXITING\n",
                 "unknown",
             ),
-            ("36248.argo                 cam_icbc         idiallo         01:01:18 R short\n", "running"),
+            (
+                "36248.argo                 cam_icbc         idiallo         01:01:18 R short\n",
+                "running",
+            ),
             (
                 "$ qstat -xf 7\n\n        Job Id: 7.s\n        Job_Name = a\n        job_state = R\n",
                 "running",
@@ -326,7 +372,10 @@ mod tests {
             ("\t\thpc2\n\t\t     state = free\n\t\t     np = 8\n", "free"),
             ("$ pbsnodes -l all\nn1     job-exclusive\n", "busy"),
             ("# 36248.argo  a b 01:01:18 R short\n", "running"),
-            ("> Job: 7.s\n>\n> 03/09/2012 09:32:03  S    Job Run at request of a\n", "running"),
+            (
+                "> Job: 7.s\n>\n> 03/09/2012 09:32:03  S    Job Run at request of a\n",
+                "running",
+            ),
         ] {
             assert_eq!(states(text), [expected], "{text}");
         }

@@ -12,19 +12,22 @@ pub(super) struct Block<'a> {
 }
 
 const COMMANDS: [&str; 15] = [
-    "sacct", "squeue", "sinfo", "scontrol", "seff", "sprio", "sbatch", "srun", "salloc", "scancel", "qstat",
-    "qsub", "pbsnodes", "tracejob", "checkjob",
+    "sacct", "squeue", "sinfo", "scontrol", "seff", "sprio", "sbatch", "srun", "salloc", "scancel",
+    "qstat", "qsub", "pbsnodes", "tracejob", "checkjob",
 ];
 
 /// A command behind a prompt, or alone with an option, an id or `show`.
 fn command(line: &str) -> Option<&str> {
     let line = line.trim().trim_end_matches('`');
-    let at =
-        line.split_whitespace().take(6).position(|word| COMMANDS.contains(&word.trim_start_matches('`')))?;
+    let at = line
+        .split_whitespace()
+        .take(6)
+        .position(|word| COMMANDS.contains(&word.trim_start_matches('`')))?;
     let mut words = line.split_whitespace().skip(at.saturating_sub(1));
     let is_prompt = at > 0 && words.next()?.ends_with(['$', '#', '>', '%']);
     let tool = words.next()?.trim_start_matches('`');
-    let is_typed = |word: &str| word == "show" || word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    let is_typed =
+        |word: &str| word == "show" || word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
     let is_alone = at == 0 && words.next().is_none_or(is_typed);
     (is_prompt || is_alone).then(|| &line[line.find(tool).unwrap_or(0)..])
 }
@@ -32,15 +35,28 @@ fn command(line: &str) -> Option<&str> {
 /// A text at its commands, and where records of `scontrol` come after something else.
 pub(super) fn blocks(text: &str) -> Vec<Block<'_>> {
     let mut blocks = vec![Block::default()];
-    let begins = |line: &str| ["NodeName=", "JobId="].iter().any(|key| line.trim_start().starts_with(key));
-    for line in text.lines().filter(|line| !line.trim_start().starts_with("```")) {
+    let begins = |line: &str| {
+        ["NodeName=", "JobId="]
+            .iter()
+            .any(|key| line.trim_start().starts_with(key))
+    };
+    for line in text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("```"))
+    {
         let command = command(line);
-        let Some(last) = blocks.last_mut() else { continue };
-        let is_next = begins(line) && !last.is_empty() && !last.lines.iter().any(|line| begins(line));
+        let Some(last) = blocks.last_mut() else {
+            continue;
+        };
+        let is_next =
+            begins(line) && !last.is_empty() && !last.lines.iter().any(|line| begins(line));
         if command.is_none() && !is_next {
             last.lines.push(line);
         } else {
-            blocks.push(Block { command, lines: if is_next { vec![line] } else { Vec::new() } });
+            blocks.push(Block {
+                command,
+                lines: if is_next { vec![line] } else { Vec::new() },
+            });
         }
     }
     blocks.retain(|block| block.command.is_some() || !block.is_empty());
@@ -62,19 +78,38 @@ impl Block<'_> {
         let strips: [fn(&str) -> Option<&str>; 3] = [
             |line| Some(line.trim_start().strip_prefix('>')?.trim_start_matches('>')),
             |line| Some(line.trim_start().strip_prefix('#')?.trim_start_matches('#')),
-            |line| Some(line.strip_prefix('[').filter(|rest| rest.starts_with("20"))?.split_once("] ")?.1),
+            |line| {
+                Some(
+                    line.strip_prefix('[')
+                        .filter(|rest| rest.starts_with("20"))?
+                        .split_once("] ")?
+                        .1,
+                )
+            },
         ];
         for strip in strips {
-            if lines.iter().all(|line| is_blank(line) || strip(line).is_some()) {
-                lines.iter_mut().for_each(|line| *line = strip(line).unwrap_or_default());
+            if lines
+                .iter()
+                .all(|line| is_blank(line) || strip(line).is_some())
+            {
+                lines
+                    .iter_mut()
+                    .for_each(|line| *line = strip(line).unwrap_or_default());
             }
         }
         let full = lines.iter().filter(|line| !is_blank(line));
-        let indent = full.map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
+        let indent = full
+            .map(|line| line.len() - line.trim_start().len())
+            .min()
+            .unwrap_or(0);
         let bare = |line: &&str| {
             let line = line.get(indent..).unwrap_or(line.trim_start());
             let is_bold = line.contains("**") && !line.contains("***");
-            if is_bold { line.replace("**", "") + "\n" } else { line.to_owned() + "\n" }
+            if is_bold {
+                line.replace("**", "") + "\n"
+            } else {
+                line.to_owned() + "\n"
+            }
         };
         lines.iter().map(bare).collect()
     }
@@ -84,14 +119,19 @@ impl Block<'_> {
         let command = self.command?;
         let (tool, rest) = command.split_once(' ')?;
         let names = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<_>>();
-        if tool == "sacct" && rest.split_whitespace().any(|word| ["-b", "--brief"].contains(&word)) {
+        if tool == "sacct"
+            && rest
+                .split_whitespace()
+                .any(|word| ["-b", "--brief"].contains(&word))
+        {
             return Some((names("JobID,State,ExitCode"), None));
         }
         let options = ["--format", "--Format", "-o", "-O"];
         let value = options
             .iter()
             .find_map(|option| {
-                rest.split_once(&format!("{option}=")).or_else(|| rest.split_once(&format!("{option} ")))
+                rest.split_once(&format!("{option}="))
+                    .or_else(|| rest.split_once(&format!("{option} ")))
             })?
             .1;
         let value = value.trim_start();
@@ -110,9 +150,21 @@ impl Block<'_> {
                 .find(|(tools, letter, _)| tools.contains(tool) && part[at..].starts_with(*letter))
                 .map(|(.., name)| (*name).to_owned())
         };
-        let found = value.split('%').skip(1).map(column).collect::<Option<Vec<_>>>()?;
-        let between = value.split('%').nth(1)?.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
-        Some((found, between.get(1..).filter(|separator| !separator.trim().is_empty())))
+        let found = value
+            .split('%')
+            .skip(1)
+            .map(column)
+            .collect::<Option<Vec<_>>>()?;
+        let between = value
+            .split('%')
+            .nth(1)?
+            .trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+        Some((
+            found,
+            between
+                .get(1..)
+                .filter(|separator| !separator.trim().is_empty()),
+        ))
     }
 }
 
@@ -163,13 +215,25 @@ mod tests {
     #[test]
     fn columns_are_those_of_the_command() {
         let of = |command| {
-            Block { command: Some(command), lines: Vec::new() }
-                .columns()
-                .map(|(names, by)| (names.join(" "), by.map(str::to_owned)))
+            Block {
+                command: Some(command),
+                lines: Vec::new(),
+            }
+            .columns()
+            .map(|(names, by)| (names.join(" "), by.map(str::to_owned)))
         };
-        assert_eq!(of("sacct -n -o jobid,state%20 -j 7"), Some(("jobid state%20".to_owned(), None)));
-        assert_eq!(of("squeue -h -o \"%.18i|%T\""), Some(("JobID State".to_owned(), Some("|".to_owned()))));
-        assert_eq!(of("sinfo -h -o '%n %G'"), Some(("NodeList Gres".to_owned(), None)));
+        assert_eq!(
+            of("sacct -n -o jobid,state%20 -j 7"),
+            Some(("jobid state%20".to_owned(), None))
+        );
+        assert_eq!(
+            of("squeue -h -o \"%.18i|%T\""),
+            Some(("JobID State".to_owned(), Some("|".to_owned())))
+        );
+        assert_eq!(
+            of("sinfo -h -o '%n %G'"),
+            Some(("NodeList Gres".to_owned(), None))
+        );
         assert_eq!(of("squeue -o '%i %Z'"), None);
         assert_eq!(of("squeue --me"), None);
     }

@@ -15,13 +15,23 @@ pub(super) type Attributes = BTreeMap<String, String>;
 
 /// A job out of its attributes, whatever form they came in.
 pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
-    let get = |keys: &[&str]| keys.iter().find_map(|key| of.get(*key)).and_then(|value| said(value));
+    let get = |keys: &[&str]| {
+        keys.iter()
+            .find_map(|key| of.get(*key))
+            .and_then(|value| said(value))
+    };
     let raw_state = get(&["job_state"])?;
     let exit_code = get(&["exit_status", "Exit_status"]).and_then(|code| code.parse::<i64>().ok());
     let (state, guess) = job_state(raw_state, exit_code, get(&["substate"]), of.len());
     let hosts = get(&["exec_vnode", "exec_host"]);
-    let requested = get(&["Resource_List.nodes", "Resource_List.neednodes", "Resource_List.select"]);
-    let nodes = get(&["Resource_List.nodect"]).and_then(leading_number).or_else(|| hosts.map(host_count));
+    let requested = get(&[
+        "Resource_List.nodes",
+        "Resource_List.neednodes",
+        "Resource_List.select",
+    ]);
+    let nodes = get(&["Resource_List.nodect"])
+        .and_then(leading_number)
+        .or_else(|| hosts.map(host_count));
     let (array, index) = id.split_once('[').unwrap_or((id, ""));
     let is_element = index.starts_with(|c: char| c.is_ascii_digit());
     Some(JobSeen {
@@ -47,8 +57,12 @@ pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
             .and_then(moment)
             .filter(|_| state == JobState::Pending),
         time_limit_s: get(&["Resource_List.walltime"]).and_then(duration),
-        array_id: is_element
-            .then(|| format!("{array}[]{}", index.split_once(']').map_or("", |(_, server)| server))),
+        array_id: is_element.then(|| {
+            format!(
+                "{array}[]{}",
+                index.split_once(']').map_or("", |(_, server)| server)
+            )
+        }),
         het_id: None,
         // `run_count` of OpenPBS, `start_count` of Torque: how often it was started.
         restarts: get(&["run_count", "start_count"])
@@ -98,7 +112,11 @@ fn job_state(
     substate: Option<&str>,
     told: usize,
 ) -> (JobState, Option<JobState>) {
-    let which = if letter == "C" { Pbs::Torque } else { Pbs::OpenPbs };
+    let which = if letter == "C" {
+        Pbs::Torque
+    } else {
+        Pbs::OpenPbs
+    };
     let state = match letter {
         "R" | "E" | "B" => JobState::Running,
         "Q" | "W" | "T" | "H" => JobState::Pending,
@@ -119,15 +137,26 @@ fn job_state(
 
 /// GPUs over all nodes: `Resource_List.ngpus`, or `:gpus=`/`:ngpus=` in what is asked for, times the nodes of that part.
 fn gpus(of: &Attributes, requested: Option<&str>) -> Option<u64> {
-    if let Some(count) = of.get("Resource_List.ngpus").and_then(|count| count.parse().ok()) {
+    if let Some(count) = of
+        .get("Resource_List.ngpus")
+        .and_then(|count| count.parse().ok())
+    {
         return Some(count);
     }
     let part = |part: &str| {
         let mut words = part.split(':');
-        let nodes = words.next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(1);
-        let count =
-            words.filter_map(|word| word.strip_prefix("gpus=").or_else(|| word.strip_prefix("ngpus=")));
-        count.filter_map(leading_number).fold(0, u64::saturating_add).saturating_mul(nodes)
+        let nodes = words
+            .next()
+            .and_then(|first| first.parse::<u64>().ok())
+            .unwrap_or(1);
+        let count = words.filter_map(|word| {
+            word.strip_prefix("gpus=")
+                .or_else(|| word.strip_prefix("ngpus="))
+        });
+        count
+            .filter_map(leading_number)
+            .fold(0, u64::saturating_add)
+            .saturating_mul(nodes)
     };
     requested.map(|requested| requested.split('+').map(part).fold(0, u64::saturating_add))
 }
@@ -139,8 +168,14 @@ fn of_things(
     jobs: &[Thing],
     nodes: &[Thing],
 ) -> Option<Seen> {
-    let jobs: Vec<_> = jobs.iter().filter_map(|thing| job(&thing.id, &thing.attributes)).collect();
-    let nodes: Vec<_> = nodes.iter().filter_map(|thing| node(&thing.id, &thing.attributes)).collect();
+    let jobs: Vec<_> = jobs
+        .iter()
+        .filter_map(|thing| job(&thing.id, &thing.attributes))
+        .collect();
+    let nodes: Vec<_> = nodes
+        .iter()
+        .filter_map(|thing| node(&thing.id, &thing.attributes))
+        .collect();
     let form = form[usize::from(jobs.is_empty())];
     (!jobs.is_empty() || !nodes.is_empty()).then_some(Seen {
         form,
@@ -153,20 +188,39 @@ fn of_things(
 
 pub(super) fn qstat_full(text: &str) -> Option<Seen> {
     // A document may indent it as a whole.
-    let head = text.lines().find(|line| line.trim_start().starts_with("Job Id:"))?;
+    let head = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("Job Id:"))?;
     let indent = &head[..head.len() - head.trim_start().len()];
-    let bare = |line: &str| line.strip_prefix(indent).unwrap_or(line.trim_start()).to_owned() + "\n";
+    let bare = |line: &str| {
+        line.strip_prefix(indent)
+            .unwrap_or(line.trim_start())
+            .to_owned()
+            + "\n"
+    };
     let mut jobs = answer::read_text(&text.lines().map(bare).collect::<String>());
     jobs.retain(|thing| thing.kind == "Job");
-    let is_torque =
-        jobs.iter().any(|thing| ["fault_tolerant", "euser"].iter().any(|key| thing.get(key).is_some()));
-    of_things(["qstat -f"; 2], if is_torque { "torque" } else { "pbs" }, &jobs, &[])
+    let is_torque = jobs.iter().any(|thing| {
+        ["fault_tolerant", "euser"]
+            .iter()
+            .any(|key| thing.get(key).is_some())
+    });
+    of_things(
+        ["qstat -f"; 2],
+        if is_torque { "torque" } else { "pbs" },
+        &jobs,
+        &[],
+    )
 }
 
 pub(super) fn xml(text: &str) -> Option<Seen> {
-    let (jobs, others): (Vec<_>, Vec<_>) =
-        answer::read_xml(text).into_iter().partition(|thing| thing.kind == "Job");
-    let nodes: Vec<_> = others.into_iter().filter(|thing| thing.kind == "Node").collect();
+    let (jobs, others): (Vec<_>, Vec<_>) = answer::read_xml(text)
+        .into_iter()
+        .partition(|thing| thing.kind == "Job");
+    let nodes: Vec<_> = others
+        .into_iter()
+        .filter(|thing| thing.kind == "Node")
+        .collect();
     of_things(["qstat -x", "pbsnodes -x"], "torque", &jobs, &nodes)
 }
 
@@ -176,8 +230,15 @@ pub(super) fn json(text: &str) -> Option<Seen> {
     let forms = ["qstat -f -F json", "pbsnodes -F json"];
     // A server without jobs.
     let empty = || {
-        let seen = Seen { form: forms[0], scheduler: "openpbs", ..Seen::default() };
-        value.text("pbs_server").filter(|_| value.get("nodes").is_none()).map(|_| seen)
+        let seen = Seen {
+            form: forms[0],
+            scheduler: "openpbs",
+            ..Seen::default()
+        };
+        value
+            .text("pbs_server")
+            .filter(|_| value.get("nodes").is_none())
+            .map(|_| seen)
     };
     of_things(forms, "openpbs", &jobs, &nodes).or_else(empty)
 }
@@ -202,9 +263,20 @@ pub(super) fn node_list(text: &str) -> Option<Seen> {
         }
         let reason = said(reason.trim()).map(str::to_owned);
         let (name, raw_state) = (name.to_owned(), state.to_owned());
-        nodes.push(NodeSeen { name, state: node_state(state), raw_state, reason, ..NodeSeen::default() });
+        nodes.push(NodeSeen {
+            name,
+            state: node_state(state),
+            raw_state,
+            reason,
+            ..NodeSeen::default()
+        });
     }
-    Some(Seen { form: "pbsnodes -l", scheduler: "pbs", nodes, ..Seen::default() })
+    Some(Seen {
+        form: "pbsnodes -l",
+        scheduler: "pbs",
+        nodes,
+        ..Seen::default()
+    })
 }
 
 /// `pbsnodes -a`: a name at the beginning of a line, indented `key = value` below it.
@@ -220,15 +292,25 @@ pub(super) fn pbsnodes(text: &str) -> Option<Seen> {
         if is_name {
             block = Some((line.trim().to_owned(), Attributes::new()));
         } else if let (Some((_, of)), Some((key, value))) = (&mut block, line.split_once(" = ")) {
-            of.entry(key.trim().to_owned()).or_insert_with(|| value.trim().to_owned());
+            of.entry(key.trim().to_owned())
+                .or_insert_with(|| value.trim().to_owned());
         }
     }
-    (!nodes.is_empty()).then_some(Seen { form: "pbsnodes", scheduler: "pbs", nodes, ..Seen::default() })
+    (!nodes.is_empty()).then_some(Seen {
+        form: "pbsnodes",
+        scheduler: "pbs",
+        nodes,
+        ..Seen::default()
+    })
 }
 
 /// A node out of its attributes.
 pub(super) fn node(name: &str, of: &Attributes) -> Option<NodeSeen> {
-    let get = |keys: &[&str]| keys.iter().find_map(|key| of.get(*key)).and_then(|value| said(value));
+    let get = |keys: &[&str]| {
+        keys.iter()
+            .find_map(|key| of.get(*key))
+            .and_then(|value| said(value))
+    };
     let number = |keys: &[&str]| get(keys).and_then(leading_number);
     let raw_state = get(&["state", "State"])?;
     // `pbsnodes -vSj -F json` has free and total: `1/20`.
@@ -256,10 +338,15 @@ pub(super) fn node_state(raw: &str) -> String {
     let first = words.first().copied().unwrap_or_default();
     let word = match () {
         () if has("offline") => "offline",
-        () if words.iter().any(|word| word.starts_with("down") || word.starts_with("state-unknown")) => {
+        () if words
+            .iter()
+            .any(|word| word.starts_with("down") || word.starts_with("state-unknown")) =>
+        {
             "down"
         }
-        () if has("job-exclusive") || has("job-busy") || has("busy") || has("resv-exclusive") => "busy",
+        () if has("job-exclusive") || has("job-busy") || has("busy") || has("resv-exclusive") => {
+            "busy"
+        }
         () => first,
     };
     word.to_ascii_lowercase()
@@ -282,9 +369,16 @@ mod tests {
             ("C", None, None, JobState::Cancelled),
             ("E", None, None, JobState::Running),
         ] {
-            assert_eq!(job_state(letter, exit, substate, 20), (state, None), "{letter} {exit:?}");
+            assert_eq!(
+                job_state(letter, exit, substate, 20),
+                (state, None),
+                "{letter} {exit:?}"
+            );
         }
-        assert_eq!(job_state("F", None, None, 2), (JobState::Unknown, Some(JobState::Completed)));
+        assert_eq!(
+            job_state("F", None, None, 2),
+            (JobState::Unknown, Some(JobState::Completed))
+        );
         assert_eq!(job_state("C", None, None, 1), (JobState::Completed, None));
     }
 
@@ -292,11 +386,23 @@ mod tests {
     fn an_answer_that_breaks_off_gives_its_whole_jobs() {
         let text = r#"{"Jobs":{"7.s":{"job_state":"R","Job_Name":"a","Resource_List":{"ngpus":2,"walltime":"01:00:00"}},"8.s":{"job_state""#;
         let seen = json(text).expect("jobs");
-        let jobs: Vec<_> =
-            seen.jobs.iter().map(|job| (job.job_id.as_deref(), job.gpus, job.time_limit_s)).collect();
+        let jobs: Vec<_> = seen
+            .jobs
+            .iter()
+            .map(|job| (job.job_id.as_deref(), job.gpus, job.time_limit_s))
+            .collect();
         assert_eq!(jobs, [(Some("7.s"), Some(2), Some(3600))]);
-        assert_eq!((json(r#"{"jobs":[{"job_id":7}]}"#), json(r#"{"nodes":[{"name":"n1"}]}"#)), (None, None));
-        assert_eq!(json(r#"{"pbs_server":"s"}"#).map(|seen| seen.jobs.len()), Some(0));
+        assert_eq!(
+            (
+                json(r#"{"jobs":[{"job_id":7}]}"#),
+                json(r#"{"nodes":[{"name":"n1"}]}"#)
+            ),
+            (None, None)
+        );
+        assert_eq!(
+            json(r#"{"pbs_server":"s"}"#).map(|seen| seen.jobs.len()),
+            Some(0)
+        );
     }
 
     #[test]

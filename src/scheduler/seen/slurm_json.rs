@@ -27,23 +27,46 @@ pub(super) fn read(text: &str) -> Option<Seen> {
                 nodes.push(node);
             }
         }
-        return Some(Seen { form: "sinfo --json", scheduler: "slurm", nodes, ..Seen::default() });
+        return Some(Seen {
+            form: "sinfo --json",
+            scheduler: "slurm",
+            nodes,
+            ..Seen::default()
+        });
     }
     let jobs = value.get("jobs")?.as_array()?;
-    let is_accounting = jobs.iter().any(|job| job.get("time").is_some_and(Value::is_object));
-    let form = if is_accounting { "sacct --json" } else { "squeue --json" };
+    let is_accounting = jobs
+        .iter()
+        .any(|job| job.get("time").is_some_and(Value::is_object));
+    let form = if is_accounting {
+        "sacct --json"
+    } else {
+        "squeue --json"
+    };
     let jobs = jobs.iter().filter_map(job).collect();
-    Some(Seen { form, scheduler: "slurm", jobs, ..Seen::default() })
+    Some(Seen {
+        form,
+        scheduler: "slurm",
+        jobs,
+        ..Seen::default()
+    })
 }
 
 fn job(job: &Value) -> Option<JobSeen> {
     let number_of = |key: &str| number(&job[key]);
     let id = number_of("job_id")?.to_string();
     let past = job.get("time").filter(|time| time.is_object());
-    let state = job.get("job_state").or_else(|| job["state"].get("current")).unwrap_or(&job["state"]);
+    let state = job
+        .get("job_state")
+        .or_else(|| job["state"].get("current"))
+        .unwrap_or(&job["state"]);
     let raw_state = state_words(state);
     let known = slurm::job_state(&raw_state);
-    let reason = job.get("state_reason").unwrap_or(&job["state"]["reason"]).as_str().and_then(said);
+    let reason = job
+        .get("state_reason")
+        .unwrap_or(&job["state"]["reason"])
+        .as_str()
+        .and_then(said);
     let (exit_code, signal) = exit(&job["exit_code"]);
     let time = |live: &str, recorded: &str| {
         let value = past.map_or(&job[live], |past| &past[recorded]);
@@ -52,9 +75,17 @@ fn job(job: &Value) -> Option<JobSeen> {
     };
     let (array_id, task) = array(job);
     let limit = past.map_or(&job["time_limit"], |past| &past["limit"]);
-    let nodes = job.get("node_count").and_then(number).or_else(|| number_of("allocation_nodes"));
+    let nodes = job
+        .get("node_count")
+        .and_then(number)
+        .or_else(|| number_of("allocation_nodes"));
     Some(JobSeen {
-        job_id: Some(array_id.as_ref().zip(task).map_or(id, |(array, task)| format!("{array}_{task}"))),
+        job_id: Some(
+            array_id
+                .as_ref()
+                .zip(task)
+                .map_or(id, |(array, task)| format!("{array}_{task}")),
+        ),
         guess: None,
         name: text(job, "name"),
         state: state_word(known, reason.is_some_and(slurm::is_hold)),
@@ -74,7 +105,11 @@ fn job(job: &Value) -> Option<JobSeen> {
         array_id,
         het_id: het(job),
         expected_start: (known == JobState::Pending)
-            .then(|| number_of("start_time").filter(|seconds| *seconds > 0).map(Printed::Seconds))
+            .then(|| {
+                number_of("start_time")
+                    .filter(|seconds| *seconds > 0)
+                    .map(Printed::Seconds)
+            })
             .flatten(),
         usage: Vec::new(),
         restarts: number_of("restart_cnt"),
@@ -85,13 +120,29 @@ fn job(job: &Value) -> Option<JobSeen> {
 /// one list.
 fn node(node: &Value) -> Option<NodeSeen> {
     let words = |value: &Value| -> Vec<String> {
-        let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-        list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        let list = value
+            .as_array()
+            .map_or(std::slice::from_ref(value), Vec::as_slice);
+        list.iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
     };
-    let raw_state = [words(&node["state"]), words(&node["state_flags"])].concat().join("+");
+    let raw_state = [words(&node["state"]), words(&node["state_flags"])]
+        .concat()
+        .join("+");
     // Of several types the sum; "N/A" where nothing is known.
-    let gres = |key: &str| node[key].as_str().filter(|text| *text != "N/A").map(gpus_of_gres);
-    let tres = |key: &str| node[key].as_str().map(|text| gpus_of_tres(text).unwrap_or(0));
+    let gres = |key: &str| {
+        node[key]
+            .as_str()
+            .filter(|text| *text != "N/A")
+            .map(gpus_of_gres)
+    };
+    let tres = |key: &str| {
+        node[key]
+            .as_str()
+            .map(|text| gpus_of_tres(text).unwrap_or(0))
+    };
     Some(NodeSeen {
         name: node["name"].as_str()?.to_owned(),
         state: node_state(&raw_state),
@@ -105,15 +156,31 @@ fn node(node: &Value) -> Option<NodeSeen> {
 
 /// The nodes of one line of `sinfo`, 23.02 and later: what is told holds of each, where least and most are the same.
 fn group(group: &Value) -> Vec<NodeSeen> {
-    let states = group["node"]["state"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let raw_state = states.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("+");
-    let names = group["nodes"]["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let states = group["node"]["state"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let raw_state = states
+        .iter()
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join("+");
+    let names = group["nodes"]["nodes"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let same = |key: &str| {
-        let (least, most) = (number(&group[key]["minimum"]), number(&group[key]["maximum"]));
+        let (least, most) = (
+            number(&group[key]["minimum"]),
+            number(&group[key]["maximum"]),
+        );
         most.filter(|_| least == most)
     };
     let gres = |key: &str| {
-        group["gres"][key].as_str().map(gpus_of_gres).filter(|gpus| *gpus == 0 || names.len() == 1)
+        group["gres"][key]
+            .as_str()
+            .map(gpus_of_gres)
+            .filter(|gpus| *gpus == 0 || names.len() == 1)
     };
     let total = group["gres"]["total"].as_str().map(gpus_of_gres);
     let each = |name: &Value| {
@@ -124,7 +191,10 @@ fn group(group: &Value) -> Vec<NodeSeen> {
             cpus: same("cpus"),
             gpus_total: total,
             gpus_used: gres("used"),
-            reason: group["reason"]["description"].as_str().and_then(said).map(str::to_owned),
+            reason: group["reason"]["description"]
+                .as_str()
+                .and_then(said)
+                .map(str::to_owned),
         })
     };
     names.iter().filter_map(each).collect()
@@ -150,8 +220,13 @@ fn number(value: &Value) -> Option<u64> {
 
 /// A state, or its words (`RUNNING+COMPLETING`).
 fn state_words(value: &Value) -> String {
-    let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("+")
+    let list = value
+        .as_array()
+        .map_or(std::slice::from_ref(value), Vec::as_slice);
+    list.iter()
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join("+")
 }
 
 /// Code and signal. A plain number is the raw wait status (22.05: `exit 1` is 256).
@@ -162,40 +237,62 @@ fn exit(value: &Value) -> (Option<i64>, Option<i64>) {
         return (signed(status >> 8 & 0xff), signal.and_then(signed));
     }
     let signal = &value["signal"];
-    let signal = number(&signal["id"]).or_else(|| number(&signal["signal_id"])).filter(|signal| *signal > 0);
-    (number(&value["return_code"]).and_then(signed), signal.and_then(signed))
+    let signal = number(&signal["id"])
+        .or_else(|| number(&signal["signal_id"]))
+        .filter(|signal| *signal > 0);
+    (
+        number(&value["return_code"]).and_then(signed),
+        signal.and_then(signed),
+    )
 }
 
 /// The array that it belongs to, and which of its elements it is: an index, or those that still wait.
 fn array(job: &Value) -> (Option<String>, Option<String>) {
     let nested = &job["array"];
-    let id = number(&job["array_job_id"]).or_else(|| number(&nested["job_id"])).filter(|id| *id > 0);
+    let id = number(&job["array_job_id"])
+        .or_else(|| number(&nested["job_id"]))
+        .filter(|id| *id > 0);
     let index = job.get("array_task_id").unwrap_or(&nested["task_id"]);
-    let waiting = job["array_task_string"].as_str().or_else(|| nested["task"].as_str());
-    let waiting = waiting.filter(|text| !text.is_empty()).map(|text| format!("[{text}]"));
+    let waiting = job["array_task_string"]
+        .as_str()
+        .or_else(|| nested["task"].as_str());
+    let waiting = waiting
+        .filter(|text| !text.is_empty())
+        .map(|text| format!("[{text}]"));
     let task = waiting.or_else(|| number(index).map(|index| index.to_string()));
     (id.map(|id| id.to_string()), task)
 }
 
 fn het(job: &Value) -> Option<String> {
     let nested = &job["het"];
-    let id = number(&job["het_job_id"]).or_else(|| number(&nested["job_id"])).filter(|id| *id > 0)?;
-    let offset = number(&job["het_job_offset"]).or_else(|| number(&nested["job_offset"])).unwrap_or(0);
+    let id = number(&job["het_job_id"])
+        .or_else(|| number(&nested["job_id"]))
+        .filter(|id| *id > 0)?;
+    let offset = number(&job["het_job_offset"])
+        .or_else(|| number(&nested["job_offset"]))
+        .unwrap_or(0);
     Some(format!("{id}+{offset}"))
 }
 
 /// What each node has, where that is told, else what is allocated, else what is asked for.
 fn gpus(job: &Value) -> Option<u64> {
-    let detail = job["gres_detail"]
-        .as_array()
-        .map(|nodes| nodes.iter().filter_map(Value::as_str).map(gpus_of_gres).fold(0, u64::saturating_add));
+    let detail = job["gres_detail"].as_array().map(|nodes| {
+        nodes
+            .iter()
+            .filter_map(Value::as_str)
+            .map(gpus_of_gres)
+            .fold(0, u64::saturating_add)
+    });
     if let Some(gpus) = detail.filter(|gpus| *gpus > 0) {
         return Some(gpus);
     }
     let texts = ["tres_alloc_str", "tres_req_str"];
-    let of_text = texts.iter().find_map(|key| gpus_of_tres(job[*key].as_str()?));
-    of_text
-        .or_else(|| listed_gpus(&job["tres"]["allocated"]).or_else(|| listed_gpus(&job["tres"]["requested"])))
+    let of_text = texts
+        .iter()
+        .find_map(|key| gpus_of_tres(job[*key].as_str()?));
+    of_text.or_else(|| {
+        listed_gpus(&job["tres"]["allocated"]).or_else(|| listed_gpus(&job["tres"]["requested"]))
+    })
 }
 
 /// Accounting's list of resources; as in [`gpus_of_tres`] the entry without a type is the sum.
@@ -203,11 +300,22 @@ fn listed_gpus(list: &Value) -> Option<u64> {
     let list = list.as_array().filter(|list| !list.is_empty())?;
     let is_gpu = |item: &&Value| {
         item["type"] == "gres"
-            && item["name"].as_str().is_some_and(|name| name.split(':').next() == Some("gpu"))
+            && item["name"]
+                .as_str()
+                .is_some_and(|name| name.split(':').next() == Some("gpu"))
     };
     let count = |item: &Value| item["count"].as_u64().unwrap_or(0);
-    let all = list.iter().filter(is_gpu).find(|item| item["name"] == "gpu").map(count);
-    Some(all.unwrap_or_else(|| list.iter().filter(is_gpu).map(count).fold(0, u64::saturating_add)))
+    let all = list
+        .iter()
+        .filter(is_gpu)
+        .find(|item| item["name"] == "gpu")
+        .map(count);
+    Some(all.unwrap_or_else(|| {
+        list.iter()
+            .filter(is_gpu)
+            .map(count)
+            .fold(0, u64::saturating_add)
+    }))
 }
 
 #[cfg(test)]
@@ -224,7 +332,11 @@ mod tests {
             (r#"{"set":true,"infinite":true,"number":0}"#, None),
             ("null", None),
         ] {
-            assert_eq!(number(&serde_json::from_str(json).expect("JSON")), expected, "{json}");
+            assert_eq!(
+                number(&serde_json::from_str(json).expect("JSON")),
+                expected,
+                "{json}"
+            );
         }
     }
 
@@ -239,7 +351,11 @@ mod tests {
         let json = r#"{"jobs":[{"job_id":96,"array_job_id":95,"array_task_id":1,"job_state":"RUNNING"},
             {"job_id":95,"array_job_id":{"set":true,"infinite":false,"number":95},"array_task_string":"2-5%2","job_state":["PENDING"],"state_reason":"JobHeldUser"}]}"#;
         let seen = read(json).expect("jobs");
-        let ids: Vec<&str> = seen.jobs.iter().map(|job| job.job_id.as_deref().unwrap_or_default()).collect();
+        let ids: Vec<&str> = seen
+            .jobs
+            .iter()
+            .map(|job| job.job_id.as_deref().unwrap_or_default())
+            .collect();
         assert_eq!(ids, ["95_1", "95_[2-5%2]"]);
         assert_eq!(seen.jobs[1].state, "held");
     }

@@ -33,7 +33,9 @@ const MARKS: [char; 9] = ['*', '~', '#', '!', '%', '$', '@', '^', '-'];
 
 /// The state that a word means.
 fn of_word(word: &str) -> Option<&'static str> {
-    let (state, _) = WORDS.iter().find(|(_, words)| words.split(' ').any(|known| known == word))?;
+    let (state, _) = WORDS
+        .iter()
+        .find(|(_, words)| words.split(' ').any(|known| known == word))?;
     Some(state)
 }
 
@@ -46,10 +48,18 @@ pub(super) fn is_word(word: &str) -> bool {
 /// A node's state in one word: what hinders it counts before what it does. Flags are joined by `+`.
 pub(super) fn node_state(raw: &str) -> String {
     let small = raw.to_ascii_lowercase();
-    let mut flags: Vec<&str> = small.split(['+', ',']).map(|flag| flag.trim_end_matches(MARKS)).collect();
+    let mut flags: Vec<&str> = small
+        .split(['+', ','])
+        .map(|flag| flag.trim_end_matches(MARKS))
+        .collect();
     // What a mark says is also a flag: no answer, a reservation for maintenance, planned for a job.
     let marks = [('*', "not_responding"), ('$', "maint"), ('-', "planned")];
-    flags.extend(marks.iter().filter(|(mark, _)| small.contains(*mark)).map(|(_, flag)| *flag));
+    flags.extend(
+        marks
+            .iter()
+            .filter(|(mark, _)| small.contains(*mark))
+            .map(|(_, flag)| *flag),
+    );
     let word = |flag: &&str| of_word(flag).unwrap_or_default();
     let words: Vec<&str> = flags.iter().map(word).collect();
     let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
@@ -65,7 +75,9 @@ pub(super) fn node_state(raw: &str) -> String {
         () if has(&["down", "not_responding"]) && !works => "down",
         () if first == "idle" => {
             let kept = ["maintenance", "reserved", "planned"];
-            kept.into_iter().find(|kept| words.contains(kept)).unwrap_or("idle")
+            kept.into_iter()
+                .find(|kept| words.contains(kept))
+                .unwrap_or("idle")
         }
         () => first,
     };

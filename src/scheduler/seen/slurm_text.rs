@@ -12,10 +12,14 @@ fn pairs(record: &str) -> Vec<(&str, &str)> {
     let starts: Vec<(usize, usize)> = record
         .match_indices('=')
         .filter_map(|(equals, _)| {
-            let key = record[..equals].rfind(|c: char| c.is_whitespace()).map_or(0, |blank| blank + 1);
+            let key = record[..equals]
+                .rfind(|c: char| c.is_whitespace())
+                .map_or(0, |blank| blank + 1);
             let name = &record[key..equals];
             let is_key = name.starts_with(|c: char| c.is_ascii_uppercase())
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || "/:_-".contains(c));
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "/:_-".contains(c));
             is_key.then_some((key, equals))
         })
         .collect();
@@ -41,12 +45,19 @@ fn records<'a>(text: &'a str, first: &str) -> Vec<&'a str> {
         at += line.len();
     }
     let end = |place: usize| starts.get(place + 1).copied().unwrap_or(text.len());
-    starts.iter().enumerate().map(|(place, start)| &text[*start..end(place)]).collect()
+    starts
+        .iter()
+        .enumerate()
+        .map(|(place, start)| &text[*start..end(place)])
+        .collect()
 }
 
 /// The first value of a key that says something.
 fn value<'a>(pairs: &[(&'a str, &'a str)], key: &str) -> Option<&'a str> {
-    pairs.iter().find(|(name, _)| *name == key).and_then(|(_, value)| said(value))
+    pairs
+        .iter()
+        .find(|(name, _)| *name == key)
+        .and_then(|(_, value)| said(value))
 }
 
 pub(super) fn scontrol_job(text: &str) -> Option<Seen> {
@@ -55,7 +66,12 @@ pub(super) fn scontrol_job(text: &str) -> Option<Seen> {
         return None;
     }
     let jobs = records.iter().filter_map(|record| job(record)).collect();
-    Some(Seen { form: "scontrol show job", scheduler: "slurm", jobs, ..Seen::default() })
+    Some(Seen {
+        form: "scontrol show job",
+        scheduler: "slurm",
+        jobs,
+        ..Seen::default()
+    })
 }
 
 fn job(record: &str) -> Option<JobSeen> {
@@ -67,15 +83,29 @@ fn job(record: &str) -> Option<JobSeen> {
     let exit = of("ExitCode").and_then(exit);
     let array_id = of("ArrayJobId").map(str::to_owned);
     let index = of("ArrayTaskId").map(|task| {
-        if task.bytes().all(|b| b.is_ascii_digit()) { task.to_owned() } else { format!("[{task}]") }
+        if task.bytes().all(|b| b.is_ascii_digit()) {
+            task.to_owned()
+        } else {
+            format!("[{task}]")
+        }
     });
     let id = of("JobId")?.split_whitespace().next()?.to_owned();
     let nodes = of("NumNodes").and_then(leading_number);
-    let gres = ["Gres", "TresPerNode"].iter().find_map(|key| of(key)).map(gpus_of_gres);
-    let tres = ["AllocTRES", "TRES", "ReqTRES"].iter().find_map(|key| gpus_of_tres(of(key)?));
+    let gres = ["Gres", "TresPerNode"]
+        .iter()
+        .find_map(|key| of(key))
+        .map(gpus_of_gres);
+    let tres = ["AllocTRES", "TRES", "ReqTRES"]
+        .iter()
+        .find_map(|key| gpus_of_tres(of(key)?));
     let tres = tres.filter(|gpus| *gpus > 0 || gres.is_none());
     Some(JobSeen {
-        job_id: Some(array_id.as_ref().zip(index).map_or(id, |(array, index)| format!("{array}_{index}"))),
+        job_id: Some(
+            array_id
+                .as_ref()
+                .zip(index)
+                .map_or(id, |(array, index)| format!("{array}_{index}")),
+        ),
         guess: None,
         // `Name` until 14.03.
         name: of("JobName").or_else(|| of("Name")).map(str::to_owned),
@@ -85,9 +115,15 @@ fn job(record: &str) -> Option<JobSeen> {
         exit_code: exit.map(|(code, _)| code),
         signal: exit.map(|(_, signal)| signal),
         // Of a job that waits they are expectations.
-        start: of("StartTime").and_then(moment).filter(|_| state != JobState::Pending),
-        end: of("EndTime").and_then(moment).filter(|_| state != JobState::Pending),
-        expected_start: of("StartTime").and_then(moment).filter(|_| state == JobState::Pending),
+        start: of("StartTime")
+            .and_then(moment)
+            .filter(|_| state != JobState::Pending),
+        end: of("EndTime")
+            .and_then(moment)
+            .filter(|_| state != JobState::Pending),
+        expected_start: of("StartTime")
+            .and_then(moment)
+            .filter(|_| state == JobState::Pending),
         usage: Vec::new(),
         elapsed_s: of("RunTime").and_then(slurm::seconds),
         nodes,
@@ -106,7 +142,12 @@ pub(super) fn scontrol_node(text: &str) -> Option<Seen> {
         return None;
     }
     let nodes = records.iter().filter_map(|record| node(record)).collect();
-    Some(Seen { form: "scontrol show node", scheduler: "slurm", nodes, ..Seen::default() })
+    Some(Seen {
+        form: "scontrol show node",
+        scheduler: "slurm",
+        nodes,
+        ..Seen::default()
+    })
 }
 
 fn node(record: &str) -> Option<NodeSeen> {
@@ -130,7 +171,8 @@ fn node(record: &str) -> Option<NodeSeen> {
         cpus: of("CPUTot").and_then(leading_number),
         gpus_total: Some(configured.filter(|gpus| *gpus > 0).unwrap_or(by_gres)),
         gpus_used: used.or_else(|| of("GresUsed").map(gpus_of_gres)),
-        reason: of("Reason").map(|reason| reason.lines().next().unwrap_or_default().trim().to_owned()),
+        reason: of("Reason")
+            .map(|reason| reason.lines().next().unwrap_or_default().trim().to_owned()),
     })
 }
 

@@ -14,7 +14,12 @@ pub(super) fn controller(slurm: &Slurm) -> Result<Option<u64>, SchedulerError> {
 }
 
 fn read(said: &str) -> Option<u64> {
-    said.lines().find_map(|line| line.strip_prefix("Configuration data as of ")?.trim().parse().ok())
+    said.lines().find_map(|line| {
+        line.strip_prefix("Configuration data as of ")?
+            .trim()
+            .parse()
+            .ok()
+    })
 }
 
 #[cfg(test)]

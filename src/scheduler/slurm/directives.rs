@@ -26,7 +26,8 @@ pub fn directives(plan: &Plan) -> Vec<String> {
     options.push("--open-mode=append".to_owned());
     // Of several `--export` the last counts, so there is one.
     let inherit = export::for_script(plan);
-    let own = |option: &&String| (inherit.is_none() || !export::is_export(option)) && !is_gres(option);
+    let own =
+        |option: &&String| (inherit.is_none() || !export::is_export(option)) && !is_gres(option);
     options.extend(plan.directives.iter().filter(own).cloned());
     options.extend(inherit.map(|list| format!("--export={list}")));
     options
@@ -34,7 +35,11 @@ pub fn directives(plan: &Plan) -> Vec<String> {
 
 /// The output file in Slurm's patterns. An element's `%j` is an id of its own, `%A` the array's.
 pub(crate) fn output(plan: &Plan) -> String {
-    let job = if plan.resources.array.is_some() { "%A" } else { "%j" };
+    let job = if plan.resources.array.is_some() {
+        "%A"
+    } else {
+        "%j"
+    };
     plan.output_pattern().replace("%j", job)
 }
 
@@ -47,17 +52,34 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
     let mut option = |name: &str, value: Option<String>| {
         options.extend(value.map(|value| format!("--{name}={value}")));
     };
-    option("nodes", resources.nodes_asked.then(|| resources.nodes.to_string()));
+    option(
+        "nodes",
+        resources.nodes_asked.then(|| resources.nodes.to_string()),
+    );
     option("ntasks", resources.tasks.map(|tasks| tasks.to_string()));
     // GPUs of a task need a number of tasks beside them.
     let bare_gpus = resources.gpus_per_task.is_some() && resources.tasks.is_none();
     let per_node = resources.tasks_per_node_asked || bare_gpus;
-    option("ntasks-per-node", per_node.then(|| resources.tasks_per_node.to_string()));
-    option("cpus-per-task", resources.cpus_per_task.map(|cpus| cpus.to_string()));
+    option(
+        "ntasks-per-node",
+        per_node.then(|| resources.tasks_per_node.to_string()),
+    );
+    option(
+        "cpus-per-task",
+        resources.cpus_per_task.map(|cpus| cpus.to_string()),
+    );
     option("gres", gres(plan));
     option("gpus-per-task", resources.gpus_per_task.clone());
-    option("mem", resources.memory.map(|memory| format!("{}M", memory.mebibytes_up())));
-    option("time", resources.walltime.map(|walltime| walltime.to_slurm()));
+    option(
+        "mem",
+        resources
+            .memory
+            .map(|memory| format!("{}M", memory.mebibytes_up())),
+    );
+    option(
+        "time",
+        resources.walltime.map(|walltime| walltime.to_slurm()),
+    );
     option("partition", resources.queue.clone());
     option("account", resources.account.clone());
     option("qos", resources.qos.clone());
@@ -65,11 +87,19 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
     option("constraint", resources.constraint.clone());
     option("nodelist", resources.nodelist.clone());
     option("exclude", resources.exclude.clone());
-    option("mem-per-cpu", resources.memory_per_cpu.map(|memory| format!("{}M", memory.mebibytes_up())));
+    option(
+        "mem-per-cpu",
+        resources
+            .memory_per_cpu
+            .map(|memory| format!("{}M", memory.mebibytes_up())),
+    );
     option("array", resources.array.as_ref().map(ToString::to_string));
     option("dependency", depends(resources));
     option("begin", resources.begin.map(|begin| begin.to_string()));
-    option("mail-user", resources.mail.as_ref().and_then(|mail| mail.to.clone()));
+    option(
+        "mail-user",
+        resources.mail.as_ref().and_then(|mail| mail.to.clone()),
+    );
     option("mail-type", resources.mail.as_ref().map(mail_types));
     option("licenses", licenses(resources));
     if resources.exclusive {
@@ -80,14 +110,25 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
 
 /// Says whether an option handed through asks for generic resources: it is part of [`requested`].
 pub(super) fn is_gres(option: &str) -> bool {
-    option.strip_prefix("--gres").is_some_and(|rest| rest.starts_with(['=', ' ']))
+    option
+        .strip_prefix("--gres")
+        .is_some_and(|rest| rest.starts_with(['=', ' ']))
 }
 
 /// GPUs of a node, and the generic resources that are handed through: of several `--gres` Slurm keeps one. `--gpus-per-node` would set
 /// `SLURM_GPUS_PER_NODE`, by which each `srun` inside the job takes all GPUs of its nodes for itself.
 fn gres(plan: &Plan) -> Option<String> {
-    let own = plan.arguments.iter().rev().chain(plan.directives.iter().rev()).find(|option| is_gres(option));
-    let gpus = plan.resources.gpus_per_node.as_ref().map(|gpus| format!("gpu:{gpus}"));
+    let own = plan
+        .arguments
+        .iter()
+        .rev()
+        .chain(plan.directives.iter().rev())
+        .find(|option| is_gres(option));
+    let gpus = plan
+        .resources
+        .gpus_per_node
+        .as_ref()
+        .map(|gpus| format!("gpu:{gpus}"));
     let own = own.map(|option| option["--gres=".len()..].trim().to_owned());
     let all: Vec<String> = gpus.into_iter().chain(own).collect();
     (!all.is_empty()).then(|| all.join(","))

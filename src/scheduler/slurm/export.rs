@@ -31,11 +31,18 @@ pub(super) fn for_script(plan: &Plan) -> Option<String> {
 pub(super) fn for_command_line(plan: &Plan) -> Option<String> {
     let own = last_of(&plan.arguments).or_else(|| last_of(&plan.directives));
     let list = merged(plan.inherit.as_ref(), own)?;
-    Some(if list.is_empty() { "NONE".to_owned() } else { list })
+    Some(if list.is_empty() {
+        "NONE".to_owned()
+    } else {
+        list
+    })
 }
 
 fn last_of(options: &[String]) -> Option<&str> {
-    options.iter().rev().find_map(|option| option.strip_prefix(OPTION))
+    options
+        .iter()
+        .rev()
+        .find_map(|option| option.strip_prefix(OPTION))
 }
 
 /// Both wishes as one list; empty: no variable; `None`: nobody said anything. What the user wrote in Slurm's own words
@@ -81,7 +88,11 @@ mod tests {
             (Some(&names), Some("A=1"), Some("HOME,LANG,A=1")),
             (Some(&names), Some("ALL,A=1"), Some("ALL,A=1")),
         ] {
-            assert_eq!(merged(inherit, own).as_deref(), expected, "{inherit:?} {own:?}");
+            assert_eq!(
+                merged(inherit, own).as_deref(),
+                expected,
+                "{inherit:?} {own:?}"
+            );
         }
     }
 }

@@ -34,7 +34,10 @@ fn parts(list: &str) -> Vec<&str> {
 /// write `gres/gpu:2`, `gres/gpu=2` and `gres:gpu:2` where a job asked for them.
 fn gpu(entry: &str) -> Option<(&str, u32)> {
     let entry = entry.split('(').next().unwrap_or_default().trim();
-    let entry = entry.strip_prefix("gres/").or_else(|| entry.strip_prefix("gres:")).unwrap_or(entry);
+    let entry = entry
+        .strip_prefix("gres/")
+        .or_else(|| entry.strip_prefix("gres:"))
+        .unwrap_or(entry);
     let mut words = entry.split([':', '=']);
     if words.next() != Some("gpu") {
         return None;
@@ -55,7 +58,11 @@ mod tests {
     use super::*;
 
     fn shown(list: &str) -> String {
-        gpus(list).iter().map(|(kind, count)| format!("{kind}={count}")).collect::<Vec<_>>().join(" ")
+        gpus(list)
+            .iter()
+            .map(|(kind, count)| format!("{kind}={count}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]

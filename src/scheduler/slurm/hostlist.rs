@@ -47,7 +47,11 @@ fn names_of(part: &str) -> Option<Vec<String>> {
         }
         names = names
             .iter()
-            .flat_map(|name| numbers.iter().map(move |number| format!("{name}{head}{number}")))
+            .flat_map(|name| {
+                numbers
+                    .iter()
+                    .map(move |number| format!("{name}{head}{number}"))
+            })
             .collect();
         rest = after;
     }
@@ -88,11 +92,24 @@ mod tests {
             ("gpu[08-10],login", "gpu08 gpu09 gpu10 login"),
             ("r[1-2]n[1-2]-ib", "r1n1-ib r1n2-ib r2n1-ib r2n2-ib"),
         ] {
-            assert_eq!(expand(list).map(|names| names.join(" ")).as_deref(), Some(names), "{list}");
+            assert_eq!(
+                expand(list).map(|names| names.join(" ")).as_deref(),
+                Some(names),
+                "{list}"
+            );
         }
-        for list in
-            ["", "n[", "n]", "n[1", "n[a]", "n[3-1]", "n[[1]]", "a,,b", "n[0-999999999]", "n[0-999]m[0-999]"]
-        {
+        for list in [
+            "",
+            "n[",
+            "n]",
+            "n[1",
+            "n[a]",
+            "n[3-1]",
+            "n[[1]]",
+            "a,,b",
+            "n[0-999999999]",
+            "n[0-999]m[0-999]",
+        ] {
             assert_eq!(expand(list), None, "{list}");
         }
     }

@@ -23,8 +23,12 @@ impl SeenId {
         if base.is_empty() || base.len() > 20 || !base.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
-        let mut seen =
-            Self { shown: text.to_owned(), base: base.to_owned(), elements: None, component: None };
+        let mut seen = Self {
+            shown: text.to_owned(),
+            base: base.to_owned(),
+            elements: None,
+            component: None,
+        };
         if let Some(component) = rest.strip_prefix('+') {
             seen.component = Some(component.parse().ok()?);
         } else if let Some(elements) = rest.strip_prefix('_') {
@@ -36,7 +40,9 @@ impl SeenId {
 
 /// `3`, `[2-5%2]`, and `[1,3,5,...]`, which Slurm shortens where `SLURM_BITSTR_LEN` is not 0: what it names counts.
 fn elements_of(text: &str) -> Option<ArraySpec> {
-    let list = text.strip_prefix('[').map_or(Some(text), |list| list.strip_suffix(']'))?;
+    let list = text
+        .strip_prefix('[')
+        .map_or(Some(text), |list| list.strip_suffix(']'))?;
     let whole = match list.split_once("...") {
         Some((begun, rest)) => {
             let limit = rest.find('%').map_or("", |at| &rest[at..]);
@@ -52,7 +58,10 @@ pub(super) fn shifted(elements: &ArraySpec, offset: u32) -> Option<ArraySpec> {
     if offset == 0 {
         return Some(elements.clone());
     }
-    let indexes: Option<Vec<u32>> = elements.indexes().map(|index| index.checked_add(offset)).collect();
+    let indexes: Option<Vec<u32>> = elements
+        .indexes()
+        .map(|index| index.checked_add(offset))
+        .collect();
     Some(ArraySpec::of(&indexes?, elements.limit))
 }
 
@@ -64,7 +73,11 @@ mod tests {
 
     fn read(text: &str) -> Option<(String, Option<String>, Option<u32>)> {
         let seen = SeenId::read(text)?;
-        Some((seen.base, seen.elements.map(|elements| elements.to_string()), seen.component))
+        Some((
+            seen.base,
+            seen.elements.map(|elements| elements.to_string()),
+            seen.component,
+        ))
     }
 
     #[test]
@@ -81,7 +94,17 @@ mod tests {
             let expected = (base.to_owned(), elements.map(str::to_owned), component);
             assert_eq!(read(text), Some(expected), "{text}");
         }
-        for text in ["", "95.batch", "_3", "95_", "95_[]", "95_x", "95+", "slurm_load_jobs", "95_[1-"] {
+        for text in [
+            "",
+            "95.batch",
+            "_3",
+            "95_",
+            "95_[]",
+            "95_x",
+            "95+",
+            "slurm_load_jobs",
+            "95_[1-",
+        ] {
             assert_eq!(read(text), None, "{text}");
         }
     }
@@ -89,7 +112,10 @@ mod tests {
     #[test]
     fn elements_of_a_part_are_counted_as_the_run_counts() {
         let part = ArraySpec::parse("0-3%2").expect("valid");
-        assert_eq!(shifted(&part, 1000).map(|all| all.to_string()).as_deref(), Some("1000-1003%2"));
+        assert_eq!(
+            shifted(&part, 1000).map(|all| all.to_string()).as_deref(),
+            Some("1000-1003%2")
+        );
         assert_eq!(shifted(&part, u32::MAX), None);
     }
 

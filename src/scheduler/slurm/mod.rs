@@ -53,13 +53,19 @@ impl Slurm {
     /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
     #[must_use]
     pub fn new(bin_dir: Option<PathBuf>, timeout: Duration) -> Self {
-        Self { bin_dirs: bin_dir.into_iter().collect(), timeout, sbatch: Rc::default() }
+        Self {
+            bin_dirs: bin_dir.into_iter().collect(),
+            timeout,
+            sbatch: Rc::default(),
+        }
     }
 
     /// Where `sbatch` is, if Slurm's commands are installed.
     #[must_use]
     pub fn sbatch(&self) -> Option<PathBuf> {
-        self.sbatch.get_or_init(|| find("sbatch", &self.bin_dirs)).clone()
+        self.sbatch
+            .get_or_init(|| find("sbatch", &self.bin_dirs))
+            .clone()
     }
 
     /// Asks the controller whether it would take the job, without queueing it (`sbatch --test-only`). Returns its words,
@@ -142,7 +148,11 @@ const UNREACHABLE: [&str; 5] = [
 ];
 
 /// Words by which they say that the controller was reached and its answer was not.
-const UNANSWERED: [&str; 3] = ["Socket timed out", "Connection timed out", "Zero Bytes were transmitted"];
+const UNANSWERED: [&str; 3] = [
+    "Socket timed out",
+    "Connection timed out",
+    "Zero Bytes were transmitted",
+];
 
 /// Words of `sbatch` when it gave up asking a controller that takes no jobs at the moment: too many of them are queued
 /// (`EAGAIN`), or their creation is stopped (`slurm_errno.c` 22.05).

@@ -31,19 +31,32 @@ pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
     let mut submissions: HashMap<&str, Vec<u64>> = HashMap::new();
     for job in jobs {
         for (id, _) in job.offsets() {
-            submissions.entry(id.0.as_str()).or_default().extend(job.submitted_at_ms);
+            submissions
+                .entry(id.0.as_str())
+                .or_default()
+                .extend(job.submitted_at_ms);
         }
     }
     let mut own = Entries::new();
     for job in jobs {
         let mut of_run = BTreeMap::new();
         for (part, (id, offset)) in job.offsets().into_iter().enumerate() {
-            let others = submissions.get(id.0.as_str()).map(Vec::as_slice).unwrap_or_default();
+            let others = submissions
+                .get(id.0.as_str())
+                .map(Vec::as_slice)
+                .unwrap_or_default();
             let lines = by_id.get(id.0.as_str()).into_iter().flatten();
             for line in lines.filter(|line| job.is_own(line.entry.submitted_at_ms, others)) {
-                let elements = line.id.elements.as_ref().and_then(|elements| shifted(elements, offset));
+                let elements = line
+                    .id
+                    .elements
+                    .as_ref()
+                    .and_then(|elements| shifted(elements, offset));
                 let key = (part, line.id.elements.as_ref().map(ToString::to_string));
-                let entry = QueueEntry { elements, ..line.entry.clone() };
+                let entry = QueueEntry {
+                    elements,
+                    ..line.entry.clone()
+                };
                 if line.id.component.is_none_or(|component| component == 0) {
                     of_run.insert(key, entry);
                 }
@@ -63,8 +76,10 @@ pub(super) mod tests {
     use crate::record::ArrayPart;
 
     pub(in crate::scheduler::slurm) fn job(number: u8, id: &str, parts: &[(&str, u32)]) -> JobRef {
-        let part =
-            |(id, offset): &(&str, u32)| ArrayPart { job_id: JobId((*id).to_owned()), offset: *offset };
+        let part = |(id, offset): &(&str, u32)| ArrayPart {
+            job_id: JobId((*id).to_owned()),
+            offset: *offset,
+        };
         JobRef {
             run_id: RunId::from_random([number; 10]),
             job_id: JobId(id.to_owned()),
@@ -91,12 +106,25 @@ pub(super) mod tests {
             elements: None,
             stuck: false,
         };
-        Line { id: SeenId::read(id).expect("an id"), entry }
+        Line {
+            id: SeenId::read(id).expect("an id"),
+            entry,
+        }
     }
 
     fn seen(job: &JobRef, lines: Vec<Line>) -> Vec<(Option<String>, JobState)> {
-        let entries = own_entries(std::slice::from_ref(job), lines).remove(&job.run_id).unwrap_or_default();
-        entries.iter().map(|entry| (entry.elements.as_ref().map(ToString::to_string), entry.state)).collect()
+        let entries = own_entries(std::slice::from_ref(job), lines)
+            .remove(&job.run_id)
+            .unwrap_or_default();
+        entries
+            .iter()
+            .map(|entry| {
+                (
+                    entry.elements.as_ref().map(ToString::to_string),
+                    entry.state,
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -107,7 +135,10 @@ pub(super) mod tests {
             line("95_7", 1_000_000, JobState::Running),
             line("195_7", 1_000_000, JobState::Failed),
         ];
-        let expected = [(Some("7".into()), JobState::Running), (Some("1000-1002".into()), JobState::Pending)];
+        let expected = [
+            (Some("7".into()), JobState::Running),
+            (Some("1000-1002".into()), JobState::Pending),
+        ];
         assert_eq!(seen(&array, lines), expected);
     }
 
@@ -115,47 +146,74 @@ pub(super) mod tests {
     fn the_first_job_may_have_an_offset_too() {
         let array = job(1, "95", &[("95", 5000), ("96", 6000)]);
         let lines = vec![line("95_1", 1_000_000, JobState::Running)];
-        assert_eq!(seen(&array, lines), [(Some("5001".into()), JobState::Running)]);
+        assert_eq!(
+            seen(&array, lines),
+            [(Some("5001".into()), JobState::Running)]
+        );
     }
 
     #[test]
     fn an_element_that_gave_itself_a_run_is_found_by_its_own_id() {
         let element = job(1, "95_7", &[]);
         let lines = vec![line("95_7", 1_000_000, JobState::Running)];
-        assert_eq!(seen(&element, lines), [(Some("7".into()), JobState::Running)]);
+        assert_eq!(
+            seen(&element, lines),
+            [(Some("7".into()), JobState::Running)]
+        );
     }
 
     #[test]
     fn an_old_job_of_the_same_id_lends_nothing_and_the_latest_line_counts() {
         let own = job(1, "95", &[]);
-        assert_eq!(seen(&own, vec![line("95", 500_000, JobState::Completed)]), []);
-        let lines =
-            vec![line("95", 1_100_000, JobState::Running), line("95", 1_000_000, JobState::Preempted)];
+        assert_eq!(
+            seen(&own, vec![line("95", 500_000, JobState::Completed)]),
+            []
+        );
+        let lines = vec![
+            line("95", 1_100_000, JobState::Running),
+            line("95", 1_000_000, JobState::Preempted),
+        ];
         assert_eq!(seen(&own, lines), [(None, JobState::Running)]);
     }
 
     #[test]
     fn of_two_runs_of_one_id_the_later_has_the_later_job() {
         let first = job(1, "95", &[]);
-        let second = JobRef { submitted_at_ms: Some(9_000_000), ..job(2, "95", &[]) };
-        let own =
-            own_entries(&[first.clone(), second.clone()], vec![line("95", 9_000_000, JobState::Running)]);
+        let second = JobRef {
+            submitted_at_ms: Some(9_000_000),
+            ..job(2, "95", &[])
+        };
+        let own = own_entries(
+            &[first.clone(), second.clone()],
+            vec![line("95", 9_000_000, JobState::Running)],
+        );
         assert_eq!(own.keys().collect::<Vec<_>>(), [&second.run_id]);
-        let own = own_entries(&[first.clone(), second], vec![line("95", 2_000_000, JobState::Running)]);
+        let own = own_entries(
+            &[first.clone(), second],
+            vec![line("95", 2_000_000, JobState::Running)],
+        );
         assert_eq!(own.keys().collect::<Vec<_>>(), [&first.run_id]);
     }
 
     #[test]
     fn a_run_that_dlrun_did_not_submit_may_have_waited_for_long() {
-        let minted = JobRef { submitted_at_ms: None, ..job(1, "95", &[]) };
-        assert_eq!(seen(&minted, vec![line("95", 5, JobState::Running)]), [(None, JobState::Running)]);
+        let minted = JobRef {
+            submitted_at_ms: None,
+            ..job(1, "95", &[])
+        };
+        assert_eq!(
+            seen(&minted, vec![line("95", 5, JobState::Running)]),
+            [(None, JobState::Running)]
+        );
     }
 
     #[test]
     fn the_first_component_speaks_for_a_heterogeneous_job() {
         let het = job(1, "12", &[]);
-        let lines =
-            vec![line("12+1", 1_000_000, JobState::Failed), line("12+0", 1_000_000, JobState::Running)];
+        let lines = vec![
+            line("12+1", 1_000_000, JobState::Failed),
+            line("12+0", 1_000_000, JobState::Running),
+        ];
         assert_eq!(seen(&het, lines), [(None, JobState::Running)]);
     }
 }

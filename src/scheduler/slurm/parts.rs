@@ -23,9 +23,14 @@ pub(super) struct Part {
 /// A sentence fragment with the site's number, where the array would be too many jobs.
 pub(super) fn split(array: &ArraySpec, max_index: u32) -> Result<Vec<Part>, String> {
     if array.last() <= max_index {
-        return Ok(vec![Part { offset: 0, array: array.clone() }]);
+        return Ok(vec![Part {
+            offset: 0,
+            array: array.clone(),
+        }]);
     }
-    let Some(block) = max_index.checked_add(1) else { return Err("its indexes are too large".to_owned()) };
+    let Some(block) = max_index.checked_add(1) else {
+        return Err("its indexes are too large".to_owned());
+    };
     let mut blocks: Vec<(u32, Vec<u32>)> = Vec::new();
     for index in array.indexes() {
         let offset = index - index % block;
@@ -36,8 +41,10 @@ pub(super) fn split(array: &ArraySpec, max_index: u32) -> Result<Vec<Part>, Stri
             _ => blocks.push((offset, vec![index - offset])),
         }
     }
-    let part =
-        |(offset, indexes): (u32, Vec<u32>)| Part { offset, array: ArraySpec::of(&indexes, array.limit) };
+    let part = |(offset, indexes): (u32, Vec<u32>)| Part {
+        offset,
+        array: ArraySpec::of(&indexes, array.limit),
+    };
     Ok(blocks.into_iter().map(part).collect())
 }
 
@@ -62,7 +69,10 @@ pub(super) fn plan_of(plan: &Plan, parts: &[Part], at: usize, former: Option<&Jo
     }
     if let Some(former) = former.filter(|_| parts[at].array.limit.is_some()) {
         let job_ids = vec![former.clone()];
-        own.resources.depends.push(PlannedDependency { kind: DependencyKind::AfterAny, job_ids });
+        own.resources.depends.push(PlannedDependency {
+            kind: DependencyKind::AfterAny,
+            job_ids,
+        });
     }
     own
 }
@@ -80,7 +90,9 @@ pub(super) fn shared_output(plan: &Plan, parts: &[Part]) -> Option<String> {
 /// Says why a dependency cannot be kept by a split array; `None` where all can.
 pub(super) fn lost_dependency(plan: &Plan, parts: &[Part]) -> Option<String> {
     let lost = plan.resources.depends.iter().any(|depend| {
-        depend.kind == DependencyKind::AfterCorr && parts.len() > 1 && depend.job_ids.len() != parts.len()
+        depend.kind == DependencyKind::AfterCorr
+            && parts.len() > 1
+            && depend.job_ids.len() != parts.len()
     });
     lost.then(|| {
         let count = parts.len();
@@ -97,14 +109,27 @@ mod tests {
     fn parts(text: &str, max_index: u32) -> Vec<(u32, String)> {
         let array = ArraySpec::parse(text).expect("valid");
         let parts = split(&array, max_index).expect("few enough");
-        parts.into_iter().map(|part| (part.offset, part.array.to_string())).collect()
+        parts
+            .into_iter()
+            .map(|part| (part.offset, part.array.to_string()))
+            .collect()
     }
 
     #[test]
     fn arrays_are_split_at_the_sites_largest_index() {
         assert_eq!(parts("0-99%8", 1000), [(0, "0-99%8".to_owned())]);
-        assert_eq!(parts("0-9", 4), [(0, "0-4".to_owned()), (5, "0-4".to_owned())]);
-        assert_eq!(parts("1,3,7-11%2", 4), [(0, "1,3%2".into()), (5, "2-4%2".into()), (10, "0-1%2".into())]);
+        assert_eq!(
+            parts("0-9", 4),
+            [(0, "0-4".to_owned()), (5, "0-4".to_owned())]
+        );
+        assert_eq!(
+            parts("1,3,7-11%2", 4),
+            [
+                (0, "1,3%2".into()),
+                (5, "2-4%2".into()),
+                (10, "0-1%2".into())
+            ]
+        );
         assert_eq!(parts("5000-5001", 1000), [(4004, "996-997".to_owned())]);
     }
 
@@ -112,7 +137,10 @@ mod tests {
     fn too_many_parts_are_refused_with_the_sites_number() {
         let array = ArraySpec::parse("0-999999").expect("valid");
         let why = split(&array, 1000).expect_err("a thousand jobs");
-        assert!(why.contains("999999") && why.contains("1000") && why.contains("100 jobs"), "{why}");
+        assert!(
+            why.contains("999999") && why.contains("1000") && why.contains("100 jobs"),
+            "{why}"
+        );
         assert!(split(&array, 9999).is_ok_and(|parts| parts.len() == 100));
     }
 

@@ -23,13 +23,37 @@ use Outlook::{Never, Passes, Stuck};
 const REASONS: &[(&str, Outlook, &str)] = &[
     ("Priority", Passes, "jobs of higher priority come first"),
     ("Resources", Passes, "the nodes that it needs are in use"),
-    ("Dependency", Passes, "what it depends on has not happened yet"),
-    ("DependencyNeverSatisfied", Never, "what it depends on can no longer happen; cancel it"),
-    ("BeginTime", Passes, "it may not start yet: its begin time, or the pause after a requeue"),
+    (
+        "Dependency",
+        Passes,
+        "what it depends on has not happened yet",
+    ),
+    (
+        "DependencyNeverSatisfied",
+        Never,
+        "what it depends on can no longer happen; cancel it",
+    ),
+    (
+        "BeginTime",
+        Passes,
+        "it may not start yet: its begin time, or the pause after a requeue",
+    ),
     ("Licenses", Passes, "its licences are in use"),
-    ("JobArrayTaskLimit", Passes, "as many elements of its array run as may run at a time"),
-    ("JobHeldUser", Stuck, "it is held; `scontrol release` lets it go on"),
-    ("JobHeldAdmin", Stuck, "an administrator holds it, and only an administrator can let it go on"),
+    (
+        "JobArrayTaskLimit",
+        Passes,
+        "as many elements of its array run as may run at a time",
+    ),
+    (
+        "JobHeldUser",
+        Stuck,
+        "it is held; `scontrol release` lets it go on",
+    ),
+    (
+        "JobHeldAdmin",
+        Stuck,
+        "an administrator holds it, and only an administrator can let it go on",
+    ),
     (
         "JobHoldMaxRequeue",
         Stuck,
@@ -40,54 +64,178 @@ const REASONS: &[(&str, Outlook, &str)] = &[
         Never,
         "its time limit is over that of its queue, or its queue has too few nodes up",
     ),
-    ("PartitionNodeLimit", Never, "it asks for more or fewer nodes than its queue gives"),
-    ("PartitionDown", Stuck, "its queue starts no jobs until an administrator opens it"),
-    ("PartitionInactive", Stuck, "its queue takes no jobs until an administrator opens it"),
-    ("PartitionConfig", Never, "its queue does not allow what it asks for"),
-    ("BadConstraints", Never, "no nodes can ever be what it asks for; change the job"),
-    ("ReqNodeNotAvail", Passes, "a node that it asks for is down, drained or reserved"),
-    ("Nodes required for job are DOWN", Passes, "nodes that it needs are down, drained or reserved"),
+    (
+        "PartitionNodeLimit",
+        Never,
+        "it asks for more or fewer nodes than its queue gives",
+    ),
+    (
+        "PartitionDown",
+        Stuck,
+        "its queue starts no jobs until an administrator opens it",
+    ),
+    (
+        "PartitionInactive",
+        Stuck,
+        "its queue takes no jobs until an administrator opens it",
+    ),
+    (
+        "PartitionConfig",
+        Never,
+        "its queue does not allow what it asks for",
+    ),
+    (
+        "BadConstraints",
+        Never,
+        "no nodes can ever be what it asks for; change the job",
+    ),
+    (
+        "ReqNodeNotAvail",
+        Passes,
+        "a node that it asks for is down, drained or reserved",
+    ),
+    (
+        "Nodes required for job are DOWN",
+        Passes,
+        "nodes that it needs are down, drained or reserved",
+    ),
     ("NodeDown", Passes, "a node that it needs is down"),
-    ("FrontEndDown", Passes, "the front end that would run it is down"),
+    (
+        "FrontEndDown",
+        Passes,
+        "the front end that would run it is down",
+    ),
     ("Reservation", Passes, "its reservation has not begun"),
-    ("ReservationDeleted", Never, "its reservation is gone; change the job"),
-    ("InvalidAccount", Never, "its account is not valid; change the job"),
-    ("InvalidQOS", Never, "its quality of service is not valid; change the job"),
-    ("AccountNotAllowed", Never, "its account may not use its queue"),
-    ("QOSNotAllowed", Never, "its quality of service may not use its queue"),
-    ("AccountingPolicy", Passes, "a limit of its account or quality of service is reached"),
-    ("QOSUsageThreshold", Passes, "its quality of service has been used too much for now"),
-    ("QOSJobLimit", Passes, "as many jobs of its quality of service run as may run at a time"),
-    ("QOSResourceLimit", Passes, "its quality of service has as much as it may have at a time"),
-    ("QOSTimeLimit", Never, "its time limit is over that of its quality of service"),
-    ("AssociationJobLimit", Passes, "as many jobs of its account run as may run at a time"),
-    ("AssociationResourceLimit", Passes, "its account has as much as it may have at a time"),
-    ("AssociationTimeLimit", Never, "its time limit is over that of its account"),
-    ("MaxMemPerLimit", Never, "it asks for more memory than one job may have"),
+    (
+        "ReservationDeleted",
+        Never,
+        "its reservation is gone; change the job",
+    ),
+    (
+        "InvalidAccount",
+        Never,
+        "its account is not valid; change the job",
+    ),
+    (
+        "InvalidQOS",
+        Never,
+        "its quality of service is not valid; change the job",
+    ),
+    (
+        "AccountNotAllowed",
+        Never,
+        "its account may not use its queue",
+    ),
+    (
+        "QOSNotAllowed",
+        Never,
+        "its quality of service may not use its queue",
+    ),
+    (
+        "AccountingPolicy",
+        Passes,
+        "a limit of its account or quality of service is reached",
+    ),
+    (
+        "QOSUsageThreshold",
+        Passes,
+        "its quality of service has been used too much for now",
+    ),
+    (
+        "QOSJobLimit",
+        Passes,
+        "as many jobs of its quality of service run as may run at a time",
+    ),
+    (
+        "QOSResourceLimit",
+        Passes,
+        "its quality of service has as much as it may have at a time",
+    ),
+    (
+        "QOSTimeLimit",
+        Never,
+        "its time limit is over that of its quality of service",
+    ),
+    (
+        "AssociationJobLimit",
+        Passes,
+        "as many jobs of its account run as may run at a time",
+    ),
+    (
+        "AssociationResourceLimit",
+        Passes,
+        "its account has as much as it may have at a time",
+    ),
+    (
+        "AssociationTimeLimit",
+        Never,
+        "its time limit is over that of its account",
+    ),
+    (
+        "MaxMemPerLimit",
+        Never,
+        "it asks for more memory than one job may have",
+    ),
     ("DeadLine", Never, "it cannot end before its deadline"),
-    ("BurstBufferOperation", Stuck, "a burst buffer failed; change the job"),
-    ("BurstBufferResources", Passes, "there is no room in the burst buffer"),
-    ("BurstBufferStageIn", Passes, "its data is on the way to the burst buffer"),
+    (
+        "BurstBufferOperation",
+        Stuck,
+        "a burst buffer failed; change the job",
+    ),
+    (
+        "BurstBufferResources",
+        Passes,
+        "there is no room in the burst buffer",
+    ),
+    (
+        "BurstBufferStageIn",
+        Passes,
+        "its data is on the way to the burst buffer",
+    ),
     ("PowerNotAvail", Passes, "there is not enough power"),
-    ("PowerReserved", Passes, "the power that it needs is reserved"),
-    ("SchedDefer", Passes, "the scheduler has not looked at it yet"),
+    (
+        "PowerReserved",
+        Passes,
+        "the power that it needs is reserved",
+    ),
+    (
+        "SchedDefer",
+        Passes,
+        "the scheduler has not looked at it yet",
+    ),
     ("Cleaning", Passes, "its former start is being cleaned up"),
     ("Prolog", Passes, "the site's prologue is running"),
-    ("FedJobLock", Passes, "clusters of the federation are agreeing on it"),
+    (
+        "FedJobLock",
+        Passes,
+        "clusters of the federation are agreeing on it",
+    ),
     (
         "launch failed requeued held",
         Stuck,
         "the site's prologue failed on a node; `scontrol release` tries again",
     ),
-    ("job requeued in held state", Stuck, "it was requeued and held; `scontrol release` lets it go on"),
+    (
+        "job requeued in held state",
+        Stuck,
+        "it was requeued and held; `scontrol release` lets it go on",
+    ),
     (
         "user env retrieval failed requeued held",
         Stuck,
         "the login environment could not be read; `scontrol release` tries again",
     ),
-    ("NonZeroExitCode", Passes, "it ended with an exit code other than 0"),
+    (
+        "NonZeroExitCode",
+        Passes,
+        "it ended with an exit code other than 0",
+    ),
     ("RaisedSignal", Passes, "a signal ended it"),
-    ("OutOfMemory", Passes, "it wanted more memory than it was given"),
+    (
+        "OutOfMemory",
+        Passes,
+        "it wanted more memory than it was given",
+    ),
     ("TimeLimit", Passes, "it reached its time limit"),
     ("InactiveLimit", Passes, "it was idle for too long"),
     (
@@ -95,7 +243,11 @@ const REASONS: &[(&str, Outlook, &str)] = &[
         Passes,
         "it could not be started, its output could not be opened, or a signal ended it",
     ),
-    ("SystemFailure", Passes, "Slurm, a file system or the network failed"),
+    (
+        "SystemFailure",
+        Passes,
+        "Slurm, a file system or the network failed",
+    ),
 ];
 
 /// What a reason means, in words for people; `None` for one that says nothing or is not known.
@@ -105,13 +257,15 @@ pub fn meaning(reason: &str) -> Option<&'static str> {
         return Some(meaning);
     }
     match limit(reason)? {
-        Limit::PerJob => {
-            Some("it is over a limit on single jobs of its account or quality of service; change the job")
-        }
+        Limit::PerJob => Some(
+            "it is over a limit on single jobs of its account or quality of service; change the job",
+        ),
         Limit::Minutes => {
             Some("its account or quality of service has used up its time, or would with this job")
         }
-        Limit::Shared => Some("its account, user or quality of service has as much as it may have at a time"),
+        Limit::Shared => {
+            Some("its account, user or quality of service has as much as it may have at a time")
+        }
     }
 }
 
@@ -135,7 +289,11 @@ pub(in crate::scheduler) fn is_hopeless(reason: &str) -> bool {
 pub(super) fn exit(reason: &str) -> Option<ExitStatus> {
     let rest = reason.strip_prefix("RaisedSignal:")?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-    digits.parse().ok().filter(|signal| (1..=64).contains(signal)).map(ExitStatus::Signal)
+    digits
+        .parse()
+        .ok()
+        .filter(|signal| (1..=64).contains(signal))
+        .map(ExitStatus::Signal)
 }
 
 /// A job that was cancelled keeps the reason why it had waited, which is none of its end, but where it could never start.
@@ -151,7 +309,9 @@ fn known(reason: &str) -> Option<&'static (&'static str, Outlook, &'static str)>
         (!rest.starts_with(|c: char| c.is_ascii_alphanumeric())).then_some(word.len())
     };
     let fitting = REASONS.iter().filter_map(|row| Some((fits(row.0)?, row)));
-    fitting.max_by_key(|(length, _)| *length).map(|(_, row)| row)
+    fitting
+        .max_by_key(|(length, _)| *length)
+        .map(|(_, row)| row)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,15 +328,24 @@ enum Limit {
 fn limit(reason: &str) -> Option<Limit> {
     // Some programs print refusals in small letters.
     let small = reason.to_ascii_lowercase();
-    let rest = small.strip_prefix("assoc").or_else(|| small.strip_prefix("qos"))?;
+    let rest = small
+        .strip_prefix("assoc")
+        .or_else(|| small.strip_prefix("qos"))?;
     let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
     if word.starts_with("grp") {
         // `GrpCPURunMinutesLimit` is about what runs at the moment.
-        let used_up = word == "grpwalllimit" || (word.contains("minutes") && !word.contains("runminutes"));
-        return Some(if used_up { Limit::Minutes } else { Limit::Shared });
+        let used_up =
+            word == "grpwalllimit" || (word.contains("minutes") && !word.contains("runminutes"));
+        return Some(if used_up {
+            Limit::Minutes
+        } else {
+            Limit::Shared
+        });
     }
     let bounds = word.starts_with("max") || word.starts_with("min");
-    let single = ["perjob", "pernode", "wallduration"].iter().any(|part| word.contains(part));
+    let single = ["perjob", "pernode", "wallduration"]
+        .iter()
+        .any(|part| word.contains(part));
     match bounds {
         true if single || word.starts_with("min") => Some(Limit::PerJob),
         true => Some(Limit::Shared),
@@ -239,7 +408,11 @@ mod tests {
             assert!(meaning(reason).is_some(), "{reason}");
         }
         for reason in ["", "None", "BrandNew", "PriorityX"] {
-            assert_eq!((is_stuck(reason), meaning(reason)), (false, None), "{reason}");
+            assert_eq!(
+                (is_stuck(reason), meaning(reason)),
+                (false, None),
+                "{reason}"
+            );
         }
     }
 
@@ -252,8 +425,16 @@ mod tests {
     #[test]
     fn signals_are_read() {
         assert_eq!(exit("RaisedSignal:9(Killed)"), Some(ExitStatus::Signal(9)));
-        assert_eq!(exit("RaisedSignal:53(Real-time_signal_19)"), Some(ExitStatus::Signal(53)));
-        for reason in ["NonZeroExitCode", "RaisedSignal:", "RaisedSignal:999", "RaisedSignal:x"] {
+        assert_eq!(
+            exit("RaisedSignal:53(Real-time_signal_19)"),
+            Some(ExitStatus::Signal(53))
+        );
+        for reason in [
+            "NonZeroExitCode",
+            "RaisedSignal:",
+            "RaisedSignal:999",
+            "RaisedSignal:x",
+        ] {
             assert_eq!(exit(reason), None, "{reason}");
         }
     }

@@ -34,7 +34,10 @@ fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
     let output = output.require_success("sacct");
     match output {
         Ok(output) => Ok(output.stdout),
-        Err(source) if is_off => Err(SchedulerError::NoHistory { scheduler: NAME, source: Some(source) }),
+        Err(source) if is_off => Err(SchedulerError::NoHistory {
+            scheduler: NAME,
+            source: Some(source),
+        }),
         Err(source) => Err(failed("list past jobs".to_owned())(source)),
     }
 }
@@ -42,7 +45,9 @@ fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
 /// A line that was cut off lacks fields, and says nothing.
 fn line(text: &str) -> Option<Line> {
     let fields: Vec<&str> = text.splitn(8, '|').map(str::trim).collect();
-    let [id, raw, code, submitted, started, ended, nodes, reason] = fields[..] else { return None };
+    let [id, raw, code, submitted, started, ended, nodes, reason] = fields[..] else {
+        return None;
+    };
     let id = SeenId::read(id)?;
     let state = states::state(raw);
     let (exit, doubt) = exit(code, state);
@@ -58,7 +63,9 @@ fn line(text: &str) -> Option<Line> {
         started_at_ms: states::time_ms(started),
         ended_at_ms: states::time_ms(ended),
         exit,
-        nodes: Some(nodes).filter(|nodes| !nodes.is_empty() && *nodes != "None assigned").map(str::to_owned),
+        nodes: Some(nodes)
+            .filter(|nodes| !nodes.is_empty() && *nodes != "None assigned")
+            .map(str::to_owned),
         elements: None,
     };
     Some(Line { id, entry })
@@ -67,14 +74,20 @@ fn line(text: &str) -> Option<Line> {
 /// `CODE:SIGNAL` as far as it can be believed, and else what it may mean. Slurm's own signals above 64 (`0:125` for want
 /// of memory, `0:53` for an output that cannot be opened) are none.
 fn exit(text: &str, state: JobState) -> (Option<ExitStatus>, Option<String>) {
-    let Some((code, signal)) = text.split_once(':') else { return (None, None) };
+    let Some((code, signal)) = text.split_once(':') else {
+        return (None, None);
+    };
     match (code.parse::<u8>(), signal.parse::<i32>(), state) {
         (Ok(0), Ok(0), JobState::Completed) => (Some(ExitStatus::Code(0)), None),
         (Ok(_), Ok(signal @ (1..=52 | 54..=64)), _) => (Some(ExitStatus::Signal(signal)), None),
-        (Ok(0), Ok(53), JobState::Failed) => (None, Some("the output could not be opened (0:53)".to_owned())),
-        (Ok(code @ 1..=127), Ok(0), JobState::Failed) => {
-            (None, Some(format!("exit code {code} or {}", u16::from(code) + 128)))
-        }
+        (Ok(0), Ok(53), JobState::Failed) => (
+            None,
+            Some("the output could not be opened (0:53)".to_owned()),
+        ),
+        (Ok(code @ 1..=127), Ok(0), JobState::Failed) => (
+            None,
+            Some(format!("exit code {code} or {}", u16::from(code) + 128)),
+        ),
         _ => (None, None),
     }
 }
@@ -93,12 +106,23 @@ mod tests {
     fn lines_are_read() {
         let text = "110|CANCELLED by 1001|0:15|1795184521|1795184522|1795184530|n1|None";
         let cancelled = entry(text).expect("a line");
-        assert_eq!((cancelled.state, cancelled.ended_at_ms), (JobState::Cancelled, Some(1_795_184_530_000)));
+        assert_eq!(
+            (cancelled.state, cancelled.ended_at_ms),
+            (JobState::Cancelled, Some(1_795_184_530_000))
+        );
         assert_eq!(cancelled.exit, Some(ExitStatus::Signal(15)));
         let pending =
-            entry("131_[2-3%1]|PENDING|0:0|1795184521|Unknown|Unknown|None assigned|None").expect("a line");
-        assert_eq!((pending.started_at_ms, pending.nodes, pending.exit), (None, None, None));
-        for text in ["Slurm accounting storage is disabled", "110.batch|FAILED|0:9|1|2|3|n1|", ""] {
+            entry("131_[2-3%1]|PENDING|0:0|1795184521|Unknown|Unknown|None assigned|None")
+                .expect("a line");
+        assert_eq!(
+            (pending.started_at_ms, pending.nodes, pending.exit),
+            (None, None, None)
+        );
+        for text in [
+            "Slurm accounting storage is disabled",
+            "110.batch|FAILED|0:9|1|2|3|n1|",
+            "",
+        ] {
             assert_eq!(entry(text), None, "{text}");
         }
     }
@@ -106,11 +130,20 @@ mod tests {
     #[test]
     fn a_code_that_may_be_another_is_not_taken_for_true() {
         let told = |code, state| exit(code, state);
-        assert_eq!(told("0:0", JobState::Completed), (Some(ExitStatus::Code(0)), None));
+        assert_eq!(
+            told("0:0", JobState::Completed),
+            (Some(ExitStatus::Code(0)), None)
+        );
         // 128, or no code at all.
         assert_eq!(told("0:0", JobState::Failed), (None, None));
-        assert_eq!(told("2:0", JobState::Failed), (None, Some("exit code 2 or 130".to_owned())));
-        assert_eq!(told("0:9", JobState::Failed), (Some(ExitStatus::Signal(9)), None));
+        assert_eq!(
+            told("2:0", JobState::Failed),
+            (None, Some("exit code 2 or 130".to_owned()))
+        );
+        assert_eq!(
+            told("0:9", JobState::Failed),
+            (Some(ExitStatus::Signal(9)), None)
+        );
         assert_eq!(told("0:125", JobState::OutOfMemory), (None, None));
         assert_eq!(told("0:0", JobState::Timeout), (None, None));
         assert_eq!(told("", JobState::Failed), (None, None));

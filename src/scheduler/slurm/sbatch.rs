@@ -15,8 +15,13 @@ use crate::scheduler::{SchedulerError, Submission, Submitted, script};
 
 /// Variables of the user's environment that `sbatch` would obey and dlrun does without: the output's place is known
 /// beforehand, arrays are the job file's, and an `sbatch` that waits gives no answer in time.
-pub const OWN_VARIABLES: [&str; 5] =
-    ["SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_OPEN_MODE", "SBATCH_ARRAY_INX", "SBATCH_WAIT"];
+pub const OWN_VARIABLES: [&str; 5] = [
+    "SBATCH_OUTPUT",
+    "SBATCH_ERROR",
+    "SBATCH_OPEN_MODE",
+    "SBATCH_ARRAY_INX",
+    "SBATCH_WAIT",
+];
 
 /// The arguments after `sbatch`, for a plan or for that of one part of its array.
 fn arguments(plan: &Plan) -> Vec<String> {
@@ -24,13 +29,20 @@ fn arguments(plan: &Plan) -> Vec<String> {
     arguments.extend(directives::requested(plan));
     arguments.extend(export::for_command_line(plan).map(|list| format!("--export={list}")));
     let is_read = |argument: &&String| export::is_export(argument) || directives::is_gres(argument);
-    arguments.extend(plan.arguments.iter().filter(|argument| !is_read(argument)).cloned());
+    arguments.extend(
+        plan.arguments
+            .iter()
+            .filter(|argument| !is_read(argument))
+            .cloned(),
+    );
     arguments
 }
 
 /// The jobs that a plan becomes: one, unless its array goes beyond the site's largest index.
 fn parts_of(plan: &Plan, max_index: Option<u32>) -> Result<Vec<Part>, SchedulerError> {
-    let Some(array) = &plan.resources.array else { return Ok(Vec::new()) };
+    let Some(array) = &plan.resources.array else {
+        return Ok(Vec::new());
+    };
     let parts = parts::split(array, max_index.unwrap_or(u32::MAX));
     let parts = parts.and_then(|parts| {
         match parts::lost_dependency(plan, &parts).or_else(|| parts::shared_output(plan, &parts)) {
@@ -38,12 +50,20 @@ fn parts_of(plan: &Plan, max_index: Option<u32>) -> Result<Vec<Part>, SchedulerE
             None => Ok(parts),
         }
     });
-    parts.map_err(|why| SchedulerError::Impossible { scheduler: NAME, why })
+    parts.map_err(|why| SchedulerError::Impossible {
+        scheduler: NAME,
+        why,
+    })
 }
 
 /// The largest index of an array, where the plan has one. One that cannot be told is left to `sbatch`.
 fn max_index(slurm: &Slurm, plan: &Plan, known: Option<u32>) -> Option<u32> {
-    known.or_else(|| plan.resources.array.as_ref().and_then(|_| site::max_array_index(slurm)))
+    known.or_else(|| {
+        plan.resources
+            .array
+            .as_ref()
+            .and_then(|_| site::max_array_index(slurm))
+    })
 }
 
 /// The plan of the part, and what is added to its indexes.
@@ -59,10 +79,15 @@ fn plan_of(plan: &Plan, parts: &[Part], at: usize, former: Option<&JobId>) -> (P
 pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
     let parts = parts_of(submission.plan, submission.max_array_index).unwrap_or_default();
     let (plan, _) = plan_of(submission.plan, &parts, 0, None);
-    std::iter::once("sbatch".to_owned()).chain(arguments(&plan)).collect()
+    std::iter::once("sbatch".to_owned())
+        .chain(arguments(&plan))
+        .collect()
 }
 
-pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
+pub(super) fn submit(
+    slurm: &Slurm,
+    submission: &Submission<'_>,
+) -> Result<Submitted, SchedulerError> {
     configured()?;
     let max_index = max_index(slurm, submission.plan, submission.max_array_index);
     let parts = parts_of(submission.plan, max_index)?;
@@ -87,7 +112,11 @@ fn submitted(plan: &Plan, taken: &[ArrayPart]) -> Submitted {
     let job_id = taken[0].job_id.clone();
     let is_shifted = taken[0].offset > 0;
     let parts = taken[usize::from(!is_shifted)..].to_vec();
-    Submitted { output: plan.output_of(&job_id.0), job_id, parts }
+    Submitted {
+        output: plan.output_of(&job_id.0),
+        job_id,
+        parts,
+    }
 }
 
 /// One `sbatch`.
@@ -98,25 +127,46 @@ fn hand_over(
     offset: u32,
 ) -> Result<JobId, SchedulerError> {
     let script = script::of_run(submission.plan, submission.run_id, offset);
-    match sbatch(slurm, plan).args(arguments(plan)).stdin(script.into_bytes()).run() {
+    match sbatch(slurm, plan)
+        .args(arguments(plan))
+        .stdin(script.into_bytes())
+        .run()
+    {
         Ok(output) => read_answer(output),
         Err(
             source @ (CommandError::TimedOut { .. }
             | CommandError::TooMuchOutput { .. }
             | CommandError::Follow { .. }),
-        ) => Err(SchedulerError::Unclear { scheduler: NAME, source: Box::new(source) }),
-        Err(source) => Err(SchedulerError::Unreachable { scheduler: NAME, source }),
+        ) => Err(SchedulerError::Unclear {
+            scheduler: NAME,
+            source: Box::new(source),
+        }),
+        Err(source) => Err(SchedulerError::Unreachable {
+            scheduler: NAME,
+            source,
+        }),
     }
 }
 
 /// An array that is queued in part is not what anybody asked for: what was taken is cancelled again.
-fn take_back(slurm: &Slurm, taken: &[ArrayPart], parts: usize, error: SchedulerError) -> SchedulerError {
+fn take_back(
+    slurm: &Slurm,
+    taken: &[ArrayPart],
+    parts: usize,
+    error: SchedulerError,
+) -> SchedulerError {
     let ids: Vec<&str> = taken.iter().map(|part| part.job_id.0.as_str()).collect();
     let left = match scancel::cancel_all(slurm, &ids) {
         Ok(()) => Vec::new(),
         Err(_) => taken.iter().map(|part| part.job_id.clone()).collect(),
     };
-    SchedulerError::Partly { scheduler: NAME, taken: taken.len(), parts, left, source: Box::new(error) }
+    SchedulerError::Partly {
+        scheduler: NAME,
+        taken: taken.len(),
+        parts,
+        left,
+        source: Box::new(error),
+    }
 }
 
 /// `sbatch --test-only` with the script on standard input; it answers on standard error.
@@ -129,7 +179,10 @@ pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, S
         .args(directives::requested(&plan))
         .args(&plan.arguments)
         .stdin(script.as_bytes().to_vec());
-    let output = tool.run().map_err(|source| SchedulerError::Unreachable { scheduler: NAME, source })?;
+    let output = tool.run().map_err(|source| SchedulerError::Unreachable {
+        scheduler: NAME,
+        source,
+    })?;
     if output.status.success() {
         return Ok(verdict(&output.stderr));
     }
@@ -148,10 +201,16 @@ fn verdict(said: &str) -> String {
 /// `sbatch` waits half a minute and more for a `SLURM_CONF` that is not there (22.05), and then nobody could say whether
 /// a job is queued.
 fn configured() -> Result<(), SchedulerError> {
-    let Some(path) = std::env::var_os("SLURM_CONF").map(PathBuf::from) else { return Ok(()) };
+    let Some(path) = std::env::var_os("SLURM_CONF").map(PathBuf::from) else {
+        return Ok(());
+    };
     match std::fs::metadata(&path) {
         Ok(_) => Ok(()),
-        Err(source) => Err(SchedulerError::File { what: "read what SLURM_CONF names,", path, source }),
+        Err(source) => Err(SchedulerError::File {
+            what: "read what SLURM_CONF names,",
+            path,
+            source,
+        }),
     }
 }
 
@@ -160,7 +219,9 @@ const GPU_VARIABLES: [&str; 2] = ["SBATCH_GPUS", "SBATCH_GPUS_PER_NODE"];
 
 fn sbatch(slurm: &Slurm, plan: &Plan) -> Tool {
     // `sbatch` hands its environment to the job, so nothing of ours is put into it.
-    let found = slurm.sbatch().and_then(|file| Some(file.parent()?.to_owned()));
+    let found = slurm
+        .sbatch()
+        .and_then(|file| Some(file.parent()?.to_owned()));
     let tool = Tool::new("sbatch")
         .in_dirs(found.as_slice())
         .in_dirs(&slurm.bin_dirs)
@@ -170,14 +231,25 @@ fn sbatch(slurm: &Slurm, plan: &Plan) -> Tool {
         .env_remove_prefixes(&["SLURM_", "PBS_", "DLRUN_"]);
     let tool = OWN_VARIABLES.iter().fold(tool, Tool::env_remove);
     let asks_for_gpus = plan.resources.gpus_per_node.is_some();
-    let tool = GPU_VARIABLES.iter().filter(|_| asks_for_gpus).fold(tool, Tool::env_remove);
-    let kept = KEPT_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let tool = GPU_VARIABLES
+        .iter()
+        .filter(|_| asks_for_gpus)
+        .fold(tool, Tool::env_remove);
+    let kept = KEPT_VARIABLES
+        .iter()
+        .filter_map(|name| Some((name, std::env::var_os(name)?)));
     kept.fold(tool, |tool, (name, value)| tool.env(name, value))
 }
 
 /// What names a cluster and the user to the schedulers' commands, and is no part of a job's shape.
-const KEPT_VARIABLES: [&str; 6] =
-    ["SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "PBS_DEFAULT", "PBS_SERVER", "PBS_EXEC"];
+const KEPT_VARIABLES: [&str; 6] = [
+    "SLURM_CONF",
+    "SLURM_CLUSTERS",
+    "SLURM_JWT",
+    "PBS_DEFAULT",
+    "PBS_SERVER",
+    "PBS_EXEC",
+];
 
 /// What a failed `sbatch` means, which `hands_over` or only tests. A controller that was reached but did not answer may have queued the job, and so may one
 /// whose `sbatch` was killed while it waited.
@@ -185,12 +257,22 @@ fn refusal(output: Output, hands_over: bool) -> SchedulerError {
     let (no_contact, is_busy) = (unreachable(&output), busy(&output));
     let no_answer = unanswered(&output) || output.status.code().is_none();
     match output.require_success("sbatch") {
-        Err(source) if no_answer && hands_over => {
-            SchedulerError::Unclear { scheduler: NAME, source: Box::new(source) }
-        }
-        Err(source) if no_answer || no_contact => SchedulerError::Unreachable { scheduler: NAME, source },
-        Err(source) if is_busy => SchedulerError::Busy { scheduler: NAME, source },
-        Err(source) => SchedulerError::Refused { scheduler: NAME, source },
+        Err(source) if no_answer && hands_over => SchedulerError::Unclear {
+            scheduler: NAME,
+            source: Box::new(source),
+        },
+        Err(source) if no_answer || no_contact => SchedulerError::Unreachable {
+            scheduler: NAME,
+            source,
+        },
+        Err(source) if is_busy => SchedulerError::Busy {
+            scheduler: NAME,
+            source,
+        },
+        Err(source) => SchedulerError::Refused {
+            scheduler: NAME,
+            source,
+        },
         Ok(_) => unreachable!("only failures are asked about"),
     }
 }
@@ -202,12 +284,16 @@ fn read_answer(output: Output) -> Result<JobId, SchedulerError> {
     // Sites' submit plug-ins print greetings: the id is the last line that looks like one.
     let id = output.stdout.lines().rev().find_map(|line| {
         let id = line.trim().split(';').next().unwrap_or_default();
-        (!id.is_empty() && id.len() <= 20 && id.bytes().all(|b| b.is_ascii_digit())).then(|| id.to_owned())
+        (!id.is_empty() && id.len() <= 20 && id.bytes().all(|b| b.is_ascii_digit()))
+            .then(|| id.to_owned())
     });
     id.map(JobId).ok_or_else(|| {
         let said: String = output.stdout.chars().take(200).collect();
         let text = format!("`sbatch` exited with status 0, but printed no job id: {said:?}");
-        SchedulerError::Unclear { scheduler: NAME, source: text.into() }
+        SchedulerError::Unclear {
+            scheduler: NAME,
+            source: text.into(),
+        }
     })
 }
 
@@ -222,20 +308,32 @@ mod tests {
     fn answer(code: i32, stdout: &str, stderr: &str) -> Result<JobId, SchedulerError> {
         let status = ExitStatus::from_raw(code << 8);
         let (stdout, stderr) = (stdout.to_owned(), stderr.to_owned());
-        read_answer(Output { status, stdout, stderr, elapsed: Duration::ZERO })
+        read_answer(Output {
+            status,
+            stdout,
+            stderr,
+            elapsed: Duration::ZERO,
+        })
     }
 
     #[test]
     fn ids_are_read_with_cluster_and_greetings() {
         for stdout in ["4711\n", "4711;hawk\n", "Welcome!\n4711\n"] {
-            assert_eq!(answer(0, stdout, "").expect("an id"), JobId("4711".into()), "{stdout}");
+            assert_eq!(
+                answer(0, stdout, "").expect("an id"),
+                JobId("4711".into()),
+                "{stdout}"
+            );
         }
     }
 
     #[test]
     fn nonsense_is_not_taken_for_a_refusal() {
         for stdout in ["", "Submitted?\n", "12ab\n", "999999999999999999999999\n"] {
-            assert!(matches!(answer(0, stdout, ""), Err(SchedulerError::Unclear { .. })), "{stdout}");
+            assert!(
+                matches!(answer(0, stdout, ""), Err(SchedulerError::Unclear { .. })),
+                "{stdout}"
+            );
         }
     }
 

@@ -19,6 +19,12 @@ pub(super) fn cancel(
 }
 
 pub(super) fn cancel_all(slurm: &Slurm, ids: &[&str]) -> Result<(), SchedulerError> {
-    let output = slurm.tool("scancel").args(ids).run().and_then(|output| output.require_success("scancel"));
-    output.map(drop).map_err(failed(format!("cancel job {}", ids.join(", "))))
+    let output = slurm
+        .tool("scancel")
+        .args(ids)
+        .run()
+        .and_then(|output| output.require_success("scancel"));
+    output
+        .map(drop)
+        .map_err(failed(format!("cancel job {}", ids.join(", "))))
 }

@@ -9,11 +9,18 @@ use std::collections::BTreeMap;
 pub(super) fn fields<'t>(text: &'t str, keys: &[&'static str]) -> BTreeMap<&'static str, &'t str> {
     let mut found: Vec<(usize, usize, &'static str)> = Vec::new();
     let starts = text.char_indices().filter(|(at, c)| {
-        !c.is_whitespace() && text[..*at].chars().next_back().is_none_or(char::is_whitespace)
+        !c.is_whitespace()
+            && text[..*at]
+                .chars()
+                .next_back()
+                .is_none_or(char::is_whitespace)
     });
     for (at, _) in starts {
         let rest = &text[at..];
-        let key = keys.iter().find(|key| rest.strip_prefix(**key).is_some_and(|rest| rest.starts_with('=')));
+        let key = keys.iter().find(|key| {
+            rest.strip_prefix(**key)
+                .is_some_and(|rest| rest.starts_with('='))
+        });
         found.extend(key.map(|key| (at, at + key.len() + 1, *key)));
     }
     let mut fields = BTreeMap::new();
@@ -27,7 +34,10 @@ pub(super) fn fields<'t>(text: &'t str, keys: &[&'static str]) -> BTreeMap<&'sta
 /// A value that says something.
 pub(super) fn said(value: Option<&&str>) -> Option<String> {
     let value = value?.trim();
-    let silent = matches!(value, "" | "(null)" | "N/A" | "None" | "n/a" | "Unknown" | "UNLIMITED" | "NONE");
+    let silent = matches!(
+        value,
+        "" | "(null)" | "N/A" | "None" | "n/a" | "Unknown" | "UNLIMITED" | "NONE"
+    );
     (!silent).then(|| value.to_owned())
 }
 
@@ -49,7 +59,9 @@ pub(in crate::scheduler) fn seconds(text: &str) -> Option<u64> {
     };
     let days = days.unwrap_or(0).checked_mul(86_400)?;
     let hours = hours.checked_mul(3600)?;
-    days.checked_add(hours)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)
+    days.checked_add(hours)?
+        .checked_add(minutes.checked_mul(60)?)?
+        .checked_add(seconds)
 }
 
 #[cfg(test)]
@@ -62,9 +74,14 @@ mod tests {
     fn values_hold_blanks_and_equal_signs() {
         let text = "JobId=130 JobName=we ird|name x=1 UserId=tester(1001)\n   Comment=a=b c \n StdOut=/o ut";
         let fields = fields(text, &["JobId", "JobName", "UserId", "Comment", "StdOut"]);
-        let values: Vec<&str> =
-            ["JobId", "JobName", "UserId", "Comment", "StdOut"].iter().map(|key| fields[key]).collect();
-        assert_eq!(values, ["130", "we ird|name x=1", "tester(1001)", "a=b c", "/o ut"]);
+        let values: Vec<&str> = ["JobId", "JobName", "UserId", "Comment", "StdOut"]
+            .iter()
+            .map(|key| fields[key])
+            .collect();
+        assert_eq!(
+            values,
+            ["130", "we ird|name x=1", "tester(1001)", "a=b c", "/o ut"]
+        );
     }
 
     #[test]

@@ -14,7 +14,11 @@ use crate::units::{Bytes, Walltime};
 
 pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
     let config = ask(slurm, "scontrol", &["show", "config"])?;
-    let partitions = ask(slurm, "scontrol", &["--all", "--oneliner", "show", "partition"])?;
+    let partitions = ask(
+        slurm,
+        "scontrol",
+        &["--all", "--oneliner", "show", "partition"],
+    )?;
     let nodes = ask(slurm, "sinfo", &["--noheader", "--all", "--exact", NODES])?;
     // A site without licences may say so with an exit code.
     let licenses = ask(slurm, "scontrol", &["--oneliner", "show", "license"]).unwrap_or_default();
@@ -36,7 +40,11 @@ pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
 
 /// `SelectTypeParameters    = CR_CORE_MEMORY`: without `MEMORY` every job may use all that its nodes have (`slurm.conf(5)`).
 fn accounts_memory(config: &str) -> Option<bool> {
-    Some(setting(config, "SelectTypeParameters")?.to_ascii_uppercase().contains("MEMORY"))
+    Some(
+        setting(config, "SelectTypeParameters")?
+            .to_ascii_uppercase()
+            .contains("MEMORY"),
+    )
 }
 
 /// The largest index that a job array may have, where Slurm tells it.
@@ -55,11 +63,17 @@ fn ask(slurm: &Slurm, program: &str, arguments: &[&str]) -> Result<String, Sched
 /// `MaxArraySize            = 1001`
 fn setting<'c>(config: &'c str, name: &str) -> Option<&'c str> {
     let lines = config.lines().filter_map(|line| line.split_once('='));
-    lines.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map(|(_, value)| value)
+    lines
+        .map(|(key, value)| (key.trim(), value.trim()))
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value)
 }
 
 fn largest_index(config: &str) -> Option<u32> {
-    setting(config, "MaxArraySize")?.parse::<u32>().ok()?.checked_sub(1)
+    setting(config, "MaxArraySize")?
+        .parse::<u32>()
+        .ok()?
+        .checked_sub(1)
 }
 
 const PARTITION_KEYS: [&str; 9] = [
@@ -77,10 +91,19 @@ const PARTITION_KEYS: [&str; 9] = [
 fn queue(line: &str) -> Option<Queue> {
     // Nothing in this record holds a blank, so a value ends where an unwanted key begins.
     let record = fields(line, &PARTITION_KEYS);
-    let word = |key: &str| record.get(key).and_then(|value| value.split_whitespace().next());
+    let word = |key: &str| {
+        record
+            .get(key)
+            .and_then(|value| value.split_whitespace().next())
+    };
     let number = |key: &str| word(key)?.parse::<u32>().ok().filter(|number| *number > 0);
-    let time = |key: &str| seconds(word(key)?).filter(|seconds| *seconds > 0).map(Walltime);
-    let accounts = word("AllowAccounts").filter(|accounts| !matches!(*accounts, "ALL" | "(null)" | ""));
+    let time = |key: &str| {
+        seconds(word(key)?)
+            .filter(|seconds| *seconds > 0)
+            .map(Walltime)
+    };
+    let accounts =
+        word("AllowAccounts").filter(|accounts| !matches!(*accounts, "ALL" | "(null)" | ""));
     Some(Queue {
         name: word("PartitionName")?.to_owned(),
         is_default: word("Default") == Some("YES"),
@@ -91,7 +114,9 @@ fn queue(line: &str) -> Option<Queue> {
         default_walltime: time("DefaultTime"),
         min_nodes: number("MinNodes"),
         max_nodes: number("MaxNodes"),
-        accounts: accounts.map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default(),
+        accounts: accounts
+            .map(|list| list.split(',').map(str::to_owned).collect())
+            .unwrap_or_default(),
     })
 }
 
@@ -112,8 +137,18 @@ struct Kind<'l> {
 impl Kind<'_> {
     fn node_type(&self, queues: Vec<String>, count: u32, up: u32) -> NodeType {
         // Without `--exact` several values are `16+`.
-        let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok().filter(|number| *number > 0);
-        let memory = self.memory.trim_end_matches('+').parse::<u64>().ok().filter(|memory| *memory > 0);
+        let number = |text: &str| {
+            text.trim_end_matches('+')
+                .parse::<u32>()
+                .ok()
+                .filter(|number| *number > 0)
+        };
+        let memory = self
+            .memory
+            .trim_end_matches('+')
+            .parse::<u64>()
+            .ok()
+            .filter(|memory| *memory > 0);
         let features = said(Some(&self.features)).unwrap_or_default();
         NodeType {
             queues,
@@ -121,9 +156,15 @@ impl Kind<'_> {
             up,
             cpus: number(self.cpus),
             sockets: number(self.sockets),
-            memory: memory.and_then(|memory| memory.checked_mul(1 << 20)).map(Bytes),
+            memory: memory
+                .and_then(|memory| memory.checked_mul(1 << 20))
+                .map(Bytes),
             gpus: gres::gpus(self.gres),
-            features: features.split(',').filter(|feature| !feature.is_empty()).map(str::to_owned).collect(),
+            features: features
+                .split(',')
+                .filter(|feature| !feature.is_empty())
+                .map(str::to_owned)
+                .collect(),
         }
     }
 }
@@ -135,10 +176,27 @@ fn node_types(text: &str) -> Vec<NodeType> {
     let mut types = Vec::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.splitn(9, '|').map(str::trim).collect();
-        let [partition, count, cpus, sockets, memory, gres, state, features, names] = fields[..] else {
+        let [
+            partition,
+            count,
+            cpus,
+            sockets,
+            memory,
+            gres,
+            state,
+            features,
+            names,
+        ] = fields[..]
+        else {
             continue;
         };
-        let kind = Kind { cpus, sockets, memory, gres, features };
+        let kind = Kind {
+            cpus,
+            sockets,
+            memory,
+            gres,
+            features,
+        };
         let Some(names) = hostlist::expand(names) else {
             let count = count.parse().unwrap_or(0);
             types.push(kind.node_type(
@@ -149,8 +207,9 @@ fn node_types(text: &str) -> Vec<NodeType> {
             continue;
         };
         for name in names {
-            let (_, partitions, up) =
-                by_name.entry(name).or_insert_with(|| (kind.clone(), Vec::new(), false));
+            let (_, partitions, up) = by_name
+                .entry(name)
+                .or_insert_with(|| (kind.clone(), Vec::new(), false));
             if !partitions.contains(&partition) {
                 partitions.push(partition);
             }
@@ -164,7 +223,11 @@ fn node_types(text: &str) -> Vec<NodeType> {
         *ups += u32::from(up);
     }
     types.extend(groups.into_iter().map(|((partitions, kind), (count, up))| {
-        kind.node_type(partitions.into_iter().map(str::to_owned).collect(), count, up)
+        kind.node_type(
+            partitions.into_iter().map(str::to_owned).collect(),
+            count,
+            up,
+        )
     }));
     types
 }
@@ -173,16 +236,22 @@ fn node_types(text: &str) -> Vec<NodeType> {
 fn is_up(state: &str) -> bool {
     let word = state.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
     const GONE: [&str; 14] = [
-        "", "down", "drain", "drained", "drng", "draining", "fail", "failg", "failing", "inval", "unk",
-        "unknown", "futr", "err",
+        "", "down", "drain", "drained", "drng", "draining", "fail", "failg", "failing", "inval",
+        "unk", "unknown", "futr", "err",
     ];
     !state.contains('*') && !GONE.contains(&word)
 }
 
 /// `LicenseName=matlab Total=4 Used=0 Free=4 Reserved=0 Remote=no`
 fn license(line: &str) -> Option<(String, u32)> {
-    let record = fields(line, &["LicenseName", "Total", "Used", "Free", "Reserved", "Remote"]);
-    Some((said(record.get("LicenseName"))?, record.get("Total")?.parse().ok()?))
+    let record = fields(
+        line,
+        &["LicenseName", "Total", "Used", "Free", "Reserved", "Remote"],
+    );
+    Some((
+        said(record.get("LicenseName"))?,
+        record.get("Total")?.parse().ok()?,
+    ))
 }
 
 #[cfg(test)]
@@ -197,14 +266,22 @@ mod tests {
                     QoS=N/A DefaultTime=01:00:00 DisableRootJobs=NO MaxNodes=8 MaxTime=7-00:00:00 MinNodes=0 LLN=NO \
                     Nodes=n[1-4] State=UP TotalCPUs=64 TotalNodes=4";
         let queue = queue(line).expect("a partition");
-        assert_eq!((queue.name.as_str(), queue.is_default, queue.is_up), ("gpu", true, true));
+        assert_eq!(
+            (queue.name.as_str(), queue.is_default, queue.is_up),
+            ("gpu", true, true)
+        );
         assert_eq!((queue.min_nodes, queue.max_nodes), (None, Some(8)));
         assert_eq!(queue.max_walltime, Some(Walltime(604_800)));
         assert_eq!(queue.default_walltime, Some(Walltime(3600)));
         assert_eq!(queue.accounts, ["proj", "teach"]);
-        let open = super::queue("PartitionName=x AllowAccounts=ALL Default=NO MaxTime=UNLIMITED State=DRAIN");
+        let open = super::queue(
+            "PartitionName=x AllowAccounts=ALL Default=NO MaxTime=UNLIMITED State=DRAIN",
+        );
         let open = open.expect("a partition");
-        assert_eq!((open.is_up, open.max_walltime, open.accounts.len()), (false, None, 0));
+        assert_eq!(
+            (open.is_up, open.max_walltime, open.accounts.len()),
+            (false, None, 0)
+        );
         let closed = |state: &str| {
             super::queue(&format!("PartitionName=x State={state}"))
                 .map(|queue| (queue.is_up, queue.is_closed))
@@ -228,9 +305,23 @@ mod tests {
         let types = node_types(text);
         let shown: Vec<_> = types
             .iter()
-            .map(|kind| (kind.queues.join("+"), kind.count, kind.up, kind.gpus.len(), kind.features.len()))
+            .map(|kind| {
+                (
+                    kind.queues.join("+"),
+                    kind.count,
+                    kind.up,
+                    kind.gpus.len(),
+                    kind.features.len(),
+                )
+            })
             .collect();
-        assert_eq!(shown, [("batch".into(), 100, 100, 0, 0), ("batch+debug".into(), 3, 2, 1, 2)]);
+        assert_eq!(
+            shown,
+            [
+                ("batch".into(), 100, 100, 0, 0),
+                ("batch+debug".into(), 3, 2, 1, 2)
+            ]
+        );
         assert_eq!(types[1].gpus, [("v100".to_owned(), 4)]);
         assert_eq!(types[0].memory, Some(Bytes(32_000 << 20)));
         assert_eq!((types[0].cpus, types[0].sockets), (Some(8), Some(2)));
@@ -238,24 +329,35 @@ mod tests {
 
     #[test]
     fn ten_thousand_nodes_are_a_few_kinds() {
-        let text: String =
-            (0..20).map(|n| format!("p{n}|10000|8|2|32000|(null)|idle|(null)|c[1-10000]\n")).collect();
+        let text: String = (0..20)
+            .map(|n| format!("p{n}|10000|8|2|32000|(null)|idle|(null)|c[1-10000]\n"))
+            .collect();
         let types = node_types(&text);
-        assert_eq!((types.len(), types[0].count, types[0].queues.len()), (1, 10_000, 20));
+        assert_eq!(
+            (types.len(), types[0].count, types[0].queues.len()),
+            (1, 10_000, 20)
+        );
     }
 
     #[test]
     fn settings_and_licences_are_read() {
         let config = "Configuration data as of 2026-11-20T21:06:08\nMaxArraySize            = 101\n\
                       SLURM_VERSION           = 22.05.8\nAccountingStorageType   = accounting_storage/none\n";
-        assert_eq!((setting(config, "SLURM_VERSION"), largest_index(config)), (Some("22.05.8"), Some(100)));
+        assert_eq!(
+            (setting(config, "SLURM_VERSION"), largest_index(config)),
+            (Some("22.05.8"), Some(100))
+        );
         let line = "LicenseName=matlab Total=4 Used=0 Free=4 Reserved=0 Remote=no";
         assert_eq!(license(line), Some(("matlab".to_owned(), 4)));
         assert_eq!(license("No licenses configured in Slurm."), None);
-        let accounts =
-            |parameters: &str| accounts_memory(&format!("SelectTypeParameters    = {parameters}\n"));
+        let accounts = |parameters: &str| {
+            accounts_memory(&format!("SelectTypeParameters    = {parameters}\n"))
+        };
         assert_eq!(
-            [accounts("CR_CORE_MEMORY"), accounts("CR_CORE,CR_ONE_TASK_PER_CORE")],
+            [
+                accounts("CR_CORE_MEMORY"),
+                accounts("CR_CORE,CR_ONE_TASK_PER_CORE")
+            ],
             [Some(true), Some(false)]
         );
         assert_eq!(accounts_memory(config), None);
@@ -263,12 +365,15 @@ mod tests {
 
     #[test]
     fn nodes_that_take_jobs_are_told_from_those_that_do_not() {
-        for state in ["idle", "mix", "alloc", "idle~", "comp", "resv", "maint", "plnd", "mix-"] {
+        for state in [
+            "idle", "mix", "alloc", "idle~", "comp", "resv", "maint", "plnd", "mix-",
+        ] {
             assert!(is_up(state), "{state}");
         }
-        for state in
-            ["down", "down*", "idle*", "drain", "drng", "drain*", "inval", "unk*", "fail", "down~", ""]
-        {
+        for state in [
+            "down", "down*", "idle*", "drain", "drng", "drain*", "inval", "unk*", "fail", "down~",
+            "",
+        ] {
             assert!(!is_up(state), "{state}");
         }
     }

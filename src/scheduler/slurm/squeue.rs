@@ -27,7 +27,11 @@ pub(super) fn queue(slurm: &Slurm, jobs: &[JobRef]) -> Result<Entries, Scheduler
 
 /// The ids of all jobs, each once, with commas between: as few lists as command lines allow.
 pub(super) fn questions(jobs: &[JobRef]) -> Vec<String> {
-    let mut ids: Vec<&str> = jobs.iter().flat_map(JobRef::offsets).map(|(id, _)| id.0.as_str()).collect();
+    let mut ids: Vec<&str> = jobs
+        .iter()
+        .flat_map(JobRef::offsets)
+        .map(|(id, _)| id.0.as_str())
+        .collect();
     ids.sort_unstable();
     ids.dedup();
     let mut lists: Vec<String> = Vec::new();
@@ -44,7 +48,10 @@ pub(super) fn questions(jobs: &[JobRef]) -> Vec<String> {
 }
 
 fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
-    let tool = slurm.tool("squeue").args(["--noheader", "--states=all", FORMAT]).arg(format!("--jobs={ids}"));
+    let tool = slurm
+        .tool("squeue")
+        .args(["--noheader", "--states=all", FORMAT])
+        .arg(format!("--jobs={ids}"));
     let busy = |answer: &Result<_, _>| answer.as_ref().is_ok_and(unanswered);
     let output = patiently(|| tool.run(), busy).map_err(failed("list jobs".to_owned()))?;
     if output.status.success() {
@@ -55,7 +62,10 @@ fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
     }
     let no_answer = unreachable(&output) || unanswered(&output);
     Err(match output.require_success("squeue") {
-        Err(source) if no_answer => SchedulerError::Unreachable { scheduler: NAME, source },
+        Err(source) if no_answer => SchedulerError::Unreachable {
+            scheduler: NAME,
+            source,
+        },
         Err(source) => failed("list jobs".to_owned())(source),
         Ok(_) => unreachable!("the status was tested"),
     })
@@ -64,7 +74,9 @@ fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
 /// A line that was cut off lacks fields, and says nothing.
 fn line(text: &str) -> Option<Line> {
     let fields: Vec<&str> = text.splitn(7, '|').map(str::trim).collect();
-    let [id, raw, submitted, started, ended, nodes, reason] = fields[..] else { return None };
+    let [id, raw, submitted, started, ended, nodes, reason] = fields[..] else {
+        return None;
+    };
     let id = SeenId::read(id)?;
     let state = states::state(raw);
     let reason = states::reason(reason);
@@ -78,8 +90,13 @@ fn line(text: &str) -> Option<Line> {
         // A pending job's start and a running job's end are expectations, not facts.
         started_at_ms: states::time_ms(started).filter(|_| state != JobState::Pending),
         ended_at_ms: states::time_ms(ended).filter(|_| state.is_final()),
-        exit: reason.as_deref().and_then(reasons::exit).filter(|_| state.is_final()),
-        nodes: Some(nodes).filter(|nodes| !nodes.is_empty()).map(str::to_owned),
+        exit: reason
+            .as_deref()
+            .and_then(reasons::exit)
+            .filter(|_| state.is_final()),
+        nodes: Some(nodes)
+            .filter(|nodes| !nodes.is_empty())
+            .map(str::to_owned),
         elements: None,
         stuck: state == JobState::Pending && waits_for_ever,
         reason: reasons::of_state(reason, state),
@@ -101,16 +118,29 @@ mod tests {
 
     #[test]
     fn lines_are_read() {
-        let running = entry("103|RUNNING|1795184521|1795184522|1795184822|n[1-2]|None").expect("a line");
-        assert_eq!((running.state, running.nodes.as_deref()), (JobState::Running, Some("n[1-2]")));
+        let running =
+            entry("103|RUNNING|1795184521|1795184522|1795184822|n[1-2]|None").expect("a line");
+        assert_eq!(
+            (running.state, running.nodes.as_deref()),
+            (JobState::Running, Some("n[1-2]"))
+        );
         assert_eq!((running.ended_at_ms, running.reason), (None, None));
         let text = "104|PENDING|1795184521|N/A|N/A||ReqNodeNotAvail, UnavailableNodes:n4";
         let pending = entry(text).expect("a line");
-        assert_eq!(pending.reason.as_deref(), Some("ReqNodeNotAvail, UnavailableNodes:n4"));
+        assert_eq!(
+            pending.reason.as_deref(),
+            Some("ReqNodeNotAvail, UnavailableNodes:n4")
+        );
         assert!(!pending.stuck);
-        assert!(entry("104|PENDING|1795184521|N/A|N/A||PartitionTimeLimit").is_some_and(|entry| entry.stuck));
+        assert!(
+            entry("104|PENDING|1795184521|N/A|N/A||PartitionTimeLimit")
+                .is_some_and(|entry| entry.stuck)
+        );
         let killed = entry("105|FAILED|1795184521|1795184522|1795184523|n1|RaisedSignal:9(Killed)");
-        assert_eq!(killed.and_then(|entry| entry.exit), Some(ExitStatus::Signal(9)));
+        assert_eq!(
+            killed.and_then(|entry| entry.exit),
+            Some(ExitStatus::Signal(9))
+        );
     }
 
     #[test]
@@ -125,13 +155,25 @@ mod tests {
 
     #[test]
     fn all_jobs_are_asked_for_in_one_question_while_the_command_line_holds_them() {
-        let some = [job(1, "95", &[("96", 1000), ("97", 2000)]), job(2, "12", &[]), job(3, "12", &[])];
+        let some = [
+            job(1, "95", &[("96", 1000), ("97", 2000)]),
+            job(2, "12", &[]),
+            job(3, "12", &[]),
+        ];
         assert_eq!(questions(&some), ["12,95,96,97"]);
-        let many: Vec<JobRef> = (0..30_000).map(|n| job(1, &format!("{}", 1_000_000 + n), &[])).collect();
+        let many: Vec<JobRef> = (0..30_000)
+            .map(|n| job(1, &format!("{}", 1_000_000 + n), &[]))
+            .collect();
         let lists = questions(&many);
         assert_eq!(lists.len(), 3);
         assert!(lists.iter().all(|list| list.len() <= IDS_BYTES));
-        assert_eq!(lists.iter().map(|list| list.split(',').count()).sum::<usize>(), 30_000);
+        assert_eq!(
+            lists
+                .iter()
+                .map(|list| list.split(',').count())
+                .sum::<usize>(),
+            30_000
+        );
         assert!(questions(&[]).is_empty());
     }
 

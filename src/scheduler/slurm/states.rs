@@ -57,9 +57,16 @@ pub(super) fn state(raw: &str) -> JobState {
 
 /// One state out of a list.
 pub(super) fn state_of_words(words: &[&str]) -> JobState {
-    let known = |word: &&str| STATES.iter().position(|(long, short, _)| word == long || word == short);
+    let known = |word: &&str| {
+        STATES
+            .iter()
+            .position(|(long, short, _)| word == long || word == short)
+    };
     let words = words.iter().filter(|word| !word.is_empty());
-    words.filter_map(known).max().map_or(JobState::Unknown, |at| STATES[at].2)
+    words
+        .filter_map(known)
+        .max()
+        .map_or(JobState::Unknown, |at| STATES[at].2)
 }
 
 /// Says whether a state is one that only a person can end.
@@ -69,13 +76,18 @@ pub(super) fn is_held(raw: &str) -> bool {
 
 /// Epoch seconds as pinned by `SLURM_TIME_FORMAT=%s`; `N/A`, `Unknown`, `None` and 0 are no time.
 pub(super) fn time_ms(text: &str) -> Option<u64> {
-    text.trim().parse::<u64>().ok().filter(|seconds| *seconds > 0)?.checked_mul(1000)
+    text.trim()
+        .parse::<u64>()
+        .ok()
+        .filter(|seconds| *seconds > 0)?
+        .checked_mul(1000)
 }
 
 /// A reason worth showing.
 pub(super) fn reason(text: &str) -> Option<String> {
     let text = text.trim().trim_start_matches('(').trim_end_matches(')');
-    (!text.is_empty() && !matches!(text, "None" | "null" | "(null)" | "N/A")).then(|| text.to_owned())
+    (!text.is_empty() && !matches!(text, "None" | "null" | "(null)" | "N/A"))
+        .then(|| text.to_owned())
 }
 
 #[cfg(test)]

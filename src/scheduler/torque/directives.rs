@@ -16,7 +16,10 @@ pub fn directives(plan: &Plan) -> Vec<String> {
     flags.push(Flag::with("-j", "oe"));
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-/@,=".contains(c);
     if plan.workdir.chars().all(is_plain) {
-        flags.push(Flag::with("-o", format!("{}/", plan.workdir.trim_end_matches('/'))));
+        flags.push(Flag::with(
+            "-o",
+            format!("{}/", plan.workdir.trim_end_matches('/')),
+        ));
     }
     let mut lines: Vec<String> = flags.iter().map(Flag::line).collect();
     lines.extend(plan.directives.iter().cloned());
@@ -29,7 +32,11 @@ pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
     let resources = &plan.resources;
     let mut flags = names(plan);
     flags.push(Flag::resource("nodes", nodes(resources)));
-    flags.extend(resources.walltime.map(|walltime| Flag::resource("walltime", clock(walltime))));
+    flags.extend(
+        resources
+            .walltime
+            .map(|walltime| Flag::resource("walltime", clock(walltime))),
+    );
     flags.extend(memory(resources));
     flags.extend(moab(resources));
     if resources.exclusive {
@@ -47,12 +54,15 @@ pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
 /// beside it would be refused.
 fn nodes(resources: &PlannedResources) -> String {
     let mut each = String::new();
-    let cpus = u64::from(resources.tasks_per_node) * u64::from(resources.cpus_per_task.unwrap_or(1));
+    let cpus =
+        u64::from(resources.tasks_per_node) * u64::from(resources.cpus_per_task.unwrap_or(1));
     if cpus > 1 || resources.cpus_per_task.is_some() {
         each.push_str(&format!(":ppn={cpus}"));
     }
     if let Some(gpus) = &resources.gpus_per_node {
-        let count = gpus.rsplit_once(':').map_or(gpus.as_str(), |(_, count)| count);
+        let count = gpus
+            .rsplit_once(':')
+            .map_or(gpus.as_str(), |(_, count)| count);
         each.push_str(&format!(":gpus={count}"));
     }
     if let Some(properties) = &resources.constraint {
@@ -61,7 +71,10 @@ fn nodes(resources: &PlannedResources) -> String {
     match &resources.nodelist {
         Some(list) => {
             let one = |host: &str| format!("{host}{each}");
-            list.split([',', '+']).map(one).collect::<Vec<_>>().join("+")
+            list.split([',', '+'])
+                .map(one)
+                .collect::<Vec<_>>()
+                .join("+")
         }
         None => format!("{}{each}", resources.nodes),
     }
@@ -71,10 +84,15 @@ fn nodes(resources: &PlannedResources) -> String {
 /// `pvmem`: it limits the address space, of which a program that uses GPUs reserves far more than it has memory.
 fn memory(resources: &PlannedResources) -> Option<Flag> {
     let whole = resources.memory.map(|memory| {
-        Flag::resource("mem", format!("{}mb", memory.mebibytes_up() * u64::from(resources.nodes)))
+        Flag::resource(
+            "mem",
+            format!("{}mb", memory.mebibytes_up() * u64::from(resources.nodes)),
+        )
     });
     whole.or_else(|| {
-        resources.memory_per_cpu.map(|memory| Flag::resource("pmem", format!("{}mb", memory.mebibytes_up())))
+        resources
+            .memory_per_cpu
+            .map(|memory| Flag::resource("pmem", format!("{}mb", memory.mebibytes_up())))
     })
 }
 
@@ -83,9 +101,17 @@ fn memory(resources: &PlannedResources) -> Option<Flag> {
 fn moab(resources: &PlannedResources) -> Vec<Flag> {
     let mut flags = Vec::new();
     flags.extend(resources.qos.as_ref().map(|qos| Flag::resource("qos", qos)));
-    flags.extend(resources.reservation.as_ref().map(|reservation| Flag::resource("advres", reservation)));
-    let licenses: Vec<String> =
-        resources.licenses.iter().map(|(name, count)| format!("{name}:{count}")).collect();
+    flags.extend(
+        resources
+            .reservation
+            .as_ref()
+            .map(|reservation| Flag::resource("advres", reservation)),
+    );
+    let licenses: Vec<String> = resources
+        .licenses
+        .iter()
+        .map(|(name, count)| format!("{name}:{count}"))
+        .collect();
     if !licenses.is_empty() {
         flags.push(Flag::resource("gres", licenses.join("%")));
     }
@@ -103,7 +129,10 @@ fn array(resources: &PlannedResources) -> Option<String> {
             parts.extend(range.indexes().map(|index| index.to_string()));
         }
     }
-    let limit = array.limit.map(|limit| format!("%{limit}")).unwrap_or_default();
+    let limit = array
+        .limit
+        .map(|limit| format!("%{limit}"))
+        .unwrap_or_default();
     Some(format!("{}{limit}", parts.join(",")))
 }
 
@@ -111,7 +140,8 @@ fn array(resources: &PlannedResources) -> Option<String> {
 fn depends(resources: &PlannedResources) -> Option<String> {
     let mut all = Vec::new();
     for PlannedDependency { kind, job_ids } in &resources.depends {
-        let (arrays, jobs): (Vec<&JobId>, Vec<&JobId>) = job_ids.iter().partition(|id| id.0.contains("[]"));
+        let (arrays, jobs): (Vec<&JobId>, Vec<&JobId>) =
+            job_ids.iter().partition(|id| id.0.contains("[]"));
         for (word, ids) in [(job_word(*kind), jobs), (array_word(*kind), arrays)] {
             if !ids.is_empty() {
                 let ids: Vec<&str> = ids.into_iter().map(|id| id.0.as_str()).collect();

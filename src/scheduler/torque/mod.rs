@@ -32,12 +32,18 @@ impl Torque {
     /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
     #[must_use]
     pub fn new(bin_dir: Option<PathBuf>, timeout: Duration) -> Self {
-        Self { bin_dirs: bin_dir.into_iter().collect(), timeout }
+        Self {
+            bin_dirs: bin_dir.into_iter().collect(),
+            timeout,
+        }
     }
 
     /// A command that asks. `qstat -f` writes times in the zone of its environment, so that is pinned.
     fn tool(&self, program: &str) -> Tool {
-        Tool::new(program).in_dirs(&self.bin_dirs).timeout(self.timeout).env("TZ", "UTC0")
+        Tool::new(program)
+            .in_dirs(&self.bin_dirs)
+            .timeout(self.timeout)
+            .env("TZ", "UTC0")
     }
 }
 
@@ -63,7 +69,10 @@ impl Scheduler for Torque {
         if jobs.is_empty() {
             return Ok(Entries::new());
         }
-        Err(SchedulerError::NoHistory { scheduler: NAME, source: None })
+        Err(SchedulerError::NoHistory {
+            scheduler: NAME,
+            source: None,
+        })
     }
 
     fn cancel(&self, job: &JobRef, elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {

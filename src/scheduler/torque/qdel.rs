@@ -18,7 +18,15 @@ pub(super) fn cancel(
     if let Some(elements) = elements {
         // A step is more than `-t` takes: each index by itself, or from one to another.
         let indexes: Vec<u32> = elements.indexes().collect();
-        tool = tool.arg("-t").arg(ArraySpec::of(&indexes, None).to_string());
+        tool = tool
+            .arg("-t")
+            .arg(ArraySpec::of(&indexes, None).to_string());
     }
-    delete(NAME, &tool.arg(&job.job_id.0), format!("cancel job {}", job.job_id), &GONE, unreachable)
+    delete(
+        NAME,
+        &tool.arg(&job.job_id.0),
+        format!("cancel job {}", job.job_id),
+        &GONE,
+        unreachable,
+    )
 }

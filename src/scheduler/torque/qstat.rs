@@ -57,7 +57,10 @@ fn understood(output: Output) -> Result<String, SchedulerError> {
         return Ok(output.stdout);
     }
     Err(match output.require_success("qstat") {
-        Err(source) if no_contact => SchedulerError::Unreachable { scheduler: NAME, source },
+        Err(source) if no_contact => SchedulerError::Unreachable {
+            scheduler: NAME,
+            source,
+        },
         Err(source) => failed("list jobs".to_owned())(source),
         Ok(_) => unreachable!("the status was tested"),
     })

@@ -33,25 +33,44 @@ fn arguments(submission: &Submission<'_>) -> Vec<String> {
 /// eight seconds and loses the file.
 fn spool(run_dir: &Path) -> String {
     let path = run_dir.join("scheduler.out").to_string_lossy().into_owned();
-    if path.contains(char::is_whitespace) { "/dev/null".to_owned() } else { path }
+    if path.contains(char::is_whitespace) {
+        "/dev/null".to_owned()
+    } else {
+        path
+    }
 }
 
 pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
-    std::iter::once("qsub".to_owned()).chain(arguments(submission)).collect()
+    std::iter::once("qsub".to_owned())
+        .chain(arguments(submission))
+        .collect()
 }
 
-pub(super) fn submit(torque: &Torque, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
+pub(super) fn submit(
+    torque: &Torque,
+    submission: &Submission<'_>,
+) -> Result<Submitted, SchedulerError> {
     let plan = submission.plan;
     let ran = tool(torque, plan).args(arguments(submission)).run();
     let job_id = qsub::read_answer(NAME, ran, unreachable, unanswered)?;
     let output = output_file(plan, &job_id);
-    Ok(Submitted { output, job_id, parts: Vec::new() })
+    Ok(Submitted {
+        output,
+        job_id,
+        parts: Vec::new(),
+    })
 }
 
 /// Torque tells the job where `qsub` was called (`PBS_O_WORKDIR`).
 fn tool(torque: &Torque, plan: &Plan) -> Tool {
-    let tool = Tool::new("qsub").in_dirs(&torque.bin_dirs).timeout(torque.timeout);
-    let tool = if Path::new(&plan.workdir).is_dir() { tool.current_dir(&plan.workdir) } else { tool };
+    let tool = Tool::new("qsub")
+        .in_dirs(&torque.bin_dirs)
+        .timeout(torque.timeout);
+    let tool = if Path::new(&plan.workdir).is_dir() {
+        tool.current_dir(&plan.workdir)
+    } else {
+        tool
+    };
     qsub::outside_of_jobs(tool)
 }
 
@@ -61,7 +80,10 @@ mod tests {
 
     #[test]
     fn a_path_with_blanks_is_not_given_to_torque() {
-        assert_eq!(spool(Path::new("/home/u/runs/x")), "/home/u/runs/x/scheduler.out");
+        assert_eq!(
+            spool(Path::new("/home/u/runs/x")),
+            "/home/u/runs/x/scheduler.out"
+        );
         assert_eq!(spool(Path::new("/home/u/my runs/x")), "/dev/null");
     }
 }

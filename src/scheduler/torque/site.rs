@@ -12,7 +12,9 @@ use crate::units::Bytes;
 
 pub(super) fn site(torque: &Torque) -> Result<SiteModel, SchedulerError> {
     let queues = read_text(&asked(torque, "qstat", &["-Q", "-f"])?);
-    let server = read_text(&asked(torque, "qstat", &["-B", "-f"])?).pop().unwrap_or_default();
+    let server = read_text(&asked(torque, "qstat", &["-B", "-f"])?)
+        .pop()
+        .unwrap_or_default();
     let nodes = read_xml(&asked(torque, "pbsnodes", &["-x"])?);
     Ok(SiteModel {
         format: SiteModel::FORMAT,
@@ -25,7 +27,10 @@ pub(super) fn site(torque: &Torque) -> Result<SiteModel, SchedulerError> {
         accounts_memory: Some(false),
         max_array_index: None,
         max_array_elements: number(server.get("max_job_array_size")),
-        queues: queues.iter().map(|told| queue(told, server.get("default_queue"))).collect(),
+        queues: queues
+            .iter()
+            .map(|told| queue(told, server.get("default_queue")))
+            .collect(),
         nodes: node_types(&nodes),
         licenses: Vec::new(),
     })
@@ -38,7 +43,10 @@ fn asked(torque: &Torque, program: &str, arguments: &[&str]) -> Result<String, S
     let no_contact = unreachable(&output) || unanswered(&output);
     match output.require_success(program) {
         Ok(output) => Ok(output.stdout),
-        Err(source) if no_contact => Err(SchedulerError::Unreachable { scheduler: NAME, source }),
+        Err(source) if no_contact => Err(SchedulerError::Unreachable {
+            scheduler: NAME,
+            source,
+        }),
         Err(source) => Err(failed("tell of its queues and nodes".to_owned())(source)),
     }
 }
@@ -83,14 +91,21 @@ fn node_types(nodes: &[Thing]) -> Vec<NodeType> {
 /// Says whether two nodes differ by no more than some pages of memory.
 fn alike(known: &NodeType, node: &NodeType) -> bool {
     let gibibytes = |kind: &NodeType| kind.memory.map(|memory| memory.0 >> 30);
-    let counts = NodeType { count: known.count, up: known.up, memory: known.memory, ..node.clone() };
+    let counts = NodeType {
+        count: known.count,
+        up: known.up,
+        memory: known.memory,
+        ..node.clone()
+    };
     counts == *known && gibibytes(known) == gibibytes(node)
 }
 
 /// States stand in a list: `down,job-exclusive`.
 fn is_up(state: &str) -> bool {
     !state.is_empty()
-        && !state.split(',').any(|word| matches!(word, "down" | "offline" | "unknown" | "state-unknown"))
+        && !state
+            .split(',')
+            .any(|word| matches!(word, "down" | "offline" | "unknown" | "state-unknown"))
 }
 
 fn node_type(node: &Thing) -> NodeType {
@@ -103,14 +118,23 @@ fn node_type(node: &Thing) -> NodeType {
         cpus: number(node.get("np")),
         sockets: number(node.get("total_sockets")),
         memory: node.get("status").and_then(physical_memory),
-        gpus: gpus.map(|count| (String::new(), count)).into_iter().collect(),
-        features: properties.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect(),
+        gpus: gpus
+            .map(|count| (String::new(), count))
+            .into_iter()
+            .collect(),
+        features: properties
+            .split(',')
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect(),
     }
 }
 
 /// `physmem=24684084kb` among what a node last said of itself.
 fn physical_memory(status: &str) -> Option<Bytes> {
-    let text = status.split(',').find_map(|part| part.strip_prefix("physmem="))?;
+    let text = status
+        .split(',')
+        .find_map(|part| part.strip_prefix("physmem="))?;
     size(text)
 }
 
@@ -126,7 +150,10 @@ mod tests {
             enabled = False\n    started = True\n\n";
         let told = read_text(text);
         let short = queue(&told[0], Some("short"));
-        assert_eq!((short.max_walltime, short.default_walltime), (Some(Walltime(1800)), Some(Walltime(300))));
+        assert_eq!(
+            (short.max_walltime, short.default_walltime),
+            (Some(Walltime(1800)), Some(Walltime(300)))
+        );
         assert!(short.is_up && short.is_default);
         let closed = queue(&told[1], Some("short"));
         assert!(
@@ -154,9 +181,17 @@ mod tests {
             node("n3", "job-exclusive", 4, "<gpus>0</gpus>")
         );
         let types = node_types(&read_xml(&xml));
-        let shown: Vec<_> =
-            types.iter().map(|kind| (kind.count, kind.up, kind.cpus, kind.gpus.clone())).collect();
-        assert_eq!(shown, [(2, 1, Some(8), vec![(String::new(), 2)]), (1, 1, Some(4), vec![])]);
+        let shown: Vec<_> = types
+            .iter()
+            .map(|kind| (kind.count, kind.up, kind.cpus, kind.gpus.clone()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (2, 1, Some(8), vec![(String::new(), 2)]),
+                (1, 1, Some(4), vec![])
+            ]
+        );
         assert_eq!(types[0].features, ["fast", "v100"]);
         assert_eq!(types[0].memory, Some(Bytes(24_684_084 << 10)));
     }

@@ -16,8 +16,13 @@ pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
         (None, true) => JobState::Pending,
         (None, false) => running(raw),
     };
-    let held = job.get("Hold_Types").filter(|_| raw == "H").map(|holds| Hold::of(holds, job.get("depend")));
-    let dependency = job.get("comment").filter(|text| text.contains("result of dependency"));
+    let held = job
+        .get("Hold_Types")
+        .filter(|_| raw == "H")
+        .map(|holds| Hold::of(holds, job.get("depend")));
+    let dependency = job
+        .get("comment")
+        .filter(|text| text.contains("result of dependency"));
     let reason = match (&end, held.as_ref()) {
         (Some(_), _) if dependency.is_some() => dependency.map(str::to_owned),
         (Some(end), _) => end.why.map(str::to_owned),
@@ -33,9 +38,14 @@ pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
         reason,
         submitted_at_ms: job.get("ctime").and_then(time_ms),
         started_at_ms: job.get("start_time").filter(|_| !waits).and_then(time_ms),
-        ended_at_ms: job.get("comp_time").filter(|_| end.is_some()).and_then(time_ms),
+        ended_at_ms: job
+            .get("comp_time")
+            .filter(|_| end.is_some())
+            .and_then(time_ms),
         // Torque gives 271 (256 + SIGTERM) to a job that it deletes for its dependency, which never ran.
-        exit: end.and_then(|end| end.exit).filter(|_| dependency.is_none()),
+        exit: end
+            .and_then(|end| end.exit)
+            .filter(|_| dependency.is_none()),
         nodes: job.get("exec_host").map(|text| hosts(text).join(",")),
         elements: None,
         stuck: held.is_some_and(|hold| hold.for_ever),
@@ -45,7 +55,10 @@ pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
 /// What a job waits for that has a begin time.
 fn begins(at: &str) -> Option<String> {
     let at = jiff::Timestamp::from_millisecond(i64::try_from(time_ms(at)?).ok()?).ok()?;
-    Some(format!("begins not before {} UTC", at.strftime("%a %b %e %H:%M:%S %Y")))
+    Some(format!(
+        "begins not before {} UTC",
+        at.strftime("%a %b %e %H:%M:%S %Y")
+    ))
 }
 
 /// Queued, held, waiting for its time, on its way to another server.
@@ -90,9 +103,19 @@ impl End {
                 ended(state, None, Some(why))
             }
             // Torque's shell died of a signal: TERM is `qdel`'s.
-            Ok(271) => ended(JobState::Cancelled, Some(ExitStatus::Signal(15)), Some("deleted while it ran")),
-            Ok(code @ 257..=320) => ended(JobState::Failed, Some(ExitStatus::Signal(code - 256)), None),
-            Ok(code) => ended(JobState::Failed, Some(ExitStatus::from_shell_code(code)), None),
+            Ok(271) => ended(
+                JobState::Cancelled,
+                Some(ExitStatus::Signal(15)),
+                Some("deleted while it ran"),
+            ),
+            Ok(code @ 257..=320) => {
+                ended(JobState::Failed, Some(ExitStatus::Signal(code - 256)), None)
+            }
+            Ok(code) => ended(
+                JobState::Failed,
+                Some(ExitStatus::from_shell_code(code)),
+                None,
+            ),
             Err(_) => ended(JobState::Unknown, None, None),
         }
     }
@@ -108,7 +131,10 @@ impl Hold {
     /// Reads `Hold_Types`: `u` its user, `o` an operator, `s` the server, which holds for dependencies too, `l` the limit
     /// of its array. A job whose dependency cannot come true is deleted by the server.
     fn of(holds: &str, depend: Option<&str>) -> Self {
-        let held = |why: &str, for_ever| Self { why: why.to_owned(), for_ever };
+        let held = |why: &str, for_ever| Self {
+            why: why.to_owned(),
+            for_ever,
+        };
         if holds.contains('u') {
             held("held by its user (`qrls` lets it go)", true)
         } else if holds.contains('o') {
@@ -140,8 +166,14 @@ mod tests {
             (Some("7"), (JobState::Failed, Some(ExitStatus::Code(7)))),
             (Some("137"), (JobState::Failed, Some(ExitStatus::Signal(9)))),
             (Some("254"), (JobState::Failed, Some(ExitStatus::Code(254)))),
-            (Some("266"), (JobState::Failed, Some(ExitStatus::Signal(10)))),
-            (Some("271"), (JobState::Cancelled, Some(ExitStatus::Signal(15)))),
+            (
+                Some("266"),
+                (JobState::Failed, Some(ExitStatus::Signal(10))),
+            ),
+            (
+                Some("271"),
+                (JobState::Cancelled, Some(ExitStatus::Signal(15))),
+            ),
             (Some("-11"), (JobState::Timeout, None)),
             (Some("-10"), (JobState::OutOfMemory, None)),
             (Some("-4"), (JobState::NodeFail, None)),
@@ -160,17 +192,27 @@ mod tests {
 
     #[test]
     fn a_job_that_waits_says_why() {
-        let queued =
-            of("<job_state>Q</job_state><comment>Not Running: busy</comment><start_time>5</start_time>");
-        assert_eq!((queued.state, queued.reason.as_deref()), (JobState::Pending, Some("Not Running: busy")));
+        let queued = of(
+            "<job_state>Q</job_state><comment>Not Running: busy</comment><start_time>5</start_time>",
+        );
+        assert_eq!(
+            (queued.state, queued.reason.as_deref()),
+            (JobState::Pending, Some("Not Running: busy"))
+        );
         assert_eq!((queued.started_at_ms, queued.stuck), (None, false));
         let deleted = of(
             "<job_state>C</job_state><exit_status>271</exit_status><comment>Job deleted as result of dependency on job 6.vm</comment>",
         );
         assert_eq!((deleted.state, deleted.exit), (JobState::Cancelled, None));
-        assert_eq!(deleted.reason.as_deref(), Some("Job deleted as result of dependency on job 6.vm"));
+        assert_eq!(
+            deleted.reason.as_deref(),
+            Some("Job deleted as result of dependency on job 6.vm")
+        );
         let begins = of("<job_state>W</job_state><Execution_Time>1798761600</Execution_Time>");
-        assert_eq!(begins.reason.as_deref(), Some("begins not before Fri Jan  1 00:00:00 2027 UTC"));
+        assert_eq!(
+            begins.reason.as_deref(),
+            Some("begins not before Fri Jan  1 00:00:00 2027 UTC")
+        );
         for (holds, depend, stuck) in [
             ("u", "", true),
             ("o", "", true),
@@ -179,28 +221,43 @@ mod tests {
             ("l", "", false),
             ("us", "<depend>afterok:6.vm</depend>", true),
         ] {
-            let held = of(&format!("<job_state>H</job_state><Hold_Types>{holds}</Hold_Types>{depend}"));
-            assert_eq!((held.state, held.stuck), (JobState::Pending, stuck), "{holds} {depend}");
+            let held = of(&format!(
+                "<job_state>H</job_state><Hold_Types>{holds}</Hold_Types>{depend}"
+            ));
+            assert_eq!(
+                (held.state, held.stuck),
+                (JobState::Pending, stuck),
+                "{holds} {depend}"
+            );
             assert!(held.reason.is_some());
         }
     }
 
     #[test]
     fn a_job_that_runs_has_nodes_and_no_end() {
-        let running =
-            of("<job_state>R</job_state><exec_host>n2/0-1+n1/0-1</exec_host><comment>Job started</comment>\
-            <start_time>1795206973</start_time><comp_time>9</comp_time><ctime>1795206970</ctime>");
-        assert_eq!((running.state, running.nodes.as_deref()), (JobState::Running, Some("n2,n1")));
-        assert_eq!((running.reason, running.ended_at_ms, running.exit), (None, None, None));
+        let running = of(
+            "<job_state>R</job_state><exec_host>n2/0-1+n1/0-1</exec_host><comment>Job started</comment>\
+            <start_time>1795206973</start_time><comp_time>9</comp_time><ctime>1795206970</ctime>",
+        );
+        assert_eq!(
+            (running.state, running.nodes.as_deref()),
+            (JobState::Running, Some("n2,n1"))
+        );
+        assert_eq!(
+            (running.reason, running.ended_at_ms, running.exit),
+            (None, None, None)
+        );
         assert_eq!(running.started_at_ms, Some(1_795_206_973_000));
         assert_eq!(running.submitted_at_ms, Some(1_795_206_970_000));
     }
 
     #[test]
     fn text_says_the_same_as_xml() {
-        let text =
-            "Job Id: 28.vm\n    job_state = C\n    ctime = Fri Nov 20 20:36:13 2026\n    exit_status = 7\n";
+        let text = "Job Id: 28.vm\n    job_state = C\n    ctime = Fri Nov 20 20:36:13 2026\n    exit_status = 7\n";
         let entry = entry(&read_text(text)[0]).expect("it has a state");
-        assert_eq!((entry.state, entry.submitted_at_ms), (JobState::Failed, Some(1_795_206_973_000)));
+        assert_eq!(
+            (entry.state, entry.submitted_at_ms),
+            (JobState::Failed, Some(1_795_206_973_000))
+        );
     }
 }

@@ -3,8 +3,15 @@
 use crate::record::Table;
 
 /// What every row below a run begins with; the number of the change comes before.
-const MEASUREMENT: [&str; 7] =
-    ["run.run_id", "attempt.element", "attempt.attempt", "node.node", "node.step", "run.name", "run.user"];
+const MEASUREMENT: [&str; 7] = [
+    "run.run_id",
+    "attempt.element",
+    "attempt.attempt",
+    "node.node",
+    "node.step",
+    "run.name",
+    "run.user",
+];
 
 /// A condition of a run: of the first of its measurements that knows it.
 macro_rules! condition {
@@ -228,8 +235,9 @@ const BLOCK: &[&str] = &["block.seq", "block.bytes"];
 
 /// The expressions of a table's columns.
 pub(super) fn of(table: Table) -> Vec<&'static str> {
-    let below =
-        |change: &'static str, rest: &[&'static str]| [&[change][..], &MEASUREMENT[..], rest].concat();
+    let below = |change: &'static str, rest: &[&'static str]| {
+        [&[change][..], &MEASUREMENT[..], rest].concat()
+    };
     match table {
         Table::Runs => RUNS.to_vec(),
         Table::Timings => below("timing.change_seq", TIMINGS),
@@ -237,6 +245,8 @@ pub(super) fn of(table: Table) -> Vec<&'static str> {
         Table::Gpus => below("gpu.change_seq", GPUS),
         Table::Metrics => below("metric.change_seq", METRICS),
         Table::Events => below("event.change_seq", EVENTS),
-        Table::Samples | Table::GpuSamples | Table::ProcessSamples => below("block.change_seq", BLOCK),
+        Table::Samples | Table::GpuSamples | Table::ProcessSamples => {
+            below("block.change_seq", BLOCK)
+        }
     }
 }

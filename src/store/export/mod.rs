@@ -84,7 +84,8 @@ impl Selection {
 
     /// Whether a row of this time is wanted.
     pub(super) fn is_in_time(&self, at_ms: u64) -> bool {
-        self.since_ms.is_none_or(|since| at_ms >= since) && self.until_ms.is_none_or(|until| at_ms < until)
+        self.since_ms.is_none_or(|since| at_ms >= since)
+            && self.until_ms.is_none_or(|until| at_ms < until)
     }
 }
 
@@ -115,7 +116,15 @@ impl Pages {
         };
         let sql = query(selection.table, selection.order, selection.settled);
         let (store, fields) = (store.identity()?.store, selection.table.fields());
-        Ok(Self { selection, store, fields, sql, runs, reached, damaged: 0 })
+        Ok(Self {
+            selection,
+            store,
+            fields,
+            sql,
+            runs,
+            reached,
+            damaged: 0,
+        })
     }
 
     /// Hands the rows of the next page to `each`, values in the order of [`Table::fields`]; false where there were none left.
@@ -128,9 +137,21 @@ impl Pages {
         mut each: impl FnMut(&[Cell<'_>]) -> Result<(), E>,
     ) -> Result<bool, E> {
         let failed = |source| StoreError::of(&store.path, "read", source);
-        let Self { selection, store: name, fields, sql, runs, reached, damaged } = self;
+        let Self {
+            selection,
+            store: name,
+            fields,
+            sql,
+            runs,
+            reached,
+            damaged,
+        } = self;
         let mut statement = store.connection.prepare_cached(sql).map_err(failed)?;
-        let limit = if selection.table.is_of_samples() { PAGE_BLOCKS } else { PAGE_ROWS };
+        let limit = if selection.table.is_of_samples() {
+            PAGE_BLOCKS
+        } else {
+            PAGE_ROWS
+        };
         let values = params![
             reached.0,
             reached.1,
@@ -171,7 +192,11 @@ impl Pages {
 }
 
 /// The values of a row whose first two columns say where it stands.
-fn cells<'r>(store: &'r str, fields: &[Field], row: &'r Row<'_>) -> rusqlite::Result<Vec<Cell<'r>>> {
+fn cells<'r>(
+    store: &'r str,
+    fields: &[Field],
+    row: &'r Row<'_>,
+) -> rusqlite::Result<Vec<Cell<'r>>> {
     let mut cells = Vec::with_capacity(fields.len());
     cells.push(Cell::Text(Cow::Borrowed(store)));
     for (column, field) in fields.iter().enumerate().skip(1) {
@@ -221,32 +246,63 @@ fn source(table: Table) -> Source {
     let ended = "coalesce(timing.ended_at_ms, node.started_at_ms)";
     let submitted = "run.submitted_at_ms";
     match table {
-        Table::Runs => Source { of: "run", joined: "", times: (submitted, submitted), settled: RUN_IS_OVER },
+        Table::Runs => Source {
+            of: "run",
+            joined: "",
+            times: (submitted, submitted),
+            settled: RUN_IS_OVER,
+        },
         Table::Usage => Source {
             of: "node",
             joined: "LEFT JOIN usage ON usage.node = node.id LEFT JOIN target ON target.id = node.target",
             times: started,
             settled: NODE_IS_OVER,
         },
-        Table::Timings => Source { of: "timing", joined: "", times: (ended, ended), settled: "true" },
-        Table::Gpus => Source { of: "gpu", joined: "", times: started, settled: NODE_IS_OVER },
+        Table::Timings => Source {
+            of: "timing",
+            joined: "",
+            times: (ended, ended),
+            settled: "true",
+        },
+        Table::Gpus => Source {
+            of: "gpu",
+            joined: "",
+            times: started,
+            settled: NODE_IS_OVER,
+        },
         Table::Metrics => {
             let at = "coalesce(metric.at_ms, node.started_at_ms)";
-            Source { of: "metric", joined: "", times: (at, at), settled: "true" }
+            Source {
+                of: "metric",
+                joined: "",
+                times: (at, at),
+                settled: "true",
+            }
         }
-        Table::Events => {
-            Source { of: "event", joined: "", times: ("event.at_ms", "event.at_ms"), settled: "true" }
-        }
-        Table::Samples | Table::GpuSamples | Table::ProcessSamples => {
-            Source { of: "block", joined: "", times: ("block.t0_ms", "block.t1_ms"), settled: "true" }
-        }
+        Table::Events => Source {
+            of: "event",
+            joined: "",
+            times: ("event.at_ms", "event.at_ms"),
+            settled: "true",
+        },
+        Table::Samples | Table::GpuSamples | Table::ProcessSamples => Source {
+            of: "block",
+            joined: "",
+            times: ("block.t0_ms", "block.t1_ms"),
+            settled: "true",
+        },
     }
 }
 
 /// The question for a page: after ?1 and ?2, of changes after ?3 and up to ?4, of user ?5, of runs ?6, from time ?7, before time
 /// ?8, at most ?9.
 fn query(table: Table, order: Order, settled: bool) -> String {
-    let Source { of, joined, times: (earliest, latest), settled: when_settled } = source(table);
+    let Source {
+        of,
+        joined,
+        times: (earliest, latest),
+        settled: when_settled,
+    } = source(table);
     let columns = columns::of(table).join(", ");
     let to_run = match of {
         "run" => String::new(),
@@ -263,11 +319,21 @@ fn query(table: Table, order: Order, settled: bool) -> String {
         Some(place) => {
             let position = format!("{of}.node, {of}.{place}");
             // A `+` keeps SQLite from going by the changes, and sorting then.
-            (position.clone(), format!("({position}) > (?1, ?2)"), position, format!("+{of}.change_seq"))
+            (
+                position.clone(),
+                format!("({position}) > (?1, ?2)"),
+                position,
+                format!("+{of}.change_seq"),
+            )
         }
         None => {
             let change = format!("{of}.change_seq");
-            (format!("{change}, 0"), format!("{change} > ?1"), change.clone(), change)
+            (
+                format!("{change}, 0"),
+                format!("{change} > ?1"),
+                change.clone(),
+                change,
+            )
         }
     };
     let settled = if settled { when_settled } else { "true" };
@@ -287,9 +353,15 @@ impl Store {
     /// # Errors
     /// Those of [`Store::list`].
     pub fn identity(&self) -> Result<Identity, StoreError> {
-        let read = |row: &Row<'_>| Ok(Identity { store: row.get(0)?, last: unsigned(row, 1)?.unwrap_or(0) });
+        let read = |row: &Row<'_>| {
+            Ok(Identity {
+                store: row.get(0)?,
+                last: unsigned(row, 1)?.unwrap_or(0),
+            })
+        };
         let found = self.rows("SELECT store, last FROM change", [], read)?.pop();
-        found.ok_or_else(|| StoreError::of(&self.path, "read", rusqlite::Error::QueryReturnedNoRows))
+        found
+            .ok_or_else(|| StoreError::of(&self.path, "read", rusqlite::Error::QueryReturnedNoRows))
     }
 }
 
@@ -303,14 +375,24 @@ mod tests {
         let store = Store::in_memory().expect("memory");
         for table in Table::ALL {
             for order in [Order::ByChange, Order::ByMeasurement] {
-                let selection = Selection { order, settled: true, ..Selection::all(table) };
+                let selection = Selection {
+                    order,
+                    settled: true,
+                    ..Selection::all(table)
+                };
                 let mut pages = Pages::new(&store, selection).expect("identity");
-                let any = pages.next::<StoreError>(&store, |_| Ok(())).expect("a query");
+                let any = pages
+                    .next::<StoreError>(&store, |_| Ok(()))
+                    .expect("a query");
                 assert!(!any, "{table:?}");
             }
             if !table.is_of_samples() {
                 // The database itself is the first column.
-                assert_eq!(columns::of(table).len() + 1, table.fields().len(), "{table:?}");
+                assert_eq!(
+                    columns::of(table).len() + 1,
+                    table.fields().len(),
+                    "{table:?}"
+                );
             }
         }
     }
@@ -332,13 +414,20 @@ mod tests {
                     None::<i64>,
                     1
                 ];
-                let plan = store.rows(&sql, none, |row| row.get::<_, String>(3)).expect("a plan");
+                let plan = store
+                    .rows(&sql, none, |row| row.get::<_, String>(3))
+                    .expect("a plan");
                 assert!(
-                    !plan.iter().any(|step| step == "USE TEMP B-TREE FOR ORDER BY"),
+                    !plan
+                        .iter()
+                        .any(|step| step == "USE TEMP B-TREE FOR ORDER BY"),
                     "{table:?}: {plan:?}"
                 );
                 let source = source(table).of;
-                assert!(plan[0].starts_with(&format!("SEARCH {source}")), "{table:?}: {plan:?}");
+                assert!(
+                    plan[0].starts_with(&format!("SEARCH {source}")),
+                    "{table:?}: {plan:?}"
+                );
             }
         }
     }
@@ -348,16 +437,23 @@ mod tests {
         let words = "pending running suspended completed failed timeout out_of_memory preempted node_fail cancelled unknown";
         for word in words.split(' ') {
             let state = JobState::from_word(word);
-            let listed =
-                RUN_IS_OVER.split_once(" OR ").is_some_and(|(list, _)| list.contains(&format!("'{word}'")));
+            let listed = RUN_IS_OVER
+                .split_once(" OR ")
+                .is_some_and(|(list, _)| list.contains(&format!("'{word}'")));
             assert_eq!(listed, state.is_final(), "{word}");
         }
     }
 
     #[test]
     fn a_negative_infinity_is_no_null() {
-        assert_eq!(cell(FieldType::Real, ValueRef::Real(f64::NEG_INFINITY)), Cell::Real(f64::NEG_INFINITY));
+        assert_eq!(
+            cell(FieldType::Real, ValueRef::Real(f64::NEG_INFINITY)),
+            Cell::Real(f64::NEG_INFINITY)
+        );
         assert_eq!(cell(FieldType::Whole, ValueRef::Text(b"7")), Cell::Null);
-        assert_eq!(cell(FieldType::Flag, ValueRef::Integer(1)), Cell::Flag(true));
+        assert_eq!(
+            cell(FieldType::Flag, ValueRef::Integer(1)),
+            Cell::Flag(true)
+        );
     }
 }

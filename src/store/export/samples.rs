@@ -18,7 +18,10 @@ pub(super) fn each<E>(
     selection: &Selection,
     out: &mut impl FnMut(&[Cell<'_>]) -> Result<(), E>,
 ) -> Result<(), E> {
-    for sample in readings.iter().filter(|sample| selection.is_in_time(sample.at_ms)) {
+    for sample in readings
+        .iter()
+        .filter(|sample| selection.is_in_time(sample.at_ms))
+    {
         cells.truncate(BEFORE);
         cells.push(Cell::Whole(integer(sample.at_ms)));
         match selection.table {

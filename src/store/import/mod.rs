@@ -17,8 +17,8 @@ use super::open::{Store, StoreError};
 use super::{integer, optional};
 use crate::job::RunId;
 use crate::record::{
-    Epoch, Event, GpuUsage, Incoming, IncomingRun, IncomingUsage, MeasureKey, MetricPoint, Row, RowVersion,
-    Sample,
+    Epoch, Event, GpuUsage, Incoming, IncomingRun, IncomingUsage, MeasureKey, MetricPoint, Row,
+    RowVersion, Sample,
 };
 use newer::{NodeVersion, RunVersion};
 use samples::Segment;
@@ -74,7 +74,10 @@ impl Store {
     /// # Errors
     /// As [`Store::list`].
     pub fn known_imports(&self) -> Result<HashSet<String>, StoreError> {
-        Ok(self.rows("SELECT name FROM import", [], |row| row.get(0))?.into_iter().collect())
+        Ok(self
+            .rows("SELECT name FROM import", [], |row| row.get(0))?
+            .into_iter()
+            .collect())
     }
 
     /// Says whether a run came from another database.
@@ -104,7 +107,14 @@ impl Writer<'_> {
     pub fn importer(&self) -> Result<Importer<'_>, StoreError> {
         let waited = self.select("SELECT id FROM waiting ORDER BY id DESC LIMIT 1", [])?;
         let waited = waited.unwrap_or(0);
-        Ok(Importer { writer: self, last: None, touched: None, segment: None, waited, arrived: Vec::new() })
+        Ok(Importer {
+            writer: self,
+            last: None,
+            touched: None,
+            segment: None,
+            waited,
+            arrived: Vec::new(),
+        })
     }
 
     /// Notes that an import of this name was taken in.
@@ -113,7 +123,8 @@ impl Writer<'_> {
     /// [`StoreError::Query`] and what the disk adds to it.
     pub fn note_import(&self, name: &str, at_ms: u64, rows: u64) -> Result<(), StoreError> {
         let sql = "INSERT OR IGNORE INTO import (name, at_ms, lines) VALUES (?1, ?2, ?3)";
-        self.execute(sql, params![name, integer(at_ms), integer(rows)]).map(drop)
+        self.execute(sql, params![name, integer(at_ms), integer(rows)])
+            .map(drop)
     }
 
     /// Forgets a run that was imported, since it has a directory of its own now.
@@ -121,13 +132,20 @@ impl Writer<'_> {
     /// # Errors
     /// [`StoreError::Query`] and what the disk adds to it.
     pub fn forget_imported(&self, run_id: &RunId) -> Result<(), StoreError> {
-        self.execute("DELETE FROM run WHERE run_id = ?1 AND origin IS NOT NULL", [run_id.as_str()])?;
-        self.execute("DELETE FROM waiting WHERE run_id = ?1", [run_id.as_str()]).map(drop)
+        self.execute(
+            "DELETE FROM run WHERE run_id = ?1 AND origin IS NOT NULL",
+            [run_id.as_str()],
+        )?;
+        self.execute("DELETE FROM waiting WHERE run_id = ?1", [run_id.as_str()])
+            .map(drop)
     }
 
     /// The row of the database that a row comes from.
     fn origin(&self, version: &RowVersion) -> Result<Option<i64>, StoreError> {
-        self.execute("INSERT OR IGNORE INTO origin (store) VALUES (?1)", [&version.store])?;
+        self.execute(
+            "INSERT OR IGNORE INTO origin (store) VALUES (?1)",
+            [&version.store],
+        )?;
         self.select("SELECT id FROM origin WHERE store = ?1", [&version.store])
     }
 }
@@ -142,21 +160,21 @@ impl Importer<'_> {
         match incoming.row {
             Row::Run(run) => self.take_run(version, &run),
             Row::Usage(usage) => self.take_usage(version, &usage, line),
-            Row::Timing(key, place, epoch) => {
-                self.below(key, line, |importer, node| importer.take_epoch(version, node, place, &epoch))
-            }
-            Row::Gpu(key, usage) => {
-                self.below(key, line, |importer, node| importer.take_gpu(version, node, &usage))
-            }
-            Row::Metric(key, point) => {
-                self.below(key, line, |importer, node| importer.take_point(version, node, &point))
-            }
-            Row::Event(key, _, event) => {
-                self.below(key, line, |importer, node| importer.take_event(node, &event))
-            }
-            Row::Sample(key, segment, sample) => {
-                self.below(key, line, |importer, node| importer.take_sample(version, node, segment, *sample))
-            }
+            Row::Timing(key, place, epoch) => self.below(key, line, |importer, node| {
+                importer.take_epoch(version, node, place, &epoch)
+            }),
+            Row::Gpu(key, usage) => self.below(key, line, |importer, node| {
+                importer.take_gpu(version, node, &usage)
+            }),
+            Row::Metric(key, point) => self.below(key, line, |importer, node| {
+                importer.take_point(version, node, &point)
+            }),
+            Row::Event(key, _, event) => self.below(key, line, |importer, node| {
+                importer.take_event(node, &event)
+            }),
+            Row::Sample(key, segment, sample) => self.below(key, line, |importer, node| {
+                importer.take_sample(version, node, segment, *sample)
+            }),
         }
     }
 
@@ -198,7 +216,11 @@ impl Importer<'_> {
             self.last = None;
             self.release(run_id, "")?;
         }
-        Ok(if known.is_none() { Taken::New } else { Taken::Newer })
+        Ok(if known.is_none() {
+            Taken::New
+        } else {
+            Taken::Newer
+        })
     }
 
     /// A job id or output once known is not forgotten, and which version told it does not matter.
@@ -207,7 +229,11 @@ impl Importer<'_> {
         self.writer.execute(
             "UPDATE run SET job_id = coalesce(job_id, ?2), output = coalesce(output, ?3)
              WHERE run_id = ?1 AND (job_id IS NULL OR output IS NULL)",
-            params![record.run_id.as_str(), record.job_id.as_ref().map(|id| &id.0), record.output],
+            params![
+                record.run_id.as_str(),
+                record.job_id.as_ref().map(|id| &id.0),
+                record.output
+            ],
         )?;
         Ok(())
     }
@@ -227,7 +253,10 @@ impl Importer<'_> {
         }
         let known = newer::node_version(writer, key)?;
         let incoming = NodeVersion::of(version, record);
-        if known.as_ref().is_some_and(|(_, known)| !incoming.replaces(known)) {
+        if known
+            .as_ref()
+            .is_some_and(|(_, known)| !incoming.replaces(known))
+        {
             return Ok(Taken::Known);
         }
         if let Some((node, _)) = known {
@@ -241,7 +270,9 @@ impl Importer<'_> {
         if let Some(figures) = &usage.figures {
             writer.put_figures(&record.host, figures)?;
         }
-        let Some(node) = writer.node_row(attempt, target, record)? else { return Ok(Taken::Known) };
+        let Some(node) = writer.node_row(attempt, target, record)? else {
+            return Ok(Taken::Known);
+        };
         writer.replace_usage(node, record)?;
         writer.replace_holes(node, record)?;
         writer.execute(
@@ -296,12 +327,26 @@ impl Importer<'_> {
         writer.put_epoch(node, place, epoch)?;
         writer.execute(
             "UPDATE timing SET origin = ?3, origin_seq = ?4 WHERE node = ?1 AND place = ?2",
-            params![node, integer(place), writer.origin(version)?, integer(version.seq)],
+            params![
+                node,
+                integer(place),
+                writer.origin(version)?,
+                integer(version.seq)
+            ],
         )?;
-        Ok(if known.is_some() { Taken::Newer } else { Taken::New })
+        Ok(if known.is_some() {
+            Taken::Newer
+        } else {
+            Taken::New
+        })
     }
 
-    fn take_point(&self, version: &RowVersion, node: i64, point: &MetricPoint) -> Result<Taken, StoreError> {
+    fn take_point(
+        &self,
+        version: &RowVersion,
+        node: i64,
+        point: &MetricPoint,
+    ) -> Result<Taken, StoreError> {
         let writer = self.writer;
         let name = point.metrics.keys().next();
         let of_key = params![node, point.kind.as_str(), integer(point.place), name];
@@ -331,7 +376,12 @@ impl Importer<'_> {
         Ok(if is_newer { Taken::Newer } else { Taken::New })
     }
 
-    fn take_gpu(&self, version: &RowVersion, node: i64, usage: &GpuUsage) -> Result<Taken, StoreError> {
+    fn take_gpu(
+        &self,
+        version: &RowVersion,
+        node: i64,
+        usage: &GpuUsage,
+    ) -> Result<Taken, StoreError> {
         let writer = self.writer;
         let uuid = &usage.gpu.uuid;
         let known = newer::row_version(
@@ -348,14 +398,23 @@ impl Importer<'_> {
             "UPDATE gpu SET origin = ?3, origin_seq = ?4 WHERE node = ?1 AND uuid = ?2",
             params![node, uuid, writer.origin(version)?, integer(version.seq)],
         )?;
-        Ok(if known.is_some() { Taken::Newer } else { Taken::New })
+        Ok(if known.is_some() {
+            Taken::Newer
+        } else {
+            Taken::New
+        })
     }
 
     /// Events never change, and databases number those that they know: the same event has another place in another one.
     fn take_event(&self, node: i64, event: &Event) -> Result<Taken, StoreError> {
         let same = self.writer.select(
             "SELECT 1 FROM event WHERE node = ?1 AND at_ms = ?2 AND kind = ?3 AND detail = ?4",
-            params![node, integer(event.at_ms), event.kind.as_str(), event.detail],
+            params![
+                node,
+                integer(event.at_ms),
+                event.kind.as_str(),
+                event.detail
+            ],
         )?;
         if same.is_some() {
             return Ok(Taken::Known);
@@ -371,11 +430,18 @@ impl Importer<'_> {
         seq: u32,
         part: Sample,
     ) -> Result<Taken, StoreError> {
-        if !self.segment.as_ref().is_some_and(|segment| segment.is(version, node, seq)) {
+        if !self
+            .segment
+            .as_ref()
+            .is_some_and(|segment| segment.is(version, node, seq))
+        {
             self.close_segment()?;
             self.segment = Segment::begin(self.writer, version, node, seq)?;
         }
-        Ok(self.segment.as_mut().map_or(Taken::Known, |segment| segment.add(part)))
+        Ok(self
+            .segment
+            .as_mut()
+            .map_or(Taken::Known, |segment| segment.add(part)))
     }
 
     fn close_segment(&mut self) -> Result<(), StoreError> {
@@ -408,14 +474,18 @@ impl Importer<'_> {
     fn place_of(&self, key: &MeasureKey) -> Result<Place, StoreError> {
         Ok(match newer::run_version(self.writer, &key.run_id)? {
             Some(None) => Place::Own,
-            Some(Some(_)) => self.writer.node_of(key)?.map_or(Place::Missing, Place::Node),
+            Some(Some(_)) => self
+                .writer
+                .node_of(key)?
+                .map_or(Place::Missing, Place::Node),
             None => Place::Missing,
         })
     }
 
     fn wait(&self, run_id: &RunId, measure: &str, line: &str) -> Result<Taken, StoreError> {
         let sql = "INSERT OR IGNORE INTO waiting (run_id, measure, line) VALUES (?1, ?2, ?3)";
-        self.writer.execute(sql, params![run_id.as_str(), measure, line])?;
+        self.writer
+            .execute(sql, params![run_id.as_str(), measure, line])?;
         Ok(Taken::Waits)
     }
 
@@ -424,7 +494,9 @@ impl Importer<'_> {
         let writer = self.writer;
         loop {
             let waiting = writer.waiting(run_id, measure)?;
-            let Some((last, _)) = waiting.last() else { return Ok(()) };
+            let Some((last, _)) = waiting.last() else {
+                return Ok(());
+            };
             writer.execute(
                 "DELETE FROM waiting WHERE run_id = ?1 AND measure = ?2 AND id <= ?3",
                 params![run_id.as_str(), measure, last],
@@ -461,8 +533,11 @@ impl Importer<'_> {
 impl Writer<'_> {
     /// Lines that wait for a run or for a measurement, in the order in which they came.
     fn waiting(&self, run_id: &RunId, measure: &str) -> Result<Vec<(i64, String)>, StoreError> {
-        let sql = "SELECT id, line FROM waiting WHERE run_id = ?1 AND measure = ?2 ORDER BY id LIMIT ?3";
-        self.query(sql, params![run_id.as_str(), measure, AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))
+        let sql =
+            "SELECT id, line FROM waiting WHERE run_id = ?1 AND measure = ?2 ORDER BY id LIMIT ?3";
+        self.query(sql, params![run_id.as_str(), measure, AT_ONCE], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
     }
 
     /// All rows of a question.
@@ -485,13 +560,20 @@ impl Writer<'_> {
         read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
         let statement = self.transaction.prepare_cached(sql);
-        let found = statement.and_then(|mut statement| statement.query_row(values, read).optional());
+        let found =
+            statement.and_then(|mut statement| statement.query_row(values, read).optional());
         found.map_err(|source| StoreError::of(self.path, "read", source))
     }
 }
 
 /// A measurement of a run as text.
 fn measure(key: &MeasureKey) -> String {
-    let MeasureKey { element, attempt, node, step, .. } = key;
+    let MeasureKey {
+        element,
+        attempt,
+        node,
+        step,
+        ..
+    } = key;
     format!("{element}.{attempt}/{step}/{node}")
 }

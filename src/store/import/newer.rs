@@ -53,14 +53,19 @@ pub(super) fn run_version(
     let sql = "SELECT told_state, uid, told_ended_at_ms, origin_seq, store
          FROM run LEFT JOIN origin ON origin.id = run.origin WHERE run_id = ?1";
     writer.first(sql, [run_id.as_str()], |row| {
-        let Some(store) = row.get::<_, Option<String>>(4)? else { return Ok(None) };
+        let Some(store) = row.get::<_, Option<String>>(4)? else {
+            return Ok(None);
+        };
         let state = JobState::from_word(&row.get::<_, Option<String>>(0)?.unwrap_or_default());
         Ok(Some(RunVersion {
             is_over: state.is_final(),
             is_of_index: row.get::<_, Option<u32>>(1)?.is_none(),
             ended_at_ms: row.get(2)?,
             state,
-            version: RowVersion { seq: seq(row.get(3)?), store },
+            version: RowVersion {
+                seq: seq(row.get(3)?),
+                store,
+            },
         }))
     })
 }
@@ -95,14 +100,30 @@ pub(super) fn node_version(
     writer: &Writer<'_>,
     key: &MeasureKey,
 ) -> Result<Option<(i64, NodeVersion)>, StoreError> {
-    let of_key = params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step];
+    let of_key = params![
+        key.run_id.as_str(),
+        key.element,
+        key.attempt,
+        key.node,
+        key.step
+    ];
     let sql = format!(
         "SELECT node.id, node.state <> 'running', updated_at_ms, coalesce(origin_seq, 0), coalesce(store, '')
          FROM node LEFT JOIN origin ON origin.id = node.origin WHERE node.id = ({NODE_OF})"
     );
     writer.first(&sql, of_key, |row| {
-        let version = RowVersion { seq: seq(row.get(3)?), store: row.get(4)? };
-        Ok((row.get(0)?, NodeVersion { is_over: row.get(1)?, updated_at_ms: row.get(2)?, version }))
+        let version = RowVersion {
+            seq: seq(row.get(3)?),
+            store: row.get(4)?,
+        };
+        Ok((
+            row.get(0)?,
+            NodeVersion {
+                is_over: row.get(1)?,
+                updated_at_ms: row.get(2)?,
+                version,
+            },
+        ))
     })
 }
 
@@ -112,7 +133,12 @@ pub(super) fn row_version(
     sql: &str,
     values: impl Params,
 ) -> Result<Option<RowVersion>, StoreError> {
-    writer.first(sql, values, |row| Ok(RowVersion { seq: seq(row.get(0)?), store: row.get(1)? }))
+    writer.first(sql, values, |row| {
+        Ok(RowVersion {
+            seq: seq(row.get(0)?),
+            store: row.get(1)?,
+        })
+    })
 }
 
 fn seq(value: i64) -> u64 {

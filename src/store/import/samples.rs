@@ -37,15 +37,31 @@ impl Segment {
         let other = writer.first(sql, [node], |row| row.get::<_, String>(0))?;
         match other.filter(|other| *other != version.store) {
             Some(other) if other > version.store => return Ok(None),
-            Some(_) => writer.execute("DELETE FROM block WHERE node = ?1", [node]).map(drop)?,
+            Some(_) => writer
+                .execute("DELETE FROM block WHERE node = ?1", [node])
+                .map(drop)?,
             None => {}
         }
-        let Some(origin) = writer.origin(version)? else { return Ok(None) };
+        let Some(origin) = writer.origin(version)? else {
+            return Ok(None);
+        };
         let sql = "SELECT bytes FROM block WHERE node = ?1 AND seq = ?2";
         let bytes = writer.first(sql, params![node, seq], |row| row.get::<_, Vec<u8>>(0))?;
-        let known = bytes.and_then(|bytes| decode_segment(&bytes).ok()).unwrap_or_default();
-        let samples = known.into_iter().map(|sample| (sample.at_ms, sample)).collect();
-        Ok(Some(Self { node, seq, store: version.store.clone(), origin, samples, changed: false }))
+        let known = bytes
+            .and_then(|bytes| decode_segment(&bytes).ok())
+            .unwrap_or_default();
+        let samples = known
+            .into_iter()
+            .map(|sample| (sample.at_ms, sample))
+            .collect();
+        Ok(Some(Self {
+            node,
+            seq,
+            store: version.store.clone(),
+            origin,
+            samples,
+            changed: false,
+        }))
     }
 
     pub(super) fn is(&self, version: &RowVersion, node: i64, seq: u32) -> bool {
@@ -61,7 +77,9 @@ impl Segment {
         let sample = self.samples.entry(part.at_ms).or_default();
         sample.at_ms = part.at_ms;
         let (of_run, told) = (sample.values(), part.values());
-        sample.set_values(std::array::from_fn(|column| of_run[column].or(told[column])));
+        sample.set_values(std::array::from_fn(|column| {
+            of_run[column].or(told[column])
+        }));
         for gpu in part.gpus {
             if !sample.gpus.iter().any(|known| known.uuid == gpu.uuid) {
                 sample.gpus.push(gpu);
@@ -69,7 +87,11 @@ impl Segment {
         }
         for process in part.commands {
             let same = |pid, start| (pid, start) == (process.pid, process.start_time_ticks);
-            if !sample.commands.iter().any(|known| same(known.pid, known.start_time_ticks)) {
+            if !sample
+                .commands
+                .iter()
+                .any(|known| same(known.pid, known.start_time_ticks))
+            {
                 sample.commands.push(process);
             }
         }
@@ -88,10 +110,15 @@ impl Segment {
             return Ok(());
         }
         let samples: Vec<Sample> = self.samples.into_values().collect();
-        let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Ok(()) };
+        let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
+            return Ok(());
+        };
         let encoded = encode_segments(&samples);
         let [bytes] = &encoded[..] else { return Ok(()) };
-        writer.execute("DELETE FROM block WHERE node = ?1 AND seq = ?2", params![self.node, self.seq])?;
+        writer.execute(
+            "DELETE FROM block WHERE node = ?1 AND seq = ?2",
+            params![self.node, self.seq],
+        )?;
         writer.execute(
             "INSERT INTO block (change_seq, node, seq, t0_ms, t1_ms, samples, bytes, origin)
              SELECT last + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM change",

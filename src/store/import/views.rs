@@ -11,16 +11,19 @@ use crate::store::runs::exit_of;
 /// Sets the state of a run that node databases alone told of, by the newest attempt of each element. One that a user's index
 /// told of has the scheduler's word.
 pub(super) fn settle(writer: &Writer<'_>, run_id: &RunId) -> Result<(), StoreError> {
-    let of_nodes =
-        "SELECT array IS NOT NULL FROM run WHERE run_id = ?1 AND uid IS NOT NULL AND origin IS NOT NULL";
-    let Some(is_array) = writer.first(of_nodes, [run_id.as_str()], |row| row.get::<_, bool>(0))? else {
+    let of_nodes = "SELECT array IS NOT NULL FROM run WHERE run_id = ?1 AND uid IS NOT NULL AND origin IS NOT NULL";
+    let Some(is_array) = writer.first(of_nodes, [run_id.as_str()], |row| row.get::<_, bool>(0))?
+    else {
         return Ok(());
     };
     let mut elements: BTreeMap<u32, Vec<Element>> = BTreeMap::new();
     for view in views(writer, run_id)? {
         elements.entry(view.element).or_default().push(view);
     }
-    let merged: Vec<Element> = elements.into_values().filter_map(|views| of_element(&views)).collect();
+    let merged: Vec<Element> = elements
+        .into_values()
+        .filter_map(|views| of_element(&views))
+        .collect();
     let status = match &merged[..] {
         [] => return Ok(()),
         [one] if !is_array => one.status.clone(),
@@ -57,7 +60,11 @@ fn views(writer: &Writer<'_>, run_id: &RunId) -> Result<Vec<Element>, StoreError
             ended_at_ms: time(row.get(6)?),
             ..Status::of(state)
         };
-        Ok(Element { element: row.get(0)?, attempt: row.get(1)?, status })
+        Ok(Element {
+            element: row.get(0)?,
+            attempt: row.get(1)?,
+            status,
+        })
     })
 }
 
@@ -66,6 +73,14 @@ fn of_element(views: &[Element]) -> Option<Element> {
     let first = views.first()?;
     let merged = merge_elements(views);
     let cause = Cause::of(merged.state, merged.exit, None);
-    let status = Status { cause, elements: None, ..merged };
-    Some(Element { element: first.element, attempt: first.attempt, status })
+    let status = Status {
+        cause,
+        elements: None,
+        ..merged
+    };
+    Some(Element {
+        element: first.element,
+        attempt: first.attempt,
+        status,
+    })
 }

@@ -18,7 +18,8 @@ impl NodeStore {
             return Ok(());
         }
         self.transact(Safety::Kill, |work| {
-            tick.iter().try_for_each(|(node, sample)| work.spool(*node, sample))
+            tick.iter()
+                .try_for_each(|(node, sample)| work.spool(*node, sample))
         })
     }
 }
@@ -26,7 +27,10 @@ impl NodeStore {
 impl Work<'_> {
     fn spool(&mut self, node: NodeId, sample: &Sample) -> Result<(), StoreError> {
         let writer = self.writer;
-        let Some(tail) = self.tail(node)?.filter(|tail| tail.last_at_ms != Some(sample.at_ms)) else {
+        let Some(tail) = self
+            .tail(node)?
+            .filter(|tail| tail.last_at_ms != Some(sample.at_ms))
+        else {
             return Ok(());
         };
         let row = match tail.coder.write(sample) {
@@ -38,7 +42,9 @@ impl Work<'_> {
                     "INSERT INTO spool_columns (node, names) VALUES (?1, ?2)",
                     params![node.0, names],
                 )?;
-                let turned = tail.coder.turn_to(writer.transaction.last_insert_rowid(), layout);
+                let turned = tail
+                    .coder
+                    .turn_to(writer.transaction.last_insert_rowid(), layout);
                 turned.map_err(|source| StoreError::of(writer.path, "write", source))?;
                 tail.coder.write(sample)
             }
@@ -85,7 +91,9 @@ mod tests {
     fn samples_of_nobody_are_passed_over() {
         let (_tmp, mut store, node) = with_node();
         let nobody = NodeId(node.0 + 1);
-        store.append(&[(nobody, &sample(1)), (node, &sample(1))]).expect("appended");
+        store
+            .append(&[(nobody, &sample(1)), (node, &sample(1))])
+            .expect("appended");
         assert_eq!(store.read_samples(node, 0).expect("read").len(), 1);
         assert_eq!(store.read_samples(nobody, 0).expect("read"), []);
     }

@@ -29,7 +29,12 @@ impl Backlog {
     /// Room for this many samples; a tick has one of each run.
     #[must_use]
     pub fn new(max_samples: usize) -> Self {
-        Self { ticks: VecDeque::new(), samples: 0, max_samples, dropped: BTreeMap::new() }
+        Self {
+            ticks: VecDeque::new(),
+            samples: 0,
+            max_samples,
+            dropped: BTreeMap::new(),
+        }
     }
 
     /// Samples that wait.
@@ -53,14 +58,22 @@ impl Backlog {
 
     fn drop_surplus(&mut self) {
         while self.samples > self.max_samples {
-            let Some(oldest) = self.ticks.pop_front() else { break };
+            let Some(oldest) = self.ticks.pop_front() else {
+                break;
+            };
             self.samples -= oldest.len();
-            oldest.iter().for_each(|(node, sample)| self.drop_sample(*node, sample.at_ms));
+            oldest
+                .iter()
+                .for_each(|(node, sample)| self.drop_sample(*node, sample.at_ms));
         }
     }
 
     fn drop_sample(&mut self, node: NodeId, at_ms: u64) {
-        let none = Dropped { from_ms: at_ms, to_ms: at_ms, samples: 0 };
+        let none = Dropped {
+            from_ms: at_ms,
+            to_ms: at_ms,
+            samples: 0,
+        };
         let dropped = self.dropped.entry(node).or_insert(none);
         dropped.from_ms = dropped.from_ms.min(at_ms);
         dropped.to_ms = dropped.to_ms.max(at_ms);
@@ -92,7 +105,18 @@ mod tests {
     use super::*;
 
     fn tick(nodes: &[i64], at_ms: u64) -> Vec<(NodeId, Sample)> {
-        nodes.iter().map(|node| (NodeId(*node), Sample { at_ms, ..Sample::default() })).collect()
+        nodes
+            .iter()
+            .map(|node| {
+                (
+                    NodeId(*node),
+                    Sample {
+                        at_ms,
+                        ..Sample::default()
+                    },
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -102,14 +126,28 @@ mod tests {
             backlog.push(tick(nodes, at_ms));
         }
         assert_eq!(backlog.len(), 4);
-        let dropped = |from_ms, to_ms, samples| Dropped { from_ms, to_ms, samples };
+        let dropped = |from_ms, to_ms, samples| Dropped {
+            from_ms,
+            to_ms,
+            samples,
+        };
         assert_eq!(
             backlog.take_dropped(),
-            [(NodeId(1), dropped(10, 20, 2)), (NodeId(2), dropped(10, 10, 1))]
+            [
+                (NodeId(1), dropped(10, 20, 2)),
+                (NodeId(2), dropped(10, 10, 1))
+            ]
         );
         assert_eq!(backlog.take_dropped(), []);
         backlog.push(tick(&[1, 2, 3, 4, 5], 50));
-        assert_eq!((backlog.len(), backlog.is_empty(), backlog.take_dropped().len()), (0, true, 5));
+        assert_eq!(
+            (
+                backlog.len(),
+                backlog.is_empty(),
+                backlog.take_dropped().len()
+            ),
+            (0, true, 5)
+        );
     }
 
     #[test]
@@ -119,12 +157,24 @@ mod tests {
         let failed = backlog.take().expect("a tick");
         assert_eq!(backlog.len(), 2);
         backlog.put_back(failed);
-        let times: Vec<u64> = std::iter::from_fn(|| backlog.take()).map(|tick| tick[0].1.at_ms).collect();
+        let times: Vec<u64> = std::iter::from_fn(|| backlog.take())
+            .map(|tick| tick[0].1.at_ms)
+            .collect();
         assert_eq!((times, backlog.is_empty()), (vec![1, 2, 3], true));
         let failed = tick(&[7], 4);
         (5..8).for_each(|at_ms| backlog.push(tick(&[7], at_ms)));
         backlog.put_back(failed);
         assert_eq!(backlog.len(), 3);
-        assert_eq!(backlog.take_dropped(), [(NodeId(7), Dropped { from_ms: 4, to_ms: 4, samples: 1 })]);
+        assert_eq!(
+            backlog.take_dropped(),
+            [(
+                NodeId(7),
+                Dropped {
+                    from_ms: 4,
+                    to_ms: 4,
+                    samples: 1
+                }
+            )]
+        );
     }
 }

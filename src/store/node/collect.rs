@@ -39,11 +39,21 @@ impl NodeStore {
     ) -> Result<Option<Collected>, StoreError> {
         self.fold(&[node])?;
         let blocks = self.blocks_after(node, after_seq, max_bytes)?;
-        let Some((first_seq, first)) = blocks.first() else { return Ok(None) };
-        let (through_seq, bytes) = merge(&blocks, max_bytes).unwrap_or_else(|| (*first_seq, first.clone()));
+        let Some((first_seq, first)) = blocks.first() else {
+            return Ok(None);
+        };
+        let (through_seq, bytes) =
+            merge(&blocks, max_bytes).unwrap_or_else(|| (*first_seq, first.clone()));
         let more = "SELECT 1 FROM block WHERE node = ?1 AND seq > ?2 LIMIT 1";
-        let more = !self.store.rows(more, params![node.0, through_seq], |_| Ok(()))?.is_empty();
-        Ok(Some(Collected { through_seq, bytes, more }))
+        let more = !self
+            .store
+            .rows(more, params![node.0, through_seq], |_| Ok(()))?
+            .is_empty();
+        Ok(Some(Collected {
+            through_seq,
+            bytes,
+            more,
+        }))
     }
 
     /// Notes that somebody keeps the samples up to block `seq`. They stay here none the less.
@@ -51,9 +61,10 @@ impl NodeStore {
     /// # Errors
     /// As [`NodeStore::append`].
     pub fn acknowledge(&mut self, node: NodeId, seq: u32) -> Result<(), StoreError> {
-        let sql =
-            "UPDATE live SET acknowledged_seq = max(coalesce(acknowledged_seq, ?2), ?2) WHERE node = ?1";
-        self.transact(Safety::Kill, |work| work.writer.execute(sql, params![node.0, seq]).map(drop))
+        let sql = "UPDATE live SET acknowledged_seq = max(coalesce(acknowledged_seq, ?2), ?2) WHERE node = ?1";
+        self.transact(Safety::Kill, |work| {
+            work.writer.execute(sql, params![node.0, seq]).map(drop)
+        })
     }
 
     /// The samples of a measurement from a time on, in the order in which they were taken.
@@ -63,13 +74,17 @@ impl NodeStore {
     pub fn read_samples(&self, node: NodeId, from_ms: u64) -> Result<Vec<Sample>, StoreError> {
         let sql = "SELECT bytes FROM block WHERE node = ?1 AND t1_ms >= ?2 ORDER BY seq";
         let blocks: Vec<Vec<u8>> =
-            self.store.rows(sql, params![node.0, integer(from_ms)], |row| row.get(0))?;
+            self.store
+                .rows(sql, params![node.0, integer(from_ms)], |row| row.get(0))?;
         let mut samples = Vec::new();
         for bytes in blocks {
-            samples.extend(decode_segment(&bytes).map_err(|error| undecodable(&self.store.path, error))?);
+            samples.extend(
+                decode_segment(&bytes).map_err(|error| undecodable(&self.store.path, error))?,
+            );
         }
         let keep = |_, sample| samples.push(sample);
-        self.store.reading(|connection| each_spooled(connection, node, &mut Rows::default(), keep))?;
+        self.store
+            .reading(|connection| each_spooled(connection, node, &mut Rows::default(), keep))?;
         samples.retain(|sample| sample.at_ms >= from_ms);
         Ok(samples)
     }
@@ -106,7 +121,9 @@ fn merge(blocks: &[Numbered], max_bytes: usize) -> Option<Numbered> {
     let mut ends: Vec<(u32, usize)> = Vec::new();
     for (seq, bytes) in blocks {
         // One that cannot be read goes by itself: whoever gets it will say so.
-        let Ok(of_block) = decode_segment(bytes) else { break };
+        let Ok(of_block) = decode_segment(bytes) else {
+            break;
+        };
         samples.extend(of_block);
         let is_full = samples.len() > MAX_SEGMENT_SAMPLES || segment_cells(&samples) > MAX_MERGED;
         if is_full && !ends.is_empty() {

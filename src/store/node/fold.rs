@@ -20,7 +20,9 @@ impl NodeStore {
     /// As [`NodeStore::append`]. Where the journal could not be moved into the database the samples are folded none the less;
     /// trying again does no harm.
     pub fn fold(&mut self, nodes: &[NodeId]) -> Result<(), StoreError> {
-        self.transact(Safety::PowerLoss, |work| nodes.iter().try_for_each(|node| work.fold(*node)))?;
+        self.transact(Safety::PowerLoss, |work| {
+            nodes.iter().try_for_each(|node| work.fold(*node))
+        })?;
         self.checkpoint()
     }
 
@@ -39,7 +41,8 @@ impl Work<'_> {
     fn backfill(&mut self, node: NodeId, samples: &[Sample]) -> Result<(), StoreError> {
         // What is spooled would be one block with what comes after the hole.
         self.fold(node)?;
-        let covers = "SELECT 1 FROM block WHERE node = ?1 AND ?2 BETWEEN t0_ms - ?3 AND t1_ms + ?3 LIMIT 1";
+        let covers =
+            "SELECT 1 FROM block WHERE node = ?1 AND ?2 BETWEEN t0_ms - ?3 AND t1_ms + ?3 LIMIT 1";
         let mut new = Vec::with_capacity(samples.len());
         for sample in samples {
             let (at_ms, beside) = (integer(sample.at_ms), integer(ONE_MOMENT_MS));
@@ -62,7 +65,9 @@ impl Work<'_> {
     }
 
     pub(super) fn fold(&mut self, node: NodeId) -> Result<(), StoreError> {
-        let Some(tail) = self.tail(node)?.filter(|tail| !tail.rows.is_empty()) else { return Ok(()) };
+        let Some(tail) = self.tail(node)?.filter(|tail| !tail.rows.is_empty()) else {
+            return Ok(());
+        };
         let (rows, last_at_ms) = (std::mem::take(&mut tail.rows), tail.last_at_ms);
         // The next row has nothing before it.
         tail.coder = Rows::default();
@@ -73,11 +78,14 @@ impl Work<'_> {
             self.roll_up(node, &samples)?;
         }
         for id in rows {
-            self.writer.execute("DELETE FROM spool WHERE id = ?1", [id])?;
+            self.writer
+                .execute("DELETE FROM spool WHERE id = ?1", [id])?;
         }
-        self.writer.execute("DELETE FROM spool_columns WHERE node = ?1", [node.0])?;
+        self.writer
+            .execute("DELETE FROM spool_columns WHERE node = ?1", [node.0])?;
         let last = "UPDATE live SET last_at_ms = ?2 WHERE node = ?1";
-        self.writer.execute(last, params![node.0, last_at_ms.map(integer)])?;
+        self.writer
+            .execute(last, params![node.0, last_at_ms.map(integer)])?;
         Ok(())
     }
 
@@ -87,7 +95,9 @@ impl Work<'_> {
         for bytes in &segments {
             let count = match segments.len() {
                 1 => rest.len(),
-                _ => decode_segment(bytes).map_err(|error| undecodable(self.writer.path, error))?.len(),
+                _ => decode_segment(bytes)
+                    .map_err(|error| undecodable(self.writer.path, error))?
+                    .len(),
             };
             let (of_block, after) = rest.split_at(count.min(rest.len()));
             rest = after;

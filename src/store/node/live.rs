@@ -44,8 +44,7 @@ pub struct LiveRun {
     pub spooled: bool,
 }
 
-const LIVE: &str =
-    "SELECT live.node, uid, pid, start_time_ticks, boot_id, state, record, acknowledged_seq FROM live";
+const LIVE: &str = "SELECT live.node, uid, pid, start_time_ticks, boot_id, state, record, acknowledged_seq FROM live";
 
 impl NodeStore {
     /// Takes a run in that is to be watched; on disk when this returns. The same measurement again is the same row, and an older
@@ -61,7 +60,9 @@ impl NodeStore {
         record: &NodeRecord,
         live: &Live,
     ) -> Result<NodeId, StoreError> {
-        self.transact(Safety::PowerLoss, |work| work.register(run, uid, record, live))
+        self.transact(Safety::PowerLoss, |work| {
+            work.register(run, uid, record, live)
+        })
     }
 
     /// Writes a record anew. The caller's is the newest, whatever the clock says.
@@ -79,9 +80,9 @@ impl NodeStore {
     pub fn remember(&mut self, states: &[(NodeId, String)]) -> Result<(), StoreError> {
         self.transact(Safety::Kill, |work| {
             let sql = "UPDATE live SET state = ?2 WHERE node = ?1";
-            states
-                .iter()
-                .try_for_each(|(node, state)| work.writer.execute(sql, params![node.0, state]).map(drop))
+            states.iter().try_for_each(|(node, state)| {
+                work.writer.execute(sql, params![node.0, state]).map(drop)
+            })
         })
     }
 
@@ -91,7 +92,11 @@ impl NodeStore {
     /// As [`crate::store::Store::list`].
     pub fn acknowledged(&self, node: NodeId) -> Result<Option<u32>, StoreError> {
         let sql = "SELECT acknowledged_seq FROM live WHERE node = ?1";
-        Ok(self.store.rows(sql, [node.0], |row| row.get(0))?.pop().flatten())
+        Ok(self
+            .store
+            .rows(sql, [node.0], |row| row.get(0))?
+            .pop()
+            .flatten())
     }
 
     /// Writes the last records of measurements and folds what is spooled of them; on disk when this returns. These runs are live
@@ -101,9 +106,13 @@ impl NodeStore {
     /// As [`NodeStore::update`] and [`NodeStore::fold`].
     pub fn end(&mut self, ended: &[(NodeId, &NodeRecord)]) -> Result<(), StoreError> {
         self.transact(Safety::PowerLoss, |work| {
-            ended.iter().try_for_each(|(node, record)| work.end(*node, record))
+            ended
+                .iter()
+                .try_for_each(|(node, record)| work.end(*node, record))
         })?;
-        ended.iter().for_each(|(node, _)| drop(self.tails.remove(node)));
+        ended
+            .iter()
+            .for_each(|(node, _)| drop(self.tails.remove(node)));
         self.checkpoint()
     }
 
@@ -121,7 +130,9 @@ impl NodeStore {
     /// As [`NodeStore::append`].
     pub fn add_events(&mut self, node: NodeId, events: &[Event]) -> Result<(), StoreError> {
         self.transact(Safety::Kill, |work| {
-            events.iter().try_for_each(|event| work.writer.add_event(node.0, event))
+            events
+                .iter()
+                .try_for_each(|event| work.writer.add_event(node.0, event))
         })
     }
 
@@ -131,12 +142,17 @@ impl NodeStore {
     /// As [`crate::store::Store::list`].
     pub fn live(&self) -> Result<Vec<LiveRun>, StoreError> {
         let mut found = self.store.reading(|connection| {
-            connection.prepare_cached(LIVE)?.query_map([], live_run)?.collect::<rusqlite::Result<Vec<_>>>()
+            connection
+                .prepare_cached(LIVE)?
+                .query_map([], live_run)?
+                .collect::<rusqlite::Result<Vec<_>>>()
         })?;
         for run in &mut found {
             run.record.gaps = self.gaps(run.node)?;
             run.record.events = self.events(run.node)?;
-            let tail = self.store.reading(|connection| load(connection, run.node))?;
+            let tail = self
+                .store
+                .reading(|connection| load(connection, run.node))?;
             run.spooled = tail.as_ref().is_some_and(|tail| !tail.rows.is_empty());
             run.last_at_ms = tail.and_then(|tail| tail.last_at_ms);
         }
@@ -148,8 +164,17 @@ impl NodeStore {
     /// # Errors
     /// As [`crate::store::Store::list`].
     pub fn node_id(&self, key: &MeasureKey) -> Result<Option<NodeId>, StoreError> {
-        let of_key = params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step];
-        Ok(self.store.rows(NODE_OF, of_key, |row| Ok(NodeId(row.get(0)?)))?.pop())
+        let of_key = params![
+            key.run_id.as_str(),
+            key.element,
+            key.attempt,
+            key.node,
+            key.step
+        ];
+        Ok(self
+            .store
+            .rows(NODE_OF, of_key, |row| Ok(NodeId(row.get(0)?)))?
+            .pop())
     }
 
     /// Whose a run is; `None` where it is not known.
@@ -158,14 +183,22 @@ impl NodeStore {
     /// As [`crate::store::Store::list`].
     pub fn run_owner(&self, run_id: &RunId) -> Result<Option<u32>, StoreError> {
         let sql = "SELECT uid FROM run WHERE run_id = ?1";
-        Ok(self.store.rows(sql, [run_id.as_str()], |row| row.get(0))?.pop().flatten())
+        Ok(self
+            .store
+            .rows(sql, [run_id.as_str()], |row| row.get(0))?
+            .pop()
+            .flatten())
     }
 
     fn gaps(&self, node: NodeId) -> Result<Vec<Gap>, StoreError> {
         let sql = "SELECT from_ms, to_ms, why FROM gap WHERE node = ?1 ORDER BY place";
         self.store.rows(sql, [node.0], |row| {
             let time = |column| Ok::<_, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
-            Ok(Gap { from_ms: time(0)?, to_ms: time(1)?, why: row.get(2)? })
+            Ok(Gap {
+                from_ms: time(0)?,
+                to_ms: time(1)?,
+                why: row.get(2)?,
+            })
         })
     }
 
@@ -187,13 +220,21 @@ impl Work<'_> {
         if record.key.run_id != *run_id {
             return Err(writer.unknown(&record.key.run_id));
         }
-        let owner = writer
-            .select("SELECT coalesce(uid, ?2) FROM run WHERE run_id = ?1", params![run_id.as_str(), uid])?;
+        let owner = writer.select(
+            "SELECT coalesce(uid, ?2) FROM run WHERE run_id = ?1",
+            params![run_id.as_str(), uid],
+        )?;
         if owner.is_some_and(|owner| owner != i64::from(uid)) {
-            return Err(StoreError::OtherUser { run_id: run_id.clone(), user: uid });
+            return Err(StoreError::OtherUser {
+                run_id: run_id.clone(),
+                user: uid,
+            });
         }
         writer.upsert_run(run)?;
-        writer.execute("UPDATE run SET uid = ?2 WHERE run_id = ?1", params![run_id.as_str(), uid])?;
+        writer.execute(
+            "UPDATE run SET uid = ?2 WHERE run_id = ?1",
+            params![run_id.as_str(), uid],
+        )?;
         let taken = writer.take_node(record)?;
         let node = taken.map_or_else(|| writer.node_of(&record.key), |node| Ok(Some(node)))?;
         let node = node.ok_or_else(|| writer.unknown(run_id))?;
@@ -219,8 +260,11 @@ impl Work<'_> {
     fn end(&mut self, node: NodeId, record: &NodeRecord) -> Result<(), StoreError> {
         self.fold(node)?;
         self.put_record(node, record)?;
-        self.writer.set_status(&record.key.run_id, &status_of(record))?;
-        self.writer.execute("DELETE FROM live WHERE node = ?1", [node.0]).map(drop)
+        self.writer
+            .set_status(&record.key.run_id, &status_of(record))?;
+        self.writer
+            .execute("DELETE FROM live WHERE node = ?1", [node.0])
+            .map(drop)
     }
 
     fn put_record(&self, node: NodeId, record: &NodeRecord) -> Result<(), StoreError> {

@@ -83,7 +83,10 @@ impl NodeStore {
     /// As [`Store::list`].
     pub fn used_bytes(&self) -> Result<u64, StoreError> {
         let pages = |name: &str| -> Result<i64, StoreError> {
-            let found = self.store.connection.pragma_query_value(None, name, |row| row.get(0));
+            let found = self
+                .store
+                .connection
+                .pragma_query_value(None, name, |row| row.get(0));
             found.map_err(|source| StoreError::of(&self.store.path, "read", source))
         };
         let used = (pages("page_count")? - pages("freelist_count")?) * pages("page_size")?;
@@ -96,8 +99,19 @@ impl NodeStore {
         work: impl FnOnce(&mut Work<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.set_safety(safety)?;
-        let Self { store, tails, series, .. } = self;
-        let done = store.write(|writer| work(&mut Work { writer, tails, series }));
+        let Self {
+            store,
+            tails,
+            series,
+            ..
+        } = self;
+        let done = store.write(|writer| {
+            work(&mut Work {
+                writer,
+                tails,
+                series,
+            })
+        });
         if done.is_err() {
             self.tails.clear();
             self.series.clear();
@@ -113,7 +127,11 @@ impl NodeStore {
     /// A commit that is safe from power loss makes all before it safe too: it waits for the journal, which has them all.
     fn set_safety(&mut self, safety: Safety) -> Result<(), StoreError> {
         if self.safety != safety {
-            let synchronous = if safety == Safety::Kill { "NORMAL" } else { "FULL" };
+            let synchronous = if safety == Safety::Kill {
+                "NORMAL"
+            } else {
+                "FULL"
+            };
             self.pragma(&format!("PRAGMA synchronous = {synchronous}"))?;
             self.safety = safety;
         }

@@ -80,9 +80,18 @@ impl NodeStore {
     ///
     /// # Errors
     /// As [`NodeStore::append`].
-    pub fn retain(&mut self, now_ms: u64, max_age_ms: u64, max_bytes: u64) -> Result<Retained, StoreError> {
+    pub fn retain(
+        &mut self,
+        now_ms: u64,
+        max_age_ms: u64,
+        max_bytes: u64,
+    ) -> Result<Retained, StoreError> {
         let before_bytes = self.used_bytes()?;
-        let mut retained = Retained { before_bytes, after_bytes: before_bytes, ..Retained::default() };
+        let mut retained = Retained {
+            before_bytes,
+            after_bytes: before_bytes,
+            ..Retained::default()
+        };
         for (run, heard_ms) in self.over(OLDEST)? {
             if heard_ms >= now_ms.saturating_sub(max_age_ms) {
                 break;
@@ -97,9 +106,12 @@ impl NodeStore {
                 self.forget(run, &mut retained)?;
             }
         }
-        while retained.after_bytes > max_bytes && retained.forgotten.len() + retained.shortened.len() < BATCH
+        while retained.after_bytes > max_bytes
+            && retained.forgotten.len() + retained.shortened.len() < BATCH
         {
-            let Some(shortened) = self.shorten()? else { break };
+            let Some(shortened) = self.shorten()? else {
+                break;
+            };
             retained.shortened.push(shortened);
             retained.after_bytes = self.used_bytes()?;
         }
@@ -135,26 +147,50 @@ impl NodeStore {
 
     /// Takes the oldest samples from the live run that has most; `None` where none has any to give.
     fn shorten(&mut self) -> Result<Option<Shortened>, StoreError> {
-        let Some(node) = self.store.rows(LONGEST, [], |row| row.get(0).map(NodeId))?.pop() else {
+        let Some(node) = self
+            .store
+            .rows(LONGEST, [], |row| row.get(0).map(NodeId))?
+            .pop()
+        else {
             return Ok(None);
         };
         let read = |row: &Row<'_>| {
             let at = |column| Ok::<u64, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
-            let gone = Shortened { node, from_ms: at(1)?, to_ms: at(2)?, samples: at(3)?, collected: false };
+            let gone = Shortened {
+                node,
+                from_ms: at(1)?,
+                to_ms: at(2)?,
+                samples: at(3)?,
+                collected: false,
+            };
             Ok((at(0)?, gone))
         };
-        let blocks = self.store.rows(FIRST_BLOCKS, params![node.0, BLOCKS], read)?;
-        let Some((last_seq, mut gone)) = blocks.last().copied() else { return Ok(None) };
-        gone.from_ms = blocks.iter().map(|(_, block)| block.from_ms).min().unwrap_or(gone.from_ms);
+        let blocks = self
+            .store
+            .rows(FIRST_BLOCKS, params![node.0, BLOCKS], read)?;
+        let Some((last_seq, mut gone)) = blocks.last().copied() else {
+            return Ok(None);
+        };
+        gone.from_ms = blocks
+            .iter()
+            .map(|(_, block)| block.from_ms)
+            .min()
+            .unwrap_or(gone.from_ms);
         gone.samples = blocks.iter().map(|(_, block)| block.samples).sum();
         let collected = "SELECT 1 FROM live WHERE node = ?1 AND acknowledged_seq >= ?2";
-        let collected = self.store.rows(collected, params![node.0, integer(last_seq)], |_| Ok(()))?;
+        let collected = self
+            .store
+            .rows(collected, params![node.0, integer(last_seq)], |_| Ok(()))?;
         gone.collected = !collected.is_empty();
         self.transact(Safety::Kill, |work| {
             let sql = "DELETE FROM block WHERE node = ?1 AND seq <= ?2";
-            work.writer.execute(sql, params![node.0, integer(last_seq)])?;
-            let sql = "DELETE FROM rollup WHERE node = ?1 AND span_seconds = 60 AND t0_ms < ?2 - 60000";
-            work.writer.execute(sql, params![node.0, integer(gone.to_ms)]).map(drop)
+            work.writer
+                .execute(sql, params![node.0, integer(last_seq)])?;
+            let sql =
+                "DELETE FROM rollup WHERE node = ?1 AND span_seconds = 60 AND t0_ms < ?2 - 60000";
+            work.writer
+                .execute(sql, params![node.0, integer(gone.to_ms)])
+                .map(drop)
         })?;
         Ok(Some(gone))
     }

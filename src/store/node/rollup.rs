@@ -32,7 +32,14 @@ fn buckets(
     for (at_ms, value) in values {
         let Some(value) = value else { continue };
         let t0_ms = at_ms - at_ms % (span_seconds * 1000);
-        let new = Bucket { t0_ms, samples: 0, minimum: value, maximum: value, sum: 0.0, last: value };
+        let new = Bucket {
+            t0_ms,
+            samples: 0,
+            minimum: value,
+            maximum: value,
+            sum: 0.0,
+            last: value,
+        };
         let bucket = found.entry(t0_ms).or_insert(new);
         bucket.samples += 1;
         bucket.minimum = bucket.minimum.min(value);
@@ -43,7 +50,10 @@ fn buckets(
     found.into_values()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a sum over many values; 53 bits of it are enough")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a sum over many values; 53 bits of it are enough"
+)]
 fn real(value: u64) -> f64 {
     value as f64
 }
@@ -51,19 +61,36 @@ fn real(value: u64) -> f64 {
 impl Work<'_> {
     /// Adds samples to the roll-ups of the run and of its GPUs. Processes have none: they come and go, and no summary asks.
     pub(super) fn roll_up(&mut self, node: NodeId, samples: &[Sample]) -> Result<(), StoreError> {
-        let rows: Vec<_> = samples.iter().map(|sample| (sample.at_ms, sample.values())).collect();
+        let rows: Vec<_> = samples
+            .iter()
+            .map(|sample| (sample.at_ms, sample.values()))
+            .collect();
         for (index, column) in COLUMNS.iter().enumerate() {
-            self.roll_up_series(node, column.name, rows.iter().map(|(at_ms, row)| (*at_ms, row[index])))?;
+            self.roll_up_series(
+                node,
+                column.name,
+                rows.iter().map(|(at_ms, row)| (*at_ms, row[index])),
+            )?;
         }
-        let mut uuids: Vec<&str> =
-            samples.iter().flat_map(|sample| &sample.gpus).map(|gpu| &*gpu.uuid).collect();
+        let mut uuids: Vec<&str> = samples
+            .iter()
+            .flat_map(|sample| &sample.gpus)
+            .map(|gpu| &*gpu.uuid)
+            .collect();
         uuids.sort_unstable();
         uuids.dedup();
         for uuid in uuids {
-            let of_gpu =
-                |sample: &Sample| sample.gpus.iter().find(|gpu| *gpu.uuid == *uuid).map(GpuReading::values);
-            let rows: Vec<_> =
-                samples.iter().filter_map(|sample| Some((sample.at_ms, of_gpu(sample)?))).collect();
+            let of_gpu = |sample: &Sample| {
+                sample
+                    .gpus
+                    .iter()
+                    .find(|gpu| *gpu.uuid == *uuid)
+                    .map(GpuReading::values)
+            };
+            let rows: Vec<_> = samples
+                .iter()
+                .filter_map(|sample| Some((sample.at_ms, of_gpu(sample)?)))
+                .collect();
             for (index, column) in GPU_COLUMNS.iter().enumerate() {
                 let values = rows.iter().map(|(at_ms, row)| (*at_ms, row[index]));
                 self.roll_up_series(node, &format!("gpu/{uuid}/{}", column.name), values)?;
@@ -87,7 +114,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn add_bucket(&self, node: NodeId, span: u64, series: i64, bucket: Bucket) -> Result<(), StoreError> {
+    fn add_bucket(
+        &self,
+        node: NodeId,
+        span: u64,
+        series: i64,
+        bucket: Bucket,
+    ) -> Result<(), StoreError> {
         self.writer.execute(
             "INSERT INTO rollup (node, span_seconds, t0_ms, series, samples, minimum, maximum, sum, last)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -112,8 +145,12 @@ impl Work<'_> {
         if let Some(id) = self.series.get(name) {
             return Ok(*id);
         }
-        self.writer.execute("INSERT OR IGNORE INTO series (name) VALUES (?1)", [name])?;
-        let id = self.writer.select("SELECT id FROM series WHERE name = ?1", [name])?.unwrap_or_default();
+        self.writer
+            .execute("INSERT OR IGNORE INTO series (name) VALUES (?1)", [name])?;
+        let id = self
+            .writer
+            .select("SELECT id FROM series WHERE name = ?1", [name])?
+            .unwrap_or_default();
         self.series.insert(name.to_owned(), id);
         Ok(id)
     }
@@ -125,8 +162,13 @@ mod tests {
 
     #[test]
     fn values_are_summed_up_by_span_whatever_the_clock_does() {
-        let values =
-            [(59_999, Some(5)), (60_000, Some(7)), (61_000, None), (62_000, Some(3)), (1_000, Some(9))];
+        let values = [
+            (59_999, Some(5)),
+            (60_000, Some(7)),
+            (61_000, None),
+            (62_000, Some(3)),
+            (1_000, Some(9)),
+        ];
         let bucket = |t0_ms, samples, minimum, maximum, sum, last| Bucket {
             t0_ms,
             samples,
@@ -135,9 +177,15 @@ mod tests {
             sum,
             last,
         };
-        let minutes = [bucket(0, 2, 5, 9, 14.0, 9), bucket(60_000, 2, 3, 7, 10.0, 3)];
+        let minutes = [
+            bucket(0, 2, 5, 9, 14.0, 9),
+            bucket(60_000, 2, 3, 7, 10.0, 3),
+        ];
         assert_eq!(buckets(values.into_iter(), 60).collect::<Vec<_>>(), minutes);
-        assert_eq!(buckets(values.into_iter(), 3600).collect::<Vec<_>>(), [bucket(0, 4, 3, 9, 24.0, 9)]);
+        assert_eq!(
+            buckets(values.into_iter(), 3600).collect::<Vec<_>>(),
+            [bucket(0, 4, 3, 9, 24.0, 9)]
+        );
         assert_eq!(buckets([(5, None)].into_iter(), 60).count(), 0);
     }
 }

@@ -79,39 +79,71 @@ pub(in crate::supervise) fn enter(
         Ok(decided) => decided,
         Err(why) => {
             record.failure = Some(why.to_string());
-            return Err(NoEntry { why, record: Box::new(record) });
+            return Err(NoEntry {
+                why,
+                record: Box::new(record),
+            });
         }
     };
-    let Decided { runtime, identity, invocation, unasked } = decided;
-    let Invocation { argv, sets, removals, reasons, warnings, gpu_missing } = invocation;
+    let Decided {
+        runtime,
+        identity,
+        invocation,
+        unasked,
+    } = decided;
+    let Invocation {
+        argv,
+        sets,
+        removals,
+        reasons,
+        warnings,
+        gpu_missing,
+    } = invocation;
     record.runtime = runtime;
     record.identity = identity;
     record.words = argv.get(1..).unwrap_or_default().to_vec();
     let link = named.map(|named| format!("{}:{named}", container.workdir));
     let events = events.map(|dir| format!("{dir}:{dir}"));
     let told = |reason: Reason| match &link {
-        _ if events.as_ref().is_some_and(|events| reason.flag.ends_with(events)) => FlagReason {
-            flag: reason.flag,
-            why: "where the program may tell how far it is (DLRUN_EVENTS)".to_owned(),
-        },
+        _ if events
+            .as_ref()
+            .is_some_and(|events| reason.flag.ends_with(events)) =>
+        {
+            FlagReason {
+                flag: reason.flag,
+                why: "where the program may tell how far it is (DLRUN_EVENTS)".to_owned(),
+            }
+        }
         Some(link) if reason.flag.ends_with(link) => FlagReason {
             flag: reason.flag,
             why: "the working directory by its name in the job file".to_owned(),
         },
-        _ => FlagReason { flag: reason.flag, why: reason.why },
+        _ => FlagReason {
+            flag: reason.flag,
+            why: reason.why,
+        },
     };
     record.flags = reasons.into_iter().map(told).collect();
     record.warnings = warnings;
     record.gpu_missing = gpu_missing;
     if let Some(why) = unasked {
-        record.warnings.push(format!("{why}; the container gets the flags of the submission"));
+        record.warnings.push(format!(
+            "{why}; the container gets the flags of the submission"
+        ));
         record.unasked = Some(why);
     }
     let mut removals: Vec<OsString> = removals.into_iter().map(OsString::from).collect();
     removals.push(ENV_NAMES.into());
     Ok(Entry {
-        argv: argv.into_iter().map(OsString::from).chain(command.iter().cloned()).collect(),
-        sets: sets.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        argv: argv
+            .into_iter()
+            .map(OsString::from)
+            .chain(command.iter().cloned())
+            .collect(),
+        sets: sets
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
         removals,
         record,
     })
@@ -139,7 +171,11 @@ fn record_of(container: &Container) -> ContainerRecord {
 /// container, and the runtime then starts the command in the home directory, with a warning. Seen by the job file's name
 /// it is too, for words of the command that hold that. Returns that name where it is another.
 fn by_its_true_name(container: &mut Container) -> Option<String> {
-    let here = std::env::current_dir().ok()?.into_os_string().into_string().ok()?;
+    let here = std::env::current_dir()
+        .ok()?
+        .into_os_string()
+        .into_string()
+        .ok()?;
     let named = std::mem::replace(&mut container.workdir, here.clone());
     let is_link = named != here
         && named.starts_with('/')
@@ -147,7 +183,11 @@ fn by_its_true_name(container: &mut Container) -> Option<String> {
     if !is_link {
         return None;
     }
-    container.binds.push(Bind { source: here, target: named.clone(), read_only: false });
+    container.binds.push(Bind {
+        source: here,
+        target: named.clone(),
+        read_only: false,
+    });
     Some(named)
 }
 
@@ -155,8 +195,15 @@ fn by_its_true_name(container: &mut Container) -> Option<String> {
 /// seen when another takes its place. A rank on another node than the file's sees none. Returns the directory.
 fn show_events(container: &mut Container, variables: &BTreeMap<String, String>) -> Option<String> {
     let dir = Path::new(variables.get(events::VARIABLE)?).parent()?;
-    let name = dir.to_str().filter(|_| dir.is_absolute() && dir.is_dir())?.to_owned();
-    container.binds.push(Bind { source: name.clone(), target: name.clone(), read_only: false });
+    let name = dir
+        .to_str()
+        .filter(|_| dir.is_absolute() && dir.is_dir())?
+        .to_owned();
+    container.binds.push(Bind {
+        source: name.clone(),
+        target: name.clone(),
+        read_only: false,
+    });
     Some(name)
 }
 
@@ -185,7 +232,10 @@ fn decide(
         Ok(Ok(decided)) => Ok(decided),
         Ok(Err(Unknown::Closed(why))) => Err(why),
         Ok(Err(Unknown::Odd(why))) => Ok(by_the_submission(bare, why)),
-        Err(_) => Ok(by_the_submission(bare, "this node's facts could not be found out".to_owned())),
+        Err(_) => Ok(by_the_submission(
+            bare,
+            "this node's facts could not be found out".to_owned(),
+        )),
     }
 }
 
@@ -195,10 +245,15 @@ enum Unknown {
     Odd(String),
 }
 
-fn by_the_node(container: &Container, variables: &BTreeMap<String, String>) -> Result<Decided, Unknown> {
+fn by_the_node(
+    container: &Container,
+    variables: &BTreeMap<String, String>,
+) -> Result<Decided, Unknown> {
     let source = Path::new(&container.source);
     if source.is_absolute() && !source.exists() {
-        return Err(Unknown::Closed(Closed::NoImage { path: container.source.clone() }));
+        return Err(Unknown::Closed(Closed::NoImage {
+            path: container.source.clone(),
+        }));
     }
     let asked = container.runtime.as_deref().map(Path::new);
     let facts = node_facts(asked, container.gpu != GpuMode::None && has_nvidia_driver()).map_err(
@@ -209,21 +264,33 @@ fn by_the_node(container: &Container, variables: &BTreeMap<String, String>) -> R
             error => Unknown::Odd(crate::diagnostic::chain(&error).join(": ")),
         },
     )?;
-    let names: Vec<String> = variables.keys().filter(|name| *name != ENV_NAMES).cloned().collect();
+    let names: Vec<String> = variables
+        .keys()
+        .filter(|name| *name != ENV_NAMES)
+        .cloned()
+        .collect();
     let around = Surroundings {
         variables: &|name| variables.get(name).cloned(),
         names: &names,
         exists: &|path| Path::new(path).exists(),
         is_sandbox: source.is_dir(),
     };
-    let invocation =
-        flags::choose(container, &facts, &around).map_err(|refusal| Unknown::Closed(refusal.into()))?;
-    Ok(Decided { runtime: Some(runtime_of(&facts)), identity: identity(source), invocation, unasked: None })
+    let invocation = flags::choose(container, &facts, &around)
+        .map_err(|refusal| Unknown::Closed(refusal.into()))?;
+    Ok(Decided {
+        runtime: Some(runtime_of(&facts)),
+        identity: identity(source),
+        invocation,
+        unasked: None,
+    })
 }
 
 /// What the image is, for the record; what is wrong with it the runtime says.
 fn identity(source: &Path) -> Option<ImageIdentity> {
-    let file = source.is_absolute().then(|| inspect(source).ok()).flatten()?;
+    let file = source
+        .is_absolute()
+        .then(|| inspect(source).ok())
+        .flatten()?;
     let uuid = match &file.kind {
         ImageKind::Sif(sif) => Some(sif.uuid.clone()),
         _ => None,
@@ -238,20 +305,39 @@ fn identity(source: &Path) -> Option<ImageIdentity> {
 
 /// Without a driver nobody asks which of its libraries the linker knows: that costs a process at every start.
 fn has_nvidia_driver() -> bool {
-    ["/dev/nvidiactl", "/proc/driver/nvidia/version"].iter().any(|path| Path::new(path).exists())
+    ["/dev/nvidiactl", "/proc/driver/nvidia/version"]
+        .iter()
+        .any(|path| Path::new(path).exists())
 }
 
 fn runtime_of(facts: &NodeFacts) -> ContainerRuntime {
     ContainerRuntime {
         path: facts.command.clone(),
-        product: facts.runtime.map(|runtime| runtime.product.as_str().to_owned()),
+        product: facts
+            .runtime
+            .map(|runtime| runtime.product.as_str().to_owned()),
         version: facts.runtime.map(|runtime| runtime.version.to_string()),
     }
 }
 
 fn by_the_submission(bare: &[OsString], why: String) -> Decided {
-    let words: Vec<String> = bare.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let runtime = words.first().cloned().map(|path| ContainerRuntime { path, product: None, version: None });
-    let invocation = Invocation { argv: words, ..Invocation::default() };
-    Decided { runtime, identity: None, invocation, unasked: Some(why) }
+    let words: Vec<String> = bare
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let runtime = words.first().cloned().map(|path| ContainerRuntime {
+        path,
+        product: None,
+        version: None,
+    });
+    let invocation = Invocation {
+        argv: words,
+        ..Invocation::default()
+    };
+    Decided {
+        runtime,
+        identity: None,
+        invocation,
+        unasked: Some(why),
+    }
 }

@@ -20,7 +20,10 @@ pub(crate) struct Judge {
 impl Judge {
     /// `runtime` is the process that was started.
     pub(crate) fn of(runtime: u32) -> Self {
-        Self { started: Started::watch(runtime), words: Words::default() }
+        Self {
+            started: Started::watch(runtime),
+            words: Words::default(),
+        }
     }
 
     /// Takes in what was written to the output.
@@ -30,7 +33,9 @@ impl Judge {
 
     /// Why the container did not start, where it did not.
     pub(crate) fn failure(&mut self, exit: ExitStatus) -> Option<String> {
-        let ExitStatus::Code(code) = exit else { return None };
+        let ExitStatus::Code(code) = exit else {
+            return None;
+        };
         self.words.of_end(code).filter(|_| !self.started.was_seen())
     }
 }

@@ -30,7 +30,11 @@ impl Started {
                     Some(true) => seen.store(true, Ordering::Relaxed),
                     Some(false) => {
                         drop(seen);
-                        std::thread::sleep(if begun.elapsed() < QUICK_FOR { QUICK } else { SLOW });
+                        std::thread::sleep(if begun.elapsed() < QUICK_FOR {
+                            QUICK
+                        } else {
+                            SLOW
+                        });
                         continue;
                     }
                     // It is over.

@@ -84,7 +84,9 @@ fn plain(line: &str) -> String {
     let mut parts = line.split("\u{1b}[");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let codes = part.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(part.len());
+        let codes = part
+            .find(|c: char| !c.is_ascii_digit() && c != ';')
+            .unwrap_or(part.len());
         text.push_str(part[codes..].strip_prefix('m').unwrap_or(&part[codes..]));
     }
     text
@@ -92,23 +94,32 @@ fn plain(line: &str) -> String {
 
 /// `INFO:    Converting SIF file to temporary sandbox...`: no failure, and no word of the command's.
 fn is_chatter(line: &str) -> bool {
-    ["INFO", "WARNING", "VERBOSE", "DEBUG", "LOG"].iter().any(|level| marked(line, level).is_some())
+    ["INFO", "WARNING", "VERBOSE", "DEBUG", "LOG"]
+        .iter()
+        .any(|level| marked(line, level).is_some())
 }
 
 fn failure(line: &str) -> Option<(Speaker, String)> {
     if let Some(said) = line.strip_prefix("Error for command \"exec\": ") {
         return Some((Speaker::Usage, said.to_owned()));
     }
-    let go = line.strip_prefix("FATAL:   ").or_else(|| line.strip_prefix("ERROR:   "));
-    let starter = || line.strip_prefix("ERROR  : ").or_else(|| line.strip_prefix("ABORT  : "));
-    go.map(|said| (Speaker::Go, said.to_owned())).or_else(|| Some((Speaker::Starter, starter()?.to_owned())))
+    let go = line
+        .strip_prefix("FATAL:   ")
+        .or_else(|| line.strip_prefix("ERROR:   "));
+    let starter = || {
+        line.strip_prefix("ERROR  : ")
+            .or_else(|| line.strip_prefix("ABORT  : "))
+    };
+    go.map(|said| (Speaker::Go, said.to_owned()))
+        .or_else(|| Some((Speaker::Starter, starter()?.to_owned())))
 }
 
 /// What follows a level: `WARNING: ` padded to nine characters in Go, `INFO   : ` in C.
 fn marked<'a>(line: &'a str, level: &str) -> Option<&'a str> {
     let go = format!("{:<9}", format!("{level}:"));
     let starter = format!("{level:<7}: ");
-    line.strip_prefix(&go).or_else(|| line.strip_prefix(&starter))
+    line.strip_prefix(&go)
+        .or_else(|| line.strip_prefix(&starter))
 }
 
 #[cfg(test)]
@@ -126,8 +137,12 @@ mod tests {
     #[test]
     fn a_runtimes_own_words_are_known_by_form_place_and_code() {
         let fatal = "FATAL:   \"nosuch\": executable file not found in $PATH\n";
-        assert_eq!(said(fatal, 255).as_deref(), Some("\"nosuch\": executable file not found in $PATH"));
-        let warned = format!("WARNING: passwd file doesn't exist in container, not updating\n{fatal}\n");
+        assert_eq!(
+            said(fatal, 255).as_deref(),
+            Some("\"nosuch\": executable file not found in $PATH")
+        );
+        let warned =
+            format!("WARNING: passwd file doesn't exist in container, not updating\n{fatal}\n");
         assert!(said(&warned, 255).is_some());
         assert!(said(&format!("{fatal}INFO:    Cleaning up image...\n"), 255).is_some());
         assert_eq!(said(fatal, 1), None);

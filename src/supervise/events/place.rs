@@ -58,7 +58,11 @@ pub(in crate::supervise) fn remove(file: &Path) {
 
 /// Whether a directory is one that [`make`] makes. The path came from the supervisor, but nothing else may ever go.
 fn is_ours(dir: &Path) -> bool {
-    owner_of(dir).is_some() && dir.parent().and_then(Path::file_name).is_some_and(|name| name == UNDER)
+    owner_of(dir).is_some()
+        && dir
+            .parent()
+            .and_then(Path::file_name)
+            .is_some_and(|name| name == UNDER)
 }
 
 /// The process whose directory it is, with its start time in clock ticks since boot.
@@ -80,11 +84,18 @@ pub(in crate::supervise) fn sweep() {
 }
 
 fn sweep_in(user: &PrivateDir, before: SystemTime) {
-    let Ok(events) = user.open_dir(UNDER) else { return };
+    let Ok(events) = user.open_dir(UNDER) else {
+        return;
+    };
     for name in events.names().unwrap_or_default().into_iter().take(SWEPT) {
         let dir = events.path().join(name);
-        let Some((pid, ticks)) = owner_of(&dir) else { continue };
-        let newest = [dir.join(NAME), dir.clone()].iter().filter_map(|path| modified(path)).max();
+        let Some((pid, ticks)) = owner_of(&dir) else {
+            continue;
+        };
+        let newest = [dir.join(NAME), dir.clone()]
+            .iter()
+            .filter_map(|path| modified(path))
+            .max();
         let is_old = newest.is_some_and(|newest| newest < before);
         if is_old && !identity::is_alive(pid, ticks) {
             let _ = fs::remove_dir_all(dir);
@@ -110,7 +121,10 @@ mod tests {
     fn the_file_is_private_and_goes_with_its_directory() {
         let shared = tempfile::tempdir().expect("a directory");
         let file = make_in(shared.path()).expect("made");
-        assert_eq!((mode(&file), mode(file.parent().expect("a directory"))), (0o600, 0o700));
+        assert_eq!(
+            (mode(&file), mode(file.parent().expect("a directory"))),
+            (0o600, 0o700)
+        );
         assert_eq!(fs::read(&file).expect("a file"), b"");
         fs::write(&file, "{}\n").expect("ours");
         // Whoever is made anew begins with nothing.
@@ -122,7 +136,10 @@ mod tests {
         fs::create_dir(shared.path().join("12-34")).expect("ours");
         fs::write(&other, "").expect("ours");
         remove(&other);
-        assert!(other.exists(), "only what lies in a directory of events goes");
+        assert!(
+            other.exists(),
+            "only what lies in a directory of events goes"
+        );
     }
 
     #[test]

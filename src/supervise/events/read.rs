@@ -21,8 +21,10 @@ const PORTION: usize = 1 << 20;
 /// How long the rest of the file is read once the command is over, or by a watcher that takes over.
 const LAST_READ: Duration = Duration::from_secs(2);
 /// `O_NONBLOCK`, so that a pipe put in the file's place does not hang us.
-const OPEN_FILE: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_CLOEXEC);
+const OPEN_FILE: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_CLOEXEC);
 
 /// The file of events under watch.
 pub(in crate::supervise) struct EventFile {
@@ -113,7 +115,10 @@ impl EventFile {
     /// What of the events is missing.
     pub(in crate::supervise) fn missing(&self) -> impl Iterator<Item = Missing> {
         let troubles = [self.trouble.clone(), self.log.trouble()];
-        troubles.into_iter().flatten().map(|why| Missing { what: "events".to_owned(), why })
+        troubles.into_iter().flatten().map(|why| Missing {
+            what: "events".to_owned(),
+            why,
+        })
     }
 
     fn portion(&mut self, at_ms: Option<u64>) {
@@ -129,8 +134,16 @@ impl EventFile {
 
     /// Reads the open file until its end or until nothing is `left` of the portion.
     fn drain(&mut self, at_ms: Option<u64>, left: &mut usize) {
-        let Self { opened, log, buffer, trouble, .. } = self;
-        let Some(Opened { file, offset, .. }) = opened else { return };
+        let Self {
+            opened,
+            log,
+            buffer,
+            trouble,
+            ..
+        } = self;
+        let Some(Opened { file, offset, .. }) = opened else {
+            return;
+        };
         while *left > 0 {
             let most = buffer.len().min(*left);
             match file.read_at(&mut buffer[..most], *offset) {
@@ -166,7 +179,8 @@ impl EventFile {
     /// Whether something else than the open file stands there. While nothing does, the open one goes on.
     fn is_replaced(&self) -> bool {
         let known = self.opened.as_ref().map(|opened| opened.identity);
-        self.look().is_ok_and(|now| known != Some((now.st_dev, now.st_ino)))
+        self.look()
+            .is_ok_and(|now| known != Some((now.st_dev, now.st_ino)))
     }
 
     fn reopen(&mut self) {
@@ -176,7 +190,8 @@ impl EventFile {
                 self.opened = Some(opened);
             }
             Err(why) => {
-                self.trouble.get_or_insert_with(|| format!("DLRUN_EVENTS cannot be read: {why}"));
+                self.trouble
+                    .get_or_insert_with(|| format!("DLRUN_EVENTS cannot be read: {why}"));
             }
         }
     }
@@ -194,7 +209,11 @@ impl EventFile {
         if !is_regular(metadata.mode()) {
             return Err(other());
         }
-        Ok(Opened { file, identity: (metadata.dev(), metadata.ino()), offset: 0 })
+        Ok(Opened {
+            file,
+            identity: (metadata.dev(), metadata.ino()),
+            offset: 0,
+        })
     }
 }
 
@@ -232,13 +251,22 @@ mod tests {
         }
 
         fn append(&self, text: &str) {
-            let file = OpenOptions::new().create(true).append(true).open(&self.path);
-            file.and_then(|mut file| file.write_all(text.as_bytes())).expect("ours");
+            let file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&self.path);
+            file.and_then(|mut file| file.write_all(text.as_bytes()))
+                .expect("ours");
         }
     }
 
     fn epochs(events: &EventFile) -> Vec<u64> {
-        events.over(Progress::default()).epochs.iter().map(|epoch| epoch.epoch).collect()
+        events
+            .over(Progress::default())
+            .epochs
+            .iter()
+            .map(|epoch| epoch.epoch)
+            .collect()
     }
 
     fn troubles(events: &EventFile) -> Vec<String> {
@@ -268,7 +296,10 @@ mod tests {
         events.read(5500);
         place.append("{\"epoch\":6}\n");
         events.finish(6000);
-        assert_eq!((epochs(&events), troubles(&events)), (vec![1, 2, 3, 4, 5, 6], vec![]));
+        assert_eq!(
+            (epochs(&events), troubles(&events)),
+            (vec![1, 2, 3, 4, 5, 6], vec![])
+        );
     }
 
     #[test]
@@ -277,7 +308,10 @@ mod tests {
         let mut events = place.open();
         let told = |events: &EventFile| {
             let changes = events.changes().expect("inotify");
-            let mut fds = [nix::poll::PollFd::new(changes, nix::poll::PollFlags::POLLIN)];
+            let mut fds = [nix::poll::PollFd::new(
+                changes,
+                nix::poll::PollFlags::POLLIN,
+            )];
             nix::poll::poll(&mut fds, nix::poll::PollTimeout::ZERO).expect("poll") == 1
         };
         assert!(!told(&events));
@@ -324,7 +358,10 @@ mod tests {
     fn much_is_read_in_portions_and_holes_are_skipped() {
         let place = Place::new();
         let mut events = place.open();
-        let file = OpenOptions::new().write(true).open(&place.path).expect("ours");
+        let file = OpenOptions::new()
+            .write(true)
+            .open(&place.path)
+            .expect("ours");
         file.set_len(3 * PORTION as u64).expect("a hole");
         place.append("{\"epoch\":1}\n{\"epoch\":2}\n");
         events.read(1000);
@@ -340,7 +377,11 @@ mod tests {
         place.append("{\"epoch\":1,\"time\":1000.5}\n{\"epoch\":2}\n");
         let events = EventFile::open(&place.path, true).expect("it is there");
         let progress = events.over(Progress::default());
-        let ended: Vec<_> = progress.epochs.iter().map(|epoch| epoch.ended_at_ms).collect();
+        let ended: Vec<_> = progress
+            .epochs
+            .iter()
+            .map(|epoch| epoch.ended_at_ms)
+            .collect();
         assert_eq!(ended, [Some(1_000_500), None]);
     }
 }

@@ -80,9 +80,18 @@ impl Account {
             return;
         }
         let epoch = line.epoch.or(self.open.as_ref().map(|open| open.epoch));
-        let step = line.step.or(self.progress.last_step.and_then(|last| last.step));
-        let metrics = line.metrics.iter().map(|(name, value)| (name.as_str(), *value));
-        self.curves.add(Moment { epoch, step, at_ms }, line.phase == Some(Phase::Evaluation), metrics);
+        let step = line
+            .step
+            .or(self.progress.last_step.and_then(|last| last.step));
+        let metrics = line
+            .metrics
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value));
+        self.curves.add(
+            Moment { epoch, step, at_ms },
+            line.phase == Some(Phase::Evaluation),
+            metrics,
+        );
     }
 
     /// What any line may carry.
@@ -94,10 +103,15 @@ impl Account {
         progress.run_seconds = line.run_seconds.or(progress.run_seconds);
         if let Some(value) = line.throughput {
             let unit = line.unit.clone().unwrap_or_else(|| "samples/s".to_owned());
-            progress.throughput = Some(Throughput { value, unit, scope: line.scope });
+            progress.throughput = Some(Throughput {
+                value,
+                unit,
+                scope: line.scope,
+            });
         }
         for (name, value) in &line.metrics {
-            if progress.last_metrics.len() < MAX_METRICS || progress.last_metrics.contains_key(name) {
+            if progress.last_metrics.len() < MAX_METRICS || progress.last_metrics.contains_key(name)
+            {
                 progress.last_metrics.insert(name.clone(), *value);
             }
         }
@@ -111,7 +125,12 @@ impl Account {
             Some(open) if open < epoch => self.close_by_clock(at_ms),
             _ => self.open = None,
         }
-        if self.progress.epochs.last().is_some_and(|last| last.epoch >= epoch) {
+        if self
+            .progress
+            .epochs
+            .last()
+            .is_some_and(|last| last.epoch >= epoch)
+        {
             self.progress.restarts += 1;
         }
         self.open(epoch, at_ms);
@@ -127,23 +146,42 @@ impl Account {
                 }
                 // The epoch before ended here, as far as anybody knows; of the first nothing is known.
                 None if over.is_none_or(|over| over < epoch) => {
-                    let began_ms = self.progress.epochs.last().and_then(|last| last.ended_at_ms);
+                    let began_ms = self
+                        .progress
+                        .epochs
+                        .last()
+                        .and_then(|last| last.ended_at_ms);
                     self.open(epoch, began_ms);
                 }
                 _ => {}
             }
         }
         let epoch = line.epoch.or(self.open.as_ref().map(|open| open.epoch));
-        let before = self.progress.last_step.filter(|last| last.epoch == epoch).and_then(|last| last.step);
+        let before = self
+            .progress
+            .last_step
+            .filter(|last| last.epoch == epoch)
+            .and_then(|last| last.step);
         // The first epoch is left out, without epochs the first step; a mean of several steps counts for each of them.
-        let is_warm = if epoch.is_some() { self.progress.epochs_completed > 0 } else { before.is_some() };
+        let is_warm = if epoch.is_some() {
+            self.progress.epochs_completed > 0
+        } else {
+            before.is_some()
+        };
         if let Some(seconds) = line.step_seconds.filter(|_| is_warm) {
             // In an epoch the first line speaks of all steps so far.
             let since = before.or(epoch.map(|_| 0));
-            let steps = line.step.zip(since).map(|(now, since)| now.saturating_sub(since));
+            let steps = line
+                .step
+                .zip(since)
+                .map(|(now, since)| now.saturating_sub(since));
             self.step_times.add(seconds, steps.unwrap_or(1).max(1));
         }
-        self.progress.last_step = Some(StepMark { epoch, step: line.step, of: line.of });
+        self.progress.last_step = Some(StepMark {
+            epoch,
+            step: line.step,
+            of: line.of,
+        });
         if let Some(open) = &mut self.open {
             put_metrics(&mut open.said, line, true);
         }
@@ -151,7 +189,15 @@ impl Account {
 
     fn open(&mut self, epoch: u64, began_ms: Option<u64>) {
         self.note_numbering(epoch);
-        self.open = Some(Open { epoch, began_ms, said: Epoch { epoch, event: true, ..Epoch::default() } });
+        self.open = Some(Open {
+            epoch,
+            began_ms,
+            said: Epoch {
+                epoch,
+                event: true,
+                ..Epoch::default()
+            },
+        });
     }
 
     fn note_numbering(&mut self, epoch: u64) {
@@ -181,7 +227,11 @@ impl Account {
             }
             // One of a lower number never ended, and never will.
             self.open = None;
-            let before = self.progress.epochs.last().filter(|last| last.epoch.checked_add(1) == Some(epoch));
+            let before = self
+                .progress
+                .epochs
+                .last()
+                .filter(|last| last.epoch.checked_add(1) == Some(epoch));
             let began_ms = before.and_then(|before| before.ended_at_ms);
             self.open(epoch, began_ms);
         }
@@ -194,7 +244,9 @@ impl Account {
 
     /// How an epoch's end stands to those before it.
     fn standing(&self, line: &Line, epoch: u64, at_ms: Option<u64>) -> Standing {
-        let Some(last) = self.progress.epochs.last() else { return Standing::New };
+        let Some(last) = self.progress.epochs.last() else {
+            return Standing::New;
+        };
         if epoch > last.epoch {
             return Standing::New;
         }
@@ -209,18 +261,32 @@ impl Account {
     /// More of an epoch that is over: what was said first stands, unless a lower rank says it.
     fn amend(&mut self, line: &Line, epoch: u64, rank: u64) {
         let wins = rank < self.last_rank;
-        if let Some(known) = self.progress.epochs.iter_mut().rev().find(|known| known.epoch == epoch) {
+        if let Some(known) = self
+            .progress
+            .epochs
+            .iter_mut()
+            .rev()
+            .find(|known| known.epoch == epoch)
+        {
             put(known, line, wins);
         }
     }
 
     fn push(&mut self, open: Open, at_ms: Option<u64>) {
-        let Open { began_ms, mut said, .. } = open;
-        said.clock_seconds = began_ms.zip(at_ms).and_then(|(from, to)| seconds_between(from, to));
+        let Open {
+            began_ms, mut said, ..
+        } = open;
+        said.clock_seconds = began_ms
+            .zip(at_ms)
+            .and_then(|(from, to)| seconds_between(from, to));
         said.ended_at_ms = at_ms;
         // Tracing, compilation and cold caches lie in the first of each start.
         said.warmup = self.progress.epochs.is_empty()
-            || self.progress.epochs.last().is_some_and(|last| last.epoch >= said.epoch);
+            || self
+                .progress
+                .epochs
+                .last()
+                .is_some_and(|last| last.epoch >= said.epoch);
         for span in std::mem::take(&mut self.spans) {
             if lies_in(span, &said) {
                 less(self.outside(span.phase), span.seconds);
@@ -236,14 +302,28 @@ impl Account {
             *running = at_ms;
             return;
         }
-        let by_clock = running.take().zip(at_ms).and_then(|(from, to)| seconds_between(from, to));
-        let Some(seconds) = line.seconds.or(by_clock) else { return };
+        let by_clock = running
+            .take()
+            .zip(at_ms)
+            .and_then(|(from, to)| seconds_between(from, to));
+        let Some(seconds) = line.seconds.or(by_clock) else {
+            return;
+        };
         if let Some(open) = &mut self.open {
             add(of_phase(&mut open.said, phase), seconds);
             return;
         }
-        let span = Span { phase, seconds, ended_ms: at_ms };
-        match self.progress.epochs.last_mut().filter(|last| lies_in(span, last)) {
+        let span = Span {
+            phase,
+            seconds,
+            ended_ms: at_ms,
+        };
+        match self
+            .progress
+            .epochs
+            .last_mut()
+            .filter(|last| lies_in(span, last))
+        {
             Some(last) => add(of_phase(last, phase), seconds),
             None => {
                 add(self.outside(phase), seconds);
@@ -271,8 +351,15 @@ impl Account {
         if own.epochs_completed == 0 && heard.epochs_completed > 0 {
             return self.beside(own, heard);
         }
-        let metrics = if own.last_metrics.is_empty() { &heard.last_metrics } else { &own.last_metrics };
-        let mut progress = Progress { last_metrics: metrics.clone(), ..own };
+        let metrics = if own.last_metrics.is_empty() {
+            &heard.last_metrics
+        } else {
+            &own.last_metrics
+        };
+        let mut progress = Progress {
+            last_metrics: metrics.clone(),
+            ..own
+        };
         fill_up(&mut progress, &heard);
         progress.recogniser = Some("events".to_owned());
         progress
@@ -294,7 +381,11 @@ impl Account {
             ..figures
         };
         for span in &self.spans {
-            let Some(epoch) = progress.epochs.iter_mut().find(|epoch| lies_in(*span, epoch)) else {
+            let Some(epoch) = progress
+                .epochs
+                .iter_mut()
+                .find(|epoch| lies_in(*span, epoch))
+            else {
                 continue;
             };
             add(of_phase(epoch, span.phase), span.seconds);
@@ -311,7 +402,10 @@ fn fill_up(progress: &mut Progress, heard: &Progress) {
     progress.last_step = progress.last_step.or(heard.last_step);
     progress.step_seconds = progress.step_seconds.or(heard.step_seconds);
     progress.step_times = progress.step_times.or(heard.step_times);
-    progress.throughput = progress.throughput.take().or_else(|| heard.throughput.clone());
+    progress.throughput = progress
+        .throughput
+        .take()
+        .or_else(|| heard.throughput.clone());
     progress.run_seconds = progress.run_seconds.or(heard.run_seconds);
     if progress.points.is_empty() {
         progress.points.clone_from(&heard.points);
@@ -329,11 +423,16 @@ enum Standing {
 
 /// Puts what a line says of an epoch into it. `wins`: over what is there.
 fn put(epoch: &mut Epoch, line: &Line, wins: bool) {
-    let over = |known: Option<f64>, said: Option<f64>| if wins { said.or(known) } else { known.or(said) };
+    let over =
+        |known: Option<f64>, said: Option<f64>| if wins { said.or(known) } else { known.or(said) };
     epoch.printed_seconds = over(epoch.printed_seconds, line.seconds);
     epoch.evaluation_seconds = over(epoch.evaluation_seconds, line.evaluation_seconds);
     epoch.checkpoint_seconds = over(epoch.checkpoint_seconds, line.checkpoint_seconds);
-    epoch.samples = if wins { line.samples.or(epoch.samples) } else { epoch.samples.or(line.samples) };
+    epoch.samples = if wins {
+        line.samples.or(epoch.samples)
+    } else {
+        epoch.samples.or(line.samples)
+    };
     put_metrics(epoch, line, wins);
 }
 
@@ -349,7 +448,10 @@ fn put_metrics(epoch: &mut Epoch, line: &Line, wins: bool) {
 /// Whether a phase lay within an epoch that is over, by their times.
 fn lies_in(span: Span, epoch: &Epoch) -> bool {
     let within = || {
-        let (from, to) = (began(epoch.ended_at_ms, epoch.seconds())?, epoch.ended_at_ms?);
+        let (from, to) = (
+            began(epoch.ended_at_ms, epoch.seconds())?,
+            epoch.ended_at_ms?,
+        );
         let phase_from = began(span.ended_ms, Some(span.seconds))?;
         Some(phase_from + TOLERANCE_MS >= from && span.ended_ms? <= to + TOLERANCE_MS)
     };
@@ -382,7 +484,9 @@ fn add(to: &mut Option<f64>, seconds: f64) {
 
 /// Takes seconds away that were added before. What sums of fractions leave of nothing is nothing.
 fn less(from: &mut Option<f64>, seconds: f64) {
-    *from = from.map(|known| known - seconds).filter(|left| *left > 1e-6);
+    *from = from
+        .map(|known| known - seconds)
+        .filter(|left| *left > 1e-6);
 }
 
 #[cfg(test)]
@@ -399,7 +503,10 @@ mod tests {
         let mut account = Account::default();
         for (second, line) in lines {
             let seen = std::time::Duration::from_secs_f64(*second).as_millis();
-            account.take(Line::read(line.as_bytes()).expect(line), u64::try_from(seen).ok());
+            account.take(
+                Line::read(line.as_bytes()).expect(line),
+                u64::try_from(seen).ok(),
+            );
         }
         account
     }
@@ -412,21 +519,47 @@ mod tests {
     fn an_epoch_is_what_the_program_says() {
         let progress = told(&[
             (1.0, r#"{"epochs":2,"steps":100}"#),
-            (10.0, r#"{"epoch":1,"seconds":9.0,"samples":60000,"loss":0.3}"#),
-            (19.1, r#"{"epoch":2,"seconds":8.5,"samples":60000,"loss":0.2,"evaluation_seconds":1.5}"#),
+            (
+                10.0,
+                r#"{"epoch":1,"seconds":9.0,"samples":60000,"loss":0.3}"#,
+            ),
+            (
+                19.1,
+                r#"{"epoch":2,"seconds":8.5,"samples":60000,"loss":0.2,"evaluation_seconds":1.5}"#,
+            ),
             (19.2, r#"{"epoch":2,"val_loss":0.4}"#),
             (20.0, r#"{"run_seconds":19.0}"#),
         ]);
         assert_eq!(progress.recogniser.as_deref(), Some("events"));
-        assert_eq!((progress.epochs_announced, progress.steps_per_epoch), (Some(2), Some(100)));
-        assert_eq!((progress.epochs_completed, progress.run_seconds), (2, Some(19.0)));
+        assert_eq!(
+            (progress.epochs_announced, progress.steps_per_epoch),
+            (Some(2), Some(100))
+        );
+        assert_eq!(
+            (progress.epochs_completed, progress.run_seconds),
+            (2, Some(19.0))
+        );
         assert_eq!(progress.epoch_numbering, Some(EpochNumbering::OneBased));
-        let [first, second] = &progress.epochs[..] else { panic!("two epochs") };
+        let [first, second] = &progress.epochs[..] else {
+            panic!("two epochs")
+        };
         assert_eq!(first.time(), Some((9.0, TimeSource::Event)));
-        assert_eq!((first.samples, first.ended_at_ms), (Some(60_000), Some(10_000)));
-        assert_eq!((first.warmup, second.warmup, first.event), (true, false, true));
-        assert_eq!((second.time(), second.clock_seconds), (Some((8.5, TimeSource::Event)), Some(9.1)));
-        assert_eq!((second.evaluation_seconds, second.metrics["val_loss"]), (Some(1.5), 0.4));
+        assert_eq!(
+            (first.samples, first.ended_at_ms),
+            (Some(60_000), Some(10_000))
+        );
+        assert_eq!(
+            (first.warmup, second.warmup, first.event),
+            (true, false, true)
+        );
+        assert_eq!(
+            (second.time(), second.clock_seconds),
+            (Some((8.5, TimeSource::Event)), Some(9.1))
+        );
+        assert_eq!(
+            (second.evaluation_seconds, second.metrics["val_loss"]),
+            (Some(1.5), 0.4)
+        );
     }
 
     #[test]
@@ -440,7 +573,13 @@ mod tests {
             (9.0, r#"{"epoch":2,"begin":true}"#),
         ]);
         let times: Vec<_> = progress.epochs.iter().map(Epoch::time).collect();
-        assert_eq!(times, [Some((3.0, TimeSource::Clock)), Some((4.0, TimeSource::Clock))]);
+        assert_eq!(
+            times,
+            [
+                Some((3.0, TimeSource::Clock)),
+                Some((4.0, TimeSource::Clock))
+            ]
+        );
         assert_eq!(progress.epochs[0].evaluation_seconds, Some(0.5));
         assert_eq!(progress.epoch_numbering, Some(EpochNumbering::ZeroBased));
     }
@@ -469,22 +608,47 @@ mod tests {
             (12.5, r#"{"phase":"checkpoint","seconds":0.5}"#),
             (20.0, r#"{"epoch":2,"seconds":7.0}"#),
         ]);
-        let [first, second] = &progress.epochs[..] else { panic!("two epochs") };
-        assert_eq!((first.evaluation_seconds, first.checkpoint_seconds), (Some(2.0), Some(1.0)));
-        assert_eq!((second.evaluation_seconds, second.checkpoint_seconds), (None, None));
-        assert_eq!((progress.evaluation_seconds, progress.checkpoint_seconds), (Some(2.0), Some(0.5)));
+        let [first, second] = &progress.epochs[..] else {
+            panic!("two epochs")
+        };
+        assert_eq!(
+            (first.evaluation_seconds, first.checkpoint_seconds),
+            (Some(2.0), Some(1.0))
+        );
+        assert_eq!(
+            (second.evaluation_seconds, second.checkpoint_seconds),
+            (None, None)
+        );
+        assert_eq!(
+            (progress.evaluation_seconds, progress.checkpoint_seconds),
+            (Some(2.0), Some(0.5))
+        );
     }
 
     #[test]
     fn what_was_taken_for_outside_and_was_not_leaves_nothing() {
         let lines: Vec<_> = [0.1, 0.2, 0.3]
-            .map(|seconds| (5.0, format!("{{\"phase\":\"evaluation\",\"seconds\":{seconds}}}")))
+            .map(|seconds| {
+                (
+                    5.0,
+                    format!("{{\"phase\":\"evaluation\",\"seconds\":{seconds}}}"),
+                )
+            })
             .into_iter()
             .chain([(10.0, r#"{"epoch":1,"seconds":9.0}"#.to_owned())])
             .collect();
-        let progress = told(&lines.iter().map(|(at, line)| (*at, line.as_str())).collect::<Vec<_>>());
+        let progress = told(
+            &lines
+                .iter()
+                .map(|(at, line)| (*at, line.as_str()))
+                .collect::<Vec<_>>(),
+        );
         assert_eq!(progress.evaluation_seconds, None);
-        assert!(progress.epochs[0].evaluation_seconds.is_some_and(|seconds| (seconds - 0.6).abs() < 1e-9));
+        assert!(
+            progress.epochs[0]
+                .evaluation_seconds
+                .is_some_and(|seconds| (seconds - 0.6).abs() < 1e-9)
+        );
     }
 
     #[test]
@@ -500,7 +664,13 @@ mod tests {
         assert_eq!(numbers(&progress), [1, 2]);
         let times: Vec<_> = progress.epochs.iter().filter_map(Epoch::seconds).collect();
         assert_eq!((times, progress.restarts), (vec![9.1, 8.1], 0));
-        assert_eq!((progress.epochs[0].metrics["loss"], progress.evaluation_seconds), (0.5, None));
+        assert_eq!(
+            (
+                progress.epochs[0].metrics["loss"],
+                progress.evaluation_seconds
+            ),
+            (0.5, None)
+        );
     }
 
     #[test]
@@ -524,7 +694,10 @@ mod tests {
             (40.0, r#"{"epoch":2,"seconds":9.9}"#),
             (49.0, r#"{"epoch":3,"seconds":8.5}"#),
         ]);
-        assert_eq!((numbers(&progress), progress.restarts), (vec![1, 2, 2, 3], 1));
+        assert_eq!(
+            (numbers(&progress), progress.restarts),
+            (vec![1, 2, 2, 3], 1)
+        );
         let warm: Vec<_> = progress.epochs.iter().map(|epoch| epoch.warmup).collect();
         assert_eq!(warm, [true, false, true, false]);
         let begun = told(&[
@@ -533,27 +706,66 @@ mod tests {
             (3.0, r#"{"epoch":1,"begin":true}"#),
             (5.0, r#"{"epoch":1,"end":true}"#),
         ]);
-        assert_eq!((begun.epochs_completed, begun.restarts, begun.epochs[1].warmup), (2, 1, true));
-        let untimed = told(&[(1.0, r#"{"epoch":5}"#), (2.0, r#"{"epoch":1}"#), (3.0, r#"{"epoch":1}"#)]);
+        assert_eq!(
+            (
+                begun.epochs_completed,
+                begun.restarts,
+                begun.epochs[1].warmup
+            ),
+            (2, 1, true)
+        );
+        let untimed = told(&[
+            (1.0, r#"{"epoch":5}"#),
+            (2.0, r#"{"epoch":1}"#),
+            (3.0, r#"{"epoch":1}"#),
+        ]);
         assert_eq!((numbers(&untimed), untimed.restarts), (vec![5, 1], 1));
     }
 
     #[test]
     fn steps_are_marked_and_open_their_epoch() {
         let progress = told(&[
-            (1.0, r#"{"epoch":1,"step":50,"of":100,"step_seconds":0.02,"loss":0.9}"#),
-            (2.0, r#"{"epoch":1,"step":100,"of":100,"step_seconds":0.03,"loss":0.8}"#),
-            (3.0, r#"{"epoch":2,"step":50,"of":100,"throughput":500,"step_seconds":0.03}"#),
+            (
+                1.0,
+                r#"{"epoch":1,"step":50,"of":100,"step_seconds":0.02,"loss":0.9}"#,
+            ),
+            (
+                2.0,
+                r#"{"epoch":1,"step":100,"of":100,"step_seconds":0.03,"loss":0.8}"#,
+            ),
+            (
+                3.0,
+                r#"{"epoch":2,"step":50,"of":100,"throughput":500,"step_seconds":0.03}"#,
+            ),
             (3.5, r#"{"epoch":2,"step":90,"of":100,"step_seconds":0.05}"#),
         ]);
         assert_eq!(numbers(&progress), [1]);
-        assert_eq!((progress.epochs[0].seconds(), progress.epochs[0].metrics["loss"]), (None, 0.8));
-        assert_eq!(progress.last_step, Some(StepMark { epoch: Some(2), step: Some(90), of: Some(100) }));
-        assert_eq!((progress.step_seconds, progress.steps_per_epoch), (Some(0.05), Some(100)));
+        assert_eq!(
+            (
+                progress.epochs[0].seconds(),
+                progress.epochs[0].metrics["loss"]
+            ),
+            (None, 0.8)
+        );
+        assert_eq!(
+            progress.last_step,
+            Some(StepMark {
+                epoch: Some(2),
+                step: Some(90),
+                of: Some(100)
+            })
+        );
+        assert_eq!(
+            (progress.step_seconds, progress.steps_per_epoch),
+            (Some(0.05), Some(100))
+        );
         let times = progress.step_times.expect("steps of the second epoch");
         assert_eq!((times.source, times.steps), (TimeSource::Event, 90));
         let is_near = |seconds: f64, expected: f64| (seconds / expected - 1.0).abs() < 0.02;
-        assert!(is_near(times.median_seconds, 0.03) && is_near(times.p95_seconds, 0.05), "{times:?}");
+        assert!(
+            is_near(times.median_seconds, 0.03) && is_near(times.p95_seconds, 0.05),
+            "{times:?}"
+        );
         assert_eq!(
             progress.throughput.map(|rate| (rate.value, rate.unit)),
             Some((500.0, "samples/s".into()))
@@ -578,7 +790,11 @@ mod tests {
         let own = account(&[(10.0, r#"{"epoch":1,"seconds":9.2}"#)]).over(heard.clone());
         assert_eq!(own.recogniser.as_deref(), Some("events"));
         assert_eq!(
-            (own.epochs[0].seconds(), own.epochs_announced, own.step_seconds),
+            (
+                own.epochs[0].seconds(),
+                own.epochs_announced,
+                own.step_seconds
+            ),
             (Some(9.2), Some(3), Some(0.5))
         );
         // Without epochs of its own the output's stay, with the phases in them.
@@ -588,6 +804,12 @@ mod tests {
         ];
         let beside = account(&lines).over(heard);
         assert_eq!(beside.recogniser.as_deref(), Some("keras"));
-        assert_eq!((beside.epochs[0].evaluation_seconds, beside.evaluation_seconds), (Some(1.5), Some(2.0)));
+        assert_eq!(
+            (
+                beside.epochs[0].evaluation_seconds,
+                beside.evaluation_seconds
+            ),
+            (Some(1.5), Some(2.0))
+        );
     }
 }

@@ -52,9 +52,11 @@ impl Line {
         };
         let mut line = Self::default();
         for (key, value) in &object {
-            line.put(key, value).map_err(|why| format!("`{key}` {why}: {}", excerpt(bytes)))?;
+            line.put(key, value)
+                .map_err(|why| format!("`{key}` {why}: {}", excerpt(bytes)))?;
         }
-        line.check(&object).map_err(|why| format!("{why}: {}", excerpt(bytes)))?;
+        line.check(&object)
+            .map_err(|why| format!("{why}: {}", excerpt(bytes)))?;
         Ok(line)
     }
 
@@ -94,7 +96,8 @@ impl Line {
                 None => return,
             },
         };
-        let is_name = !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control);
+        let is_name =
+            !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control);
         if is_name && self.metrics.len() < MAX_METRICS {
             self.metrics.push((name.to_owned(), value));
         }
@@ -159,9 +162,12 @@ fn count(value: &Value) -> Result<Option<u64>, &'static str> {
         return Ok(None);
     }
     // JavaScript and NumPy write 3.0.
-    let whole =
-        |number: f64| (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then(|| format!("{number}"));
-    let number = value.as_u64().or_else(|| whole(value.as_f64()?)?.parse().ok());
+    let whole = |number: f64| {
+        (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then(|| format!("{number}"))
+    };
+    let number = value
+        .as_u64()
+        .or_else(|| whole(value.as_f64()?)?.parse().ok());
     number.map(Some).ok_or("is no whole number from 0 on")
 }
 
@@ -169,7 +175,9 @@ fn amount(value: &Value) -> Result<Option<f64>, &'static str> {
     if value.is_null() {
         return Ok(None);
     }
-    let number = value.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
+    let number = value
+        .as_f64()
+        .filter(|number| number.is_finite() && *number >= 0.0);
     number.map(Some).ok_or("is no number from 0 on")
 }
 
@@ -194,9 +202,14 @@ fn phase(value: &Value) -> Result<Option<Phase>, &'static str> {
 }
 
 fn unit(value: &Value) -> Result<Option<String>, &'static str> {
-    let is_unit =
-        |text: &&str| !text.is_empty() && text.len() <= MAX_UNIT && !text.chars().any(char::is_control);
-    value.as_str().filter(is_unit).map(|text| Some(text.to_owned())).ok_or("is no unit")
+    let is_unit = |text: &&str| {
+        !text.is_empty() && text.len() <= MAX_UNIT && !text.chars().any(char::is_control)
+    };
+    value
+        .as_str()
+        .filter(is_unit)
+        .map(|text| Some(text.to_owned()))
+        .ok_or("is no unit")
 }
 
 fn scope(value: &Value) -> Result<Scope, &'static str> {
@@ -209,9 +222,13 @@ fn scope(value: &Value) -> Result<Scope, &'static str> {
 
 /// Unix seconds, with decimals or without.
 fn time_ms(value: &Value) -> Result<Option<u64>, &'static str> {
-    let Some(seconds) = amount(value)? else { return Ok(None) };
+    let Some(seconds) = amount(value)? else {
+        return Ok(None);
+    };
     let time = std::time::Duration::try_from_secs_f64(seconds).ok();
-    let ms = time.and_then(|time| u64::try_from(time.as_millis()).ok()).filter(|ms| *ms < 1 << 53);
+    let ms = time
+        .and_then(|time| u64::try_from(time.as_millis()).ok())
+        .filter(|ms| *ms < 1 << 53);
     ms.map(Some).ok_or("is no time in Unix seconds")
 }
 
@@ -219,10 +236,19 @@ fn time_ms(value: &Value) -> Result<Option<u64>, &'static str> {
 fn excerpt(bytes: &[u8]) -> String {
     const LONGEST: usize = 60;
     let text = String::from_utf8_lossy(bytes);
-    let shown =
-        text.chars().take(LONGEST).map(|character| if character.is_control() { '?' } else { character });
+    let shown = text.chars().take(LONGEST).map(|character| {
+        if character.is_control() {
+            '?'
+        } else {
+            character
+        }
+    });
     let shown: String = shown.collect();
-    if text.chars().count() > LONGEST { format!("{shown}...") } else { shown }
+    if text.chars().count() > LONGEST {
+        format!("{shown}...")
+    } else {
+        shown
+    }
 }
 
 #[cfg(test)]
@@ -243,29 +269,52 @@ mod tests {
             r#"{"epoch":1,"epochs":3,"seconds":9.1,"samples":60000.0,"loss":0.3,"lr":null,"note":"x","rank":2,"time":1.5,
                "throughput":10,"unit":"tokens/s","scope":"per_device","evaluation_seconds":2,"checkpoint_seconds":1}"#,
         );
-        assert_eq!((line.epoch, line.epochs, line.seconds), (Some(1), Some(3), Some(9.1)));
-        assert_eq!((line.samples, line.rank, line.time_ms), (Some(60_000), Some(2), Some(1500)));
-        assert_eq!((line.throughput, line.unit.as_deref()), (Some(10.0), Some("tokens/s")));
+        assert_eq!(
+            (line.epoch, line.epochs, line.seconds),
+            (Some(1), Some(3), Some(9.1))
+        );
+        assert_eq!(
+            (line.samples, line.rank, line.time_ms),
+            (Some(60_000), Some(2), Some(1500))
+        );
+        assert_eq!(
+            (line.throughput, line.unit.as_deref()),
+            (Some(10.0), Some("tokens/s"))
+        );
         assert_eq!((line.scope, line.ends_epoch()), (Scope::PerDevice, true));
-        assert_eq!((line.evaluation_seconds, line.checkpoint_seconds), (Some(2.0), Some(1.0)));
+        assert_eq!(
+            (line.evaluation_seconds, line.checkpoint_seconds),
+            (Some(2.0), Some(1.0))
+        );
         assert_eq!(line.metrics[0], ("loss".to_owned(), 0.3));
         assert!(line.metrics[1].0 == "lr" && line.metrics[1].1.is_nan() && line.metrics.len() == 2);
         let step = read(r#"{"step":100,"of":1000,"step_seconds":0.02,"epoch":1}"#);
-        assert_eq!((step.step, step.of, step.step_seconds), (Some(100), Some(1000), Some(0.02)));
+        assert_eq!(
+            (step.step, step.of, step.step_seconds),
+            (Some(100), Some(1000), Some(0.02))
+        );
         assert!(!step.ends_epoch());
-        assert_eq!(read(r#"{"phase":"validation","begin":true}"#).phase, Some(Phase::Evaluation));
+        assert_eq!(
+            read(r#"{"phase":"validation","begin":true}"#).phase,
+            Some(Phase::Evaluation)
+        );
     }
 
     #[test]
     fn python_s_nan_is_no_number_and_quoted_text_stays() {
-        let line = read(r#"{"epoch":1,"loss":NaN,"a":-Infinity,"b":Infinity,"note \" NaN":1,"c":"\\"}"#);
+        let line =
+            read(r#"{"epoch":1,"loss":NaN,"a":-Infinity,"b":Infinity,"note \" NaN":1,"c":"\\"}"#);
         assert!(
             line.metrics
                 .iter()
                 .filter(|(name, _)| ["loss", "a", "b"].contains(&name.as_str()))
                 .all(|(_, it)| it.is_nan())
         );
-        assert!(line.metrics.contains(&("note \" NaN".to_owned(), 1.0)), "{:?}", line.metrics);
+        assert!(
+            line.metrics.contains(&("note \" NaN".to_owned(), 1.0)),
+            "{:?}",
+            line.metrics
+        );
     }
 
     #[test]
@@ -295,8 +344,14 @@ mod tests {
     #[test]
     fn many_metrics_and_odd_names_are_left_out() {
         let many: Vec<_> = (0..500).map(|n| format!("\"m{n}\":{n}")).collect();
-        assert_eq!(read(&format!("{{{}}}", many.join(","))).metrics.len(), MAX_METRICS);
+        assert_eq!(
+            read(&format!("{{{}}}", many.join(","))).metrics.len(),
+            MAX_METRICS
+        );
         let long = "x".repeat(MAX_NAME + 1);
-        assert_eq!(read(&format!("{{\"{long}\":1,\"a\\nb\":1,\"\":1}}")).metrics, []);
+        assert_eq!(
+            read(&format!("{{\"{long}\":1,\"a\\nb\":1,\"\":1}}")).metrics,
+            []
+        );
     }
 }

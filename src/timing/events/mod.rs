@@ -50,7 +50,14 @@ impl EventLog {
     /// A writer without `O_APPEND` leaves a hole where the file was emptied: NUL bytes before a line.
     fn without_hole<'a>(&self, piece: &'a [u8]) -> &'a [u8] {
         let begins = self.held.is_empty() && !self.is_skipping;
-        let from = if begins { piece.iter().position(|byte| *byte != 0).unwrap_or(piece.len()) } else { 0 };
+        let from = if begins {
+            piece
+                .iter()
+                .position(|byte| *byte != 0)
+                .unwrap_or(piece.len())
+        } else {
+            0
+        };
         &piece[from..]
     }
 
@@ -78,7 +85,10 @@ impl EventLog {
     pub fn trouble(&self) -> Option<String> {
         let first = self.first_refused.as_ref()?;
         let lines = if self.refused == 1 { "line" } else { "lines" };
-        Some(format!("{} {lines} of DLRUN_EVENTS could not be used; the first: {first}", self.refused))
+        Some(format!(
+            "{} {lines} of DLRUN_EVENTS could not be used; the first: {first}",
+            self.refused
+        ))
     }
 
     fn hold(&mut self, piece: &[u8]) {
@@ -117,7 +127,8 @@ impl EventLog {
 
     fn refuse(&mut self, why: &str) {
         self.refused += 1;
-        self.first_refused.get_or_insert_with(|| format!("line {}: {why}", self.lines));
+        self.first_refused
+            .get_or_insert_with(|| format!("line {}: {why}", self.lines));
     }
 }
 
@@ -137,7 +148,11 @@ mod tests {
     }
 
     fn epochs(log: &EventLog) -> Vec<u64> {
-        log.over(Progress::default()).epochs.iter().map(|epoch| epoch.epoch).collect()
+        log.over(Progress::default())
+            .epochs
+            .iter()
+            .map(|epoch| epoch.epoch)
+            .collect()
     }
 
     #[test]
@@ -148,11 +163,25 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_counted_and_the_rest_counts() {
-        let long = [b"{\"epoch\":1,\"note\":\"".as_slice(), &[b'x'; MAX_LINE], b"\"}"].concat();
-        let log = heard(&[b"epoch 1\n", &long, b"\n", &long, &long, b"\n\0\0\0{\"epoch\":7}\n\xff\xfe\n"]);
+        let long = [
+            b"{\"epoch\":1,\"note\":\"".as_slice(),
+            &[b'x'; MAX_LINE],
+            b"\"}",
+        ]
+        .concat();
+        let log = heard(&[
+            b"epoch 1\n",
+            &long,
+            b"\n",
+            &long,
+            &long,
+            b"\n\0\0\0{\"epoch\":7}\n\xff\xfe\n",
+        ]);
         assert_eq!(epochs(&log), [7]);
         let trouble = log.trouble().expect("four lines");
-        assert!(trouble.starts_with("4 lines of DLRUN_EVENTS could not be used; the first: line 1: "));
+        assert!(
+            trouble.starts_with("4 lines of DLRUN_EVENTS could not be used; the first: line 1: ")
+        );
     }
 
     #[test]
@@ -166,7 +195,11 @@ mod tests {
 
     #[test]
     fn without_events_the_output_stands() {
-        let heard = Progress { recogniser: Some("keras".into()), epochs_completed: 3, ..Progress::default() };
+        let heard = Progress {
+            recogniser: Some("keras".into()),
+            epochs_completed: 3,
+            ..Progress::default()
+        };
         assert_eq!(EventLog::default().over(heard.clone()), heard);
     }
 

@@ -14,8 +14,15 @@ pub(crate) fn job(user: &User, resources: &str) -> std::path::PathBuf {
     let said = user.shell("mkdir -p .config/dlrun/recipes.d");
     assert_eq!(said.code, 0, "{said:?}");
     user.write(".config/dlrun/recipes.d/tiny.def", RECIPE);
-    user.write(".config/dlrun/dlrun.toml", &format!("[recipes.base]\ntiny = {}\n", json!(base_sif())));
-    let command = argv(&["python3", "-c", "import mxnet; print('in it is', mxnet.__version__)"]);
+    user.write(
+        ".config/dlrun/dlrun.toml",
+        &format!("[recipes.base]\ntiny = {}\n", json!(base_sif())),
+    );
+    let command = argv(&[
+        "python3",
+        "-c",
+        "import mxnet; print('in it is', mxnet.__version__)",
+    ]);
     user.job("auto", &command, &format!("{resources}\n{JOB}"))
 }
 
@@ -48,12 +55,23 @@ fn a_run_is_in_the_image_that_was_built_for_it_and_the_next_one_builds_none() {
     for (nth, is_built) in [(1, true), (2, false)] {
         let ran = submitted(&user, &file);
         assert_eq!(ran.code, 0, "{nth}: {ran:?}");
-        assert_eq!(ran.stderr.contains("running %post"), is_built, "{nth}: {ran:?}");
+        assert_eq!(
+            ran.stderr.contains("running %post"),
+            is_built,
+            "{nth}: {ran:?}"
+        );
         let (shown, image) = (user.show("@1"), built(&user));
-        let expected = json!({ "name": image["name"], "source": image["place"], "digest": image["digest"] });
+        let expected =
+            json!({ "name": image["name"], "source": image["place"], "digest": image["digest"] });
         assert_eq!(shown["run"]["image"], expected, "{nth}: {image}");
-        assert_eq!(shown["nodes"][0]["container"]["identity"]["form"], "sif", "{shown}");
+        assert_eq!(
+            shown["nodes"][0]["container"]["identity"]["form"], "sif",
+            "{shown}"
+        );
         let output = std::fs::read_to_string(shown["run"]["output"].as_str().expect("a path"));
-        assert!(output.expect("written").contains("in it is 1.9.1"), "{shown}");
+        assert!(
+            output.expect("written").contains("in it is 1.9.1"),
+            "{shown}"
+        );
     }
 }

@@ -23,22 +23,39 @@ fn define(user: &User, post: &str) {
     );
 }
 
-const BUILD: [&str; 8] = ["--json", "image", "build", "mxnet", "--definition", "x.def", "--version", "1.9.1"];
+const BUILD: [&str; 8] = [
+    "--json",
+    "image",
+    "build",
+    "mxnet",
+    "--definition",
+    "x.def",
+    "--version",
+    "1.9.1",
+];
 
 fn error(ran: Ran, code: i32) -> (String, String) {
     assert_eq!(ran.code, code, "{ran:?}");
     let envelope: Value = serde_json::from_str(&ran.stdout).expect("an envelope");
     (
-        envelope["error"]["message"].as_str().expect("a message").to_owned(),
+        envelope["error"]["message"]
+            .as_str()
+            .expect("a message")
+            .to_owned(),
         envelope["error"]["hints"].to_string(),
     )
 }
 
 /// Names beside the images, but for logs and locks, which stay.
 fn left(user: &User) -> Vec<String> {
-    let names = fs::read_dir(user.state_dir().join("images")).into_iter().flatten().flatten();
+    let names = fs::read_dir(user.state_dir().join("images"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| !name.ends_with(".log") && !name.ends_with(".lock")).collect()
+    names
+        .filter(|name| !name.ends_with(".log") && !name.ends_with(".lock"))
+        .collect()
 }
 
 #[test]
@@ -54,14 +71,31 @@ fn a_user_with_ids_builds_checks_and_adds_an_image_and_a_second_at_once_finds_it
     made.sort_unstable();
     assert_eq!(made, [false, true], "{built:?}");
     for one in &built {
-        assert_eq!((&one["name"], &one["version"]), (&"x".into(), &"1.9.1".into()), "{one}");
-        assert!(one["digest"].as_str().is_some_and(|digest| digest.starts_with("sha256:")), "{one}");
+        assert_eq!(
+            (&one["name"], &one["version"]),
+            (&"x".into(), &"1.9.1".into()),
+            "{one}"
+        );
+        assert!(
+            one["digest"]
+                .as_str()
+                .is_some_and(|digest| digest.starts_with("sha256:")),
+            "{one}"
+        );
     }
     let listed = user.dlrun(&["image", "list"]).ok();
-    assert!(listed.lines().any(|line| line.starts_with("x ") && line.contains("ok, ")), "{listed}");
+    assert!(
+        listed
+            .lines()
+            .any(|line| line.starts_with("x ") && line.contains("ok, ")),
+        "{listed}"
+    );
     define(&user, "true");
     let (message, hints) = error(user.dlrun(&BUILD), 73);
-    assert!(message.contains("made from something else") && hints.contains("--force"), "{message} {hints}");
+    assert!(
+        message.contains("made from something else") && hints.contains("--force"),
+        "{message} {hints}"
+    );
 }
 
 #[test]
@@ -72,7 +106,10 @@ fn a_user_without_ids_is_told_why_a_base_with_other_owners_cannot_be_built_on() 
     let ran = user.dlrun(&BUILD);
     let (message, hints) = error(ran, 69);
     assert!(message.contains("the build of x failed"), "{message}");
-    assert!(hints.contains("files of other users") && hints.contains("/etc/subuid"), "{hints}");
+    assert!(
+        hints.contains("files of other users") && hints.contains("/etc/subuid"),
+        "{hints}"
+    );
     assert_eq!(left(&user), [""; 0]);
 }
 
@@ -91,7 +128,13 @@ fn each(words: &[&str], signal: Option<Signal>) -> usize {
     let mut found = 0;
     for entry in fs::read_dir("/proc").expect("it is mounted").flatten() {
         let argv = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
         if argv.starts_with(begins.as_bytes()) {
             found += usize::from(kill(Pid::from_raw(pid), signal).is_ok());
         }
@@ -109,10 +152,16 @@ fn an_interrupted_build_leaves_no_half_made_entry() {
     let log = user.state_dir().join("images/x.log");
     for which in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGKILL] {
         let mut build = user.command(user.binary());
-        let mut build = build.args(BUILD).spawn().expect("timeout and setpriv are there");
+        let mut build = build
+            .args(BUILD)
+            .spawn()
+            .expect("timeout and setpriv are there");
         let start = Instant::now();
         while !fs::read_to_string(&log).is_ok_and(|said| said.contains(&format!("+ sleep {nap}"))) {
-            assert!(start.elapsed() < Duration::from_secs(120), "it does not come to %post");
+            assert!(
+                start.elapsed() < Duration::from_secs(120),
+                "it does not come to %post"
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
         signal(&[&user.binary().to_string_lossy(), "--json"], which);
@@ -122,7 +171,10 @@ fn an_interrupted_build_leaves_no_half_made_entry() {
         } else {
             let start = Instant::now();
             while count(&["sleep", &nap]) > 0 {
-                assert!(start.elapsed() < Duration::from_secs(60), "the runtime outlives dlrun");
+                assert!(
+                    start.elapsed() < Duration::from_secs(60),
+                    "the runtime outlives dlrun"
+                );
                 std::thread::sleep(Duration::from_millis(100));
             }
         }

@@ -48,7 +48,9 @@ pub(crate) struct Driver {
 impl Driver {
     /// One GPU and all that belongs to it.
     pub(crate) fn whole() -> Self {
-        let nvml = FakeNvml::new("driver 550.54.15\ngpu GPU-real\nminor 0\nname Fake\nmemory 1000 100 10\n");
+        let nvml = FakeNvml::new(
+            "driver 550.54.15\ngpu GPU-real\nminor 0\nname Fake\nmemory 1000 100 10\n",
+        );
         fs::set_permissions(nvml.dir(), Permissions::from_mode(0o755)).expect("it is ours");
         link(&nvml.dir().join("libcuda.so.1"));
         Self::of("nvidiactl nvidia0", true, Some(nvml))
@@ -65,10 +67,17 @@ impl Driver {
     }
 
     fn of(devices: &'static str, module: bool, nvml: Option<FakeNvml>) -> Self {
-        let dir =
-            tempfile::Builder::new().prefix("dlrun-driver-").tempdir_in("/var/tmp").expect("a directory");
+        let dir = tempfile::Builder::new()
+            .prefix("dlrun-driver-")
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("it is ours");
-        let driver = Self { dir, devices, module, nvml };
+        let driver = Self {
+            dir,
+            devices,
+            module,
+            nvml,
+        };
         driver.write_files();
         driver
     }
@@ -77,14 +86,24 @@ impl Driver {
         fs::write(self.path("version"), MODULE).expect("it is ours");
         // What `ldconfig` would write on a machine with the libraries installed.
         let mut ldconfig = Command::new("/usr/sbin/ldconfig");
-        ldconfig.arg("-C").arg(self.path("ld.so.cache")).args(self.nvml.as_ref().map(FakeNvml::dir));
-        assert!(ldconfig.stderr(Stdio::null()).status().expect("ldconfig starts").success());
+        ldconfig
+            .arg("-C")
+            .arg(self.path("ld.so.cache"))
+            .args(self.nvml.as_ref().map(FakeNvml::dir));
+        assert!(
+            ldconfig
+                .stderr(Stdio::null())
+                .status()
+                .expect("ldconfig starts")
+                .success()
+        );
         for name in ["bin", "dev"] {
             fs::create_dir(self.path(name)).expect("it is ours");
         }
         if self.nvml.is_some() {
             let tool = self.path("bin/nvidia-smi");
-            fs::write(&tool, "#!/bin/sh\necho 'GPU 0: Fake (UUID: GPU-real)'\n").expect("it is ours");
+            fs::write(&tool, "#!/bin/sh\necho 'GPU 0: Fake (UUID: GPU-real)'\n")
+                .expect("it is ours");
             fs::set_permissions(tool, Permissions::from_mode(0o755)).expect("it is ours");
         }
     }
@@ -97,12 +116,27 @@ impl Driver {
     pub(crate) fn run(&self, user: &User, words: &[&str]) -> Ran {
         let as_user = user.command(words[0]);
         let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "bash", "-c", ENTER]).arg(self.dir.path());
-        command.arg(as_user.get_program()).args(as_user.get_args()).args(&words[1..]);
-        command.env_clear().stdin(Stdio::null()).current_dir(user.home());
-        command.envs(as_user.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+            .args(["--mount", "--propagation", "private", "bash", "-c", ENTER])
+            .arg(self.dir.path());
+        command
+            .arg(as_user.get_program())
+            .args(as_user.get_args())
+            .args(&words[1..]);
+        command
+            .env_clear()
+            .stdin(Stdio::null())
+            .current_dir(user.home());
+        command.envs(
+            as_user
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         // nvidia-smi is found by PATH.
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", self.path("bin").display());
+        let path = format!(
+            "{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            self.path("bin").display()
+        );
         command
             .env("PATH", path)
             .env("DEVICES", self.devices)
@@ -114,6 +148,7 @@ impl Driver {
 /// Makes a library without content.
 fn link(path: &Path) {
     let mut cc = Command::new("cc");
-    cc.args(["-shared", "-nostdlib", "-x", "c", "/dev/null", "-o"]).arg(path);
+    cc.args(["-shared", "-nostdlib", "-x", "c", "/dev/null", "-o"])
+        .arg(path);
     assert!(cc.status().expect("Rust links with cc").success());
 }

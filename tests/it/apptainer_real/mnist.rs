@@ -30,7 +30,10 @@ fn user() -> User {
 fn copy_example(user: &User) {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs/mnist-cnn");
     for name in ["train.py", "container.toml", "requirements.txt"] {
-        user.write(name, &fs::read_to_string(sources.join(name)).expect("the example is there"));
+        user.write(
+            name,
+            &fs::read_to_string(sources.join(name)).expect("the example is there"),
+        );
     }
     // No registry is asked: the base is a Debian of this machine's.
     let definition = fs::read_to_string(sources.join("image.def")).expect("the example is there");
@@ -42,21 +45,44 @@ fn copy_example(user: &User) {
 
 /// dlrun with patience.
 fn dlrun(user: &User, seconds: u32, arguments: &[&str]) -> Ran {
-    let output = user.command_within(seconds, user.binary()).args(arguments).output();
+    let output = user
+        .command_within(seconds, user.binary())
+        .args(arguments)
+        .output();
     Ran::of(output.expect("timeout and setpriv are there"))
 }
 
 /// Builds the image; returns what dlrun tells of it.
 fn build(user: &User) -> Value {
-    let words = ["--json", "image", "build", "tensorflow", "--definition", "image.def", "--name", NAME];
-    let claims =
-        ["--version", "2.20.0", "--provenance", "pip", "--compiler", "xla", "--with", "scikit-learn"];
+    let words = [
+        "--json",
+        "image",
+        "build",
+        "tensorflow",
+        "--definition",
+        "image.def",
+        "--name",
+        NAME,
+    ];
+    let claims = [
+        "--version",
+        "2.20.0",
+        "--provenance",
+        "pip",
+        "--compiler",
+        "xla",
+        "--with",
+        "scikit-learn",
+    ];
     dlrun(user, BUILD_SECONDS, &[&words[..], &claims].concat()).result()
 }
 
 fn decision<'a>(plan: &'a Value, key: &str) -> &'a Value {
     let decisions = plan["decisions"].as_array().expect("a list");
-    decisions.iter().find(|decision| decision["what"] == key).unwrap_or_else(|| panic!("no {key}: {plan}"))
+    decisions
+        .iter()
+        .find(|decision| decision["what"] == key)
+        .unwrap_or_else(|| panic!("no {key}: {plan}"))
 }
 
 #[test]
@@ -68,7 +94,10 @@ fn an_image_that_a_user_built_is_chosen_and_trains() {
     let (image, digest) = (&built["image"], &built["digest"]);
     let path = image.as_str().expect("a path");
     let summed = user.run("sha256sum", &[path]).ok();
-    assert!(digest.as_str() == Some(&format!("sha256:{}", &summed[..64])), "{built} {summed}");
+    assert!(
+        digest.as_str() == Some(&format!("sha256:{}", &summed[..64])),
+        "{built} {summed}"
+    );
     assert_eq!(fs::metadata(path).expect("it is there").uid(), user.uid());
     user.dlrun(&["image", "check", NAME, "--digest"]).ok();
 
@@ -79,14 +108,27 @@ fn an_image_that_a_user_built_is_chosen_and_trains() {
     let waited = dlrun(&user, 600, &["submit", "--wait", "container.toml"]);
     assert_eq!(waited.code, 0, "{waited:?}");
     let shown = user.show("@1");
-    assert_eq!(shown["run"]["image"], json!({ "name": NAME, "source": image, "digest": digest }));
+    assert_eq!(
+        shown["run"]["image"],
+        json!({ "name": NAME, "source": image, "digest": digest })
+    );
     let node = &shown["nodes"][0];
     assert_eq!(node["progress"]["epochs_completed"], 3, "{node}");
     let container = &node["container"];
-    assert_eq!((&container["name"], &container["digest"]), (&json!(NAME), digest), "{container}");
+    assert_eq!(
+        (&container["name"], &container["digest"]),
+        (&json!(NAME), digest),
+        "{container}"
+    );
     assert_eq!(container["identity"]["form"], "sif");
     let flags = container["flags"].as_array().expect("a list");
-    assert!(flags.iter().any(|reason| reason["flag"] == "no --nv, no --rocm"), "{container}");
-    let output = fs::read_to_string(shown["run"]["output"].as_str().expect("a file")).expect("the output");
+    assert!(
+        flags
+            .iter()
+            .any(|reason| reason["flag"] == "no --nv, no --rocm"),
+        "{container}"
+    );
+    let output =
+        fs::read_to_string(shown["run"]["output"].as_str().expect("a file")).expect("the output");
     assert!(output.contains("test accuracy: 0.9"), "{output}");
 }

@@ -17,19 +17,30 @@ use crate::cli_doctor::finding;
 #[test]
 #[ignore = "needs Apptainer: run tests/run"]
 fn the_doctor_tells_each_user_what_the_runtime_does_for_that_one() {
-    for (mut user, means) in
-        [(listed(), "/etc/subuid and /etc/subgid: "), (unlisted(), "with one id, and the `fakeroot`")]
-    {
+    for (mut user, means) in [
+        (listed(), "/etc/subuid and /etc/subgid: "),
+        (unlisted(), "with one id, and the `fakeroot`"),
+    ] {
         user.set("DLRUN_IMAGES__RUNTIME", &runtime().to_string_lossy());
         let told = user.dlrun(&["doctor", "--json"]).result();
         let (level, text) = finding(&told, "container");
-        assert!(level == "ok" && text.contains(&*runtime().to_string_lossy()), "{told}");
+        assert!(
+            level == "ok" && text.contains(&*runtime().to_string_lossy()),
+            "{told}"
+        );
         assert_eq!(finding(&told, "namespaces").0, "ok", "{told}");
         let (level, text) = finding(&told, "fakeroot");
-        assert!(level == "ok" && text.contains(means), "{}: {told}", user.name());
+        assert!(
+            level == "ok" && text.contains(means),
+            "{}: {told}",
+            user.name()
+        );
         let (level, text) = finding(&told, "sif images");
         assert!(level == "ok" && text.contains("squashfuse"), "{told}");
-        assert!(finding(&told, "gpu files").1.contains("nvliblist.conf"), "{told}");
+        assert!(
+            finding(&told, "gpu files").1.contains("nvliblist.conf"),
+            "{told}"
+        );
     }
 }
 
@@ -40,7 +51,9 @@ struct Noting {
 
 impl Noting {
     fn new() -> Self {
-        let noting = Self { dir: tempfile::tempdir().expect("a directory") };
+        let noting = Self {
+            dir: tempfile::tempdir().expect("a directory"),
+        };
         noting.install("");
         noting
     }
@@ -69,8 +82,11 @@ impl Noting {
 
     fn examine(&self) -> (Node, Duration) {
         let variable = |name: &str| -> Option<OsString> { std::env::var_os(name) };
-        let around =
-            Surroundings { root: Path::new("/"), variable: &variable, shared_tmp: Some(self.dir.path()) };
+        let around = Surroundings {
+            root: Path::new("/"),
+            variable: &variable,
+            shared_tmp: Some(self.dir.path()),
+        };
         let start = Instant::now();
         let node = examine_in(&around, Some(&self.command()), false).expect("it runs");
         (node, start.elapsed())
@@ -85,7 +101,10 @@ fn what_was_found_out_is_kept_until_the_runtime_changes() {
     assert!(first.facts.runtime.is_some(), "{first:?}");
     // A script is not where the runtime's files lie, so the runtime was asked for them.
     assert_eq!(noting.calls(), ["--version", "buildcfg"]);
-    assert!(first.installation.nvliblist.is_some() && first.installation.libexec.is_some(), "{first:?}");
+    assert!(
+        first.installation.nvliblist.is_some() && first.installation.libexec.is_some(),
+        "{first:?}"
+    );
     let mut warm: Vec<Duration> = (0..15).map(|_| noting.examine().1).collect();
     warm.sort();
     assert_eq!(noting.examine().0, first);
@@ -93,7 +112,11 @@ fn what_was_found_out_is_kept_until_the_runtime_changes() {
     assert!(warm[7] < cold, "cold {cold:?}, warm {warm:?}");
     noting.install("another");
     assert_eq!(noting.examine().0, first);
-    assert_eq!(noting.calls().len(), 4, "a runtime that changed is asked again");
+    assert_eq!(
+        noting.calls().len(),
+        4,
+        "a runtime that changed is asked again"
+    );
 }
 
 fn sif_of(image: &ImageFile) -> &dlrun::container::Sif {
@@ -107,17 +130,35 @@ fn sif_of(image: &ImageFile) -> &dlrun::container::Sif {
 #[ignore = "needs Apptainer: run tests/run"]
 fn real_images_are_read_as_the_runtime_reads_them() {
     let image = inspect(&base_sif()).expect("the base is whole");
-    assert_eq!(image.size_bytes, fs::metadata(base_sif()).ok().map(|found| found.len()));
-    assert_eq!((sif_of(&image).file_system, image.arch_fault()), ("squashfs", None));
+    assert_eq!(
+        image.size_bytes,
+        fs::metadata(base_sif()).ok().map(|found| found.len())
+    );
+    assert_eq!(
+        (sif_of(&image).file_system, image.arch_fault()),
+        ("squashfs", None)
+    );
     let sandbox = inspect(&base_sandbox()).expect("the base is whole");
-    assert_eq!((&sandbox.kind, &sandbox.arch), (&ImageKind::Sandbox, &image.arch));
+    assert_eq!(
+        (&sandbox.kind, &sandbox.arch),
+        (&ImageKind::Sandbox, &image.arch)
+    );
     assert!(image.arch.is_some());
     // The runtime's own reader of the header.
-    let said =
-        listed().run(&runtime().to_string_lossy(), &["sif", "header", &base_sif().to_string_lossy()]).ok();
+    let said = listed()
+        .run(
+            &runtime().to_string_lossy(),
+            &["sif", "header", &base_sif().to_string_lossy()],
+        )
+        .ok();
     assert!(said.contains(&sif_of(&image).uuid), "{said}");
     let found = labels(&runtime(), &base_sif()).expect("it has labels");
-    assert!(found.keys().any(|name| name.starts_with("org.label-schema.")), "{found:?}");
+    assert!(
+        found
+            .keys()
+            .any(|name| name.starts_with("org.label-schema.")),
+        "{found:?}"
+    );
     let none = labels(&runtime(), Path::new("/etc/passwd")).expect_err("no image");
     assert!(matches!(none, ContainerError::Runtime { .. }), "{none}");
 }
@@ -136,12 +177,20 @@ fn a_real_image_that_is_cut_short_or_for_another_processor_is_told() {
     fs::write(&path, &head).expect("ours");
     let whole = fs::metadata(base_sif()).expect("it is there").len();
     let why = inspect(&path).expect_err("it is cut").to_string();
-    assert!(why.contains(&format!("truncated: {} of {whole} bytes", 1 << 20)), "{why}");
+    assert!(
+        why.contains(&format!("truncated: {} of {whole} bytes", 1 << 20)),
+        "{why}"
+    );
     // The rest as a hole, and the code of another architecture: 11 is s390x.
     let mut file = OpenOptions::new().write(true).open(&path).expect("ours");
     file.set_len(whole).expect("ours");
     file.seek(SeekFrom::Start(45)).expect("ours");
     file.write_all(b"11").expect("ours");
     let other = inspect(&path).expect("its header is whole");
-    assert!(other.arch_fault().is_some_and(|fault| fault.contains("s390x")), "{other:?}");
+    assert!(
+        other
+            .arch_fault()
+            .is_some_and(|fault| fault.contains("s390x")),
+        "{other:?}"
+    );
 }

@@ -6,7 +6,11 @@ use crate::slurm_real::cluster::{User, wanted};
 
 fn file(variable: &str) -> PathBuf {
     let path = PathBuf::from(wanted(variable));
-    assert!(path.exists(), "{variable}: {} is not there (tests/apptainer up)", path.display());
+    assert!(
+        path.exists(),
+        "{variable}: {} is not there (tests/apptainer up)",
+        path.display()
+    );
     path
 }
 

@@ -4,7 +4,8 @@ mod properties;
 mod rules;
 
 use dlrun::flags::{
-    Container, GpuFacts, Invocation, Namespaces, NodeFacts, Refusal, Runtime, SubIds, Surroundings, choose,
+    Container, GpuFacts, Invocation, Namespaces, NodeFacts, Refusal, Runtime, SubIds, Surroundings,
+    choose,
 };
 use dlrun::job::Bind;
 
@@ -33,18 +34,31 @@ fn node(runtime: Option<Runtime>) -> NodeFacts {
         uid: 1000,
         gpus: GpuFacts::default(),
         namespaces: Namespaces::default(),
-        sub_ids: SubIds { subuid_count: 65536, subgid_count: 65536, newuidmap: true, fakeroot_command: true },
+        sub_ids: SubIds {
+            subuid_count: 65536,
+            subgid_count: 65536,
+            newuidmap: true,
+            fakeroot_command: true,
+        },
         squashfuse: true,
         fuse_device: true,
     }
 }
 
 fn container() -> Container {
-    Container { source: "/images/a.sif".into(), workdir: "/home/alice/train".into(), ..Container::default() }
+    Container {
+        source: "/images/a.sif".into(),
+        workdir: "/home/alice/train".into(),
+        ..Container::default()
+    }
 }
 
 fn bind(source: &str, target: &str) -> Bind {
-    Bind { source: source.into(), target: target.into(), read_only: false }
+    Bind {
+        source: source.into(),
+        target: target.into(),
+        read_only: false,
+    }
 }
 
 /// What is decided, in an environment of these variables, where every path is there.
@@ -54,9 +68,15 @@ fn chosen(
     variables: &[(&str, &str)],
     is_sandbox: bool,
 ) -> Result<Invocation, Refusal> {
-    let names: Vec<String> = variables.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let names: Vec<String> = variables
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
     let value = |wanted: &str| {
-        variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())
+        variables
+            .iter()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| (*value).to_owned())
     };
     choose(
         container,

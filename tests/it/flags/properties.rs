@@ -39,12 +39,18 @@ fn csv(line: &str) -> Vec<String> {
 
 /// What a runtime makes of `--bind`: source, target, read only.
 fn of_bind(value: &str) -> (String, String, bool) {
-    assert!(!value.contains([',', '^', '\\', '"']), "{value}: it would be taken apart");
+    assert!(
+        !value.contains([',', '^', '\\', '"']),
+        "{value}: it would be taken apart"
+    );
     let parts: Vec<&str> = value.split(':').collect();
     for part in &parts {
         assert_eq!(*part, part.trim(), "{value}: it would be trimmed");
     }
-    assert!(parts.len() < 3 || parts[2..] == ["ro"], "{value}: too many parts");
+    assert!(
+        parts.len() < 3 || parts[2..] == ["ro"],
+        "{value}: too many parts"
+    );
     (parts[0].to_owned(), parts[1].to_owned(), parts.len() == 3)
 }
 
@@ -80,12 +86,18 @@ fn through_the_shell(evaluation: Evaluation, name: &str, value: &str) -> String 
         Evaluation::DoubleQuotes => format!("\"{}\"", value.replace('"', "\\\"")),
         // Go's `%q` changes none of what comes through here.
         Evaluation::Plain => {
-            assert!(!value.contains(['"', '\\']) && !value.chars().any(char::is_control), "{value:?}");
+            assert!(
+                !value.contains(['"', '\\']) && !value.chars().any(char::is_control),
+                "{value:?}"
+            );
             format!("\"{value}\"")
         }
     };
     let script = format!("export X={written}\nprintf %s \"$X\"");
-    let shell = Command::new("bash").args(["--norc", "-c", &script]).output().expect("there is a bash");
+    let shell = Command::new("bash")
+        .args(["--norc", "-c", &script])
+        .output()
+        .expect("there is a bash");
     String::from_utf8(shell.stdout).expect("it was text")
 }
 

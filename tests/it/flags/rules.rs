@@ -9,7 +9,10 @@ use super::{RUNTIMES, bind, chosen, container, node, runtime};
 
 /// A container that needs nothing of the node.
 fn bare() -> Container {
-    Container { workdir: String::new(), ..container() }
+    Container {
+        workdir: String::new(),
+        ..container()
+    }
 }
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
@@ -46,11 +49,17 @@ impl<'a> Case<'a> {
     }
 
     fn in_sandbox(self) -> Self {
-        Self { is_sandbox: true, ..self }
+        Self {
+            is_sandbox: true,
+            ..self
+        }
     }
 
     fn showing_all(self) -> Self {
-        Self { leave_out: &[], ..self }
+        Self {
+            leave_out: &[],
+            ..self
+        }
     }
 
     /// What comes out, as text: words, variables, reasons, warnings.
@@ -61,8 +70,12 @@ impl<'a> Case<'a> {
             Err(refusal) => return format!("refused: {refusal}\n  {}\n", refusal.remedy()),
         };
         let is_shown = |word: &str| !self.leave_out.contains(&word);
-        let words: Vec<&str> =
-            invocation.argv.iter().map(String::as_str).filter(|word| is_shown(word)).collect();
+        let words: Vec<&str> = invocation
+            .argv
+            .iter()
+            .map(String::as_str)
+            .filter(|word| is_shown(word))
+            .collect();
         let mut text = format!("{}\n", words[1..].join(" "));
         for (name, value) in &invocation.sets {
             let _ = writeln!(text, "  {name}={value:?}");
@@ -70,7 +83,11 @@ impl<'a> Case<'a> {
         for removal in &invocation.removals {
             let _ = writeln!(text, "  without {removal}");
         }
-        for reason in invocation.reasons.iter().filter(|reason| is_shown(&reason.flag)) {
+        for reason in invocation
+            .reasons
+            .iter()
+            .filter(|reason| is_shown(&reason.flag))
+        {
             let _ = writeln!(text, "  {}: {}", reason.flag, reason.why);
         }
         for warning in &invocation.warnings {
@@ -93,15 +110,27 @@ fn table(cases: &[Case<'_>]) -> String {
             let told = case.told(said);
             // The refusals name the version, which is no difference.
             let version = runtime(said).map(|it| it.to_string()).unwrap_or_default();
-            let told = if version.is_empty() { told } else { told.replace(&version, "RUNTIME VERSION") };
+            let told = if version.is_empty() {
+                told
+            } else {
+                told.replace(&version, "RUNTIME VERSION")
+            };
             match groups.last_mut() {
                 Some((members, same)) if *same == told => members.push(said),
                 _ => groups.push((vec![said], told)),
             }
         }
         for (members, told) in groups {
-            let members: Vec<String> = members.iter().map(|said| said.replace(" version", "")).collect();
-            let _ = writeln!(text, "{}:\n  {}", members.join(", "), told.trim_end().replace("\n", "\n  "));
+            let members: Vec<String> = members
+                .iter()
+                .map(|said| said.replace(" version", ""))
+                .collect();
+            let _ = writeln!(
+                text,
+                "{}:\n  {}",
+                members.join(", "),
+                told.trim_end().replace("\n", "\n  ")
+            );
         }
     }
     text
@@ -124,12 +153,18 @@ fn both(node: NodeFacts) -> NodeFacts {
 }
 
 fn granted(mut node: NodeFacts, by: Variables<'_>) -> NodeFacts {
-    node.gpus.granted_by = by.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    node.gpus.granted_by = by
+        .iter()
+        .map(|(name, value)| ((*name).into(), (*value).into()))
+        .collect();
     node
 }
 
 fn asking() -> Container {
-    Container { gpus_asked: true, ..bare() }
+    Container {
+        gpus_asked: true,
+        ..bare()
+    }
 }
 
 #[test]
@@ -140,49 +175,92 @@ fn gpus_are_passed_where_they_are_given() {
         node.gpus.cuda_library = Some(false);
         node
     };
-    let own_mask = Container { variables: vec!["CUDA_VISIBLE_DEVICES".into()], ..asking() };
+    let own_mask = Container {
+        variables: vec!["CUDA_VISIBLE_DEVICES".into()],
+        ..asking()
+    };
     let slurm = |node: NodeFacts| granted(nvidia(node), &[("SLURM_JOB_GPUS", "0,1")]);
     let slurm_cpu_node = |node: NodeFacts| granted(node, &[("SLURM_JOB_GPUS", "0,1")]);
     let counted = |node: NodeFacts| granted(nvidia(node), &[("SLURM_GPUS_ON_NODE", "0")]);
     let empty: Variables<'_> = &[("SLURM_JOB_ID", "7"), ("CUDA_VISIBLE_DEVICES", "")];
-    let void: Variables<'_> = &[("CUDA_VISIBLE_DEVICES", "0"), ("NVIDIA_VISIBLE_DEVICES", "void")];
+    let void: Variables<'_> = &[
+        ("CUDA_VISIBLE_DEVICES", "0"),
+        ("NVIDIA_VISIBLE_DEVICES", "void"),
+    ];
     let no_device_files: Variables<'_> = &[("CUDA_VISIBLE_DEVICES", "NoDevFiles")];
     let in_slurm: Variables<'_> = &[("SLURM_JOB_ID", "7")];
     let told = table(&[
         Case::new("nothing asked, no GPU there", bare()),
         Case::new("asked and there", asking()).on(&nvidia),
-        Case::new("given by Slurm", bare()).on(&slurm).with(in_slurm),
-        Case::new("there, but Slurm gave none", bare()).on(&nvidia).with(in_slurm),
-        Case::new("there, and Slurm counts none", bare()).on(&counted).with(in_slurm),
+        Case::new("given by Slurm", bare())
+            .on(&slurm)
+            .with(in_slurm),
+        Case::new("there, but Slurm gave none", bare())
+            .on(&nvidia)
+            .with(in_slurm),
+        Case::new("there, and Slurm counts none", bare())
+            .on(&counted)
+            .with(in_slurm),
         Case::new("there, and no scheduler", bare()).on(&nvidia),
-        Case::new("there, no scheduler, and an empty mask", bare()).on(&nvidia).with(&empty[1..]),
-        Case::new("given, and an empty mask", bare()).on(&slurm).with(empty),
-        Case::new("asked, and an empty mask", asking()).on(&slurm).with(empty),
+        Case::new("there, no scheduler, and an empty mask", bare())
+            .on(&nvidia)
+            .with(&empty[1..]),
+        Case::new("given, and an empty mask", bare())
+            .on(&slurm)
+            .with(empty),
+        Case::new("asked, and an empty mask", asking())
+            .on(&slurm)
+            .with(empty),
         Case::new("asked, and no device files", asking()).with(no_device_files),
-        Case::new("asked, and the job's own empty mask", own_mask).on(&slurm).with(empty),
-        Case::new("a mask of another runtime hides nothing", bare()).on(&slurm).with(void),
+        Case::new("asked, and the job's own empty mask", own_mask)
+            .on(&slurm)
+            .with(empty),
+        Case::new("a mask of another runtime hides nothing", bare())
+            .on(&slurm)
+            .with(void),
         Case::new("given, and no driver", bare()).on(&slurm_cpu_node),
         Case::new("asked, and no driver", asking()),
-        Case::new("asked, and no driver, and required", Container { require_gpu: true, ..asking() }),
+        Case::new(
+            "asked, and no driver, and required",
+            Container {
+                require_gpu: true,
+                ..asking()
+            },
+        ),
         Case::new("the library is unknown", asking()).on(&no_library),
-        Case::new("the library is unknown, and required", Container { require_gpu: true, ..asking() })
-            .on(&no_library),
+        Case::new(
+            "the library is unknown, and required",
+            Container {
+                require_gpu: true,
+                ..asking()
+            },
+        )
+        .on(&no_library),
         Case::new("AMD", asking()).on(&amd),
         Case::new("both", asking()).on(&both),
         Case::new("both, NVIDIA wanted", mode(GpuMode::Nvidia)).on(&both),
         Case::new("both, AMD wanted", mode(GpuMode::Amd)).on(&both),
         Case::new("NVIDIA wanted, AMD there", mode(GpuMode::Nvidia)).on(&amd),
         Case::new("none wanted", mode(GpuMode::None)).on(&both),
-        Case::new("wanted, not asked, in Slurm", Container { gpu: GpuMode::Nvidia, ..bare() })
-            .on(&nvidia)
-            .with(in_slurm),
+        Case::new(
+            "wanted, not asked, in Slurm",
+            Container {
+                gpu: GpuMode::Nvidia,
+                ..bare()
+            },
+        )
+        .on(&nvidia)
+        .with(in_slurm),
     ]);
     insta::assert_snapshot!(told);
 }
 
 #[test]
 fn the_root_user_of_a_container_is_tried_beforehand() {
-    let wanting = || Container { fakeroot: true, ..bare() };
+    let wanting = || Container {
+        fakeroot: true,
+        ..bare()
+    };
     let no_range = |mut node: NodeFacts| {
         node.sub_ids.subuid_count = 0;
         node.sub_ids.subgid_count = 0;
@@ -228,7 +306,9 @@ fn an_image_file_is_unpacked_where_it_cannot_be_mounted() {
     let told = table(&[
         Case::new("no squashfuse", bare()).on(&no_squashfuse),
         Case::new("no /dev/fuse", bare()).on(&no_fuse),
-        Case::new("no /dev/fuse, a directory", bare()).on(&no_fuse).in_sandbox(),
+        Case::new("no /dev/fuse, a directory", bare())
+            .on(&no_fuse)
+            .in_sandbox(),
         Case::new("no /dev/fuse, a setuid starter", bare()).on(&setuid),
         Case::new("no namespaces", bare()).on(&no_namespaces),
     ]);
@@ -238,13 +318,26 @@ fn an_image_file_is_unpacked_where_it_cannot_be_mounted() {
 #[test]
 fn variables_reach_the_process() {
     let of_job = || Container {
-        variables: ["PATH", "LD_LIBRARY_PATH", "TOKEN", "HOME", "LINES", "NOT_SET"]
-            .map(str::to_owned)
-            .to_vec(),
+        variables: [
+            "PATH",
+            "LD_LIBRARY_PATH",
+            "TOKEN",
+            "HOME",
+            "LINES",
+            "NOT_SET",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         ..bare()
     };
-    let clean = || Container { cleanenv: true, ..of_job() };
-    let contained = || Container { options: vec!["--containall".into()], ..bare() };
+    let clean = || Container {
+        cleanenv: true,
+        ..of_job()
+    };
+    let contained = || Container {
+        options: vec!["--containall".into()],
+        ..bare()
+    };
     let variables: Variables<'_> = &[
         ("PATH", "/opt/own/bin:/usr/bin"),
         ("LD_LIBRARY_PATH", "/opt/\"own\"/lib"),
@@ -263,18 +356,30 @@ fn variables_reach_the_process() {
         ("SLURM_BAD%%", "() { :; }"),
         ("PBS_EMPTY", ""),
     ];
-    let plain: Variables<'_> =
-        &[("TOKEN", "plain"), ("SINGULARITYENV_TOKEN", "another"), ("APPTAINER_NV", "1")];
-    let login: Variables<'_> =
-        &[("SINGULARITY_CLEANENV", "1"), ("APPTAINER_BIND", "/a"), ("PBS_JOBID", "9.host")];
+    let plain: Variables<'_> = &[
+        ("TOKEN", "plain"),
+        ("SINGULARITYENV_TOKEN", "another"),
+        ("APPTAINER_NV", "1"),
+    ];
+    let login: Variables<'_> = &[
+        ("SINGULARITY_CLEANENV", "1"),
+        ("APPTAINER_BIND", "/a"),
+        ("PBS_JOBID", "9.host"),
+    ];
     let told = table(&[
         Case::new("of the job", of_job()).with(variables),
         Case::new("the same with cleanenv", clean()).with(variables),
         Case::new("the same with an option that implies it", contained()).with(variables),
         Case::new("under the other name too", of_job()).with(plain),
         Case::new("settings of the login shell", bare()).with(login),
-        Case::new("CR LF", Container { variables: vec!["TOKEN".into()], ..bare() })
-            .with(&[("TOKEN", "a\r\nb")]),
+        Case::new(
+            "CR LF",
+            Container {
+                variables: vec!["TOKEN".into()],
+                ..bare()
+            },
+        )
+        .with(&[("TOKEN", "a\r\nb")]),
         Case::new("CR LF with cleanenv", clean()).with(&[("TOKEN", "a\r\nb")]),
     ]);
     insta::assert_snapshot!(told);
@@ -283,15 +388,28 @@ fn variables_reach_the_process() {
 #[test]
 fn paths_are_bound_or_refused() {
     let binding = |binds: Vec<Bind>| Container { binds, ..bare() };
-    let read_only = Bind { read_only: true, ..bind("/data", "/data") };
+    let read_only = Bind {
+        read_only: true,
+        ..bind("/data", "/data")
+    };
     let odd = ["/a:b", "/a,b", "/a\\b", "/a\"b", "/a^b", "/a "];
-    let odd = |at: usize| binding(vec![Bind { read_only: true, ..bind(odd[at], "/target") }]);
+    let odd = |at: usize| {
+        binding(vec![Bind {
+            read_only: true,
+            ..bind(odd[at], "/target")
+        }])
+    };
     let with_variable = || binding(vec![bind("$TMPDIR/x${NAME}$", "/scratch")]);
-    let node_files: Variables<'_> =
-        &[("PBS_NODEFILE", "/var/spool/torque/aux/7.host"), ("PBS_GPUFILE", "/var/spool/missing")];
+    let node_files: Variables<'_> = &[
+        ("PBS_NODEFILE", "/var/spool/torque/aux/7.host"),
+        ("PBS_GPUFILE", "/var/spool/missing"),
+    ];
     let told = table(&[
         Case::new("all that any job gets", container()).showing_all(),
-        Case::new("plain, and read only", binding(vec![bind("/a b=c'd", "/b"), read_only])),
+        Case::new(
+            "plain, and read only",
+            binding(vec![bind("/a b=c'd", "/b"), read_only]),
+        ),
         Case::new("a colon", odd(0)),
         Case::new("a comma", odd(1)),
         Case::new("a backslash", odd(2)),
@@ -299,13 +417,20 @@ fn paths_are_bound_or_refused() {
         Case::new("a circumflex", odd(4)),
         Case::new("a space at the end", odd(5)),
         Case::new("variables", with_variable()).with(&[("TMPDIR", "/scratch/7"), ("NAME", "y")]),
-        Case::new("variables, one not set", with_variable()).with(&[("TMPDIR", "/scratch/7"), ("NAME", "")]),
-        Case::new("a variable that is not absolute", binding(vec![bind("$TMPDIR", "/t")]))
-            .with(&[("TMPDIR", "tmp")]),
+        Case::new("variables, one not set", with_variable())
+            .with(&[("TMPDIR", "/scratch/7"), ("NAME", "")]),
+        Case::new(
+            "a variable that is not absolute",
+            binding(vec![bind("$TMPDIR", "/t")]),
+        )
+        .with(&[("TMPDIR", "tmp")]),
         Case::new("missing", binding(vec![bind("/missing", "/m")])),
         Case::new(
             "over the working directory",
-            Container { binds: vec![bind("/x", "/home/alice/train")], ..container() },
+            Container {
+                binds: vec![bind("/x", "/home/alice/train")],
+                ..container()
+            },
         ),
         Case::new(
             "above, and below the working directory",
@@ -314,10 +439,22 @@ fn paths_are_bound_or_refused() {
                 ..container()
             },
         ),
-        Case::new("a directory of the system", Container { workdir: "/usr".into(), ..container() }),
+        Case::new(
+            "a directory of the system",
+            Container {
+                workdir: "/usr".into(),
+                ..container()
+            },
+        ),
         Case::new("no working directory", bare()),
         Case::new("node files of PBS", bare()).with(node_files),
-        Case::new("further options", Container { options: vec!["--contain".into()], ..bare() }),
+        Case::new(
+            "further options",
+            Container {
+                options: vec!["--contain".into()],
+                ..bare()
+            },
+        ),
     ]);
     insta::assert_snapshot!(told);
 }
@@ -327,7 +464,11 @@ fn what_is_expected_is_told_before_the_node_is_known() {
     let container = Container {
         fakeroot: true,
         cleanenv: true,
-        binds: vec![bind("/data", "/data"), bind("$TMPDIR", "/scratch"), bind("/a:b", "/c")],
+        binds: vec![
+            bind("/data", "/data"),
+            bind("$TMPDIR", "/scratch"),
+            bind("/a:b", "/c"),
+        ],
         variables: vec!["TOKEN".into()],
         ..asking()
     };
@@ -355,14 +496,28 @@ fn a_refusal_says_what_to_do() {
     let refused = |container: Container, variables: Variables<'_>| {
         chosen(&container, &node(runtime(RUNTIMES[0])), variables, false).expect_err("it cannot be")
     };
-    let binding = |source: &str| Container { binds: vec![bind(source, "/x")], ..container() };
+    let binding = |source: &str| Container {
+        binds: vec![bind(source, "/x")],
+        ..container()
+    };
     let no_source = refused(binding("/missing"), &[]);
-    assert_eq!(no_source, Refusal::NoSource { path: "/missing".into() });
+    assert_eq!(
+        no_source,
+        Refusal::NoSource {
+            path: "/missing".into()
+        }
+    );
     for refusal in [
         no_source,
         refused(binding("$NONE"), &[]),
         refused(binding("/a:b"), &[]),
-        refused(Container { require_gpu: true, ..asking() }, &[]),
+        refused(
+            Container {
+                require_gpu: true,
+                ..asking()
+            },
+            &[],
+        ),
     ] {
         assert!(refusal.remedy().len() > 20, "{refusal}");
     }

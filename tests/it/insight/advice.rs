@@ -18,19 +18,31 @@ fn gpu_bound() -> Case {
 fn a_run_that_asked_for_too_much_is_told_what_it_needs() {
     let insight = gpu_bound().insight();
     assert_eq!(limits(&insight), [LimitKind::Gpu]);
-    assert_eq!(paste(&insight, AdviceKind::Walltime), Some("walltime = \"1h15m\""));
-    assert_eq!(paste(&insight, AdviceKind::Memory), Some("memory = \"12GiB\""));
+    assert_eq!(
+        paste(&insight, AdviceKind::Walltime),
+        Some("walltime = \"1h15m\"")
+    );
+    assert_eq!(
+        paste(&insight, AdviceKind::Memory),
+        Some("memory = \"12GiB\"")
+    );
     assert_eq!(paste(&insight, AdviceKind::Cpus), Some("cpus_per_task = 3"));
     assert_eq!(insight.advice.len(), 3, "{:?}", insight.advice);
     assert_eq!(insight.unmeasured, []);
-    let memory = insight.compared.iter().find(|compared| compared.what == "memory_bytes").expect("compared");
+    let memory = insight
+        .compared
+        .iter()
+        .find(|compared| compared.what == "memory_bytes")
+        .expect("compared");
     assert_eq!(memory.ratio, Some(10.0 / 64.0));
 }
 
 #[test]
 fn a_run_that_asked_for_what_it_needs_hears_nothing() {
     let load = Load::new(7.0, 50 * GIB).gpus(&[Some(97)]);
-    let insight = Case::new(HOUR, &load).asking(|request| request.walltime_seconds = Some(5000)).insight();
+    let insight = Case::new(HOUR, &load)
+        .asking(|request| request.walltime_seconds = Some(5000))
+        .insight();
     assert_eq!(insight.advice, []);
     assert_eq!(insight.unmeasured, []);
 }
@@ -40,7 +52,10 @@ fn timing_rates_and_energy_are_derived() {
     let insight = gpu_bound().insight();
     let timing = insight.timing.expect("timed");
     let epochs = timing.epochs.expect("epochs");
-    assert_eq!((epochs.count, epochs.median_seconds, epochs.first_seconds), (58, 60.5, Some(90.5)));
+    assert_eq!(
+        (epochs.count, epochs.median_seconds, epochs.first_seconds),
+        (58, 60.5, Some(90.5))
+    );
     let rate = timing.samples_per_second.expect("a rate");
     assert!((rate.value - 60_000.0 / 60.5).abs() < 1e-6 && rate.from == "workload_samples");
     // 585 W over a minute from one epoch's end to the next.
@@ -59,11 +74,17 @@ fn gpus_that_wait_for_busy_cpus_want_more_of_them() {
     let load = Load::new(7.8, 50 * GIB).gpus(&[Some(40)]);
     let insight = Case::new(HOUR, &load).insight();
     assert_eq!(limits(&insight), [LimitKind::Cpus]);
-    assert_eq!(paste(&insight, AdviceKind::Cpus), Some("cpus_per_task = 16"));
+    assert_eq!(
+        paste(&insight, AdviceKind::Cpus),
+        Some("cpus_per_task = 16")
+    );
     // As many as the machine has, and no more.
     let mut full = Case::new(HOUR, &load);
     full.record().host.cpus = Some(12);
-    assert_eq!(paste(&full.insight(), AdviceKind::Cpus), Some("cpus_per_task = 12"));
+    assert_eq!(
+        paste(&full.insight(), AdviceKind::Cpus),
+        Some("cpus_per_task = 12")
+    );
     full.record().host.cpus = Some(8);
     let insight = full.insight();
     assert!(advises(&insight, AdviceKind::Cpus) && paste(&insight, AdviceKind::Cpus).is_none());
@@ -76,16 +97,29 @@ fn gpus_that_wait_for_busy_cpus_want_more_of_them() {
     }
     // Without a GPU busy CPUs are what was wanted.
     let insight = Case::new(HOUR, &Load::new(7.8, 50 * GIB)).insight();
-    assert_eq!((limits(&insight), advises(&insight, AdviceKind::Cpus)), (vec![LimitKind::Cpus], false));
+    assert_eq!(
+        (limits(&insight), advises(&insight, AdviceKind::Cpus)),
+        (vec![LimitKind::Cpus], false)
+    );
 }
 
 #[test]
 fn gpus_that_wait_for_storage_want_a_faster_one_and_keep_their_cache() {
-    let load = Load { io_wait: Some(0.4), ..Load::new(2.5, 10 * GIB).gpus(&[Some(30)]) };
-    let on = |class| Case::new(HOUR, &load).asking(|request| request.storage = class).insight();
+    let load = Load {
+        io_wait: Some(0.4),
+        ..Load::new(2.5, 10 * GIB).gpus(&[Some(30)])
+    };
+    let on = |class| {
+        Case::new(HOUR, &load)
+            .asking(|request| request.storage = class)
+            .insight()
+    };
     let common = on(Some(StorageClass::Common));
     assert_eq!(limits(&common), [LimitKind::Storage]);
-    assert_eq!(paste(&common, AdviceKind::Storage), Some("prefer = \"ssd\""));
+    assert_eq!(
+        paste(&common, AdviceKind::Storage),
+        Some("prefer = \"ssd\"")
+    );
     assert!(why_silent(&common, "advice/memory").contains("cache of files"));
     assert!(why_silent(&common, "advice/cpus").contains("waited"));
     for none_better in [on(Some(StorageClass::Ssd)), on(None)] {
@@ -93,9 +127,19 @@ fn gpus_that_wait_for_storage_want_a_faster_one_and_keep_their_cache() {
         assert_eq!(paste(&none_better, AdviceKind::Storage), None);
     }
     // Without pressure stall information the rate of reading says it.
-    let reading = |rate| Load { io_wait: None, read_bytes_per_second: rate, ..load.clone() };
-    assert_eq!(limits(&Case::new(HOUR, &reading(200_000_000)).insight()), [LimitKind::Storage]);
-    assert_eq!(limits(&Case::new(HOUR, &reading(100_000_000)).insight()), [LimitKind::Unclear]);
+    let reading = |rate| Load {
+        io_wait: None,
+        read_bytes_per_second: rate,
+        ..load.clone()
+    };
+    assert_eq!(
+        limits(&Case::new(HOUR, &reading(200_000_000)).insight()),
+        [LimitKind::Storage]
+    );
+    assert_eq!(
+        limits(&Case::new(HOUR, &reading(100_000_000)).insight()),
+        [LimitKind::Unclear]
+    );
 }
 
 #[test]
@@ -113,9 +157,15 @@ fn workers_at_their_limit_are_told_from_one_thread_and_from_nothing() {
     ] {
         let insight = Case::new(HOUR, &load(cpus, processes)).insight();
         assert_eq!(limits(&insight), [expected], "{processes:?}");
-        assert_eq!(advises(&insight, AdviceKind::Workers), expected != LimitKind::Unclear);
+        assert_eq!(
+            advises(&insight, AdviceKind::Workers),
+            expected != LimitKind::Unclear
+        );
         assert_eq!(paste(&insight, AdviceKind::Workers), None);
-        assert!(why_silent(&insight, "advice/cpus").contains("GPUs waited"), "{processes:?}");
+        assert!(
+            why_silent(&insight, "advice/cpus").contains("GPUs waited"),
+            "{processes:?}"
+        );
     }
     let serial = Case::new(HOUR, &Load::new(1.0, 50 * GIB)).insight();
     assert_eq!(
@@ -126,15 +176,23 @@ fn workers_at_their_limit_are_told_from_one_thread_and_from_nothing() {
 
 #[test]
 fn a_quota_and_threads_that_do_not_fit_are_told() {
-    let load = Load { throttled: 0.3, ..Load::new(3.9, 50 * GIB) };
+    let load = Load {
+        throttled: 0.3,
+        ..Load::new(3.9, 50 * GIB)
+    };
     let insight = Case::new(HOUR, &load).insight();
     assert_eq!(limits(&insight), [LimitKind::Quota]);
-    assert_eq!(paste(&insight, AdviceKind::Cpus), Some("cpus_per_task = 16"));
+    assert_eq!(
+        paste(&insight, AdviceKind::Cpus),
+        Some("cpus_per_task = 16")
+    );
     let mut crowded = Case::new(HOUR, &Load::new(7.0, 50 * GIB));
     crowded.record().host.omp_num_threads = Some("32".into());
     crowded.record().conditions.cpus_effective = Some(8.0);
     let insight = crowded.insight();
-    assert!(advises(&insight, AdviceKind::Threads) && paste(&insight, AdviceKind::Threads).is_none());
+    assert!(
+        advises(&insight, AdviceKind::Threads) && paste(&insight, AdviceKind::Threads).is_none()
+    );
     crowded.record().host.omp_num_threads = Some("8".into());
     assert!(!advises(&crowded.insight(), AdviceKind::Threads));
 }
@@ -147,27 +205,39 @@ fn memory_that_was_too_little_is_raised_within_what_the_node_has() {
         case.record().usage.mem_oom_kills = Some(1);
         case.state(JobState::OutOfMemory).insight()
     };
-    assert_eq!(paste(&killed(64 * GIB), AdviceKind::Memory), Some("memory = \"100GiB\""));
+    assert_eq!(
+        paste(&killed(64 * GIB), AdviceKind::Memory),
+        Some("memory = \"100GiB\"")
+    );
     let no_more = killed(100 * GIB);
     assert!(advises(&no_more, AdviceKind::Memory) && paste(&no_more, AdviceKind::Memory).is_none());
     let near = Case::new(HOUR, &Load::new(7.0, 62 * GIB)).insight();
     assert_eq!(paste(&near, AdviceKind::Memory), Some("memory = \"75GiB\""));
-    let full =
-        Case::new(HOUR, &Load::new(7.0, 120 * GIB)).asking(|request| request.memory_bytes = Some(121 * GIB));
+    let full = Case::new(HOUR, &Load::new(7.0, 120 * GIB))
+        .asking(|request| request.memory_bytes = Some(121 * GIB));
     assert!(why_silent(&full.insight(), "advice/memory").contains("the node has no more"));
 }
 
 #[test]
 fn page_cache_is_no_memory_that_the_run_needs() {
-    let load = Load { kernel_peak: Some(64 * GIB), ..Load::new(7.0, 10 * GIB) };
+    let load = Load {
+        kernel_peak: Some(64 * GIB),
+        ..Load::new(7.0, 10 * GIB)
+    };
     let insight = Case::new(HOUR, &load).insight();
-    assert_eq!(paste(&insight, AdviceKind::Memory), Some("memory = \"12GiB\""));
+    assert_eq!(
+        paste(&insight, AdviceKind::Memory),
+        Some("memory = \"12GiB\"")
+    );
 }
 
 #[test]
 fn less_memory_is_not_advised_where_it_could_kill() {
     let load = Load::new(7.0, 10 * GIB);
-    let growing = Load { memory_at_end: Some(20 * GIB), ..load.clone() };
+    let growing = Load {
+        memory_at_end: Some(20 * GIB),
+        ..load.clone()
+    };
     let silent = |insight: &dlrun::insight::Insight| {
         assert!(!advises(insight, AdviceKind::Memory));
         why_silent(insight, "advice/memory").to_owned()
@@ -176,14 +246,19 @@ fn less_memory_is_not_advised_where_it_could_kill() {
     let failed = Case::new(HOUR, &load).state(JobState::Failed);
     assert!(silent(&failed.insight()).contains("did not end well"));
     let mut in_memory = Case::new(HOUR, &load);
-    in_memory.record().conditions.storage =
-        vec![RecordedStorage { of: "data".into(), class: "tmpfs".into() }];
+    in_memory.record().conditions.storage = vec![RecordedStorage {
+        of: "data".into(),
+        class: "tmpfs".into(),
+    }];
     assert!(silent(&in_memory.insight()).contains("not counted"));
     in_memory.record().cgroup = Some("/job".into());
     assert!(advises(&in_memory.insight(), AdviceKind::Memory));
     let mut unknown = Case::new(HOUR, &load);
     unknown.record().usage.mem_peak_bytes = None;
-    unknown.nodes[0].1.iter_mut().for_each(|sample| sample.mem_rss_bytes = None);
+    unknown.nodes[0]
+        .1
+        .iter_mut()
+        .for_each(|sample| sample.mem_rss_bytes = None);
     assert!(silent(&unknown.insight()).contains("could not be measured"));
     let mut seldom = Case::new(HOUR, &load);
     for sample in seldom.nodes[0].1.iter_mut().skip(59) {
@@ -197,7 +272,10 @@ fn memory_by_the_cpu_is_advised_by_the_cpu() {
     let case = Case::new(HOUR, &Load::new(7.0, 10 * GIB)).asking(|request| {
         (request.memory_bytes, request.memory_per_cpu_bytes) = (None, Some(8 * GIB));
     });
-    assert_eq!(paste(&case.insight(), AdviceKind::Memory), Some("memory_per_cpu = \"1536MiB\""));
+    assert_eq!(
+        paste(&case.insight(), AdviceKind::Memory),
+        Some("memory_per_cpu = \"1536MiB\"")
+    );
     let idle = Case::new(HOUR, &Load::new(2.0, 50 * GIB)).asking(|request| {
         (request.memory_bytes, request.memory_per_cpu_bytes) = (None, Some(8 * GIB));
     });
@@ -206,17 +284,28 @@ fn memory_by_the_cpu_is_advised_by_the_cpu() {
 
 #[test]
 fn fewer_cpus_bring_their_memory_along() {
-    let case = Case::new(HOUR, &Load::new(2.5, 10 * GIB)).asking(|request| request.memory_bytes = None);
+    let case =
+        Case::new(HOUR, &Load::new(2.5, 10 * GIB)).asking(|request| request.memory_bytes = None);
     let insight = case.insight();
-    assert_eq!(paste(&insight, AdviceKind::Cpus), Some("cpus_per_task = 3\nmemory = \"12GiB\""));
+    assert_eq!(
+        paste(&insight, AdviceKind::Cpus),
+        Some("cpus_per_task = 3\nmemory = \"12GiB\"")
+    );
     // What a run that failed held, or one that still grew, is not all that it needs.
-    let load = Load { memory_at_end: Some(20 * GIB), ..Load::new(2.5, 10 * GIB) };
+    let load = Load {
+        memory_at_end: Some(20 * GIB),
+        ..Load::new(2.5, 10 * GIB)
+    };
     let growing = Case::new(HOUR, &load).asking(|request| request.memory_bytes = None);
     assert!(why_silent(&growing.insight(), "advice/cpus").contains("still growing"));
     let failed = case.state(JobState::Failed).insight();
     assert!(why_silent(&failed, "advice/cpus").contains("did not end well"));
-    let ranks = Case::new(HOUR, &Load::new(2.5, 50 * GIB)).asking(|request| request.tasks_per_node = 2);
-    assert_eq!(paste(&ranks.insight(), AdviceKind::Cpus), Some("cpus_per_task = 2"));
+    let ranks =
+        Case::new(HOUR, &Load::new(2.5, 50 * GIB)).asking(|request| request.tasks_per_node = 2);
+    assert_eq!(
+        paste(&ranks.insight(), AdviceKind::Cpus),
+        Some("cpus_per_task = 2")
+    );
 }
 
 #[test]
@@ -229,11 +318,21 @@ fn a_run_that_was_cut_off_is_told_how_long_it_needs() {
     };
     // 41 epochs of 60.5 s are left after 3600 s.
     let text = |case: &Case| paste(&case.insight(), AdviceKind::Walltime).map(str::to_owned);
-    assert_eq!(text(&cut(HOUR, None)).as_deref(), Some("walltime = \"2h15m\""));
-    assert_eq!(text(&cut(HOUR, Some(2 * HOUR))).as_deref(), Some("walltime = \"2h\""));
+    assert_eq!(
+        text(&cut(HOUR, None)).as_deref(),
+        Some("walltime = \"2h15m\"")
+    );
+    assert_eq!(
+        text(&cut(HOUR, Some(2 * HOUR))).as_deref(),
+        Some("walltime = \"2h\"")
+    );
     let over = cut(HOUR, Some(HOUR)).insight();
     assert_eq!(paste(&over, AdviceKind::Walltime), None);
-    assert!(over.advice[0].text.contains("go on from a checkpoint"), "{:?}", over.advice);
+    assert!(
+        over.advice[0].text.contains("go on from a checkpoint"),
+        "{:?}",
+        over.advice
+    );
     let mut untimed = cut(HOUR, None);
     untimed.record().progress.epochs.truncate(3);
     assert!(why_silent(&untimed.insight(), "advice/walltime").contains("fewer than 3 epochs"));
@@ -246,17 +345,27 @@ fn gpus_that_nobody_used_are_given_back() {
     let load = Load::new(7.0, 50 * GIB);
     let with = |gpus: &[Option<u64>], asked: &str| {
         let asked = asked.to_owned();
-        Case::new(HOUR, &load.clone().gpus(gpus)).asking(|request| request.gpus_per_node = Some(asked))
+        Case::new(HOUR, &load.clone().gpus(gpus))
+            .asking(|request| request.gpus_per_node = Some(asked))
     };
     let one = with(&[Some(97), None], "2").insight();
     assert_eq!(paste(&one, AdviceKind::Gpus), Some("gpus_per_node = 1"));
-    assert_eq!((limits(&one), one.used.gpus_idle), (vec![LimitKind::Gpu], 1));
+    assert_eq!(
+        (limits(&one), one.used.gpus_idle),
+        (vec![LimitKind::Gpu], 1)
+    );
     let typed = with(&[Some(97), None, None], "v100:3").insight();
-    assert_eq!(paste(&typed, AdviceKind::Gpus), Some("gpus_per_node = \"v100:1\""));
+    assert_eq!(
+        paste(&typed, AdviceKind::Gpus),
+        Some("gpus_per_node = \"v100:1\"")
+    );
     let none = with(&[None], "1").insight();
     assert!(advises(&none, AdviceKind::Gpus) && paste(&none, AdviceKind::Gpus).is_none());
     // Not all of them were seen.
-    assert_eq!(paste(&with(&[Some(97), None], "4").insight(), AdviceKind::Gpus), None);
+    assert_eq!(
+        paste(&with(&[Some(97), None], "4").insight(), AdviceKind::Gpus),
+        None
+    );
     let mut short = with(&[Some(97), None], "2");
     short.nodes = vec![super::case::node("n1", 400, &load.gpus(&[Some(97), None]))];
     assert!(!advises(&short.insight(), AdviceKind::Gpus));
@@ -265,14 +374,28 @@ fn gpus_that_nobody_used_are_given_back() {
 #[test]
 fn half_empty_gpus_hot_ones_and_long_evaluations_are_told() {
     let load = Load::new(3.0, 50 * GIB).gpus(&[Some(50)]);
-    assert!(advises(&Case::new(HOUR, &load).insight(), AdviceKind::Batch));
-    let hot = Load { held_down: true, ..load };
-    assert!(advises(&Case::new(HOUR, &hot).insight(), AdviceKind::Cooling));
+    assert!(advises(
+        &Case::new(HOUR, &load).insight(),
+        AdviceKind::Batch
+    ));
+    let hot = Load {
+        held_down: true,
+        ..load
+    };
+    assert!(advises(
+        &Case::new(HOUR, &hot).insight(),
+        AdviceKind::Cooling
+    ));
     let mut aside = gpu_bound();
     let slow = |epoch: &mut Epoch| epoch.evaluation_seconds = Some(20.0);
     aside.record().progress.epochs.iter_mut().for_each(slow);
     let insight = aside.insight();
-    assert!(insight.advice.iter().any(|advice| advice.text.contains("evaluation takes 33% of an epoch")));
+    assert!(
+        insight
+            .advice
+            .iter()
+            .any(|advice| advice.text.contains("evaluation takes 33% of an epoch"))
+    );
     let fast = |epoch: &mut Epoch| epoch.evaluation_seconds = Some(10.0);
     aside.record().progress.epochs.iter_mut().for_each(fast);
     assert!(!advises(&aside.insight(), AdviceKind::Aside));
@@ -281,14 +404,34 @@ fn half_empty_gpus_hot_ones_and_long_evaluations_are_told() {
 #[test]
 fn nodes_that_differ_are_told_apart() {
     let load = |busy| Load::new(7.0, 50 * GIB).gpus(&[Some(busy)]);
-    let even = Case::new(HOUR, &load(95)).with_node("n2", HOUR, &load(90)).insight();
-    assert!(!advises(&even, AdviceKind::Balance) && even.balance.len() == 3, "{:?}", even.balance);
-    let uneven = Case::new(HOUR, &load(95)).with_node("n2", HOUR, &load(60)).insight();
-    let advice = uneven.advice.iter().find(|advice| advice.kind == AdviceKind::Balance).expect("told");
+    let even = Case::new(HOUR, &load(95))
+        .with_node("n2", HOUR, &load(90))
+        .insight();
+    assert!(
+        !advises(&even, AdviceKind::Balance) && even.balance.len() == 3,
+        "{:?}",
+        even.balance
+    );
+    let uneven = Case::new(HOUR, &load(95))
+        .with_node("n2", HOUR, &load(60))
+        .insight();
+    let advice = uneven
+        .advice
+        .iter()
+        .find(|advice| advice.kind == AdviceKind::Balance)
+        .expect("told");
     assert!(advice.text.contains("n2 may wait for n1"), "{advice:?}");
     assert_eq!(limits(&uneven), [LimitKind::Gpu, LimitKind::Cpus]);
     let mut slow = Case::new(HOUR, &load(95)).with_node("n2", HOUR, &load(95));
-    slow.nodes[1].0.progress.epochs.iter_mut().for_each(|epoch| epoch.printed_seconds = Some(75.5));
+    slow.nodes[1]
+        .0
+        .progress
+        .epochs
+        .iter_mut()
+        .for_each(|epoch| epoch.printed_seconds = Some(75.5));
     let advice = slow.insight().advice;
-    assert!(advice[0].text.contains("the epochs of n2 take 75.5 s"), "{advice:?}");
+    assert!(
+        advice[0].text.contains("the epochs of n2 take 75.5 s"),
+        "{advice:?}"
+    );
 }

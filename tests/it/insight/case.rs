@@ -3,8 +3,9 @@
 use dlrun::insight::{Digest, Insight, NodeView, Request, RunView, derive};
 use dlrun::job::{Framework, JobState, Launcher, RunId, SchedulerKind, Workload};
 use dlrun::record::{
-    Columns, Epoch, GpuFacts, GpuReading, HostFacts, MeasureKey, NodeRecord, NodeState, ProcessReading,
-    Progress, RunRecord, Sample, Status, add_gpu_readings, decode_columns, encode_segments,
+    Columns, Epoch, GpuFacts, GpuReading, HostFacts, MeasureKey, NodeRecord, NodeState,
+    ProcessReading, Progress, RunRecord, Sample, Status, add_gpu_readings, decode_columns,
+    encode_segments,
 };
 
 pub(super) const BEGIN_MS: u64 = 1_763_650_000_000;
@@ -46,10 +47,17 @@ impl Load {
     }
 
     pub(super) fn gpus(self, gpus: &[Option<u64>]) -> Self {
-        Self { gpus: gpus.to_vec(), ..self }
+        Self {
+            gpus: gpus.to_vec(),
+            ..self
+        }
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss
+    )]
     fn sample(&self, second: u64, of: u64) -> Sample {
         let us = |cpus: f64| Some((cpus * second as f64 * 1e6) as u64);
         let grown = |from: u64, to: u64| from + (to - from) * second / of.max(1);
@@ -75,7 +83,10 @@ impl Load {
             at_ms: BEGIN_MS + second * 1000,
             cpu_user_us: us(self.cpus * 0.9),
             cpu_system_us: us(self.cpus * 0.1),
-            mem_rss_bytes: Some(grown(self.memory, self.memory_at_end.unwrap_or(self.memory))),
+            mem_rss_bytes: Some(grown(
+                self.memory,
+                self.memory_at_end.unwrap_or(self.memory),
+            )),
             mem_peak_bytes: self.kernel_peak,
             io_read_bytes: is_costly.then_some(second * self.read_bytes_per_second),
             io_write_bytes: is_costly.then_some(0),
@@ -83,7 +94,13 @@ impl Load {
             psi_io_some_us: self.io_wait.and_then(us),
             cpu_throttled_us: us(self.throttled),
             gpus: self.gpus.iter().enumerate().map(gpu).collect(),
-            commands: self.processes.iter().enumerate().filter(|_| is_costly).map(process).collect(),
+            commands: self
+                .processes
+                .iter()
+                .enumerate()
+                .filter(|_| is_costly)
+                .map(process)
+                .collect(),
             ..Sample::default()
         }
     }
@@ -136,7 +153,10 @@ pub(super) fn run_record() -> RunRecord {
         framework: Framework::default(),
         storage: None,
         image: None,
-        workload: Workload { samples: Some(60_000), ..Workload::default() },
+        workload: Workload {
+            samples: Some(60_000),
+            ..Workload::default()
+        },
         tasks_per_node: None,
         queue: None,
         identity: None,
@@ -147,7 +167,9 @@ pub(super) fn run_record() -> RunRecord {
 
 /// What is left of `seconds` of this load on a node, with an epoch every minute after a first one of 90 s.
 pub(super) fn node(name: &str, seconds: u64, load: &Load) -> (NodeRecord, Vec<Sample>) {
-    let samples: Vec<Sample> = (0..=seconds).map(|second| load.sample(second, seconds)).collect();
+    let samples: Vec<Sample> = (0..=seconds)
+        .map(|second| load.sample(second, seconds))
+        .collect();
     let key = MeasureKey {
         run_id: RunId::from_random([7; 10]),
         element: 0,
@@ -182,8 +204,11 @@ pub(super) fn node(name: &str, seconds: u64, load: &Load) -> (NodeRecord, Vec<Sa
 }
 
 fn progress(seconds: u64) -> Progress {
-    let mut progress =
-        Progress { recogniser: Some("keras".into()), epochs_announced: Some(100), ..Progress::default() };
+    let mut progress = Progress {
+        recogniser: Some("keras".into()),
+        epochs_announced: Some(100),
+        ..Progress::default()
+    };
     let mut end = 90;
     for epoch in 1.. {
         if end > seconds {
@@ -210,7 +235,12 @@ impl Case {
             ended_at_ms: Some(BEGIN_MS + seconds * 1000),
             ..Status::of(JobState::Completed)
         };
-        Self { run: run_record(), status, request: Some(request()), nodes: vec![node("n1", seconds, load)] }
+        Self {
+            run: run_record(),
+            status,
+            request: Some(request()),
+            nodes: vec![node("n1", seconds, load)],
+        }
     }
 
     pub(super) fn asking(mut self, change: impl FnOnce(&mut Request)) -> Self {
@@ -245,9 +275,17 @@ impl Case {
                     digest.take(&[block], rows.map(|row| (0, row)));
                 }
             }
-            NodeView { record, sampled: (!samples.is_empty()).then(|| digest.finish()) }
+            NodeView {
+                record,
+                sampled: (!samples.is_empty()).then(|| digest.finish()),
+            }
         });
         let nodes = nodes.collect();
-        derive(&RunView { run: &self.run, status: &self.status, request: self.request.as_ref(), nodes })
+        derive(&RunView {
+            run: &self.run,
+            status: &self.status,
+            request: self.request.as_ref(),
+            nodes,
+        })
     }
 }

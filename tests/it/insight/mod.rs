@@ -34,6 +34,9 @@ fn advises(insight: &Insight, kind: AdviceKind) -> bool {
 
 /// Why nothing is said of this.
 fn why_silent<'a>(insight: &'a Insight, what: &str) -> &'a str {
-    let found = insight.unmeasured.iter().find(|unmeasured| unmeasured.what == what);
+    let found = insight
+        .unmeasured
+        .iter()
+        .find(|unmeasured| unmeasured.what == what);
     found.map_or("", |unmeasured| &unmeasured.why)
 }

@@ -28,13 +28,19 @@ fn the_page_has_every_number_as_the_code_has_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/advice.md");
     let page = fs::read_to_string(&path).expect("the page");
     let begin = page.find("| number |").expect("the table");
-    let length = page[begin..].find("\n\n").map_or(page.len() - begin, |end| end + 1);
+    let length = page[begin..]
+        .find("\n\n")
+        .map_or(page.len() - begin, |end| end + 1);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         let page = format!("{}{}{}", &page[..begin], numbers(), &page[begin + length..]);
         fs::write(&path, page).expect("ours");
         return;
     }
-    assert_eq!(&page[begin..begin + length], numbers(), "UPDATE_DOCS=1 writes it anew");
+    assert_eq!(
+        &page[begin..begin + length],
+        numbers(),
+        "UPDATE_DOCS=1 writes it anew"
+    );
 }
 
 #[test]
@@ -49,6 +55,10 @@ fn the_page_has_every_rule_and_every_limit() {
     }
     for threshold in THRESHOLDS {
         let rules = page.find("| number |").expect("the table");
-        assert!(page[..rules].contains(&format!("`{}`", threshold.name)), "{} is in no rule", threshold.name);
+        assert!(
+            page[..rules].contains(&format!("`{}`", threshold.name)),
+            "{} is in no rule",
+            threshold.name
+        );
     }
 }

@@ -18,7 +18,10 @@ fn imagined(env: &TestEnv, nodes: Vec<(NodeRecord, Vec<Sample>)>, seconds: u64) 
     let attempt = env.run_dir(&id).join("0.0");
     wait_for("its end", || attempt.join("end.json").exists());
     env.wait_quiet();
-    for (mark, at_ms) in [("start.json", BEGIN_MS), ("end.json", BEGIN_MS + seconds * 1000)] {
+    for (mark, at_ms) in [
+        ("start.json", BEGIN_MS),
+        ("end.json", BEGIN_MS + seconds * 1000),
+    ] {
         let mut value: Value =
             serde_json::from_slice(&fs::read(attempt.join(mark)).expect("a mark")).expect("JSON");
         value["at_ms"] = json!(at_ms);
@@ -39,7 +42,11 @@ fn imagined(env: &TestEnv, nodes: Vec<(NodeRecord, Vec<Sample>)>, seconds: u64) 
                 fs::write(dir.join(format!("series-{seq:04}.seg")), bytes).expect("ours");
             }
         }
-        fs::write(dir.join("record.json"), serde_json::to_vec(&record).expect("JSON")).expect("ours");
+        fs::write(
+            dir.join("record.json"),
+            serde_json::to_vec(&record).expect("JSON"),
+        )
+        .expect("ours");
     }
     id
 }
@@ -69,15 +76,24 @@ fn a_wasteful_run_is_told_what_to_paste() {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
     assert!(text.is_ascii(), "{text}");
-    let blocks = env.dlrun(["show", &id]).env("LANG", "C.UTF-8").run().code(0);
+    let blocks = env
+        .dlrun(["show", &id])
+        .env("LANG", "C.UTF-8")
+        .run()
+        .code(0);
     let _ = blocks.says("CPUs used    ██████░░░░░░░░░░░░░░  2.5 of 8 (31%)\n");
     let paths = ["records ", "output ", "job file ", "submitted "];
-    let wide = text.lines().find(|line| line.len() > 80 && !paths.iter().any(|path| line.starts_with(path)));
+    let wide = text
+        .lines()
+        .find(|line| line.len() > 80 && !paths.iter().any(|path| line.starts_with(path)));
     assert_eq!(wide, None, "{text}");
     // What is printed to be pasted is a job file, comments and all.
     let begin = text.find("[resources]\n").expect("lines to paste");
-    let lines: String =
-        text[begin..].lines().take_while(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
+    let lines: String = text[begin..]
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .map(|line| format!("{line}\n"))
+        .collect();
     let lines = lines.split("note: ").next().unwrap_or_default();
     let parsed = dlrun::job::parse(&format!("[run]\ncommand = [\"true\"]\n{lines}"));
     assert!(parsed.is_ok(), "{lines}\n{parsed:?}");
@@ -87,20 +103,40 @@ fn a_wasteful_run_is_told_what_to_paste() {
 fn json_has_all_of_it_with_and_without_the_series() {
     let env = TestEnv::new();
     let load = Load::new(2.5, 10 * GIB).gpus(&[Some(97)]);
-    let nodes = (0..6).map(|number| node(&format!("n{number}"), 400, &load)).collect();
+    let nodes = (0..6)
+        .map(|number| node(&format!("n{number}"), 400, &load))
+        .collect();
     let id = imagined(&env, nodes, 400);
     let insight = env.show(&id)["insight"].clone();
     let sampled = |insight: &Value| {
         let nodes = insight["used"]["nodes"].as_array().expect("nodes").clone();
-        nodes.iter().filter(|node| !node["sampled"].is_null()).count()
+        nodes
+            .iter()
+            .filter(|node| !node["sampled"].is_null())
+            .count()
     };
-    assert_eq!((insight["timing"]["epochs"]["source"].as_str(), sampled(&insight)), (Some("stated"), 4));
+    assert_eq!(
+        (
+            insight["timing"]["epochs"]["source"].as_str(),
+            sampled(&insight)
+        ),
+        (Some("stated"), 4)
+    );
     let unread = insight["unmeasured"].to_string();
     assert!(unread.contains("were not read"), "{unread}");
-    let all = env.dlrun(["show", &id, "--series", "--json"]).run().code(0).result()["insight"].clone();
+    let all = env
+        .dlrun(["show", &id, "--series", "--json"])
+        .run()
+        .code(0)
+        .result()["insight"]
+        .clone();
     assert_eq!(sampled(&all), 6, "{all}");
     assert_eq!(all["limits"][0]["kind"], "gpu");
-    assert_eq!(all["advice"][0]["paste"], "walltime = \"10m\"", "{}", all["advice"]);
+    assert_eq!(
+        all["advice"][0]["paste"], "walltime = \"10m\"",
+        "{}",
+        all["advice"]
+    );
     assert_eq!(all["used"]["nodes"][0]["cpus_from"], "request");
 }
 
@@ -112,15 +148,25 @@ fn a_damaged_segment_and_a_truncated_record_are_named_and_the_rest_is_told() {
     let dir = env.run_dir(&id).join("0.0/n1.0");
     fs::write(dir.join("series-0005.seg"), b"dlrs").expect("ours");
     let shown = env.show(&id);
-    assert!(shown["unreadable"].to_string().contains("series-0005.seg"), "{shown}");
+    assert!(
+        shown["unreadable"].to_string().contains("series-0005.seg"),
+        "{shown}"
+    );
     assert_eq!(shown["insight"]["advice"].as_array().map(Vec::len), Some(3));
     for seq in 0..8 {
         fs::write(dir.join(format!("series-{seq:04}.seg")), b"dlrs").expect("ours");
     }
     let shown = env.show(&id);
-    assert!(shown["insight"]["unmeasured"].to_string().contains("samples cover"), "{shown}");
+    assert!(
+        shown["insight"]["unmeasured"]
+            .to_string()
+            .contains("samples cover"),
+        "{shown}"
+    );
     let record = fs::read(dir.join("record.json")).expect("a record");
     fs::write(dir.join("record.json"), &record[..record.len() / 2]).expect("ours");
     let done = env.dlrun(["show", &id]).run().code(0);
-    let _ = done.says("note: usage, what slowed it down not known").says("cannot be read: ");
+    let _ = done
+        .says("note: usage, what slowed it down not known")
+        .says("cannot be read: ");
 }

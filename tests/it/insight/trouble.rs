@@ -26,11 +26,23 @@ fn it_would_be_advised_a_lot() {
 #[test]
 fn a_short_run_hears_only_that_it_was_short() {
     let insight = wasteful(200).insight();
-    assert_eq!((insight.advice.len(), insight.limits.len()), (0, 0), "{:?}", insight.advice);
+    assert_eq!(
+        (insight.advice.len(), insight.limits.len()),
+        (0, 0),
+        "{:?}",
+        insight.advice
+    );
     for what in ["limits", "advice/memory", "advice/cpus", "advice/walltime"] {
-        assert!(why_silent(&insight, what).contains("less than 300 s"), "{what}: {:?}", insight.unmeasured);
+        assert!(
+            why_silent(&insight, what).contains("less than 300 s"),
+            "{what}: {:?}",
+            insight.unmeasured
+        );
     }
-    assert_eq!(insight.timing.expect("timed").epochs.expect("epochs").count, 1);
+    assert_eq!(
+        insight.timing.expect("timed").epochs.expect("epochs").count,
+        1
+    );
 }
 
 #[test]
@@ -45,7 +57,11 @@ fn an_element_says_nothing_of_its_array() {
     let mut case = wasteful(HOUR);
     case.run.array = Some(ArraySpec::parse("0-9").expect("an array"));
     let insight = case.insight();
-    assert!(insight.advice.iter().all(|advice| advice.paste.is_none()), "{:?}", insight.advice);
+    assert!(
+        insight.advice.iter().all(|advice| advice.paste.is_none()),
+        "{:?}",
+        insight.advice
+    );
     assert!(why_silent(&insight, "advice/memory").contains("elements of an array"));
     // Nor does one that was cut off, or that waited for CPUs, say that the others need more.
     let mut cut = wasteful(HOUR).state(JobState::Timeout);
@@ -71,17 +87,33 @@ fn a_run_without_records_samples_or_plan_is_named_as_such() {
     case.nodes[0].1.clear();
     let insight = case.insight();
     assert!(insight.limits.is_empty());
-    assert!(why_silent(&insight, "limits").contains("samples of n1"), "{:?}", insight.unmeasured);
-    assert!(!insight.advice.iter().any(|advice| advice.kind != dlrun::insight::AdviceKind::Walltime));
+    assert!(
+        why_silent(&insight, "limits").contains("samples of n1"),
+        "{:?}",
+        insight.unmeasured
+    );
+    assert!(
+        !insight
+            .advice
+            .iter()
+            .any(|advice| advice.kind != dlrun::insight::AdviceKind::Walltime)
+    );
     case.request = None;
     let insight = case.insight();
     assert!(insight.advice.is_empty() && !why_silent(&insight, "request").is_empty());
     case.nodes.clear();
     let insight = case.insight();
-    assert_eq!(why_silent(&insight, "usage"), "there is no record of any node");
+    assert_eq!(
+        why_silent(&insight, "usage"),
+        "there is no record of any node"
+    );
     assert!(insight.timing.is_none());
     assert_eq!(
-        insight.compared.iter().map(|compared| compared.what).collect::<Vec<_>>(),
+        insight
+            .compared
+            .iter()
+            .map(|compared| compared.what)
+            .collect::<Vec<_>>(),
         ["walltime_seconds"]
     );
 }
@@ -93,7 +125,10 @@ fn a_run_without_timing_says_so_and_the_rest_is_there() {
     let insight = case.insight();
     assert!(insight.timing.is_none() && !why_silent(&insight, "timing").is_empty());
     assert_eq!((limits(&insight).len(), insight.advice.len()), (1, 4));
-    let each = (insight.used.gpu_joules_per_epoch, insight.used.gpu_joules_per_sample);
+    let each = (
+        insight.used.gpu_joules_per_epoch,
+        insight.used.gpu_joules_per_sample,
+    );
     assert_eq!(each, (None, None));
     assert!(insight.used.gpu_energy_joules.is_some());
 }
@@ -101,14 +136,21 @@ fn a_run_without_timing_says_so_and_the_rest_is_there() {
 #[test]
 fn nothing_is_told_across_a_gap_and_with_many_holes_nothing_at_all() {
     let mut case = wasteful(HOUR);
-    case.record().gaps =
-        vec![Gap { from_ms: BEGIN_MS + 600_000, to_ms: BEGIN_MS + 700_000, why: "restart".into() }];
-    case.nodes[0].1.retain(|sample| !(600_001..700_000).contains(&(sample.at_ms - BEGIN_MS)));
+    case.record().gaps = vec![Gap {
+        from_ms: BEGIN_MS + 600_000,
+        to_ms: BEGIN_MS + 700_000,
+        why: "restart".into(),
+    }];
+    case.nodes[0]
+        .1
+        .retain(|sample| !(600_001..700_000).contains(&(sample.at_ms - BEGIN_MS)));
     let insight = case.insight();
     let sampled = insight.used.nodes[0].sampled.as_ref().expect("samples");
     assert_eq!((sampled.covered_seconds, sampled.samples), (3500.0, 3502));
     assert_eq!(insight.advice.len(), 4);
-    case.nodes[0].1.retain(|sample| sample.at_ms - BEGIN_MS < 1_200_000);
+    case.nodes[0]
+        .1
+        .retain(|sample| sample.at_ms - BEGIN_MS < 1_200_000);
     let insight = case.insight();
     assert!(
         why_silent(&insight, "advice/memory").contains("samples cover 31% of the time"),
@@ -125,7 +167,14 @@ fn a_record_that_was_cut_off_is_no_basis() {
     case.nodes[0].1.truncate(1);
     let insight = case.insight();
     let sampled = insight.used.nodes[0].sampled.as_ref().expect("a sample");
-    assert_eq!((sampled.samples, sampled.covered_seconds, sampled.whole.cpus_busy), (1, 0.0, None));
+    assert_eq!(
+        (
+            sampled.samples,
+            sampled.covered_seconds,
+            sampled.whole.cpus_busy
+        ),
+        (1, 0.0, None)
+    );
     assert!(insight.limits.is_empty());
 }
 
@@ -134,14 +183,27 @@ fn a_clock_that_was_wrong_for_a_while_changes_no_figure() {
     let right = wasteful(HOUR).insight();
     let mut case = wasteful(HOUR);
     // A second in 1970 and one in 2100; samples come in the order of their times.
-    let odd = |at_ms: u64, sample: &Sample| Sample { at_ms, ..sample.clone() };
+    let odd = |at_ms: u64, sample: &Sample| Sample {
+        at_ms,
+        ..sample.clone()
+    };
     let samples = &mut case.nodes[0].1;
-    let (first, last) = (odd(5, &samples[0]), odd(4_102_444_800_000, &samples[samples.len() - 1]));
+    let (first, last) = (
+        odd(5, &samples[0]),
+        odd(4_102_444_800_000, &samples[samples.len() - 1]),
+    );
     samples.insert(0, first);
     samples.push(last);
     let insight = case.insight();
     let busy = |insight: &dlrun::insight::Insight| {
-        insight.used.nodes[0].sampled.as_ref().expect("samples").window().cpus_busy.expect("known").mean
+        insight.used.nodes[0]
+            .sampled
+            .as_ref()
+            .expect("samples")
+            .window()
+            .cpus_busy
+            .expect("known")
+            .mean
     };
     assert!((busy(&insight) - busy(&right)).abs() < 1e-6);
     assert_eq!(insight.advice, right.advice);
@@ -155,7 +217,11 @@ fn a_long_run_takes_no_more_memory_and_keeps_its_means() {
     let minutes = 57_600_u64;
     for chunk in 0..minutes / 300 {
         let at: Vec<u64> = (chunk * 300..(chunk + 1) * 300).collect();
-        let column = |of: fn(u64) -> u64| at.iter().map(|minute| Some(of(*minute))).collect::<Vec<_>>();
+        let column = |of: fn(u64) -> u64| {
+            at.iter()
+                .map(|minute| Some(of(*minute)))
+                .collect::<Vec<_>>()
+        };
         let block = Columns {
             at_ms: at.iter().map(|minute| BEGIN_MS + minute * 60_000).collect(),
             columns: vec![
@@ -168,8 +234,14 @@ fn a_long_run_takes_no_more_memory_and_keeps_its_means() {
     }
     let sampled = digest.finish();
     let busy = sampled.whole.cpus_busy.expect("known");
-    assert!((busy.mean - 2.0).abs() < 1e-9 && (busy.p95 - 2.0).abs() < 1e-9, "{busy:?}");
-    assert_eq!((sampled.samples, sampled.mem_most_bytes), (minutes, Some(minutes - 1)));
+    assert!(
+        (busy.mean - 2.0).abs() < 1e-9 && (busy.p95 - 2.0).abs() < 1e-9,
+        "{busy:?}"
+    );
+    assert_eq!(
+        (sampled.samples, sampled.mem_most_bytes),
+        (minutes, Some(minutes - 1))
+    );
     assert!(sampled.bin_seconds > 400.0, "{}", sampled.bin_seconds);
 }
 
@@ -180,23 +252,44 @@ fn counters_that_begin_anew_tell_nothing_of_the_step() {
         for value in [&mut sample.cpu_user_us, &mut sample.cpu_system_us] {
             *value = value.map(|value| value - 1_000_000);
         }
-        sample.gpus.iter_mut().for_each(|gpu| gpu.energy_millijoules = Some(sample.at_ms - BEGIN_MS));
+        sample
+            .gpus
+            .iter_mut()
+            .for_each(|gpu| gpu.energy_millijoules = Some(sample.at_ms - BEGIN_MS));
     }
     let insight = case.insight();
-    let busy = insight.used.nodes[0].sampled.as_ref().expect("samples").whole.cpus_busy.expect("known");
+    let busy = insight.used.nodes[0]
+        .sampled
+        .as_ref()
+        .expect("samples")
+        .whole
+        .cpus_busy
+        .expect("known");
     assert!((busy.mean - 1.5).abs() < 0.01, "{busy:?}");
-    assert!(insight.used.gpu_joules_per_epoch.expect("energy").is_finite());
+    assert!(
+        insight
+            .used
+            .gpu_joules_per_epoch
+            .expect("energy")
+            .is_finite()
+    );
 }
 
 #[test]
 fn two_runs_alike_may_be_compared_and_others_say_why_not() {
     let (first, mut second) = (wasteful(HOUR), wasteful(HOUR));
-    assert_eq!(unlike(&first.insight().setting, &second.insight().setting), []);
+    assert_eq!(
+        unlike(&first.insight().setting, &second.insight().setting),
+        []
+    );
     second.record().gpus[0].gpu.name = "NVIDIA A100".into();
     second.record().conditions.cpus_effective = Some(4.0);
     let found = unlike(&first.insight().setting, &second.insight().setting);
     assert_eq!(
-        found.iter().map(|one| one.what.as_str()).collect::<Vec<_>>(),
+        found
+            .iter()
+            .map(|one| one.what.as_str())
+            .collect::<Vec<_>>(),
         ["cpus_effective", "gpu_models"]
     );
     assert_eq!(found[1].second, "1 NVIDIA A100, 1 NVIDIA H200");

@@ -29,9 +29,17 @@ vars.size = [1, 3]
 
 /// The jobs of the matrix that run: other tests have jobs of the same user.
 fn running(user: &User) -> Vec<String> {
-    let jobs = user.run("squeue", &["--me", "--noheader", "--states=RUNNING", "--format=%i %j"]).ok();
+    let jobs = user
+        .run(
+            "squeue",
+            &["--me", "--noheader", "--states=RUNNING", "--format=%i %j"],
+        )
+        .ok();
     let named = jobs.lines().filter_map(|job| job.trim().split_once(' '));
-    named.filter(|(_, name)| name.starts_with("whole-")).map(|(job, _)| job.to_owned()).collect()
+    named
+        .filter(|(_, name)| name.starts_with("whole-"))
+        .map(|(job, _)| job.to_owned())
+        .collect()
 }
 
 /// Who runs the matrix: what was started may only have started it.
@@ -39,7 +47,12 @@ fn owner(user: &User) -> Pid {
     let matrices = fs::read_dir(user.state_dir().join("benches")).expect("a directory");
     let matrix = matrices.flatten().next().expect("a matrix").path();
     let lock = fs::read_to_string(matrix.join("lock")).expect("a lock");
-    Pid::from_raw(lock.split(' ').next().and_then(|pid| pid.parse().ok()).expect("a process"))
+    Pid::from_raw(
+        lock.split(' ')
+            .next()
+            .and_then(|pid| pid.parse().ok())
+            .expect("a process"),
+    )
 }
 
 #[test]
@@ -48,9 +61,19 @@ fn a_matrix_has_whole_nodes_and_survives_its_command() {
     let user = User::new();
     let file = user.write("whole.toml", &MATRIX.replace("MORTAL", super::MORTAL_NODE));
     let words = ["bench", "run", "--scheduler", "slurm"];
-    let mut started = user.command(user.binary()).args(words).arg(&file).spawn().expect("it starts");
-    let jobs = until("two jobs of the matrix", 120, || Some(running(&user)).filter(|jobs| jobs.len() == 2));
-    let nodes: BTreeSet<String> = jobs.iter().map(|job| user.scontrol(job, "NodeList")).collect();
+    let mut started = user
+        .command(user.binary())
+        .args(words)
+        .arg(&file)
+        .spawn()
+        .expect("it starts");
+    let jobs = until("two jobs of the matrix", 120, || {
+        Some(running(&user)).filter(|jobs| jobs.len() == 2)
+    });
+    let nodes: BTreeSet<String> = jobs
+        .iter()
+        .map(|job| user.scontrol(job, "NodeList"))
+        .collect();
     assert_eq!(nodes.len(), 2, "{jobs:?}");
     for job in &jobs {
         // Slurm's word for --exclusive.
@@ -60,19 +83,32 @@ fn a_matrix_has_whole_nodes_and_survives_its_command() {
     let _ = started.wait();
 
     // Without the option: what counts is whose jobs they are.
-    let done = user.dlrun(&["bench".as_ref(), "run".as_ref(), "--json".as_ref(), file.as_os_str()]);
+    let done = user.dlrun(&[
+        "bench".as_ref(),
+        "run".as_ref(),
+        "--json".as_ref(),
+        file.as_os_str(),
+    ]);
     assert_eq!(done.code, 0, "{done:?}");
     let result: Value = serde_json::from_str(&done.stdout).expect("JSON");
     let result = &result["result"];
-    assert_eq!((&result["runs_measured"], &result["asked"]["exclusive"]), (&json!(4), &json!(true)));
+    assert_eq!(
+        (&result["runs_measured"], &result["asked"]["exclusive"]),
+        (&json!(4), &json!(true))
+    );
     let medians: Vec<f64> = result["cells"]
         .as_array()
         .expect("a list")
         .iter()
         .filter_map(|cell| cell["epoch_seconds_median"].as_f64())
         .collect();
-    assert!((medians[0] - 1.525).abs() < 0.1 && (medians[1] - 3.525).abs() < 0.1, "{medians:?}");
-    let runs = fs::read_dir(user.state_dir().join("runs")).expect("a directory").count();
+    assert!(
+        (medians[0] - 1.525).abs() < 0.1 && (medians[1] - 3.525).abs() < 0.1,
+        "{medians:?}"
+    );
+    let runs = fs::read_dir(user.state_dir().join("runs"))
+        .expect("a directory")
+        .count();
     assert_eq!(runs, 4, "no run is doubled");
 }
 
@@ -81,27 +117,55 @@ fn a_matrix_has_whole_nodes_and_survives_its_command() {
 #[ignore = "needs slurmctld: run tests/run"]
 fn each_kind_of_node_is_measured_by_a_job_of_its_own() {
     let user = User::new();
-    let words = ["bench", "node", "--submit", "--scheduler", "slurm", "--queue", "debug"];
+    let words = [
+        "bench",
+        "node",
+        "--submit",
+        "--scheduler",
+        "slurm",
+        "--queue",
+        "debug",
+    ];
     // Small, and kept although other tests keep the machine busy; a directory whose name is hard to quote.
     let dir = user.home().join("it's $(id) here");
     let dir = dir.to_string_lossy().into_owned();
     let _ = user.run("mkdir", &[&dir]).ok();
-    let small = ["--arrays", "96MiB", "--file", "16MiB", "--dir", &dir, "--force", "--json"];
+    let small = [
+        "--arrays", "96MiB", "--file", "16MiB", "--dir", &dir, "--force", "--json",
+    ];
     let result = user.dlrun(&[&words[..], &small[..]].concat()).result();
     let jobs = result["jobs"].as_array().expect("a list");
     let kinds: BTreeSet<&str> = jobs.iter().filter_map(|job| job["node"].as_str()).collect();
     assert_eq!((jobs.len(), kinds.len()), (2, 2), "{result}");
     for job in jobs {
         let run = job["run_id"].as_str().expect("it was handed over");
-        assert_eq!((&job["queue"], &job["ok"]), (&json!("debug"), &json!(true)), "{job}");
+        assert_eq!(
+            (&job["queue"], &job["ok"]),
+            (&json!("debug"), &json!(true)),
+            "{job}"
+        );
         let waited = user.dlrun(&["wait", run]);
-        assert_eq!(waited.code, 0, "{waited:?} {:?}", user.dlrun(&["logs", run]));
+        assert_eq!(
+            waited.code,
+            0,
+            "{waited:?} {:?}",
+            user.dlrun(&["logs", run])
+        );
     }
-    let targets = fs::read_dir(user.state_dir().join("targets")).expect("figures are kept").flatten();
+    let targets = fs::read_dir(user.state_dir().join("targets"))
+        .expect("figures are kept")
+        .flatten();
     let targets: Vec<_> = targets.map(|target| target.path()).collect();
     assert_eq!(targets.len(), 1, "{targets:?}");
-    let kept: Value = serde_json::from_str(&fs::read_to_string(&targets[0]).expect("a file")).expect("JSON");
-    assert!(kept["figures"]["core_gflops"].as_f64() > Some(0.0), "{kept}");
-    assert!(kept["figures"]["disk_mb_per_second"].as_f64() > Some(0.0), "{kept}");
+    let kept: Value =
+        serde_json::from_str(&fs::read_to_string(&targets[0]).expect("a file")).expect("JSON");
+    assert!(
+        kept["figures"]["core_gflops"].as_f64() > Some(0.0),
+        "{kept}"
+    );
+    assert!(
+        kept["figures"]["disk_mb_per_second"].as_f64() > Some(0.0),
+        "{kept}"
+    );
     assert_eq!(kept["bench"]["disk"]["directory"], json!(dir), "{kept}");
 }

@@ -19,15 +19,24 @@ pub(crate) const MORTAL_NODE: &str = "n4";
 
 /// A variable that `tests/run` sets for the tests that need more than Cargo.
 pub(crate) fn wanted(name: &str) -> String {
-    std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| {
-        panic!("{name} is not set. These tests need a cluster: `tests/run` starts one and sets it")
-    })
+    std::env::var(name)
+        .ok()
+        .filter(|value| !value.is_empty())
+        .unwrap_or_else(|| {
+            panic!(
+                "{name} is not set. These tests need a cluster: `tests/run` starts one and sets it"
+            )
+        })
 }
 
 /// The cluster's `slurm.conf`.
 pub(crate) fn conf() -> PathBuf {
     let path = PathBuf::from(wanted("DLRUN_TEST_SLURM_CONF"));
-    assert!(path.is_file(), "{} is not there; is the cluster down? (tests/cluster up)", path.display());
+    assert!(
+        path.is_file(),
+        "{} is not there; is the cluster down? (tests/cluster up)",
+        path.display()
+    );
     path
 }
 
@@ -51,7 +60,11 @@ impl Ran {
     pub(crate) fn of(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let code = output.status.code().unwrap_or(-1);
-        Self { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+        Self {
+            code,
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 
     /// Its standard output, where it ended well.
@@ -84,22 +97,32 @@ impl User {
 
     /// Any user of this machine, who knows no cluster: what that one submits runs here.
     pub(crate) fn without_cluster(name: &str) -> Self {
-        assert!(nix::unistd::geteuid().is_root(), "only root may act as `{name}`; run as root");
-        let account = Account::from_name(name).expect("the user database can be read").unwrap_or_else(|| {
-            panic!("there is no user `{name}`; tests/cluster and tests/apptainer make one")
-        });
+        assert!(
+            nix::unistd::geteuid().is_root(),
+            "only root may act as `{name}`; run as root"
+        );
+        let account = Account::from_name(name)
+            .expect("the user database can be read")
+            .unwrap_or_else(|| {
+                panic!("there is no user `{name}`; tests/cluster and tests/apptainer make one")
+            });
         // Slurm's jobs have no private /tmp here, and nodes share this machine: any directory is common to all.
-        let home =
-            tempfile::Builder::new().prefix("dlrun-real-").tempdir_in("/var/tmp").expect("a directory");
+        let home = tempfile::Builder::new()
+            .prefix("dlrun-real-")
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         let bin = home.path().join("bin");
         fs::create_dir(&bin).expect("the directory is new");
         let dlrun = bin.join("dlrun");
         // The build directory may be closed to that user.
         let built = Path::new(env!("CARGO_BIN_EXE_dlrun"));
-        fs::hard_link(built, &dlrun).or_else(|_| fs::copy(built, &dlrun).map(drop)).expect("a copy of dlrun");
+        fs::hard_link(built, &dlrun)
+            .or_else(|_| fs::copy(built, &dlrun).map(drop))
+            .expect("a copy of dlrun");
         for path in [home.path(), &bin] {
             fs::set_permissions(path, Permissions::from_mode(0o755)).expect("it is ours");
-            chown(path, Some(account.uid.as_raw()), Some(account.gid.as_raw())).expect("we are root");
+            chown(path, Some(account.uid.as_raw()), Some(account.gid.as_raw()))
+                .expect("we are root");
         }
         let home_text = home.path().to_string_lossy().into_owned();
         let env = [
@@ -113,8 +136,15 @@ impl User {
             ("DLRUN_MONITOR__INTERVAL_MS", "250"),
             ("DLRUN_MONITOR__RECORD_SECONDS", "1"),
         ];
-        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        Self { home, account, dlrun, env }
+        let env = env
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec();
+        Self {
+            home,
+            account,
+            dlrun,
+            env,
+        }
     }
 
     /// Sets a variable for all that the user runs from now on.
@@ -154,17 +184,38 @@ impl User {
     }
 
     /// The same for one that may take longer.
-    pub(crate) fn command_within(&self, seconds: u32, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    pub(crate) fn command_within(
+        &self,
+        seconds: u32,
+        program: impl AsRef<std::ffi::OsStr>,
+    ) -> Command {
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", &seconds.to_string(), "setpriv", "--init-groups"]);
-        command.arg(format!("--reuid={}", self.account.uid)).arg(format!("--regid={}", self.account.gid));
-        command.arg(program).current_dir(self.home()).stdin(Stdio::null());
-        command.env_clear().envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.args([
+            "--kill-after=5",
+            &seconds.to_string(),
+            "setpriv",
+            "--init-groups",
+        ]);
+        command
+            .arg(format!("--reuid={}", self.account.uid))
+            .arg(format!("--regid={}", self.account.gid));
+        command
+            .arg(program)
+            .current_dir(self.home())
+            .stdin(Stdio::null());
+        command
+            .env_clear()
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
 
     pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(&self, program: &str, arguments: &[S]) -> Ran {
-        Ran::of(self.command(program).args(arguments).output().expect("timeout and setpriv are there"))
+        Ran::of(
+            self.command(program)
+                .args(arguments)
+                .output()
+                .expect("timeout and setpriv are there"),
+        )
     }
 
     pub(crate) fn shell(&self, script: &str) -> Ran {
@@ -172,14 +223,24 @@ impl User {
     }
 
     pub(crate) fn dlrun<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Ran {
-        Ran::of(self.command(&self.dlrun).args(arguments).output().expect("timeout and setpriv are there"))
+        Ran::of(
+            self.command(&self.dlrun)
+                .args(arguments)
+                .output()
+                .expect("timeout and setpriv are there"),
+        )
     }
 
     /// Writes a file of this user's.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).expect("the home can be written");
-        chown(&path, Some(self.account.uid.as_raw()), Some(self.account.gid.as_raw())).expect("we are root");
+        chown(
+            &path,
+            Some(self.account.uid.as_raw()),
+            Some(self.account.gid.as_raw()),
+        )
+        .expect("we are root");
         path
     }
 
@@ -189,8 +250,9 @@ impl User {
 
     /// Writes a job file: `run` stands in `[run]`, `rest` goes on in `[resources]` and may open further tables.
     pub(crate) fn job(&self, name: &str, run: &str, rest: &str) -> PathBuf {
-        let text =
-            format!("name = \"{name}\"\n[run]\n{run}\n[resources]\nexclude = \"{MORTAL_NODE}\"\n{rest}\n");
+        let text = format!(
+            "name = \"{name}\"\n[run]\n{run}\n[resources]\nexclude = \"{MORTAL_NODE}\"\n{rest}\n"
+        );
         self.write(&format!("{name}.toml"), &text)
     }
 
@@ -205,12 +267,21 @@ impl User {
     }
 
     fn submit_with(&self, job_file: &Path, options: &[&str]) -> Submitted {
-        let mut arguments: Vec<&OsStr> = vec!["--json".as_ref(), "submit".as_ref(), job_file.as_os_str()];
+        let mut arguments: Vec<&OsStr> =
+            vec!["--json".as_ref(), "submit".as_ref(), job_file.as_os_str()];
         arguments.extend(options.iter().map(OsStr::new));
         let result = self.dlrun(&arguments).result();
-        let text =
-            |key: &str| result[key].as_str().unwrap_or_else(|| panic!("no {key}: {result}")).to_owned();
-        Submitted { run: text("run_id"), job: text("job_id"), output: text("output").into() }
+        let text = |key: &str| {
+            result[key]
+                .as_str()
+                .unwrap_or_else(|| panic!("no {key}: {result}"))
+                .to_owned()
+        };
+        Submitted {
+            run: text("run_id"),
+            job: text("job_id"),
+            output: text("output").into(),
+        }
     }
 
     pub(crate) fn show(&self, run: &str) -> Value {
@@ -218,7 +289,10 @@ impl User {
     }
 
     pub(crate) fn state(&self, run: &str) -> String {
-        self.show(run)["status"]["state"].as_str().expect("a state").to_owned()
+        self.show(run)["status"]["state"]
+            .as_str()
+            .expect("a state")
+            .to_owned()
     }
 
     pub(crate) fn list(&self) -> Vec<Value> {
@@ -233,7 +307,9 @@ impl User {
 
     /// Waits until the run is in this state.
     pub(crate) fn until_state(&self, run: &str, state: &str) {
-        until(&format!("{run} to be {state}"), 60, || (self.state(run) == state).then_some(()));
+        until(&format!("{run} to be {state}"), 60, || {
+            (self.state(run) == state).then_some(())
+        });
     }
 
     pub(crate) fn run_dir(&self, run: &str) -> PathBuf {
@@ -242,10 +318,16 @@ impl User {
 
     /// One field of `scontrol show job`, such as `NumCPUs`.
     pub(crate) fn scontrol(&self, job: &str, field: &str) -> String {
-        let text = self.run("scontrol", &["--oneliner", "show", "job", job]).ok();
+        let text = self
+            .run("scontrol", &["--oneliner", "show", "job", job])
+            .ok();
         let key = format!(" {field}=");
-        let value = text.split_once(&key).map(|(_, rest)| rest.split(' ').next().unwrap_or_default());
-        value.unwrap_or_else(|| panic!("no {field} in {text}")).to_owned()
+        let value = text
+            .split_once(&key)
+            .map(|(_, rest)| rest.split(' ').next().unwrap_or_default());
+        value
+            .unwrap_or_else(|| panic!("no {field} in {text}"))
+            .to_owned()
     }
 }
 
@@ -256,7 +338,9 @@ impl Drop for User {
             .into_iter()
             .flatten()
             .flatten()
-            .filter_map(|entry| serde_json::from_slice(&fs::read(entry.path().join("run.json")).ok()?).ok())
+            .filter_map(|entry| {
+                serde_json::from_slice(&fs::read(entry.path().join("run.json")).ok()?).ok()
+            })
             .filter(|record: &Value| record["scheduler"] == "slurm")
             .filter_map(|record| record["job_id"].as_str().map(str::to_owned))
             .collect();
@@ -265,8 +349,16 @@ impl Drop for User {
         }
         self.run("scancel", &jobs);
         // A job that still ends would write into the directory while it is removed.
-        let left =
-            || self.run("squeue", &["--noheader".to_owned(), format!("--jobs={}", jobs.join(","))]).stdout;
+        let left = || {
+            self.run(
+                "squeue",
+                &[
+                    "--noheader".to_owned(),
+                    format!("--jobs={}", jobs.join(",")),
+                ],
+            )
+            .stdout
+        };
         for _ in 0..100 {
             if left().is_empty() {
                 return;
@@ -308,7 +400,10 @@ pub(crate) fn until<T>(what: &str, seconds: u64, mut look: impl FnMut() -> Optio
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited {seconds} s in vain for {what}");
+        assert!(
+            Instant::now() < deadline,
+            "waited {seconds} s in vain for {what}"
+        );
         sleep(Duration::from_millis(100));
     }
 }
@@ -317,14 +412,20 @@ pub(crate) fn until<T>(what: &str, seconds: u64, mut look: impl FnMut() -> Optio
 pub(crate) fn processes(run: &str, word: &str) -> Vec<i32> {
     let holds = |pid: i32, file: &str, text: &str| {
         let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        bytes.split(|byte| *byte == 0).any(|part| String::from_utf8_lossy(part).contains(text))
+        bytes
+            .split(|byte| *byte == 0)
+            .any(|part| String::from_utf8_lossy(part).contains(text))
     };
     let entries = fs::read_dir("/proc").expect("there is /proc").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| holds(*pid, "environ", run) && holds(*pid, "cmdline", word)).collect()
+    pids.filter(|pid| holds(*pid, "environ", run) && holds(*pid, "cmdline", word))
+        .collect()
 }
 
 /// The permission bits of a file.
 pub(crate) fn mode(path: &Path) -> u32 {
-    path.symlink_metadata().unwrap_or_else(|error| panic!("{}: {error}", path.display())).mode() & 0o777
+    path.symlink_metadata()
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        .mode()
+        & 0o777
 }

@@ -18,18 +18,30 @@ fn nodes(shown: &Value) -> &Vec<Value> {
 #[ignore = "needs slurmctld and Apptainer: run tests/run"]
 fn each_node_enters_the_container_and_tells_of_it() {
     let user = User::new();
-    let run =
-        format!("launcher = \"each\"\n{}", sh("echo on $SLURMD_NODENAME in $APPTAINER_NAME; pwd; sleep 1"));
+    let run = format!(
+        "launcher = \"each\"\n{}",
+        sh("echo on $SLURMD_NODENAME in $APPTAINER_NAME; pwd; sleep 1")
+    );
     let submitted = user.submit(&user.job("each", &run, &format!("nodes = 2\n{}", image())));
     assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
     let shown = user.show(&submitted.run);
     assert_eq!(nodes(&shown).len(), 2, "{shown}");
     for node in nodes(&shown) {
-        let name = node["key"]["node"].as_str().or(node["node"].as_str()).expect("a name");
-        assert_eq!(node["container"]["runtime"]["product"], "apptainer", "{node}");
-        let output = std::fs::read_to_string(node["output"].as_str().expect("a path")).expect("written");
+        let name = node["key"]["node"]
+            .as_str()
+            .or(node["node"].as_str())
+            .expect("a name");
+        assert_eq!(
+            node["container"]["runtime"]["product"], "apptainer",
+            "{node}"
+        );
+        let output =
+            std::fs::read_to_string(node["output"].as_str().expect("a path")).expect("written");
         let home = user.home().display();
-        assert!(output.contains(&format!("on {name} in base\n{home}\n")), "{output}");
+        assert!(
+            output.contains(&format!("on {name} in base\n{home}\n")),
+            "{output}"
+        );
     }
 }
 
@@ -37,19 +49,29 @@ fn each_node_enters_the_container_and_tells_of_it() {
 #[ignore = "needs slurmctld and Apptainer: run tests/run"]
 fn ranks_and_elements_enter_their_containers() {
     let user = User::new();
-    let run = format!("launcher = \"mpi\"\n{}", sh("echo rank $SLURM_PROCID in $APPTAINER_NAME"));
+    let run = format!(
+        "launcher = \"mpi\"\n{}",
+        sh("echo rank $SLURM_PROCID in $APPTAINER_NAME")
+    );
     let more = format!("nodes = 2\ntasks_per_node = 2\n{}", image());
     let submitted = user.submit(&user.job("mpi", &run, &more));
     assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
     for rank in 0..4 {
-        assert!(submitted.text().contains(&format!("rank {rank} in base\n")), "{}", submitted.text());
+        assert!(
+            submitted.text().contains(&format!("rank {rank} in base\n")),
+            "{}",
+            submitted.text()
+        );
     }
     let run = sh("echo element $DLRUN_ARRAY_INDEX in $APPTAINER_NAME");
     let submitted = user.submit(&user.job("array", &run, &format!("array = \"1-3\"\n{}", image())));
     assert_eq!(user.wait(&submitted.run), 0);
     for index in 1..=3 {
         let output = user.read(&format!("array-{}_{index}.out", submitted.job));
-        assert!(output.ends_with(&format!("element {index} in base\n")), "{output}");
+        assert!(
+            output.ends_with(&format!("element {index} in base\n")),
+            "{output}"
+        );
     }
 }
 
@@ -58,7 +80,8 @@ fn ranks_and_elements_enter_their_containers() {
 fn failures_and_ends_pass_through_the_container() {
     let user = User::new();
     let ran = |name: &str, script: &str, more: &str| {
-        let submitted = user.submit_unchecked(&user.job(name, &sh(script), &format!("{}\n{more}", image())));
+        let submitted =
+            user.submit_unchecked(&user.job(name, &sh(script), &format!("{}\n{more}", image())));
         user.wait(&submitted.run);
         (user.show(&submitted.run), submitted.text())
     };
@@ -66,15 +89,27 @@ fn failures_and_ends_pass_through_the_container() {
     assert_eq!(shown["status"]["exit"]["code"], 66, "{output}");
     assert_eq!(shown["status"]["cause"]["kind"], "container", "{shown}");
     let (shown, output) = ran("fatal", "true", "options = [\"--nosuch\"]");
-    assert_eq!(shown["status"]["cause"]["kind"], "container", "{output}: {shown}");
+    assert_eq!(
+        shown["status"]["cause"]["kind"], "container",
+        "{output}: {shown}"
+    );
     let (shown, output) = ran("own", "echo 'FATAL:   it is I'; sleep 0.2; exit 255", "");
-    assert_eq!(shown["status"]["cause"]["kind"], "program", "{output}: {shown}");
+    assert_eq!(
+        shown["status"]["cause"]["kind"], "program",
+        "{output}: {shown}"
+    );
     let script = "trap 'echo got TERM; exit 7' TERM; echo ready; while :; do sleep 0.2; done";
     let submitted = user.submit(&user.job("cancel", &sh(script), &image()));
-    until("the program to run", 60, || submitted.text().contains("ready").then_some(()));
+    until("the program to run", 60, || {
+        submitted.text().contains("ready").then_some(())
+    });
     user.dlrun(&["cancel", &submitted.run]).ok();
     assert_eq!(user.wait(&submitted.run), 15, "{}", submitted.text());
-    assert!(submitted.text().contains("got TERM"), "{}", submitted.text());
+    assert!(
+        submitted.text().contains("got TERM"),
+        "{}",
+        submitted.text()
+    );
 }
 
 #[test]
@@ -86,18 +121,37 @@ fn a_run_waits_for_the_job_that_builds_its_image_and_is_removed_where_that_fails
     assert_eq!(ran.code, 0, "{ran:?}");
     let (shown, image) = (user.show("@1"), auto_build::built(&user));
     assert_eq!(shown["run"]["image"]["source"], image["place"], "{shown}");
-    assert_eq!(shown["nodes"][0]["container"]["identity"]["form"], "sif", "{shown}");
-    let build = user.list().into_iter().find(|run| run.to_string().contains("build-mxnet-1.9.1"));
-    assert!(build.as_ref().is_some_and(|run| run.to_string().contains("completed")), "{build:?}");
+    assert_eq!(
+        shown["nodes"][0]["container"]["identity"]["form"], "sif",
+        "{shown}"
+    );
+    let build = user
+        .list()
+        .into_iter()
+        .find(|run| run.to_string().contains("build-mxnet-1.9.1"));
+    assert!(
+        build
+            .as_ref()
+            .is_some_and(|run| run.to_string().contains("completed")),
+        "{build:?}"
+    );
 
     // Another recipe makes another image.
-    let recipe = user.read(".config/dlrun/recipes.d/tiny.def").replace("    {{setup}}", "    exit 3");
+    let recipe = user
+        .read(".config/dlrun/recipes.d/tiny.def")
+        .replace("    {{setup}}", "    exit 3");
     user.write(".config/dlrun/recipes.d/tiny.def", &recipe);
     std::fs::remove_dir_all(user.path(".config/dlrun/images.d")).expect("the image's");
     let ran = auto_build::submitted(&user, &file);
     assert_eq!(ran.code, 15, "{ran:?}");
     let shown = user.show("@1");
     assert_eq!(shown["status"]["state"], "cancelled", "{shown}");
-    assert!(shown.to_string().contains("DependencyNeverSatisfied"), "{shown}");
-    assert!(shown["nodes"].as_array().is_none_or(Vec::is_empty), "{shown}");
+    assert!(
+        shown.to_string().contains("DependencyNeverSatisfied"),
+        "{shown}"
+    );
+    assert!(
+        shown["nodes"].as_array().is_none_or(Vec::is_empty),
+        "{shown}"
+    );
 }

@@ -21,7 +21,11 @@ fn scripts_of_modaks_examples_are_understood() {
     let mut seen = 0;
     for entry in fs::read_dir(dir).expect("fixtures") {
         let path = entry.expect("an entry").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         let text = fs::read_to_string(&path).expect("text");
         let file = user.write(&name, &text);
         let arguments = ["render", "--no-check", "--scheduler", "slurm"].map(AsRef::as_ref);
@@ -31,7 +35,8 @@ fn scripts_of_modaks_examples_are_understood() {
         }
         let script = user.write("job.sh", &rendered.ok());
         let asked = user.run("sbatch", &["--test-only".as_ref(), script.as_os_str()]);
-        let is_placed = asked.code == 0 || OTHER_SITES.iter().any(|words| asked.stderr.contains(words));
+        let is_placed =
+            asked.code == 0 || OTHER_SITES.iter().any(|words| asked.stderr.contains(words));
         assert!(is_placed, "{name}: {asked:?}");
         seen += 1;
     }
@@ -44,12 +49,25 @@ fn a_converted_script_does_what_the_script_did() {
     let user = User::new();
     let head = "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2 -t 5 --comment='a b'\n#SBATCH --exclude=n4\n";
     for (name, body, output) in [
-        ("kept", "echo \"$SLURM_NTASKS\"\nsrun echo rank\n", "4\nrank\nrank\nrank\nrank\n"),
-        ("simple", "export A='x y'\nsrun printenv A\n", "x y\nx y\nx y\nx y\n"),
+        (
+            "kept",
+            "echo \"$SLURM_NTASKS\"\nsrun echo rank\n",
+            "4\nrank\nrank\nrank\nrank\n",
+        ),
+        (
+            "simple",
+            "export A='x y'\nsrun printenv A\n",
+            "x y\nx y\nx y\nx y\n",
+        ),
     ] {
         user.write(&format!("{name}.sh"), &format!("{head}{body}"));
         let job_file = user.path(&format!("{name}.toml"));
-        let arguments = ["convert", &format!("{name}.sh"), "-o", &format!("{name}.toml")];
+        let arguments = [
+            "convert",
+            &format!("{name}.sh"),
+            "-o",
+            &format!("{name}.toml"),
+        ];
         let converted = user.dlrun(&arguments);
         assert_eq!(converted.code, 0, "{converted:?}");
         let submitted = user.submit(&job_file);

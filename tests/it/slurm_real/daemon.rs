@@ -53,9 +53,13 @@ fn with_daemon() -> Option<(User, Dlrund, TestEnv)> {
     // What lies in it for others is the socket.
     fs::set_permissions(env.root(), Permissions::from_mode(0o711)).expect("it is ours");
     let daemon = Dlrund::start(&env, "");
-    fs::set_permissions(env.root().join("node"), Permissions::from_mode(0o750)).expect("it is ours");
+    fs::set_permissions(env.root().join("node"), Permissions::from_mode(0o750))
+        .expect("it is ours");
     let mut user = User::new();
-    user.set("DLRUN_MONITOR__DAEMON_SOCKET", &daemon.socket().to_string_lossy());
+    user.set(
+        "DLRUN_MONITOR__DAEMON_SOCKET",
+        &daemon.socket().to_string_lossy(),
+    );
     Some((user, daemon, env))
 }
 
@@ -79,17 +83,24 @@ fn is_adopted(user: &User, run: &str) -> Option<()> {
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
 fn what_is_measured_of_a_job_is_what_it_used() {
-    let Some((user, mut daemon, _env)) = with_daemon() else { return };
-    let submitted = user.submit(&user.job("known", &argv(&["perl", "-e", WORK]), "memory = \"2GiB\""));
+    let Some((user, mut daemon, _env)) = with_daemon() else {
+        return;
+    };
+    let submitted =
+        user.submit(&user.job("known", &argv(&["perl", "-e", WORK]), "memory = \"2GiB\""));
     let Submitted { run, job, .. } = submitted;
     until("the daemon to watch it", 60, || is_adopted(&user, &run));
     let before = std::time::SystemTime::now();
     go(&user, "begin");
-    until("all to be used", 120, || user.path("ready").exists().then_some(()));
+    until("all to be used", 120, || {
+        user.path("ready").exists().then_some(())
+    });
     let used = std::time::SystemTime::now();
     // Samples of it as it is now. On a busy machine the kernel's sums of a cgroup lag: they are brought up to date by one reader
     // at a time and, without one, every two seconds.
-    until("samples of it", 20, || (used.elapsed().ok()?.as_millis() > 6000).then_some(()));
+    until("samples of it", 20, || {
+        (used.elapsed().ok()?.as_millis() > 6000).then_some(())
+    });
     let over = std::time::SystemTime::now();
     go(&user, "go");
     assert_eq!(user.wait(&run), 0);
@@ -103,21 +114,43 @@ fn what_is_measured_of_a_job_is_what_it_used() {
         "{cgroup}"
     );
     let usage = &node["usage"];
-    let truth: f64 = ["used", "used.orphan"].map(|name| user.read(name).parse::<f64>().unwrap()).iter().sum();
-    let cpu = usage["cpu_user_seconds"].as_f64().unwrap() + usage["cpu_system_seconds"].as_f64().unwrap();
+    let truth: f64 = ["used", "used.orphan"]
+        .map(|name| user.read(name).parse::<f64>().unwrap())
+        .iter()
+        .sum();
+    let cpu =
+        usage["cpu_user_seconds"].as_f64().unwrap() + usage["cpu_system_seconds"].as_f64().unwrap();
     let samples = series(&user, &run, name);
     let ms = |time: std::time::SystemTime| {
-        u64::try_from(time.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis()).unwrap()
+        u64::try_from(
+            time.duration_since(std::time::UNIX_EPOCH)
+                .unwrap()
+                .as_millis(),
+        )
+        .unwrap()
     };
-    let first = samples.iter().rfind(|sample| sample.at_ms <= ms(before)).expect("a sample before");
-    let held: Vec<&Sample> =
-        samples.iter().filter(|sample| (ms(used)..ms(over)).contains(&sample.at_ms)).collect();
+    let first = samples
+        .iter()
+        .rfind(|sample| sample.at_ms <= ms(before))
+        .expect("a sample before");
+    let held: Vec<&Sample> = samples
+        .iter()
+        .filter(|sample| (ms(used)..ms(over)).contains(&sample.at_ms))
+        .collect();
     let anon = |sample: &Sample| sample.mem_anon_bytes.expect("the cgroup counts it");
-    let hold = held.iter().copied().map(anon).max().expect("samples while it held") - anon(first);
+    let hold = held
+        .iter()
+        .copied()
+        .map(anon)
+        .max()
+        .expect("samples while it held")
+        - anon(first);
     let written = usage["io_write_bytes"].as_u64().unwrap();
     let processes: Vec<u64> = held.iter().filter_map(|sample| sample.processes).collect();
-    let commands: Vec<&str> =
-        held.iter().flat_map(|sample| sample.commands.iter().map(|command| &*command.name)).collect();
+    let commands: Vec<&str> = held
+        .iter()
+        .flat_map(|sample| sample.commands.iter().map(|command| &*command.name))
+        .collect();
     let told = format!(
         "CPU {cpu} s of {truth}, anon {hold} of {HELD_BYTES}, written {written} of {WRITTEN_BYTES}, processes {processes:?} {commands:?}, {} samples",
         samples.len()
@@ -126,11 +159,19 @@ fn what_is_measured_of_a_job_is_what_it_used() {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let (hold, held_bytes) = (hold as f64, HELD_BYTES as f64);
     assert!(is_within(hold, held_bytes, 0.02), "{told}");
-    assert!((WRITTEN_BYTES..WRITTEN_BYTES + (4 << 20)).contains(&written), "{told}");
-    // The program, the orphan and the batch script; not dlrun, not slurmstepd.
-    assert!(!processes.is_empty() && processes.iter().all(|count| *count == 3), "{told}");
     assert!(
-        commands.contains(&"perl") && !commands.contains(&"dlrun") && !commands.contains(&"slurmstepd"),
+        (WRITTEN_BYTES..WRITTEN_BYTES + (4 << 20)).contains(&written),
+        "{told}"
+    );
+    // The program, the orphan and the batch script; not dlrun, not slurmstepd.
+    assert!(
+        !processes.is_empty() && processes.iter().all(|count| *count == 3),
+        "{told}"
+    );
+    assert!(
+        commands.contains(&"perl")
+            && !commands.contains(&"dlrun")
+            && !commands.contains(&"slurmstepd"),
         "{told}"
     );
     assert_eq!(node["gaps"], json!([]), "{node}");
@@ -143,9 +184,31 @@ fn what_is_measured_of_a_job_is_what_it_used() {
         "SELECT run.run_id, run.job_id, run.uid, run.user, node.node, node.state, node.epochs_completed, node.exit_code, node.cgroup FROM run JOIN attempt ON attempt.run = run.id JOIN node ON node.attempt = attempt.id",
     );
     let uid = user.uid().to_string();
-    assert_eq!(known, [[run.as_str(), &job, &uid, user.name(), name, "ended", "2", "0", &cgroup]]);
-    assert_eq!(rows(&daemon.database(), "SELECT epoch FROM timing ORDER BY place"), [["1"], ["2"]]);
-    assert_eq!(rows(&daemon.database(), "SELECT count(*) FROM live"), [["0"]]);
+    assert_eq!(
+        known,
+        [[
+            run.as_str(),
+            &job,
+            &uid,
+            user.name(),
+            name,
+            "ended",
+            "2",
+            "0",
+            &cgroup
+        ]]
+    );
+    assert_eq!(
+        rows(
+            &daemon.database(),
+            "SELECT epoch FROM timing ORDER BY place"
+        ),
+        [["1"], ["2"]]
+    );
+    assert_eq!(
+        rows(&daemon.database(), "SELECT count(*) FROM live"),
+        [["0"]]
+    );
     let stored = &rows(&daemon.database(), "SELECT sum(samples) FROM block")[0][0];
     assert!(stored.parse::<usize>().unwrap() >= held.len(), "{stored}");
 }
@@ -153,40 +216,67 @@ fn what_is_measured_of_a_job_is_what_it_used() {
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
 fn a_job_that_the_kernel_kills_says_so() {
-    let Some((user, mut daemon, _env)) = with_daemon() else { return };
+    let Some((user, mut daemon, _env)) = with_daemon() else {
+        return;
+    };
     let script = "until [ -e begin ]; do sleep 0.1; done; perl -e '$x = \"\"; vec($x, (400 << 20) - 1, 8) = 1'; echo \"perl: $?\"; sleep 1; exit 3";
     let submitted = user.submit(&user.job("greedy", &sh(script), "memory = \"128MiB\""));
-    until("the daemon to watch it", 60, || is_adopted(&user, &submitted.run));
+    until("the daemon to watch it", 60, || {
+        is_adopted(&user, &submitted.run)
+    });
     go(&user, "begin");
     let code = user.wait(&submitted.run);
     let shown = user.show(&submitted.run);
     let node = &nodes(&shown)[0];
     assert_eq!(shown["status"]["state"], "out_of_memory", "{shown}");
     assert_eq!(code, 12, "{shown}");
-    let kinds: Vec<&str> =
-        node["events"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<&str> = node["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["kind"].as_str().unwrap())
+        .collect();
     assert!(kinds.contains(&"oom_kill"), "{node}");
     assert!(node["usage"]["mem_oom_kills"].as_u64() >= Some(1), "{node}");
-    assert!(submitted.text().contains("perl: 137"), "{}", submitted.text());
+    assert!(
+        submitted.text().contains("perl: 137"),
+        "{}",
+        submitted.text()
+    );
     daemon.stop();
-    assert_eq!(rows(&daemon.database(), "SELECT kind FROM event WHERE kind = 'oom_kill'"), [["oom_kill"]]);
+    assert_eq!(
+        rows(
+            &daemon.database(),
+            "SELECT kind FROM event WHERE kind = 'oom_kill'"
+        ),
+        [["oom_kill"]]
+    );
 }
 
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
 fn nodes_of_one_job_are_measured_each_by_its_own_cgroup() {
-    let Some((user, mut daemon, _env)) = with_daemon() else { return };
+    let Some((user, mut daemon, _env)) = with_daemon() else {
+        return;
+    };
     // Each node burns another time, told by its task.
     let work = "my $until = 1 + $ENV{SLURM_PROCID}; my @t; select(undef, undef, undef, 0.05) until -e 'begin'; do { @t = times } while $t[0] + $t[1] < $until; select(undef, undef, undef, 0.05) until -e 'go'";
     let run = format!("launcher = \"each\"\n{}", argv(&["perl", "-e", work]));
     let Submitted { run, job, .. } = user.submit(&user.job("each", &run, "nodes = 2"));
     let views = || RawClient::greeted(&daemon).runs();
-    until("both nodes to be watched", 60, || (views().len() == 2).then_some(()));
+    until("both nodes to be watched", 60, || {
+        (views().len() == 2).then_some(())
+    });
     go(&user, "begin");
     until("the longer of both", 60, || {
-        let used: Vec<f64> = views().iter().filter_map(|view| view.usage.cpu_seconds()).collect();
-        (used.len() == 2 && used.iter().all(|used| *used > 1.0) && used.iter().any(|used| *used > 2.0))
-            .then_some(())
+        let used: Vec<f64> = views()
+            .iter()
+            .filter_map(|view| view.usage.cpu_seconds())
+            .collect();
+        (used.len() == 2
+            && used.iter().all(|used| *used > 1.0)
+            && used.iter().any(|used| *used > 2.0))
+        .then_some(())
     });
     go(&user, "go");
     assert_eq!(user.wait(&run), 0);
@@ -196,8 +286,13 @@ fn nodes_of_one_job_are_measured_each_by_its_own_cgroup() {
     let mut cpu = Vec::new();
     for record in &records {
         let name = record["node"].as_str().unwrap();
-        let cgroup = record["cgroup"].as_str().unwrap_or_else(|| panic!("{record}"));
-        assert_eq!(cgroup, format!("/slurm_{name}/uid_{}/job_{job}", user.uid()));
+        let cgroup = record["cgroup"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{record}"));
+        assert_eq!(
+            cgroup,
+            format!("/slurm_{name}/uid_{}/job_{job}", user.uid())
+        );
         assert!(!series(&user, &run, name).is_empty(), "{record}");
         assert_eq!(record["gaps"], json!([]), "{record}");
         let seconds = |key: &str| record["usage"][key].as_f64().unwrap();
@@ -205,9 +300,15 @@ fn nodes_of_one_job_are_measured_each_by_its_own_cgroup() {
     }
     cpu.sort_by(f64::total_cmp);
     // The first node also runs the batch script and srun.
-    assert!(cpu[0] >= 1.0 && cpu[0] < 1.4 && cpu[1] >= 2.0 && cpu[1] < 2.4, "{cpu:?}");
+    assert!(
+        cpu[0] >= 1.0 && cpu[0] < 1.4 && cpu[1] >= 2.0 && cpu[1] < 2.4,
+        "{cpu:?}"
+    );
     daemon.stop();
-    let ended = rows(&daemon.database(), "SELECT node, state FROM node ORDER BY node");
+    let ended = rows(
+        &daemon.database(),
+        "SELECT node, state FROM node ORDER BY node",
+    );
     assert_eq!(ended.len(), 2, "{ended:?}");
     assert!(ended.iter().all(|row| row[1] == "ended"), "{ended:?}");
 }

@@ -43,7 +43,8 @@ const CASES: &[(&str, &str)] = &[
 fn who_is_refused_before_the_queue_would_be_refused_by_slurm_or_never_start() {
     let user = User::new();
     for (number, (resources, refusers)) in CASES.iter().enumerate() {
-        let text = format!("[run]\ncommand = [\"true\"]\nlauncher = \"each\"\n[resources]\n{resources}\n");
+        let text =
+            format!("[run]\ncommand = [\"true\"]\nlauncher = \"each\"\n[resources]\n{resources}\n");
         let file = user.write(&format!("case{number}.toml"), &text);
         let ours = user.dlrun(&["plan".as_ref(), file.as_os_str()]).code;
         let script = user.dlrun(&["render".as_ref(), file.as_os_str()]).ok();
@@ -54,6 +55,10 @@ fn who_is_refused_before_the_queue_would_be_refused_by_slurm_or_never_start() {
             "both" => (65, false),
             _ => (65, true),
         };
-        assert_eq!((ours, slurms.code == 0), expected, "{resources}: {slurms:?}");
+        assert_eq!(
+            (ours, slurms.code == 0),
+            expected,
+            "{resources}: {slurms:?}"
+        );
     }
 }

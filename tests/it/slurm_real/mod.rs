@@ -61,7 +61,10 @@ fn a_job_on_one_node_is_followed_from_the_queue_to_its_end() {
     );
     let Submitted { run, job, output } = user.submit(&file);
     let waiting = user.show(&run)["status"].clone();
-    assert_eq!((&waiting["state"], &waiting["raw_state"]), (&json!("pending"), &json!("PENDING")));
+    assert_eq!(
+        (&waiting["state"], &waiting["raw_state"]),
+        (&json!("pending"), &json!("PENDING"))
+    );
     assert_eq!(waiting["reason"], "JobHeldUser");
     user.run("scontrol", &["release", &job]).ok();
     user.until_state(&run, "running");
@@ -73,23 +76,42 @@ fn a_job_on_one_node_is_followed_from_the_queue_to_its_end() {
     assert_eq!(shown["status"]["state"], "completed");
     assert_eq!(shown["status"]["exit"], json!({ "code": 0 }));
     let node = &nodes(&shown)[0];
-    assert_eq!((&node["state"], &node["job_id"]), (&json!("ended"), &json!(job)));
+    assert_eq!(
+        (&node["state"], &node["job_id"]),
+        (&json!("ended"), &json!(job))
+    );
     assert_eq!(node["node"], json!(user.scontrol(&job, "NodeList")));
     assert_eq!(node["progress"]["epochs_completed"], 3, "{node}");
-    assert!(node["usage"]["wall_seconds"].as_f64().unwrap() >= 1.5, "{node}");
-    assert!(node["usage"]["mem_peak_bytes"].as_u64().unwrap() > 100_000, "{node}");
-    let epoch = shown["summary"]["epochs"]["steady_seconds"].as_f64().unwrap();
+    assert!(
+        node["usage"]["wall_seconds"].as_f64().unwrap() >= 1.5,
+        "{node}"
+    );
+    assert!(
+        node["usage"]["mem_peak_bytes"].as_u64().unwrap() > 100_000,
+        "{node}"
+    );
+    let epoch = shown["summary"]["epochs"]["steady_seconds"]
+        .as_f64()
+        .unwrap();
     assert!((0.4..2.0).contains(&epoch), "{shown}");
     assert_eq!(output, user.path(&format!("one-{job}.out")));
-    assert!(fs::read_to_string(&output).unwrap().starts_with("Epoch 1/3\n"));
-    assert_eq!(user.dlrun(&["logs", &run]).ok(), fs::read_to_string(&output).unwrap());
+    assert!(
+        fs::read_to_string(&output)
+            .unwrap()
+            .starts_with("Epoch 1/3\n")
+    );
+    assert_eq!(
+        user.dlrun(&["logs", &run]).ok(),
+        fs::read_to_string(&output).unwrap()
+    );
 }
 
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
 fn two_nodes_have_their_own_outputs_and_records() {
     let user = User::new();
-    let script = format!("{EPOCHS}; printf '%s has %s' \"$SLURMD_NODENAME\" \"$SLURM_CPUS_PER_TASK\"");
+    let script =
+        format!("{EPOCHS}; printf '%s has %s' \"$SLURMD_NODENAME\" \"$SLURM_CPUS_PER_TASK\"");
     let file = user.job(
         "two",
         &format!("launcher = \"each\"\n{}", sh(&script)),
@@ -107,24 +129,41 @@ fn two_nodes_have_their_own_outputs_and_records() {
     let mut hosts = BTreeSet::new();
     for (rank, record) in records.iter().enumerate() {
         let node = record["node"].as_str().unwrap();
-        assert_eq!((&record["state"], &record["exit"]), (&json!("ended"), &json!({ "code": 0 })));
+        assert_eq!(
+            (&record["state"], &record["exit"]),
+            (&json!("ended"), &json!({ "code": 0 }))
+        );
         assert_eq!(record["progress"]["epochs_completed"], 3, "{record}");
         let output = user.path(&format!("two-{job}.{rank}.out"));
         assert_eq!(record["output"], json!(output));
         let text = fs::read_to_string(&output).unwrap();
         // The one program of a node has the CPUs of both its tasks.
-        assert!(text.starts_with("Epoch 1/3\n") && text.ends_with(&format!("{node} has 6")), "{text}");
-        for line in [format!("{node}: Epoch 3/3\n"), format!("{node}: {node} has 6\n")] {
+        assert!(
+            text.starts_with("Epoch 1/3\n") && text.ends_with(&format!("{node} has 6")),
+            "{text}"
+        );
+        for line in [
+            format!("{node}: Epoch 3/3\n"),
+            format!("{node}: {node} has 6\n"),
+        ] {
             assert!(followed.contains(&line), "{line}{followed}");
         }
         let alone = user.dlrun(&["logs", "--node", node, &run]).ok();
         assert_eq!(alone, text);
         hosts.insert(record["host"]["hostname"].to_string());
     }
-    let one_host =
-        Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|status| !status.success());
+    let one_host = Command::new("unshare")
+        .args(["--uts", "true"])
+        .status()
+        .is_ok_and(|status| !status.success());
     assert!(hosts.len() == 2 || one_host, "{hosts:?}");
-    assert_eq!(user.dlrun(&["logs", &run]).ok().matches("Epoch 3/3").count(), 2);
+    assert_eq!(
+        user.dlrun(&["logs", &run])
+            .ok()
+            .matches("Epoch 3/3")
+            .count(),
+        2
+    );
 }
 
 #[test]
@@ -141,15 +180,29 @@ fn resources_are_what_slurm_gives() {
     assert_eq!((refused.code, runs(&user)), (65, 0), "{refused:?}");
     let file = user.job(
         "asked",
-        &format!("idle_nodes = true\nlauncher = \"none\"\n{}", argv(&["sleep", "30"])),
+        &format!(
+            "idle_nodes = true\nlauncher = \"none\"\n{}",
+            argv(&["sleep", "30"])
+        ),
         "nodes = 2\ncpus_per_task = 4\nmemory = \"3GiB\"\nwalltime = \"90m\"\nqueue = \"batch\"",
     );
     let Submitted { run, job, .. } = user.submit(&file);
     user.until_state(&run, "running");
-    let asked = ["JobName", "NumNodes", "CPUs/Task", "NumCPUs", "MinMemoryNode", "TimeLimit", "Partition"];
+    let asked = [
+        "JobName",
+        "NumNodes",
+        "CPUs/Task",
+        "NumCPUs",
+        "MinMemoryNode",
+        "TimeLimit",
+        "Partition",
+    ];
     let got = asked.map(|field| user.scontrol(&job, field));
     assert_eq!(got, ["asked", "2", "4", "8", "3G", "01:30:00", "batch"]);
-    assert_eq!(user.scontrol(&job, "WorkDir"), user.home().to_string_lossy());
+    assert_eq!(
+        user.scontrol(&job, "WorkDir"),
+        user.home().to_string_lossy()
+    );
 }
 
 #[test]
@@ -168,10 +221,15 @@ fn variables_of_the_shell_do_not_beat_the_job_file() {
     ] {
         user.set(name, value);
     }
-    let file = user.job("mine", &sh("echo here; sleep 2"), "queue = \"batch\"\nwalltime = \"20m\"");
+    let file = user.job(
+        "mine",
+        &sh("echo here; sleep 2"),
+        "queue = \"batch\"\nwalltime = \"20m\"",
+    );
     let submitted = user.submit(&file);
     user.until_state(&submitted.run, "running");
-    let got = ["JobName", "TimeLimit", "Partition"].map(|field| user.scontrol(&submitted.job, field));
+    let got =
+        ["JobName", "TimeLimit", "Partition"].map(|field| user.scontrol(&submitted.job, field));
     assert_eq!(got, ["mine", "00:20:00", "batch"]);
     assert_eq!(user.wait(&submitted.run), 0);
     assert_eq!(submitted.text(), "here\n");
@@ -196,25 +254,43 @@ fn hostile_words_arrive_byte_for_byte() {
     ];
     let user = User::new();
     user.write("reveal.pl", REVEAL);
-    let env: Vec<String> =
-        nasty.iter().enumerate().map(|(i, value)| format!("NASTY_{i} = {}", json!(value))).collect();
+    let env: Vec<String> = nasty
+        .iter()
+        .enumerate()
+        .map(|(i, value)| format!("NASTY_{i} = {}", json!(value)))
+        .collect();
     let words: Vec<&str> = ["perl", "reveal.pl"].into_iter().chain(nasty).collect();
     for (name, launcher, nodes) in [("plain", "none", 1), ("spread", "each", 2)] {
-        let run = format!("launcher = \"{launcher}\"\nenv = {{ {} }}\n{}", env.join(", "), argv(&words));
+        let run = format!(
+            "launcher = \"{launcher}\"\nenv = {{ {} }}\n{}",
+            env.join(", "),
+            argv(&words)
+        );
         let submitted = user.submit(&user.job(name, &run, &format!("nodes = {nodes}")));
         assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
         let outputs = match nodes {
             1 => vec![submitted.output],
-            _ => (0..nodes).map(|rank| user.path(&format!("{name}-{}.{rank}.out", submitted.job))).collect(),
+            _ => (0..nodes)
+                .map(|rank| user.path(&format!("{name}-{}.{rank}.out", submitted.job)))
+                .collect(),
         };
         let expected: Vec<String> = nasty
             .iter()
             .map(|word| (*word).to_owned())
-            .chain(nasty.iter().enumerate().map(|(i, value)| format!("NASTY_{i}={value}")))
+            .chain(
+                nasty
+                    .iter()
+                    .enumerate()
+                    .map(|(i, value)| format!("NASTY_{i}={value}")),
+            )
             .collect();
         for output in outputs {
             let text = fs::read_to_string(&output).unwrap();
-            let got: Vec<&str> = text.strip_suffix('\0').unwrap_or(&text).split('\0').collect();
+            let got: Vec<&str> = text
+                .strip_suffix('\0')
+                .unwrap_or(&text)
+                .split('\0')
+                .collect();
             assert_eq!(got, expected, "{name}");
         }
     }
@@ -226,20 +302,29 @@ fn hostile_words_arrive_byte_for_byte() {
 fn secrets_reach_the_job_and_no_other_place() {
     let user = User::new();
     let secret = "s3cr3t'\"$(id)";
-    let path = user.write("secrets.env", &format!("# keys\n\nAPI_KEY={secret}\nEMPTY=\n"));
+    let path = user.write(
+        "secrets.env",
+        &format!("# keys\n\nAPI_KEY={secret}\nEMPTY=\n"),
+    );
     let run = format!(
         "env_file = \"secrets.env\"\n{}",
         sh("printf %s \"$API_KEY\" | cksum; echo \"[${EMPTY-unset}]\"; sleep 2")
     );
     let file = user.job("secret", &run, "");
     let open = user.dlrun(&["submit".as_ref(), file.as_os_str()]);
-    assert_eq!((open.code, runs(&user)), (66, 0), "others can read it: {open:?}");
+    assert_eq!(
+        (open.code, runs(&user)),
+        (66, 0),
+        "others can read it: {open:?}"
+    );
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let submitted = user.submit(&file);
     user.until_state(&submitted.run, "running");
     let known = user.run("scontrol", &["show", "job", &submitted.job]).ok();
     assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
-    let sum = user.shell("printf %s \"$(grep ^API_KEY= secrets.env | cut -d= -f2-)\" | cksum").ok();
+    let sum = user
+        .shell("printf %s \"$(grep ^API_KEY= secrets.env | cut -d= -f2-)\" | cksum")
+        .ok();
     assert_eq!(submitted.text(), format!("{sum}[]\n"));
     let found = user.run("grep", &["-rlF", "s3cr3t", "."]).ok();
     assert_eq!(found, "./secrets.env\n");
@@ -249,7 +334,11 @@ fn secrets_reach_the_job_and_no_other_place() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     user.run("scontrol", &["release", &held.job]).ok();
     assert_eq!(user.dlrun(&["wait", "--passthrough", &held.run]).code, 77);
-    assert!(held.text().contains("can be read by others"), "{}", held.text());
+    assert!(
+        held.text().contains("can be read by others"),
+        "{}",
+        held.text()
+    );
 }
 
 // ------------------------------------------------------------------------------------------------- render | sbatch
@@ -264,22 +353,42 @@ fn a_rendered_script_is_what_submit_hands_over_and_records_itself() {
     let script = user.shell(&format!("{dlrun} render {shown}")).ok();
     let submitted = user.submit(&file);
     let handed_over = fs::read_to_string(user.run_dir(&submitted.run).join("job.sh")).unwrap();
-    assert_eq!(script, handed_over.replacen(&format!("\nexport DLRUN_RUN_ID={}\n", submitted.run), "", 1));
-    let kept = user.run("scontrol", &["write", "batch_script", &submitted.job, "-"]).ok();
-    assert_eq!(kept.trim_end(), handed_over.trim_end(), "Slurm has other bytes");
+    assert_eq!(
+        script,
+        handed_over.replacen(&format!("\nexport DLRUN_RUN_ID={}\n", submitted.run), "", 1)
+    );
+    let kept = user
+        .run("scontrol", &["write", "batch_script", &submitted.job, "-"])
+        .ok();
+    assert_eq!(
+        kept.trim_end(),
+        handed_over.trim_end(),
+        "Slurm has other bytes"
+    );
 
-    let piped = user.shell(&format!("{dlrun} render {shown} | sbatch --parsable")).ok();
+    let piped = user
+        .shell(&format!("{dlrun} render {shown} | sbatch --parsable"))
+        .ok();
     let job = piped.trim();
-    let own =
-        until("the piped job's run", 60, || user.list().into_iter().find(|row| row["job_id"] == json!(job)));
+    let own = until("the piped job's run", 60, || {
+        user.list()
+            .into_iter()
+            .find(|row| row["job_id"] == json!(job))
+    });
     let run = own["run_id"].as_str().unwrap();
     assert_ne!(run, submitted.run);
     assert_eq!(user.dlrun(&["wait", run, &submitted.run]).code, 0);
     assert_eq!(user.list().len(), 2);
     let shown = user.show(job);
-    assert_eq!((&shown["run"]["run_id"], &shown["run"]["name"]), (&json!(run), &json!("piped")));
+    assert_eq!(
+        (&shown["run"]["run_id"], &shown["run"]["name"]),
+        (&json!(run), &json!("piped"))
+    );
     assert_eq!(nodes(&shown)[0]["progress"]["epochs_completed"], 3);
-    assert_eq!(shown["run"]["output"], json!(user.path(&format!("piped-{job}.out"))));
+    assert_eq!(
+        shown["run"]["output"],
+        json!(user.path(&format!("piped-{job}.out")))
+    );
     assert_eq!(user.dlrun(&["logs", run]).ok().matches("Epoch").count(), 3);
 }
 
@@ -292,7 +401,10 @@ fn exit_codes_are_the_jobs_own() {
     for code in [3, 200, 128 + 15] {
         let submitted = user.submit(&user.job("fails", &sh(&format!("exit {code}")), ""));
         assert_eq!(user.wait(&submitted.run), 10);
-        assert_eq!(user.dlrun(&["wait", "--passthrough", &submitted.run]).code, code);
+        assert_eq!(
+            user.dlrun(&["wait", "--passthrough", &submitted.run]).code,
+            code
+        );
         let text = user.dlrun(&["show", &submitted.run]).ok();
         assert!(text.contains(&format!("exit code {code}")), "{text}");
     }
@@ -302,10 +414,18 @@ fn exit_codes_are_the_jobs_own() {
         sh("[ \"$SLURM_PROCID\" = 0 ] && exit 5; sleep 2; echo whole; exit 0")
     );
     let submitted = user.submit(&user.job("half", &run, "nodes = 2"));
-    assert_eq!(user.dlrun(&["wait", "--passthrough", &submitted.run]).code, 5);
-    assert_eq!(user.read(&format!("half-{}.1.out", submitted.job)), "whole\n");
-    let exits: Vec<Value> =
-        nodes(&user.show(&submitted.run)).iter().map(|node| node["exit"].clone()).collect();
+    assert_eq!(
+        user.dlrun(&["wait", "--passthrough", &submitted.run]).code,
+        5
+    );
+    assert_eq!(
+        user.read(&format!("half-{}.1.out", submitted.job)),
+        "whole\n"
+    );
+    let exits: Vec<Value> = nodes(&user.show(&submitted.run))
+        .iter()
+        .map(|node| node["exit"].clone())
+        .collect();
     assert_eq!(exits, [json!({ "code": 5 }), json!({ "code": 0 })]);
 }
 
@@ -314,10 +434,17 @@ fn exit_codes_are_the_jobs_own() {
 fn a_killed_command_is_told_from_one_that_exits() {
     let user = User::new();
     let submitted = user.submit(&user.job("crash", &sh("kill -SEGV $$"), ""));
-    assert_eq!(user.dlrun(&["wait", "--passthrough", &submitted.run]).code, 139);
+    assert_eq!(
+        user.dlrun(&["wait", "--passthrough", &submitted.run]).code,
+        139
+    );
     let shown = user.show(&submitted.run);
     assert_eq!(nodes(&shown)[0]["exit"], json!({ "signal": 11 }));
-    assert!(user.dlrun(&["show", &submitted.run]).ok().contains("SIGSEGV"));
+    assert!(
+        user.dlrun(&["show", &submitted.run])
+            .ok()
+            .contains("SIGSEGV")
+    );
 }
 
 #[test]
@@ -327,11 +454,24 @@ fn a_refused_job_leaves_nothing_behind() {
     let file = user.job("refused", &argv(&["true"]), "queue = \"nosuch\"");
     let held_back = user.dlrun(&["submit".as_ref(), file.as_os_str()]);
     assert_eq!(held_back.code, 65, "{held_back:?}");
-    assert!(held_back.stderr.contains("no queue `nosuch`"), "{held_back:?}");
+    assert!(
+        held_back.stderr.contains("no queue `nosuch`"),
+        "{held_back:?}"
+    );
     let refused = user.dlrun(&["submit".as_ref(), "--no-check".as_ref(), file.as_os_str()]);
     assert_eq!(refused.code, 76, "{refused:?}");
-    assert!(refused.stderr.contains("invalid partition specified: nosuch"), "{refused:?}");
-    assert!(refused.stderr.contains("the site has batch (the default, up to 168h), debug"), "{refused:?}");
+    assert!(
+        refused
+            .stderr
+            .contains("invalid partition specified: nosuch"),
+        "{refused:?}"
+    );
+    assert!(
+        refused
+            .stderr
+            .contains("the site has batch (the default, up to 168h), debug"),
+        "{refused:?}"
+    );
     assert_eq!(runs(&user), 0);
     assert_eq!(user.list(), Vec::<Value>::new());
 
@@ -339,9 +479,23 @@ fn a_refused_job_leaves_nothing_behind() {
     assert_eq!(checked.code, 65, "{checked:?}");
     let file = user.job("fine", &argv(&["true"]), "queue = \"batch\"");
     let checked = user.dlrun(&["check".as_ref(), file.as_os_str()]).ok();
-    assert!(checked.contains("slurm says: it would start at"), "{checked}");
+    assert!(
+        checked.contains("slurm says: it would start at"),
+        "{checked}"
+    );
     assert_eq!(runs(&user), 0);
-    let queued = user.run("squeue", &["--noheader", "--user", user.name(), "--name", "fine,refused"]).ok();
+    let queued = user
+        .run(
+            "squeue",
+            &[
+                "--noheader",
+                "--user",
+                user.name(),
+                "--name",
+                "fine,refused",
+            ],
+        )
+        .ok();
     assert_eq!(queued, "");
 }
 
@@ -357,17 +511,36 @@ fn a_controller_that_is_down_is_never_replaced_by_this_machine() {
     let text = fs::read_to_string(conf()).unwrap();
     let dead: Vec<&str> = text
         .lines()
-        .map(|line| if line.starts_with("SlurmctldPort=") { "SlurmctldPort=1" } else { line })
+        .map(|line| {
+            if line.starts_with("SlurmctldPort=") {
+                "SlurmctldPort=1"
+            } else {
+                line
+            }
+        })
         .collect();
-    let dead = user.write("slurm.conf", &format!("{}\nMessageTimeout=2\n", dead.join("\n")));
+    let dead = user.write(
+        "slurm.conf",
+        &format!("{}\nMessageTimeout=2\n", dead.join("\n")),
+    );
     user.set("SLURM_CONF", &dead.to_string_lossy());
     let down = user.dlrun(&["submit".as_ref(), file.as_os_str()]);
     assert_eq!(down.code, 69, "{down:?}");
-    assert!(down.stderr.contains("Unable to contact slurm controller"), "{down:?}");
-    assert_eq!((runs(&user), user.path("ran").exists()), (1, false), "nothing is queued and nothing ran");
+    assert!(
+        down.stderr.contains("Unable to contact slurm controller"),
+        "{down:?}"
+    );
+    assert_eq!(
+        (runs(&user), user.path("ran").exists()),
+        (1, false),
+        "nothing is queued and nothing ran"
+    );
     // What the files say is still told.
     let shown = user.dlrun(&["--json", "show", &finished.run]);
-    assert!(shown.stderr.contains("states are those last heard of"), "{shown:?}");
+    assert!(
+        shown.stderr.contains("states are those last heard of"),
+        "{shown:?}"
+    );
     assert_eq!(shown.result()["status"]["state"], "completed");
 }
 
@@ -380,17 +553,23 @@ fn counting(user: &User, launcher: &str, nodes: u32) -> (Submitted, Vec<String>)
     let run = format!("launcher = \"{launcher}\"\n{command}");
     let submitted = user.submit(&user.job("counting", &run, &format!("nodes = {nodes}")));
     let files = until("the program to be ready", 60, || {
-        let entries = fs::read_dir(user.home()).expect("the home is there").flatten();
+        let entries = fs::read_dir(user.home())
+            .expect("the home is there")
+            .flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let ready: Vec<String> =
-            names.filter(|name| name.starts_with("got.") && user.read(name) == "ready\n").collect();
+        let ready: Vec<String> = names
+            .filter(|name| name.starts_with("got.") && user.read(name) == "ready\n")
+            .collect();
         (ready.len() == nodes as usize).then_some(ready)
     });
     (submitted, files)
 }
 
 fn count(user: &User, file: &str, signal: &str) -> usize {
-    user.read(file).lines().filter(|line| *line == signal).count()
+    user.read(file)
+        .lines()
+        .filter(|line| *line == signal)
+        .count()
 }
 
 /// Sends a signal some times, far enough apart to be counted, and compares.
@@ -399,9 +578,15 @@ fn each_arrives_once(user: &User, files: &[String], scancel: &[&str]) {
     for sent in 1..=5 {
         user.run("scancel", scancel).ok();
         let got = || -> Vec<usize> {
-            files.iter().zip(&before).map(|(file, before)| count(user, file, "USR1") - before).collect()
+            files
+                .iter()
+                .zip(&before)
+                .map(|(file, before)| count(user, file, "USR1") - before)
+                .collect()
         };
-        until("the signal", 20, || got().iter().all(|got| *got >= sent).then_some(()));
+        until("the signal", 20, || {
+            got().iter().all(|got| *got >= sent).then_some(())
+        });
         sleep(Duration::from_millis(300));
         assert_eq!(got(), vec![sent; files.len()], "{scancel:?}");
     }
@@ -433,14 +618,24 @@ fn a_signal_arrives_exactly_once_on_every_node() {
     each_arrives_once(&user, &files, &["--batch", "--signal=USR1", &submitted.job]);
     assert_eq!(user.dlrun(&["cancel", &submitted.run]).code, 0);
     assert_eq!(user.wait(&submitted.run), 15);
-    assert_eq!([count(&user, &files[0], "TERM"), count(&user, &files[1], "TERM")], [1, 1]);
+    assert_eq!(
+        [
+            count(&user, &files[0], "TERM"),
+            count(&user, &files[1], "TERM")
+        ],
+        [1, 1]
+    );
 }
 
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
 fn a_waiting_job_can_be_cancelled() {
     let user = User::new();
-    let file = user.job("later", &sh("touch ran"), "[scheduler]\narguments = [\"--begin=now+1hour\"]");
+    let file = user.job(
+        "later",
+        &sh("touch ran"),
+        "[scheduler]\narguments = [\"--begin=now+1hour\"]",
+    );
     let submitted = user.submit(&file);
     assert_eq!(user.show(&submitted.run)["status"]["reason"], "BeginTime");
     let told = user.dlrun(&["--json", "cancel", &submitted.run]).result();
@@ -462,7 +657,10 @@ const AGAIN: &str = r#"echo "start ${SLURM_RESTART_COUNT:-0} of $DLRUN_RUN_ID"; 
 /// Requeues the running job and watches its states until it is over.
 fn requeued(user: &User, run: &str, job: &str, output: &Path) {
     until("the first start's output", 60, || {
-        fs::read_to_string(output).ok().filter(|text| text.contains("start 0")).map(drop)
+        fs::read_to_string(output)
+            .ok()
+            .filter(|text| text.contains("start 0"))
+            .map(drop)
     });
     // Slurm's times are whole seconds.
     sleep(Duration::from_secs(3));
@@ -479,14 +677,24 @@ fn requeued(user: &User, run: &str, job: &str, output: &Path) {
     // A look may be too early or too late to see it run, but it never seems to have failed in between.
     let seen: Vec<&str> = states.iter().map(String::as_str).collect();
     let brief = seen.strip_prefix(&["running"]).unwrap_or(&seen);
-    assert!(matches!(brief, ["pending", "running", "completed"] | ["pending", "completed"]), "{states:?}");
+    assert!(
+        matches!(
+            brief,
+            ["pending", "running", "completed"] | ["pending", "completed"]
+        ),
+        "{states:?}"
+    );
     let shown = user.show(run);
     assert_eq!(shown["attempt"], 1);
     let dir = user.run_dir(run);
     assert!(dir.join("0.0/end.json").is_file() && dir.join("0.1/end.json").is_file());
     let log = fs::read_to_string(output).expect("the output is there");
-    let first = log.find(&format!("start 0 of {run}")).expect("the first start's line is kept");
-    let second = log.find(&format!("start 1 of {run}")).expect("the same run id");
+    let first = log
+        .find(&format!("start 0 of {run}"))
+        .expect("the first start's line is kept");
+    let second = log
+        .find(&format!("start 1 of {run}"))
+        .expect("the same run id");
     assert!(first < second && log.trim_end().ends_with("over"), "{log}");
     assert_eq!(user.list().len(), 1);
     assert!(user.dlrun(&["show", run]).ok().contains("it was requeued"));
@@ -497,10 +705,18 @@ fn requeued(user: &User, run: &str, job: &str, output: &Path) {
 fn a_requeued_job_goes_on_as_the_same_run() {
     let user = User::new();
     let submitted = user.submit(&user.job("again", &sh(AGAIN), ""));
-    let mut waiting =
-        user.command(user.binary()).args(["wait", &submitted.run]).stderr(Stdio::null()).spawn().unwrap();
+    let mut waiting = user
+        .command(user.binary())
+        .args(["wait", &submitted.run])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     requeued(&user, &submitted.run, &submitted.job, &submitted.output);
-    assert_eq!(waiting.wait().unwrap().code(), Some(0), "the wait spans both starts");
+    assert_eq!(
+        waiting.wait().unwrap().code(),
+        Some(0),
+        "the wait spans both starts"
+    );
 }
 
 #[test]
@@ -508,9 +724,15 @@ fn a_requeued_job_goes_on_as_the_same_run() {
 fn a_requeued_job_that_was_piped_keeps_its_run_id() {
     let user = User::new();
     let file = user.job("pipedagain", &sh(AGAIN), "");
-    let render = format!("{} render {} | sbatch --parsable", user.binary().display(), file.display());
+    let render = format!(
+        "{} render {} | sbatch --parsable",
+        user.binary().display(),
+        file.display()
+    );
     let job = user.shell(&render).ok().trim().to_owned();
-    let run = until("the run", 60, || Some(user.list().first()?["run_id"].as_str()?.to_owned()));
+    let run = until("the run", 60, || {
+        Some(user.list().first()?["run_id"].as_str()?.to_owned())
+    });
     let output = user.path(&format!("pipedagain-{job}.out"));
     requeued(&user, &run, &job, &output);
 }
@@ -543,8 +765,15 @@ fn many_runs_are_waited_for_with_one_question_a_round() {
         .collect();
     assert!((2..=6).contains(&times.len()), "{questions}");
     // The first names all five; nobody asks twice within a round, which takes a second at least.
-    assert_eq!(questions.lines().next().unwrap().matches(',').count(), 4, "{questions}");
-    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 900), "{questions}");
+    assert_eq!(
+        questions.lines().next().unwrap().matches(',').count(),
+        4,
+        "{questions}"
+    );
+    assert!(
+        times.windows(2).all(|pair| pair[1] - pair[0] >= 900),
+        "{questions}"
+    );
     assert!(user.list().iter().all(|row| row["state"] == "completed"));
 }
 
@@ -560,16 +789,26 @@ fn two_users_do_not_see_each_other() {
         assert_eq!(names, [json!(run.run)]);
         assert_eq!(me.dlrun(&["show", &other.run]).code, 66);
         assert_eq!(me.dlrun(&["cancel", &other.job]).code, 66);
-        let open = me.shell("find .local -type d ! -perm 700 -o -type f -perm /077").ok();
+        let open = me
+            .shell("find .local -type d ! -perm 700 -o -type f -perm /077")
+            .ok();
         assert_eq!(open, "", "only the owner may read records");
     }
     assert_eq!(mode(&user.state_dir()), 0o700);
     let state_dir = root.state_dir();
-    let peeping = user.dlrun(&["--state-dir".as_ref(), state_dir.as_os_str(), "list".as_ref()]);
+    let peeping = user.dlrun(&[
+        "--state-dir".as_ref(),
+        state_dir.as_os_str(),
+        "list".as_ref(),
+    ]);
     assert!([73, 77].contains(&peeping.code), "{peeping:?}");
     // Nor does root trust a directory that somebody else could have filled.
     let state_dir = user.state_dir();
-    let trusting = root.dlrun(&["--state-dir".as_ref(), state_dir.as_os_str(), "list".as_ref()]);
+    let trusting = root.dlrun(&[
+        "--state-dir".as_ref(),
+        state_dir.as_os_str(),
+        "list".as_ref(),
+    ]);
     assert_eq!(trusting.code, 77, "{trusting:?}");
 }
 
@@ -579,8 +818,11 @@ fn two_users_do_not_see_each_other() {
 #[ignore = "needs slurmctld: run tests/run"]
 fn a_watcher_that_is_killed_on_a_node_leaves_a_gap_and_no_more() {
     let user = User::new();
-    let submitted = user.submit(&user.job("watched", &sh(&format!("sleep 3; {EPOCHS}; sleep 2")), ""));
-    let watcher = until("the watcher", 60, || processes(&submitted.run, "exec-watch").first().copied());
+    let submitted =
+        user.submit(&user.job("watched", &sh(&format!("sleep 3; {EPOCHS}; sleep 2")), ""));
+    let watcher = until("the watcher", 60, || {
+        processes(&submitted.run, "exec-watch").first().copied()
+    });
     sleep(Duration::from_millis(1500));
     kill(Pid::from_raw(watcher), Signal::SIGKILL).unwrap();
     assert_eq!(user.wait(&submitted.run), 0);
@@ -592,8 +834,14 @@ fn a_watcher_that_is_killed_on_a_node_leaves_a_gap_and_no_more() {
         "{node}"
     );
     assert_eq!(node["gaps"].as_array().unwrap().len(), 1, "{node}");
-    assert!(user.dlrun(&["show", &submitted.run]).ok().contains("the watcher was killed"));
-    until("all processes to end", 20, || processes(&submitted.run, "").is_empty().then_some(()));
+    assert!(
+        user.dlrun(&["show", &submitted.run])
+            .ok()
+            .contains("the watcher was killed")
+    );
+    until("all processes to end", 20, || {
+        processes(&submitted.run, "").is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -613,12 +861,20 @@ fn a_supervisor_that_is_killed_on_a_node_fails_the_run_and_keeps_its_record() {
         })
         .expect("a supervisor");
     kill(Pid::from_raw(supervisor), Signal::SIGKILL).unwrap();
-    assert_eq!(user.dlrun(&["wait", "--passthrough", &submitted.run]).code, 137);
+    assert_eq!(
+        user.dlrun(&["wait", "--passthrough", &submitted.run]).code,
+        137
+    );
     let shown = user.show(&submitted.run);
     let node = &nodes(&shown)[0];
-    assert_eq!((&node["state"], &node["progress"]["epochs_completed"]), (&json!("interrupted"), &json!(3)));
+    assert_eq!(
+        (&node["state"], &node["progress"]["epochs_completed"]),
+        (&json!("interrupted"), &json!(3))
+    );
     // Where the cluster has cgroups, Slurm ends the orphaned command, else the watcher does.
-    until("all processes to end", 20, || processes(&submitted.run, "").is_empty().then_some(()));
+    until("all processes to end", 20, || {
+        processes(&submitted.run, "").is_empty().then_some(())
+    });
 }
 
 /// Brings the node back, whatever happened.
@@ -630,7 +886,10 @@ impl Mortal {
         let dir = conf();
         let status = Command::new(script)
             .args(["node", verb, MORTAL_NODE])
-            .env("DLRUN_CLUSTER_DIR", dir.parent().expect("a file in a directory"))
+            .env(
+                "DLRUN_CLUSTER_DIR",
+                dir.parent().expect("a file in a directory"),
+            )
             .status()
             .expect("tests/cluster is there");
         assert!(status.success(), "tests/cluster node {verb} {MORTAL_NODE}");
@@ -651,15 +910,27 @@ pub(crate) fn let_a_node_die() {
         sh("echo begun; sleep 300")
     );
     let submitted = user.submit(&user.write("dies.toml", &text));
-    until("the job's output", 60, || (submitted.text() == "begun\n").then_some(()));
-    until("a record", 20, || (!nodes(&user.show(&submitted.run)).is_empty()).then_some(()));
+    until("the job's output", 60, || {
+        (submitted.text() == "begun\n").then_some(())
+    });
+    until("a record", 20, || {
+        (!nodes(&user.show(&submitted.run)).is_empty()).then_some(())
+    });
     let node = Mortal;
     Mortal::cluster("kill");
-    assert_eq!(user.state(&submitted.run), "running", "nobody has noticed yet");
+    assert_eq!(
+        user.state(&submitted.run),
+        "running",
+        "nobody has noticed yet"
+    );
     assert_eq!(user.wait(&submitted.run), 14);
     let shown = user.show(&submitted.run);
     assert_eq!(shown["status"]["state"], "node_fail");
-    assert_eq!(nodes(&shown)[0]["state"], "running", "the record ends where the node did");
+    assert_eq!(
+        nodes(&shown)[0]["state"],
+        "running",
+        "the record ends where the node did"
+    );
     drop(node);
 }
 
@@ -674,7 +945,11 @@ pub(crate) fn run_into_the_time_limit() {
         (&shown["status"]["state"], &shown["status"]["raw_state"]),
         (&json!("timeout"), &json!("TIMEOUT"))
     );
-    assert_eq!(nodes(&shown)[0]["exit"], json!({ "code": 9 }), "it had its time to end");
+    assert_eq!(
+        nodes(&shown)[0]["exit"],
+        json!({ "code": 9 }),
+        "it had its time to end"
+    );
     let text = submitted.text();
     assert_eq!(text.matches("saved").count(), 1, "{text}");
 }
@@ -684,10 +959,19 @@ pub(crate) fn run_into_the_time_limit() {
 fn missing_variables_are_no_quiet_success() {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(program);
-    command.args(["--ignored", "--exact", "slurm_real::a_killed_command_is_told_from_one_that_exits"]);
-    command.env_remove("DLRUN_TEST_SLURM_CONF").env_remove("DLRUN_TEST_USER");
+    command.args([
+        "--ignored",
+        "--exact",
+        "slurm_real::a_killed_command_is_told_from_one_that_exits",
+    ]);
+    command
+        .env_remove("DLRUN_TEST_SLURM_CONF")
+        .env_remove("DLRUN_TEST_USER");
     let output = command.output().unwrap();
-    let text =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains("tests/run"), "{text}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && text.contains("tests/run"),
+        "{text}"
+    );
 }

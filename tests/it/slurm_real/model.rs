@@ -14,7 +14,11 @@ fn job(user: &User, name: &str, compiler: &str, resources: &str) -> std::path::P
     let rest = format!(
         "{resources}\n[framework]\nname = \"tensorflow\"\ncompiler = \"{compiler}\"\n[workload]\nmodel = \"gated-mlp\"\ndataset = \"synthetic\"\nsamples = 2048\nbatch_size = 64\nepochs = 4"
     );
-    user.job(name, &format!("{}\nenv = {{ OMP_NUM_THREADS = \"1\" }}", sh(TRAINING)), &rest)
+    user.job(
+        name,
+        &format!("{}\nenv = {{ OMP_NUM_THREADS = \"1\" }}", sh(TRAINING)),
+        &rest,
+    )
 }
 
 fn ran(user: &User, file: &std::path::Path) -> Value {
@@ -41,14 +45,33 @@ fn a_second_run_of_the_same_job_file_chooses_better_after_a_refit() {
     let after = plan(&open);
     tell(&format!("--- after the refit\n{after}"));
     let lines = unwrapped(&after);
-    assert!(lines.contains("from 3 runs like this; next best no compiler, "), "{after}");
+    assert!(
+        lines.contains("from 3 runs like this; next best no compiler, "),
+        "{after}"
+    );
     // Held, so that Slurm can be asked what it was asked for.
-    let held = job(&user, "held", "auto", &format!("{RESOURCES}\n[scheduler]\narguments = [\"--hold\"]"));
+    let held = job(
+        &user,
+        "held",
+        "auto",
+        &format!("{RESOURCES}\n[scheduler]\narguments = [\"--hold\"]"),
+    );
     let Submitted { run, job, .. } = user.submit(&held);
-    let planned = user.dlrun(&["plan".as_ref(), "--json".as_ref(), held.as_os_str()]).result();
-    let seconds = planned["plan"]["resources"]["walltime"].as_u64().expect("it is set");
-    assert_eq!(user.scontrol(&job, "TimeLimit"), format!("00:{:02}:00", seconds / 60), "{planned:#}");
-    let mebibytes = planned["plan"]["resources"]["memory"].as_u64().expect("it is set") >> 20;
+    let planned = user
+        .dlrun(&["plan".as_ref(), "--json".as_ref(), held.as_os_str()])
+        .result();
+    let seconds = planned["plan"]["resources"]["walltime"]
+        .as_u64()
+        .expect("it is set");
+    assert_eq!(
+        user.scontrol(&job, "TimeLimit"),
+        format!("00:{:02}:00", seconds / 60),
+        "{planned:#}"
+    );
+    let mebibytes = planned["plan"]["resources"]["memory"]
+        .as_u64()
+        .expect("it is set")
+        >> 20;
     let asked = user.scontrol(&job, "MinMemoryNode");
     assert!(
         [format!("{mebibytes}M"), format!("{}G", mebibytes / 1024)].contains(&asked),
@@ -58,9 +81,16 @@ fn a_second_run_of_the_same_job_file_chooses_better_after_a_refit() {
     assert_eq!(user.wait(&run), 0);
     let shown = user.show(&run);
     assert_eq!(shown["run"]["framework"]["compiler"], "xla");
-    assert_eq!(shown["run"]["forecast"]["basis"], json!("alike"), "{shown:#}");
-    let steady =
-        |shown: &Value| shown["summary"]["epochs"]["steady_seconds"].as_f64().expect("it told epochs");
+    assert_eq!(
+        shown["run"]["forecast"]["basis"],
+        json!("alike"),
+        "{shown:#}"
+    );
+    let steady = |shown: &Value| {
+        shown["summary"]["epochs"]["steady_seconds"]
+            .as_f64()
+            .expect("it told epochs")
+    };
     assert!(steady(&shown) < steady(&before) / 2.0);
 }
 
@@ -80,7 +110,10 @@ fn limits_follow_two_runs_that_are_alike_and_else_the_partition() {
     };
     let asked = |file: &std::path::Path| {
         let Submitted { run, job, .. } = user.submit(file);
-        let asked = (user.scontrol(&job, "TimeLimit"), user.scontrol(&job, "MinMemoryNode"));
+        let asked = (
+            user.scontrol(&job, "TimeLimit"),
+            user.scontrol(&job, "MinMemoryNode"),
+        );
         assert_eq!(user.wait(&run), 0);
         asked
     };
@@ -103,7 +136,10 @@ fn limits_follow_two_runs_that_are_alike_and_else_the_partition() {
     assert_eq!(asked(&more), open);
     // Now 30 epochs ran too.
     let after = plan();
-    assert!(after.contains("numbers within those that ran: 4 runs"), "{after}");
+    assert!(
+        after.contains("numbers within those that ran: 4 runs"),
+        "{after}"
+    );
     let _ = user.write("train.sh", &format!("# edited\n{PROGRAM}"));
     assert_eq!(asked(&three), open);
 }

@@ -17,7 +17,10 @@ fn every_option_is_taken_by_sbatch() {
         let checked = user.dlrun(&["check".as_ref(), file.as_os_str()]);
         let said = checked.stderr.to_lowercase();
         match REFUSED.iter().find(|(refused, _)| refused == name) {
-            Some((_, word)) => assert!(checked.code == 76 && said.contains(word), "{name}: {checked:?}"),
+            Some((_, word)) => assert!(
+                checked.code == 76 && said.contains(word),
+                "{name}: {checked:?}"
+            ),
             None => assert!(checked.code == 0, "{name}: {checked:?}"),
         }
         // The script alone, with its directives and without our command line.

@@ -21,8 +21,12 @@ fn sbatch(user: &User, script: &str, options: &[&str]) -> String {
 
 /// Variables of dlrun's own, and what differs between any two jobs.
 fn names(environment: &str) -> BTreeSet<&str> {
-    let names = environment.lines().filter_map(|line| Some(line.split_once('=')?.0));
-    names.filter(|name| !name.starts_with("DLRUN_") && *name != "_").collect()
+    let names = environment
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0));
+    names
+        .filter(|name| !name.starts_with("DLRUN_") && *name != "_")
+        .collect()
 }
 
 #[test]
@@ -33,14 +37,30 @@ fn job_without_tasks_has_the_variables_of_plain_sbatch() {
     // A login shell would read it.
     user.write(".bash_profile", "export LOGIN_SHELL=1\n");
     user.write(".profile", "export LOGIN_SHELL=1\n");
-    let plain = sbatch(&user, "#!/bin/bash\n#SBATCH --cpus-per-task=2 --time=5\nenv\n", &[]);
-    let job = user.job("same", &argv(&["env"]), "cpus_per_task = 2\nwalltime = \"5m\"");
+    let plain = sbatch(
+        &user,
+        "#!/bin/bash\n#SBATCH --cpus-per-task=2 --time=5\nenv\n",
+        &[],
+    );
+    let job = user.job(
+        "same",
+        &argv(&["env"]),
+        "cpus_per_task = 2\nwalltime = \"5m\"",
+    );
     let submitted = user.submit(&job);
     assert_eq!(user.wait(&submitted.run), 0);
     let text = submitted.text();
     let (plain, ours) = (names(&plain), names(&text));
-    assert_eq!(plain.difference(&ours).collect::<Vec<_>>(), Vec::<&&str>::new(), "missing");
-    assert_eq!(ours.difference(&plain).collect::<Vec<_>>(), [&"PYTHONUNBUFFERED"], "added");
+    assert_eq!(
+        plain.difference(&ours).collect::<Vec<_>>(),
+        Vec::<&&str>::new(),
+        "missing"
+    );
+    assert_eq!(
+        ours.difference(&plain).collect::<Vec<_>>(),
+        [&"PYTHONUNBUFFERED"],
+        "added"
+    );
     assert!(text.contains("MINE=from the shell\n"), "{text}");
 }
 
@@ -67,11 +87,21 @@ fn tasks_in_all_are_spread_over_nodes_by_slurm() {
     let user = User::new();
     // A node has 16 CPUs.
     let command = argv(&["/bin/sh", "-c", "echo $SLURM_PROCID-$SLURM_NODEID"]);
-    let submitted = user.submit(&user.job("spread", &format!("launcher = \"mpi\"\n{command}"), "tasks = 18"));
+    let submitted = user.submit(&user.job(
+        "spread",
+        &format!("launcher = \"mpi\"\n{command}"),
+        "tasks = 18",
+    ));
     assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
     let text = submitted.text();
-    let ranks: BTreeSet<&str> = text.lines().filter_map(|line| Some(line.split_once('-')?.0)).collect();
-    let nodes: BTreeSet<&str> = text.lines().filter_map(|line| Some(line.split_once('-')?.1)).collect();
+    let ranks: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| Some(line.split_once('-')?.0))
+        .collect();
+    let nodes: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| Some(line.split_once('-')?.1))
+        .collect();
     assert_eq!((ranks.len(), nodes.len()), (18, 2), "{text}");
 }
 
@@ -92,12 +122,19 @@ echo child ended with $code
 fn signal_for_the_batch_script_reaches_the_script_alone() {
     let user = User::new();
     user.write("saves.sh", SAVES);
-    user.dlrun(&["convert", "saves.sh", "-o", "saves.toml"]).ok();
+    user.dlrun(&["convert", "saves.sh", "-o", "saves.toml"])
+        .ok();
     let submitted = user.submit(&user.path("saves.toml"));
-    until("the script to be ready", 60, || submitted.text().contains("ready\n").then_some(()));
-    user.run("scancel", &["--batch", "--signal=USR1", &submitted.job]).ok();
+    until("the script to be ready", 60, || {
+        submitted.text().contains("ready\n").then_some(())
+    });
+    user.run("scancel", &["--batch", "--signal=USR1", &submitted.job])
+        .ok();
     assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
-    assert_eq!(submitted.text(), "ready\nscript got USR1\nsaved\nchild ended with 0\n");
+    assert_eq!(
+        submitted.text(),
+        "ready\nscript got USR1\nsaved\nchild ended with 0\n"
+    );
 }
 
 /// Notes each signal that reaches it, with its name: a command, its child in the same group, and one in a session of its own.
@@ -127,12 +164,19 @@ fn signals_reach_those_whom_slurm_signals_without_dlrun() {
     let names = ["command", "child", "apart"];
     let ready = |user: &User| {
         until("the family to be ready", 60, || {
-            names.iter().all(|name| user.path(&format!("got.{name}")).exists()).then_some(())
+            names
+                .iter()
+                .all(|name| user.path(&format!("got.{name}")).exists())
+                .then_some(())
         });
         sleep(Duration::from_millis(500));
     };
     let signals = |job: &str| {
-        for options in [&["--batch", "--signal=USR1"][..], &["--full", "--signal=USR2"], &["--signal=HUP"]] {
+        for options in [
+            &["--batch", "--signal=USR1"][..],
+            &["--full", "--signal=USR2"],
+            &["--signal=HUP"],
+        ] {
             user.run("scancel", &[options, &[job]].concat()).ok();
             sleep(Duration::from_millis(1500));
         }
@@ -142,7 +186,9 @@ fn signals_reach_those_whom_slurm_signals_without_dlrun() {
     };
     // The program in the place of the batch script.
     user.write("plain.sh", "#!/bin/bash\nexec perl family.pl\n");
-    let job = user.run("sbatch", &["--parsable", "--output=/dev/null", "plain.sh"]).ok();
+    let job = user
+        .run("sbatch", &["--parsable", "--output=/dev/null", "plain.sh"])
+        .ok();
     ready(&user);
     let plain = signals(job.trim());
     for name in names {
@@ -151,6 +197,9 @@ fn signals_reach_those_whom_slurm_signals_without_dlrun() {
     let submitted = user.submit(&user.job("family", &argv(&["perl", "family.pl"]), ""));
     ready(&user);
     assert_eq!(signals(&submitted.job), plain);
-    assert!(plain[0].contains(&"USR1".to_owned()) && !plain[1].contains(&"USR1".to_owned()), "{plain:?}");
+    assert!(
+        plain[0].contains(&"USR1".to_owned()) && !plain[1].contains(&"USR1".to_owned()),
+        "{plain:?}"
+    );
     user.wait(&submitted.run);
 }

@@ -23,7 +23,8 @@ pub(super) fn slurm() -> (tempfile::TempDir, Slurm) {
             ),
         )
         .expect("the directory is ours");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the directory is ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .expect("the directory is ours");
     }
     let slurm = Slurm::new(Some(dir.path().to_owned()), Duration::from_secs(20));
     (dir, slurm)
@@ -37,12 +38,27 @@ fn the_site_is_what_its_configuration_says() {
     let site = slurm.site().unwrap();
     let took = began.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
-    assert!(site.version.as_deref().is_some_and(|version| version.contains('.')), "{site:?}");
-    assert_eq!((site.accounting, site.max_array_index), (Some(false), Some(100)));
+    assert!(
+        site.version
+            .as_deref()
+            .is_some_and(|version| version.contains('.')),
+        "{site:?}"
+    );
+    assert_eq!(
+        (site.accounting, site.max_array_index),
+        (Some(false), Some(100))
+    );
     let queues: Vec<(&str, bool, bool, Option<Walltime>)> = site
         .queues
         .iter()
-        .map(|queue| (queue.name.as_str(), queue.is_default, queue.is_up, queue.max_walltime))
+        .map(|queue| {
+            (
+                queue.name.as_str(),
+                queue.is_default,
+                queue.is_up,
+                queue.max_walltime,
+            )
+        })
         .collect();
     assert_eq!(
         queues,
@@ -59,5 +75,8 @@ fn the_site_is_what_its_configuration_says() {
         assert_eq!(kind.memory.map(|memory| memory.0), Some(64_000 << 20));
         assert!(kind.features.contains(&"ib".to_owned()));
     }
-    assert_eq!(site.licenses, [("matlab".to_owned(), 4), ("stata".to_owned(), 2)]);
+    assert_eq!(
+        site.licenses,
+        [("matlab".to_owned(), 4), ("stata".to_owned(), 2)]
+    );
 }

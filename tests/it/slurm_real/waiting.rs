@@ -33,7 +33,10 @@ fn reasons_are_told_and_those_that_never_pass_have_a_meaning() {
     ] {
         until_reason(&user, submitted, reason);
         let told = dlrun::scheduler::slurm::meaning(reason);
-        assert!(told.is_some_and(|told| told.contains(meaning)), "{reason}: {told:?}");
+        assert!(
+            told.is_some_and(|told| told.contains(meaning)),
+            "{reason}: {told:?}"
+        );
     }
     for submitted in [held, later, long] {
         assert_eq!(user.dlrun(&["cancel", &submitted.run]).code, 0);
@@ -46,12 +49,20 @@ fn reasons_are_told_and_those_that_never_pass_have_a_meaning() {
 fn a_dependency_that_failed_is_never_satisfied() {
     let user = User::new();
     let first = user.submit(&user.job("first", &sh("sleep 2; exit 3"), ""));
-    let depends = |kind: &str| format!("[scheduler]\narguments = [\"--dependency={kind}:{}\"]", first.job);
+    let depends = |kind: &str| {
+        format!(
+            "[scheduler]\narguments = [\"--dependency={kind}:{}\"]",
+            first.job
+        )
+    };
     let never = user.submit(&user.job("never", &argv(&["true"]), &depends("afterok")));
     let after = user.submit(&user.job("after", &sh("echo after"), &depends("afternotok")));
     until_reason(&user, &never, "DependencyNeverSatisfied");
     assert_eq!(user.wait(&after.run), 0);
-    assert_eq!((user.wait(&first.run), after.text().as_str()), (10, "after\n"));
+    assert_eq!(
+        (user.wait(&first.run), after.text().as_str()),
+        (10, "after\n")
+    );
     assert_eq!(user.dlrun(&["cancel", &never.run]).code, 0);
 }
 
@@ -63,12 +74,18 @@ fn a_preempted_job_waits_anew_as_the_same_run() {
     let weak = "nodelist = \"n2\"\nexclusive = true\nqueue = \"scavenge\"";
     let weak = user.submit(&user.job("weak", &sh("echo start; sleep 300"), weak));
     user.until_state(&weak.run, "running");
-    until("its output", 60, || (weak.text() == "start\n").then_some(()));
+    until("its output", 60, || {
+        (weak.text() == "start\n").then_some(())
+    });
     let strong = "nodelist = \"n2\"\nexclusive = true\nqueue = \"batch\"";
     let strong = user.submit(&user.job("strong", &sh("sleep 2"), strong));
-    until("the weaker job to wait", 90, || (user.state(&weak.run) == "pending").then_some(()));
+    until("the weaker job to wait", 90, || {
+        (user.state(&weak.run) == "pending").then_some(())
+    });
     assert_eq!(user.wait(&strong.run), 0);
-    until("its second start", 60, || (user.show(&weak.run)["attempt"] == 1).then_some(()));
+    until("its second start", 60, || {
+        (user.show(&weak.run)["attempt"] == 1).then_some(())
+    });
     user.until_state(&weak.run, "running");
     assert_eq!(user.dlrun(&["cancel", &weak.run]).code, 0);
     assert_eq!(user.wait(&weak.run), 15);
@@ -77,7 +94,10 @@ fn a_preempted_job_waits_anew_as_the_same_run() {
 /// Only where the cluster limits memory by cgroups.
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
-#[expect(clippy::print_stderr, reason = "whoever runs the test shall know what was left out")]
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever runs the test shall know what was left out"
+)]
 fn a_job_that_wants_too_much_memory_is_told_from_one_that_fails() {
     let user = User::new();
     let limits = user.run("scontrol", &["show", "config"]).ok();
@@ -104,7 +124,11 @@ fn a_history_that_is_not_kept_is_said_so() {
     let record = user.run_dir(&submitted.run).join("run.json");
     // A job that the controller has forgotten.
     let text = std::fs::read_to_string(&record).unwrap();
-    std::fs::write(&record, text.replace(&format!("\"{}\"", submitted.job), "\"999999\"")).unwrap();
+    std::fs::write(
+        &record,
+        text.replace(&format!("\"{}\"", submitted.job), "\"999999\""),
+    )
+    .unwrap();
     let shown = user.dlrun(&["show", "--history", &submitted.run]);
     assert!(shown.stderr.contains("keeps no history here"), "{shown:?}");
     assert_eq!(shown.code, 0, "{shown:?}");

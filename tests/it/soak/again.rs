@@ -9,7 +9,10 @@ use crate::support::TestEnv;
 
 /// Numbers that are different every time, and the same in every run of the tests.
 fn spread(number: usize, below: u64) -> u64 {
-    (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) % below
+    (number as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(23)
+        % below
 }
 
 #[test]

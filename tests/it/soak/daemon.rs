@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use dlrun::monitor::{Sampler, SamplerOptions, TreeRoot, cgroup};
 use dlrun::protocol::{
-    Backfill, Collect, Decoder, Ending, FrameError, Hello, Process, Registration, Request, Response,
-    RunsQuery, Update, encode,
+    Backfill, Collect, Decoder, Ending, FrameError, Hello, Process, Registration, Request,
+    Response, RunsQuery, Update, encode,
 };
 use dlrun::record::{NodeRecord, RunRecord, encode_segments};
 
@@ -32,7 +32,10 @@ fn requests(run: &RunRecord, record: &NodeRecord) -> Vec<Request> {
     let registration = Registration {
         run: run.clone(),
         record: record.clone(),
-        command: Process { pid: std::process::id(), start_time_ticks: 1 },
+        command: Process {
+            pid: std::process::id(),
+            start_time_ticks: 1,
+        },
         gpus: vec!["GPU-5c7a3f0e".to_owned()],
         gap: None,
         booted_at_ms: None,
@@ -40,11 +43,22 @@ fn requests(run: &RunRecord, record: &NodeRecord) -> Vec<Request> {
     vec![
         Request::Hello(Hello::ours()),
         Request::Register(Box::new(registration)),
-        Request::Update(Box::new(Update { record: record.clone() })),
+        Request::Update(Box::new(Update {
+            record: record.clone(),
+        })),
         Request::Backfill(Box::new(Backfill { bytes })),
-        Request::Collect(Collect { acknowledged: Some(7) }),
-        Request::End(Box::new(Ending { record: record.clone(), cpu_user_us: 1, cpu_system_us: 2 })),
-        Request::Runs(RunsQuery { skip: 3, processes: true }),
+        Request::Collect(Collect {
+            acknowledged: Some(7),
+        }),
+        Request::End(Box::new(Ending {
+            record: record.clone(),
+            cpu_user_us: 1,
+            cpu_system_us: 2,
+        })),
+        Request::Runs(RunsQuery {
+            skip: 3,
+            processes: true,
+        }),
         Request::Status,
     ]
 }
@@ -56,7 +70,9 @@ fn watched() -> (TestEnv, Dlrund, String) {
     env.set("DLRUN_MONITOR__RECORD_SECONDS", "1");
     let daemon = Dlrund::start(&env, "[limits]\nrequest_seconds = 1\n");
     let run = env.submit(&env.job("while [ ! -e stop ]; do sleep 0.05; done", ""));
-    wait_for("the daemon to watch it", || recorded::is_adopted(&env.run_dir(&run)));
+    wait_for("the daemon to watch it", || {
+        recorded::is_adopted(&env.run_dir(&run))
+    });
     (env, daemon, run)
 }
 
@@ -94,8 +110,10 @@ fn damaged_messages_are_read_or_refused_the_same_in_any_pieces() {
     let (env, daemon, run) = watched();
     let (described, record) = described(&env, &run);
     drop(daemon);
-    let originals: Vec<Vec<u8>> =
-        requests(&described, &record).iter().map(|request| encode(request).expect("short")).collect();
+    let originals: Vec<Vec<u8>> = requests(&described, &record)
+        .iter()
+        .map(|request| encode(request).expect("short"))
+        .collect();
     let mut read = 0;
     for _ in rounds(40_000) {
         let mut bytes = chance.one_of(&originals).clone();
@@ -111,7 +129,11 @@ fn damaged_messages_are_read_or_refused_the_same_in_any_pieces() {
         let whole = decoded(&[&bytes]);
         let (one, two) = bytes.split_at(chance.below(bytes.len()));
         assert_eq!(whole, decoded(&[one, two]), "{bytes:?}");
-        read += whole.0.iter().filter(|text| !text.contains("cannot be understood")).count();
+        read += whole
+            .0
+            .iter()
+            .filter(|text| !text.contains("cannot be understood"))
+            .count();
     }
     tell(&format!("{read} messages could be read"));
     assert!(read > 0);
@@ -129,7 +151,11 @@ fn a_daemon_survives_damaged_messages_and_serves_others() {
     let mut answers = 0;
     for round in rounds(4_000) {
         let mut client = RawClient::connect(&daemon);
-        let mut bytes = if chance.below(4) == 0 { damaged(&mut chance, &hello) } else { hello.clone() };
+        let mut bytes = if chance.below(4) == 0 {
+            damaged(&mut chance, &hello)
+        } else {
+            hello.clone()
+        };
         for _ in 0..=chance.below(4) {
             let whole = encode(chance.one_of(&requests)).expect("short");
             let message = damaged(&mut chance, &whole[4..]);
@@ -151,7 +177,10 @@ fn a_daemon_survives_damaged_messages_and_serves_others() {
         }
         if round % 100 == 0 {
             let mut sane = RawClient::greeted(&daemon);
-            assert!(matches!(sane.ask(&Request::Status), Some(Response::Status(_))));
+            assert!(matches!(
+                sane.ask(&Request::Status),
+                Some(Response::Status(_))
+            ));
             assert_eq!(sane.runs().len(), 1, "{}", daemon.log());
         }
     }
@@ -163,7 +192,10 @@ fn a_daemon_survives_damaged_messages_and_serves_others() {
     assert_eq!(after.gaps, [], "{:?}", after.events);
     daemon.stop();
     assert!(!daemon.log().contains("panic"), "{}", daemon.log());
-    assert_eq!(recorded::rows(&daemon.database(), "PRAGMA integrity_check"), [["ok"]]);
+    assert_eq!(
+        recorded::rows(&daemon.database(), "PRAGMA integrity_check"),
+        [["ok"]]
+    );
 }
 
 /// Lines of `/proc/PID/cgroup` as machines have them.
@@ -182,19 +214,31 @@ const FILES: [(&str, &str); 12] = [
         "cpu.stat",
         "usage_usec 5000000\nuser_usec 3000000\nsystem_usec 2000000\nnr_throttled 2\nthrottled_usec 77\nthrottled_time 77000\n",
     ),
-    ("memory.stat", "anon 4096\nfile 8192\nshmem 0\ntotal_rss 4096\ntotal_cache 8192\ntotal_shmem 0\n"),
+    (
+        "memory.stat",
+        "anon 4096\nfile 8192\nshmem 0\ntotal_rss 4096\ntotal_cache 8192\ntotal_shmem 0\n",
+    ),
     ("memory.peak", "123456789\n"),
     ("memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"),
-    ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
+    (
+        "memory.oom_control",
+        "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    ),
     ("memory.max_usage_in_bytes", "123456789\n"),
-    ("io.stat", "8:0 rbytes=1024 wbytes=2048 rios=1 wios=2 dbytes=0 dios=0\n"),
+    (
+        "io.stat",
+        "8:0 rbytes=1024 wbytes=2048 rios=1 wios=2 dbytes=0 dios=0\n",
+    ),
     (
         "cpu.pressure",
         "some avg10=0.00 avg60=0.00 avg300=0.00 total=123\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
     ),
     ("cpuacct.usage", "5000000000\n"),
     ("cpuacct.stat", "user 300\nsystem 200\n"),
-    ("blkio.throttle.io_service_bytes_recursive", "8:0 Read 1024\n8:0 Write 2048\nTotal 3072\n"),
+    (
+        "blkio.throttle.io_service_bytes_recursive",
+        "8:0 Read 1024\n8:0 Write 2048\nTotal 3072\n",
+    ),
     ("cgroup.procs", "1\n2\n0\n41\n"),
 ];
 
@@ -210,10 +254,16 @@ fn damaged_cgroup_files_are_read_or_left_out() {
     };
     let mounts: String = ["freezer", "memory", "cpuacct", "cpu,cpuacct"]
         .map(|name| {
-            format!("40 30 0:35 / {}/v1 rw,nosuid shared:7 - cgroup cgroup rw,{name}\n", hierarchy.display())
+            format!(
+                "40 30 0:35 / {}/v1 rw,nosuid shared:7 - cgroup cgroup rw,{name}\n",
+                hierarchy.display()
+            )
         })
         .concat()
-        + &format!("41 30 0:36 / {}/v2 rw,nosuid - cgroup2 cgroup2 rw\n", hierarchy.display());
+        + &format!(
+            "41 30 0:36 / {}/v2 rw,nosuid - cgroup2 cgroup2 rw\n",
+            hierarchy.display()
+        );
     write(&proc.join("self/mountinfo"), mounts.as_bytes());
     // Every job's directories, with all files in them.
     let jobs = [
@@ -223,13 +273,20 @@ fn damaged_cgroup_files_are_read_or_left_out() {
         "v1/torque/5.host",
         "v2/pbs_jobs.service/jobid/12.server",
     ];
-    for (job, (name, text)) in jobs.iter().flat_map(|job| FILES.iter().map(move |file| (job, file))) {
+    for (job, (name, text)) in jobs
+        .iter()
+        .flat_map(|job| FILES.iter().map(move |file| (job, file)))
+    {
         write(&hierarchy.join(job).join(name), text.as_bytes());
     }
     let (mut found, mut measured) = (0, 0);
     for _ in rounds(8_000) {
         let whole = chance.one_of(&CGROUPS).as_bytes();
-        let text = if chance.below(2) == 0 { whole.to_vec() } else { damaged(&mut chance, whole) };
+        let text = if chance.below(2) == 0 {
+            whole.to_vec()
+        } else {
+            damaged(&mut chance, whole)
+        };
         write(&proc.join("41/cgroup"), &text);
         let of_mounts = if chance.below(4) == 0 {
             damaged(&mut chance, mounts.as_bytes())
@@ -240,18 +297,35 @@ fn damaged_cgroup_files_are_read_or_left_out() {
         let (name, text) = chance.one_of(&FILES);
         let job = hierarchy.join(chance.one_of(&jobs));
         write(&job.join(name), &damaged(&mut chance, text.as_bytes()));
-        let Some(job_cgroup) = cgroup::locate_in(&proc, 41).expect("the files are there") else { continue };
+        let Some(job_cgroup) = cgroup::locate_in(&proc, 41).expect("the files are there") else {
+            continue;
+        };
         found += 1;
-        assert!(job_cgroup.path.starts_with('/') && !job_cgroup.path.contains("/../"), "{job_cgroup:?}");
-        let root =
-            TreeRoot { pid: 41, start_time_ticks: 1, process_group: 41, supervisor: None, exclude: vec![] };
-        let options = SamplerOptions { process_interval: Duration::ZERO };
+        assert!(
+            job_cgroup.path.starts_with('/') && !job_cgroup.path.contains("/../"),
+            "{job_cgroup:?}"
+        );
+        let root = TreeRoot {
+            pid: 41,
+            start_time_ticks: 1,
+            process_group: 41,
+            supervisor: None,
+            exclude: vec![],
+        };
+        let options = SamplerOptions {
+            process_interval: Duration::ZERO,
+        };
         let mut sampler = Sampler::of_job_in(&proc, root, Some(&job_cgroup), options);
         let samples = [sampler.sample(1000), sampler.sample_all(2000)];
         let rises = |column: fn(&dlrun::record::Sample) -> Option<u64>| {
-            column(&samples[0]).zip(column(&samples[1])).is_none_or(|(before, after)| before <= after)
+            column(&samples[0])
+                .zip(column(&samples[1]))
+                .is_none_or(|(before, after)| before <= after)
         };
-        assert!(rises(|sample| sample.cpu_user_us) && rises(|sample| sample.mem_oom_kills), "{samples:?}");
+        assert!(
+            rises(|sample| sample.cpu_user_us) && rises(|sample| sample.mem_oom_kills),
+            "{samples:?}"
+        );
         measured += usize::from(samples[1].cpu_user_us.is_some());
         write(&job.join(name), text.as_bytes());
     }

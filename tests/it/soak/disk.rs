@@ -21,7 +21,9 @@ use crate::support::skip;
 #[ignore = "soak tier: tests/run soak"]
 fn writers_of_the_node_database_are_killed_often() {
     let mut chance = Chance::new("node database");
-    kill_writers(u64::try_from(count(200)).expect("it fits"), |_| chance.next() % 300);
+    kill_writers(u64::try_from(count(200)).expect("it fits"), |_| {
+        chance.next() % 300
+    });
 }
 
 /// A small disk: a file with ext4 in it, mounted.
@@ -37,7 +39,10 @@ impl Disk {
             skip("only root may mount a disk of its own");
             return None;
         }
-        let tmp = tempfile::Builder::new().prefix("dlrun-disk-").tempdir_in("/var/tmp").expect("a directory");
+        let tmp = tempfile::Builder::new()
+            .prefix("dlrun-disk-")
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         let disk = Self { tmp, name: "disk" };
         let image = fs::File::create(disk.image()).expect("created");
         image.set_len(mib << 20).expect("so large");
@@ -60,12 +65,18 @@ impl Disk {
 
     fn mount(&self) {
         fs::create_dir_all(self.dir()).expect("a directory");
-        run("mount", &["-o", "loop", text(&self.image()), text(&self.dir())]);
+        run(
+            "mount",
+            &["-o", "loop", text(&self.image()), text(&self.dir())],
+        );
     }
 
     /// The disk as it would be found after a power failure now, its journal replayed.
     fn after_power_loss(&self) -> Self {
-        let tmp = tempfile::Builder::new().prefix("dlrun-disk-").tempdir_in("/var/tmp").expect("a directory");
+        let tmp = tempfile::Builder::new()
+            .prefix("dlrun-disk-")
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         let found = Self { tmp, name: "found" };
         fs::copy(self.image(), found.image()).expect("copied");
         found.mount();
@@ -84,20 +95,33 @@ fn text(path: &Path) -> &str {
 }
 
 fn run(program: &str, arguments: &[&str]) {
-    let done = Command::new(program).args(arguments).output().expect("it starts");
-    assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let done = Command::new(program)
+        .args(arguments)
+        .output()
+        .expect("it starts");
+    assert!(
+        done.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
 
 /// Takes what is left of the disk, to the last block.
 fn fill(path: &Path) {
     let mut filler = fs::File::create(path).expect("created");
     for size in [1 << 20, 1 << 12] {
-        while filler.write_all(&vec![1; size]).and_then(|()| filler.sync_data()).is_ok() {}
+        while filler
+            .write_all(&vec![1; size])
+            .and_then(|()| filler.sync_data())
+            .is_ok()
+        {}
     }
 }
 
 fn append(store: &mut NodeStore, node: NodeId, samples: &[Sample]) {
-    samples.iter().for_each(|sample| store.append(&[(node, sample)]).expect("appended"));
+    samples
+        .iter()
+        .for_each(|sample| store.append(&[(node, sample)]).expect("appended"));
 }
 
 #[test]
@@ -121,21 +145,31 @@ fn a_power_failure_takes_no_schema_registration_fold_or_end() {
     {
         let (_disk, registration) = found(&disk);
         assert_eq!(registration.live().expect("read").len(), 1);
-        assert_eq!(registration.run_owner(&run_id(1)).expect("read"), Some(1000));
+        assert_eq!(
+            registration.run_owner(&run_id(1)).expect("read"),
+            Some(1000)
+        );
     }
     append(&mut store, node, &samples[..20]);
     {
         let (_disk, spooled) = found(&disk);
         let kept = spooled.read_samples(node, 0).expect("read");
         assert!(samples.starts_with(&kept));
-        tell(&format!("power loss: {} of 20 spooled samples kept", kept.len()));
+        tell(&format!(
+            "power loss: {} of 20 spooled samples kept",
+            kept.len()
+        ));
     }
     store.fold(&[node]).expect("folded");
     append(&mut store, node, &samples[20..30]);
     {
         let (_disk, folded) = found(&disk);
         let kept = folded.read_samples(node, 0).expect("read");
-        assert!(kept.len() >= 20 && samples.starts_with(&kept), "{} kept", kept.len());
+        assert!(
+            kept.len() >= 20 && samples.starts_with(&kept),
+            "{} kept",
+            kept.len()
+        );
     }
     // A registration makes safe what was spooled before it.
     registered(&mut store, 2);
@@ -151,7 +185,10 @@ fn a_power_failure_takes_no_schema_registration_fold_or_end() {
     let (_disk, ended) = found(&disk);
     assert_eq!(ended.live().expect("read").len(), 1);
     assert_eq!(ended.read_samples(node, 0).expect("read"), samples);
-    assert_eq!(ended.store().usage(&run_id(1)).expect("read")[0].usage, record.usage);
+    assert_eq!(
+        ended.store().usage(&run_id(1)).expect("read")[0].usage,
+        record.usage
+    );
 }
 
 #[test]
@@ -175,7 +212,10 @@ fn a_full_disk_costs_samples_at_most_and_is_gone_on_from() {
         all.push(sample.clone());
         backlog.push(vec![(node, sample)]);
         while let Some(waiting) = backlog.take() {
-            let rows: Vec<_> = waiting.iter().map(|(node, sample)| (*node, sample)).collect();
+            let rows: Vec<_> = waiting
+                .iter()
+                .map(|(node, sample)| (*node, sample))
+                .collect();
             match store.append(&rows) {
                 Ok(()) => continue,
                 Err(StoreError::Full { .. }) => refused += 1,
@@ -192,7 +232,9 @@ fn a_full_disk_costs_samples_at_most_and_is_gone_on_from() {
             }
         }
     }
-    tell(&format!("no room: {refused} ticks and {folds_refused} folds refused"));
+    tell(&format!(
+        "no room: {refused} ticks and {folds_refused} folds refused"
+    ));
     assert!(refused > 0, "the disk was never full");
     assert!(backlog.is_empty() && backlog.take_dropped().is_empty());
     assert_eq!(store.read_samples(node, 0).expect("read"), all);

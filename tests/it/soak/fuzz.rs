@@ -49,7 +49,9 @@ pub(super) fn damaged(chance: &mut Chance, original: &[u8]) -> Vec<u8> {
             }
             3 => drop(bytes.splice(from..to, chance.one_of(&WORDS).iter().copied())),
             4 => {
-                let noise: Vec<u8> = (0..chance.below(30)).map(|_| chance.next().to_le_bytes()[0]).collect();
+                let noise: Vec<u8> = (0..chance.below(30))
+                    .map(|_| chance.next().to_le_bytes()[0])
+                    .collect();
                 drop(bytes.splice(from..from, noise));
             }
             _ => bytes.truncate(bytes.len() - chance.below(bytes.len() / 8 + 1)),
@@ -100,7 +102,11 @@ fn damaged_job_files_are_read_or_explained() {
     let mut chance = Chance::new("job files");
     let example = fs::read(manifest("jobs/mnist-cnn/train.toml")).expect("the example is there");
     let originals = [FULL.as_bytes().to_vec(), example];
-    assert!(originals.iter().all(|text| job::parse(std::str::from_utf8(text).expect("text")).is_ok()));
+    assert!(
+        originals
+            .iter()
+            .all(|text| job::parse(std::str::from_utf8(text).expect("text")).is_ok())
+    );
     let mut valid = 0;
     for _ in rounds(150_000) {
         let original = chance.one_of(&originals).clone();
@@ -110,8 +116,14 @@ fn damaged_job_files_are_read_or_explained() {
             Err(problems) => {
                 assert!(!problems.is_empty(), "refused without a reason: {text:?}");
                 for problem in problems {
-                    let shown = problem.span.clone().is_none_or(|span| text.get(span).is_some());
-                    assert!(shown && !problem.message.is_empty(), "{problem:?} in {text:?}");
+                    let shown = problem
+                        .span
+                        .clone()
+                        .is_none_or(|span| text.get(span).is_some());
+                    assert!(
+                        shown && !problem.message.is_empty(),
+                        "{problem:?} in {text:?}"
+                    );
                 }
             }
         }
@@ -132,8 +144,12 @@ fn follow<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Progress {
 #[ignore = "soak tier: tests/run soak"]
 fn damaged_logs_are_followed_the_same_in_any_pieces() {
     let mut chance = Chance::new("logs");
-    let entries = fs::read_dir(manifest("tests/fixtures/training-logs")).expect("fixtures").flatten();
-    let logs = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "log"));
+    let entries = fs::read_dir(manifest("tests/fixtures/training-logs"))
+        .expect("fixtures")
+        .flatten();
+    let logs = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "log"));
     // Of long logs the beginning: that is where the recognisers decide.
     let logs: Vec<Vec<u8>> = logs
         .map(|path| fs::read(path).expect("a log"))
@@ -152,8 +168,16 @@ fn damaged_logs_are_followed_the_same_in_any_pieces() {
         }
         let cut = follow(pieces);
         // By their text: a loss may be NaN, which is not even equal to itself.
-        assert_eq!(format!("{whole:?}"), format!("{cut:?}"), "{:?}", String::from_utf8_lossy(&log));
-        assert!(whole.epochs_completed >= whole.epochs.len() as u64, "{whole:?}");
+        assert_eq!(
+            format!("{whole:?}"),
+            format!("{cut:?}"),
+            "{:?}",
+            String::from_utf8_lossy(&log)
+        );
+        assert!(
+            whole.epochs_completed >= whole.epochs.len() as u64,
+            "{whole:?}"
+        );
     }
 }
 
@@ -161,9 +185,14 @@ fn damaged_logs_are_followed_the_same_in_any_pieces() {
 #[ignore = "soak tier: tests/run soak"]
 fn damaged_segments_are_refused_or_whole() {
     let mut chance = Chance::new("segments");
-    let originals = ["v1", "v2"]
-        .map(|name| fs::read(manifest(&format!("tests/fixtures/series/{name}.bin"))).expect("a fixture"));
-    assert!(originals.iter().all(|original| decode_segment(original).is_ok()));
+    let originals = ["v1", "v2"].map(|name| {
+        fs::read(manifest(&format!("tests/fixtures/series/{name}.bin"))).expect("a fixture")
+    });
+    assert!(
+        originals
+            .iter()
+            .all(|original| decode_segment(original).is_ok())
+    );
     let mut read = 0;
     for _ in rounds(1_000_000) {
         let original = &originals[usize::from(chance.below(4) == 0)];
@@ -178,7 +207,9 @@ fn damaged_segments_are_refused_or_whole() {
         if let Ok(samples) = decode_segment(&bytes) {
             read += 1;
             let again = encode_segments(&samples);
-            let again = again.iter().flat_map(|bytes| decode_segment(bytes).expect("our own bytes"));
+            let again = again
+                .iter()
+                .flat_map(|bytes| decode_segment(bytes).expect("our own bytes"));
             assert_eq!(samples, again.collect::<Vec<_>>());
         }
     }
@@ -191,7 +222,11 @@ fn damaged_queues_never_name_a_job_that_was_not_asked_for() {
     let mut chance = Chance::new("queues");
     let dir = tempfile::tempdir().expect("a directory");
     let (answer, squeue) = (dir.path().join("answer"), dir.path().join("squeue"));
-    fs::write(&squeue, format!("#!/bin/sh\nexec cat '{}'\n", answer.display())).expect("written");
+    fs::write(
+        &squeue,
+        format!("#!/bin/sh\nexec cat '{}'\n", answer.display()),
+    )
+    .expect("written");
     fs::set_permissions(&squeue, Permissions::from_mode(0o755)).expect("ours");
     let slurm = Slurm::new(Some(dir.path().to_owned()), Duration::from_secs(20));
     let jobs: Vec<JobRef> = (0..40_u32)
@@ -205,19 +240,32 @@ fn damaged_queues_never_name_a_job_that_was_not_asked_for() {
             run_dir: dir.path().to_owned(),
         })
         .collect();
-    let states =
-        ["PENDING", "RUNNING", "COMPLETING", "CANCELLED", "NODE_FAIL", "NEW_IN_2030", "OUT_OF_MEMORY"];
+    let states = [
+        "PENDING",
+        "RUNNING",
+        "COMPLETING",
+        "CANCELLED",
+        "NODE_FAIL",
+        "NEW_IN_2030",
+        "OUT_OF_MEMORY",
+    ];
     for _ in rounds(4_000) {
         let mut text = String::new();
         for job in &jobs {
             let state = chance.one_of(&states);
-            text += &format!("{}|{state}|1795184521|1795184522|1795184822|n[1-2]|None\n", job.job_id);
+            text += &format!(
+                "{}|{state}|1795184521|1795184522|1795184822|n[1-2]|None\n",
+                job.job_id
+            );
         }
         fs::write(&answer, damaged(&mut chance, text.as_bytes())).expect("written");
         // Bytes that are no text may make the whole answer unusable; that is an answer too.
         let found = slurm.queue(&jobs).unwrap_or_else(|_| BTreeMap::new());
         for (run_id, entry) in found {
-            let asked = jobs.iter().find(|job| job.run_id == run_id).expect("nobody else's");
+            let asked = jobs
+                .iter()
+                .find(|job| job.run_id == run_id)
+                .expect("nobody else's");
             assert!(entry.iter().all(|entry| asked.job_id == entry.job_id));
         }
     }

@@ -23,7 +23,10 @@ pub(super) struct Machine {
 impl Machine {
     pub(super) fn new() -> Self {
         Self {
-            home: tempfile::Builder::new().prefix("dlrun-soak-").tempdir_in("/var/tmp").expect("a directory"),
+            home: tempfile::Builder::new()
+                .prefix("dlrun-soak-")
+                .tempdir_in("/var/tmp")
+                .expect("a directory"),
         }
     }
 
@@ -33,15 +36,21 @@ impl Machine {
 
     /// Where the local jobs of this user say that they wait or run.
     pub(super) fn entries(&self) -> PathBuf {
-        self.home.path().join(format!("dlrun-local-{}", nix::unistd::geteuid()))
+        self.home
+            .path()
+            .join(format!("dlrun-local-{}", nix::unistd::geteuid()))
     }
 
     pub(super) fn dlrun(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlrun"));
         command.current_dir(self.home.path()).stdin(Stdio::null());
-        command.env("DLRUN_STATE_DIR", self.state_dir()).env("DLRUN_SCHEDULER__KIND", "local");
+        command
+            .env("DLRUN_STATE_DIR", self.state_dir())
+            .env("DLRUN_SCHEDULER__KIND", "local");
         command.env("DLRUN_LOCAL__LOCK_DIR", self.home.path());
-        command.env("DLRUN_MONITOR__INTERVAL_MS", "100").env("DLRUN_MONITOR__RECORD_SECONDS", "1");
+        command
+            .env("DLRUN_MONITOR__INTERVAL_MS", "100")
+            .env("DLRUN_MONITOR__RECORD_SECONDS", "1");
         command
     }
 
@@ -65,9 +74,18 @@ impl Machine {
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.dlrun().arg("--json").args(arguments).output().expect("dlrun runs");
+        let output = self
+            .dlrun()
+            .arg("--json")
+            .args(arguments)
+            .output()
+            .expect("dlrun runs");
         let shown = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{arguments:?}: {shown}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {shown}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let envelope: Value = serde_json::from_str(&shown).expect("JSON");
         envelope["result"].clone()
     }
@@ -87,8 +105,13 @@ impl Machine {
     }
 
     fn known(&self) -> Vec<String> {
-        let names = fs::read_dir(self.state_dir().join("runs")).into_iter().flatten().flatten();
-        names.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+        let names = fs::read_dir(self.state_dir().join("runs"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        names
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect()
     }
 }
 
@@ -118,7 +141,10 @@ impl Victim {
     fn find(self, run: &str) -> Option<i32> {
         let word_of = |pid: i32, index: usize| -> String {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let word = words.split(|byte| *byte == 0).nth(index).unwrap_or_default();
+            let word = words
+                .split(|byte| *byte == 0)
+                .nth(index)
+                .unwrap_or_default();
             String::from_utf8_lossy(word).into_owned()
         };
         let (word, index) = match self {
@@ -177,9 +203,14 @@ fn runs_survive_the_death_of_any_process() {
     // The index is thrown away, and everything is found again.
     let rows = machine.list(10_000);
     let states = |rows: &[Value]| -> Vec<(Value, Value)> {
-        rows.iter().map(|row| (row["run_id"].clone(), row["state"].clone())).collect()
+        rows.iter()
+            .map(|row| (row["run_id"].clone(), row["state"].clone()))
+            .collect()
     };
-    for entry in fs::read_dir(machine.state_dir()).expect("the state directory").flatten() {
+    for entry in fs::read_dir(machine.state_dir())
+        .expect("the state directory")
+        .flatten()
+    {
         if entry.file_name().to_string_lossy().starts_with("dlrun.db") {
             fs::remove_file(entry.path()).expect("the index is a file");
         }
@@ -196,12 +227,23 @@ fn a_waiting_run_whose_runner_is_killed_is_lost_and_holds_nobody_up() {
     let (lost, last) = (machine.submit(&file), machine.submit(&file));
     let runner = until("its runner", 20, || Victim::Runner.find(&lost));
     until("a record of it", 20, || {
-        let ticket = fs::read(machine.state_dir().join("runs").join(&lost).join("local.json")).ok()?;
+        let ticket = fs::read(
+            machine
+                .state_dir()
+                .join("runs")
+                .join(&lost)
+                .join("local.json"),
+        )
+        .ok()?;
         let ticket: Value = serde_json::from_slice(&ticket).ok()?;
         (!ticket["runner"].is_null()).then_some(())
     });
     kill(Pid::from_raw(runner), Signal::SIGKILL).expect("it is ours");
-    let waited = machine.dlrun().args(["wait", &lost]).output().expect("dlrun runs");
+    let waited = machine
+        .dlrun()
+        .args(["wait", &lost])
+        .output()
+        .expect("dlrun runs");
     assert_eq!(waited.status.code(), Some(16), "{waited:?}");
     assert_eq!(
         machine.show(&lost)["status"]["reason"],
@@ -209,22 +251,45 @@ fn a_waiting_run_whose_runner_is_killed_is_lost_and_holds_nobody_up() {
     );
     machine.write("go", "");
     assert_eq!(see_it_end(&machine, &last), "completed");
-    assert_eq!((machine.has(&format!("ran.{last}")), machine.has(&format!("ran.{lost}"))), (true, false));
+    assert_eq!(
+        (
+            machine.has(&format!("ran.{last}")),
+            machine.has(&format!("ran.{lost}"))
+        ),
+        (true, false)
+    );
 }
 
 /// Kills the submitting client; returns the run if one came to be that anybody can see.
 fn kill_client(machine: &Machine, file: &Path, chance: &mut Chance) -> Option<String> {
     let known = machine.known();
     let mut command = machine.dlrun();
-    command.arg("submit").arg(file).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg("submit")
+        .arg(file)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut client = command.spawn().expect("dlrun starts");
     sleep(Duration::from_micros(chance.next() % 40_000));
     client.kill().and_then(|()| client.wait()).expect("it ends");
-    let new = machine.known().into_iter().find(|run| !known.contains(run))?;
+    let new = machine
+        .known()
+        .into_iter()
+        .find(|run| !known.contains(run))?;
     // Without a record there is nothing to tell, and nothing was handed over.
-    let listed = machine.list(10_000).into_iter().any(|row| row["run_id"] == json!(new));
+    let listed = machine
+        .list(10_000)
+        .into_iter()
+        .any(|row| row["run_id"] == json!(new));
     if !listed {
-        assert!(!machine.state_dir().join("runs").join(&new).join("local.json").exists());
+        assert!(
+            !machine
+                .state_dir()
+                .join("runs")
+                .join(&new)
+                .join("local.json")
+                .exists()
+        );
     }
     listed.then_some(new)
 }
@@ -260,21 +325,32 @@ fn see_it_end(machine: &Machine, run: &str) -> String {
         match state.as_str() {
             "pending" | "running" => None,
             "unknown" => {
-                assert!(status["reason"].as_str().is_some_and(|why| !why.is_empty()), "{shown}");
+                assert!(
+                    status["reason"].as_str().is_some_and(|why| !why.is_empty()),
+                    "{shown}"
+                );
                 Some(state)
             }
             _ => Some(state),
         }
     });
-    until(&format!("the processes of {run} to end"), 30, || processes(run, "").is_empty().then_some(()));
+    until(&format!("the processes of {run} to end"), 30, || {
+        processes(run, "").is_empty().then_some(())
+    });
     // An end mark may have come after the state was unknown.
-    machine.show(run)["status"]["state"].as_str().expect("a state").to_owned()
+    machine.show(run)["status"]["state"]
+        .as_str()
+        .expect("a state")
+        .to_owned()
 }
 
 fn check(machine: &Machine, run: &str, victim: Victim, state: &str, before: u64) {
     let shown = machine.show(run);
     let result = machine.read(&format!("result.{run}"));
-    assert!(["", "twelve epochs\n"].contains(&result.as_str()), "{victim:?}: {result:?}");
+    assert!(
+        ["", "twelve epochs\n"].contains(&result.as_str()),
+        "{victim:?}: {result:?}"
+    );
     let whole = !result.is_empty();
     let started = !machine.read(&format!("journal.{run}")).is_empty();
     match victim {
@@ -284,9 +360,15 @@ fn check(machine: &Machine, run: &str, victim: Victim, state: &str, before: u64)
         // A client that got far enough has handed over; nobody else waits for what it did not hand over.
         Victim::Client => assert_eq!(state == "completed", whole, "{shown}"),
         // Its job goes on and marks its end by itself; one that still waited is lost, and that is said.
-        Victim::Runner => assert!(state == if started { "completed" } else { "unknown" }, "{shown}"),
+        Victim::Runner => assert!(
+            state == if started { "completed" } else { "unknown" },
+            "{shown}"
+        ),
         Victim::Shell | Victim::Supervisor | Victim::Training => {
-            assert!(["completed", "failed"].contains(&state), "{victim:?} {shown}");
+            assert!(
+                ["completed", "failed"].contains(&state),
+                "{victim:?} {shown}"
+            );
             assert!(state == "failed" || whole, "{victim:?} {shown}");
         }
     }
@@ -295,16 +377,29 @@ fn check(machine: &Machine, run: &str, victim: Victim, state: &str, before: u64)
         let output = fs::read_to_string(output).unwrap_or_default();
         let journal = machine.read(&format!("journal.{run}"));
         let written = journal.lines().count();
-        let lost = journal.lines().filter(|line| !output.contains(line)).count();
+        let lost = journal
+            .lines()
+            .filter(|line| !output.contains(line))
+            .count();
         // `tee` may be killed between its two writes.
-        assert!(lost == 0 || (lost == 1 && state == "failed"), "{victim:?}: {lost} of {written} lines lost");
+        assert!(
+            lost == 0 || (lost == 1 && state == "failed"),
+            "{victim:?}: {lost} of {written} lines lost"
+        );
     }
     // What was on record stays on record; a run that ended by itself is on record whole.
     let node = &shown["nodes"][0];
     let after = node["progress"]["epochs_completed"].as_u64().unwrap_or(0);
-    assert!(after >= before, "{victim:?}: {before} epochs were on record, now {after}");
+    assert!(
+        after >= before,
+        "{victim:?}: {before} epochs were on record, now {after}"
+    );
     if state == "completed" {
-        assert_eq!((after, &node["state"]), (12, &json!("ended")), "{victim:?} {shown}");
+        assert_eq!(
+            (after, &node["state"]),
+            (12, &json!("ended")),
+            "{victim:?} {shown}"
+        );
     }
     for entry in segments(&machine.state_dir().join("runs").join(run)) {
         decode_segment(&fs::read(&entry).expect("a segment"))

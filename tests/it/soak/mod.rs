@@ -17,16 +17,26 @@ use crate::support::tell;
 
 /// How often to try: `DLRUN_SOAK_COUNT`, or what takes about a minute.
 fn count(default: usize) -> usize {
-    let asked = std::env::var("DLRUN_SOAK_COUNT").ok().filter(|text| !text.is_empty());
-    asked.map_or(default, |text| text.parse().expect("DLRUN_SOAK_COUNT is a number"))
+    let asked = std::env::var("DLRUN_SOAK_COUNT")
+        .ok()
+        .filter(|text| !text.is_empty());
+    asked.map_or(default, |text| {
+        text.parse().expect("DLRUN_SOAK_COUNT is a number")
+    })
 }
 
 /// Rounds of a test that may go on for as long as wanted: for `DLRUN_SOAK_SECONDS`, else [`count`].
 fn rounds(default: usize) -> impl Iterator<Item = usize> {
-    let asked = std::env::var("DLRUN_SOAK_SECONDS").ok().filter(|text| !text.is_empty());
+    let asked = std::env::var("DLRUN_SOAK_SECONDS")
+        .ok()
+        .filter(|text| !text.is_empty());
     let seconds = asked.map(|text| text.parse().expect("DLRUN_SOAK_SECONDS is a number"));
     let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let most = if until.is_some() { usize::MAX } else { count(default) };
+    let most = if until.is_some() {
+        usize::MAX
+    } else {
+        count(default)
+    };
     (0..most).take_while(move |_| until.is_none_or(|until| Instant::now() < until))
 }
 
@@ -36,7 +46,9 @@ struct Chance(u64);
 impl Chance {
     /// Chance from `DLRUN_SOAK_SEED`, or from the clock; the seed is printed so that a failure can be had again.
     fn new(test: &str) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let seed = match std::env::var("DLRUN_SOAK_SEED") {
             Ok(text) => text.parse().expect("DLRUN_SOAK_SEED is a number"),
             Err(_) => now.as_secs() ^ u64::from(now.subsec_nanos()),
@@ -55,7 +67,8 @@ impl Chance {
 
     /// A number below `limit`.
     fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(limit.max(1)).expect("it fits")).expect("it is below")
+        usize::try_from(self.next() % u64::try_from(limit.max(1)).expect("it fits"))
+            .expect("it is below")
     }
 
     fn one_of<'a, T>(&mut self, of: &'a [T]) -> &'a T {

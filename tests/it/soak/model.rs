@@ -46,7 +46,9 @@ impl Tally {
 
     /// A run's forecast against the run; `false`: it was cut off.
     fn hold(&mut self, model: &Model, world: &mut World, situation: &Situation) -> bool {
-        let Some(Length::Known(came)) = world.run(situation).epoch_seconds else { return false };
+        let Some(Length::Known(came)) = world.run(situation).epoch_seconds else {
+            return false;
+        };
         let told = model.forecast(situation).time().copied().expect("a time");
         self.asked += 1.0;
         self.inside += f64::from(u8::from(told.low <= came && came <= told.high));
@@ -57,8 +59,9 @@ impl Tally {
 
     /// Each of a job's candidates again, after each ran so often.
     fn repeat(&mut self, mut world: World, machine: usize) {
-        let jobs: Vec<Vec<Situation>> =
-            (0..OFTEN.0).map(|workload| world.candidates(workload, machine)).collect();
+        let jobs: Vec<Vec<Situation>> = (0..OFTEN.0)
+            .map(|workload| world.candidates(workload, machine))
+            .collect();
         let mut history = Vec::new();
         for situation in jobs.iter().flatten() {
             history.extend((0..OFTEN.1).map(|_| world.run(situation)));
@@ -93,7 +96,11 @@ impl Tally {
             100.0 * self.coverage(),
             100.0 * self.off / self.asked,
             (self.width / self.asked).exp(),
-            if self.choices > 0.0 { 100.0 * self.mean_regret() } else { 0.0 },
+            if self.choices > 0.0 {
+                100.0 * self.mean_regret()
+            } else {
+                0.0
+            },
             self.asked,
             self.choices,
         ));
@@ -115,9 +122,15 @@ fn planted(world: &World, kind: &str, within: &str, this: &str, than: &str) -> O
     let (framework, device) = within.split_once(" on ").unwrap_or((within, within));
     let device = device.trim_start_matches("on ").to_ascii_lowercase();
     // Of versions the model keeps two numbers.
-    let version =
-        |name: &str| if name == "0.4" { "jax 0.4.30".to_owned() } else { format!("{framework} {name}") };
-    let difference = |name: &dyn Fn(&str) -> String| world.effect(&name(this)) - world.effect(&name(than));
+    let version = |name: &str| {
+        if name == "0.4" {
+            "jax 0.4.30".to_owned()
+        } else {
+            format!("{framework} {name}")
+        }
+    };
+    let difference =
+        |name: &dyn Fn(&str) -> String| world.effect(&name(this)) - world.effect(&name(than));
     let ln_2 = std::f64::consts::LN_2;
     match kind {
         "compiler" => Some(difference(&|name| format!("{framework} {name} {device}"))),
@@ -134,16 +147,28 @@ fn planted(world: &World, kind: &str, within: &str, this: &str, than: &str) -> O
 }
 
 fn recover(found: &mut BTreeMap<String, Recovered>, model: &Model, world: &World) {
-    for effect in
-        model.explanation().expect("its own").effects.iter().filter(|effect| effect.workload.is_none())
+    for effect in model
+        .explanation()
+        .expect("its own")
+        .effects
+        .iter()
+        .filter(|effect| effect.workload.is_none())
     {
-        let Some(truth) = planted(world, &effect.kind, &effect.within, &effect.this, &effect.than) else {
+        let Some(truth) = planted(
+            world,
+            &effect.kind,
+            &effect.within,
+            &effect.this,
+            &effect.than,
+        ) else {
             continue;
         };
         let ratio = effect.time_ratio;
         let its = found.entry(effect.kind.clone()).or_default();
         its.effects += 1.0;
-        its.inside += f64::from(u8::from(ratio.low.ln() <= truth && truth <= ratio.high.ln()));
+        its.inside += f64::from(u8::from(
+            ratio.low.ln() <= truth && truth <= ratio.high.ln(),
+        ));
         its.planted += truth * truth;
         its.off += (ratio.median.ln() - truth).powi(2);
     }
@@ -154,8 +179,15 @@ type Scores = BTreeMap<(&'static str, &'static str), (f64, f64)>;
 
 fn compare(scores: &mut Scores, history: &[Observation]) {
     let evaluation = evaluate(history.to_vec(), &Priors::none());
-    for (hold_out, name) in [(HoldOut::Configuration, "configuration"), (HoldOut::Workload, "workload")] {
-        for score in &evaluation.of(hold_out).expect("there are enough runs").scores {
+    for (hold_out, name) in [
+        (HoldOut::Configuration, "configuration"),
+        (HoldOut::Workload, "workload"),
+    ] {
+        for score in &evaluation
+            .of(hold_out)
+            .expect("there are enough runs")
+            .scores
+        {
             let sums = scores.entry((name, score.by.as_str())).or_default();
             sums.0 += score.errors.median_error_ln;
             sums.1 += score.errors.log_score;
@@ -168,7 +200,10 @@ fn fit(runs: impl IntoIterator<Item = Observation>) -> Model {
 }
 
 fn names(situation: &Situation) -> (Option<&str>, Option<&str>) {
-    (situation.workload.model.as_deref(), situation.workload.dataset.as_deref())
+    (
+        situation.workload.model.as_deref(),
+        situation.workload.dataset.as_deref(),
+    )
 }
 
 /// What `docs/model.md` promises, over `DLRUN_SOAK_COUNT` worlds.
@@ -186,21 +221,31 @@ fn over_many_worlds_the_model_keeps_its_promises() {
         }
         let model = fit(history.iter().cloned());
         recover(&mut recovered, &model, &world);
-        let measured: BTreeSet<String> = history.iter().map(|run| format!("{:?}", run.situation)).collect();
+        let measured: BTreeSet<String> = history
+            .iter()
+            .map(|run| format!("{:?}", run.situation))
+            .collect();
         for workload in 0..world.workloads() {
             known.ask(&model, &mut world, workload, &measured);
             known.choose(&model, &world, workload, workload + seed);
         }
-        often.repeat(World::new(u64::try_from(seed).expect("few"), Shape::default()), seed);
+        often.repeat(
+            World::new(u64::try_from(seed).expect("few"), Shape::default()),
+            seed,
+        );
         // A workload that was never run, on software that others ran.
         let left_out = seed % world.workloads();
         let asked = world.candidates(left_out, 0).swap_remove(0);
-        let others = history.into_iter().filter(|run| names(&run.situation) != names(&asked));
+        let others = history
+            .into_iter()
+            .filter(|run| names(&run.situation) != names(&asked));
         let model = fit(others);
         new.ask(&model, &mut world, left_out, &measured);
         (0..5).for_each(|machine| new.choose(&model, &world, left_out, machine));
     }
-    tell(&format!("{worlds} worlds of 12 workloads with {RUNS} runs each"));
+    tell(&format!(
+        "{worlds} worlds of 12 workloads with {RUNS} runs each"
+    ));
     known.tell("a known workload in new configurations");
     new.tell("a new workload on known software");
     often.tell("configurations that ran 60 times");
@@ -223,19 +268,40 @@ fn over_many_worlds_the_model_keeps_its_promises() {
         ));
     }
 
-    assert!((0.85..=0.95).contains(&known.coverage()), "{}", known.coverage());
+    assert!(
+        (0.85..=0.95).contains(&known.coverage()),
+        "{}",
+        known.coverage()
+    );
     assert!(known.mean_regret() <= 0.02, "{}", known.mean_regret());
     assert!(new.mean_regret() <= 0.10, "{}", new.mean_regret());
-    assert!((0.85..=0.95).contains(&often.coverage()), "{}", often.coverage());
+    assert!(
+        (0.85..=0.95).contains(&often.coverage()),
+        "{}",
+        often.coverage()
+    );
     assert!(new.coverage() >= 0.85, "{}", new.coverage());
     for (kind, its) in &recovered {
-        assert!(its.inside / its.effects >= 0.8, "{kind}: {} of {} intervals hold", its.inside, its.effects);
-        assert!(its.off < 0.5 * its.planted, "{kind}: squares of {} for {}", its.off, its.planted);
+        assert!(
+            its.inside / its.effects >= 0.8,
+            "{kind}: {} of {} intervals hold",
+            its.inside,
+            its.effects
+        );
+        assert!(
+            its.off < 0.5 * its.planted,
+            "{kind}: squares of {} for {}",
+            its.off,
+            its.planted
+        );
     }
     let model = Predictor::Model.as_str();
     for ((question, by), (off, score)) in scores.iter().filter(|((_, by), _)| *by != model) {
         let (its_off, its_score) = scores[&(*question, model)];
         assert!(its_off < *off, "{question}, {by}: {off} for {its_off}");
-        assert!(its_score > *score, "{question}, {by}: {score} for {its_score}");
+        assert!(
+            its_score > *score,
+            "{question}, {by}: {score} for {its_score}"
+        );
     }
 }

@@ -23,7 +23,11 @@ fn many_local_runs_of_the_whole_machine_go_one_at_a_time_and_in_order() {
     );
     let spawn = |_| -> Child {
         let mut command = machine.dlrun();
-        command.arg("submit").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .arg("submit")
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.spawn().expect("dlrun starts")
     };
     let clients: Vec<Child> = (0..runs).map(spawn).collect();
@@ -31,10 +35,17 @@ fn many_local_runs_of_the_whole_machine_go_one_at_a_time_and_in_order() {
         assert!(client.wait().expect("it ends").success());
     }
     let waiting = || -> usize {
-        let names = fs::read_dir(machine.entries()).into_iter().flatten().flatten();
-        names.filter(|entry| entry.file_name().to_string_lossy().starts_with("wait-")).count()
+        let names = fs::read_dir(machine.entries())
+            .into_iter()
+            .flatten()
+            .flatten();
+        names
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("wait-"))
+            .count()
     };
-    until("all to stand in line", 120, || (waiting() == runs).then_some(()));
+    until("all to stand in line", 120, || {
+        (waiting() == runs).then_some(())
+    });
     machine.write("go", "");
     let lines = |text: String| -> Vec<String> { text.lines().map(str::to_owned).collect() };
     let journal = until("all to have run", 60 + 2 * runs as u64, || {
@@ -44,12 +55,24 @@ fn many_local_runs_of_the_whole_machine_go_one_at_a_time_and_in_order() {
     for pair in journal.chunks(2) {
         let begun = pair[0].strip_prefix("begin ").expect("one at a time");
         assert_eq!(pair[1], format!("end {begun}"), "one at a time");
-        let ticket =
-            fs::read(machine.state_dir().join("runs").join(begun).join("local.json")).expect("a ticket");
+        let ticket = fs::read(
+            machine
+                .state_dir()
+                .join("runs")
+                .join(begun)
+                .join("local.json"),
+        )
+        .expect("a ticket");
         let ticket: Value = serde_json::from_slice(&ticket).expect("JSON");
-        order.push((ticket["queued_at_ms"].as_u64().expect("a time"), begun.to_owned()));
+        order.push((
+            ticket["queued_at_ms"].as_u64().expect("a time"),
+            begun.to_owned(),
+        ));
     }
-    assert!(order.is_sorted_by_key(|(queued_at_ms, _)| *queued_at_ms), "first come, first served: {order:?}");
+    assert!(
+        order.is_sorted_by_key(|(queued_at_ms, _)| *queued_at_ms),
+        "first come, first served: {order:?}"
+    );
     until("all to be over", 60, || {
         let rows = machine.list(runs + 10);
         (rows.len() == runs + 1 && rows.iter().all(|row| row["state"] == "completed")).then_some(())

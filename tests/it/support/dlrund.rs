@@ -47,7 +47,11 @@ impl Dlrund {
             "[sampling]\ninterval_ms = 100\nprocess_interval_ms = 200\n"
         };
         let (keys, tables) = more.split_at(more.find('[').unwrap_or(more.len()));
-        let group = if keys.contains("read_group") { "" } else { "read_group = \"\"\n" };
+        let group = if keys.contains("read_group") {
+            ""
+        } else {
+            "read_group = \"\"\n"
+        };
         let text = format!(
             "socket = {:?}\nstate_dir = {:?}\n{group}{keys}\n{sampling}{tables}\n",
             socket.display().to_string(),
@@ -55,7 +59,13 @@ impl Dlrund {
         );
         let config = env.write("dlrund.toml", text);
         let command = command.iter().map(|word| (*word).to_owned()).collect();
-        let mut daemon = Self { process: None, command, config, socket, log: root.join("dlrund.log") };
+        let mut daemon = Self {
+            process: None,
+            command,
+            config,
+            socket,
+            log: root.join("dlrund.log"),
+        };
         daemon.start_again(env);
         daemon
     }
@@ -64,7 +74,10 @@ impl Dlrund {
     #[track_caller]
     pub(crate) fn start_again(&mut self, env: &TestEnv) {
         let (program, words) = self.command.split_first().expect("a program");
-        let command = env.command(program, words).arg("--config").arg(&self.config);
+        let command = env
+            .command(program, words)
+            .arg("--config")
+            .arg(&self.config);
         self.process = Some(command.start_to(&self.log));
         wait_for("dlrund to listen", || {
             assert!(self.is_running(), "{}", self.log());
@@ -73,9 +86,13 @@ impl Dlrund {
     }
 
     fn is_running(&self) -> bool {
-        let Some(process) = &self.process else { return false };
+        let Some(process) = &self.process else {
+            return false;
+        };
         let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap_or_default();
-        stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z') && !rest.is_empty())
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| !rest.trim_start().starts_with('Z') && !rest.is_empty())
     }
 
     pub(crate) fn pid(&self) -> nix::unistd::Pid {
@@ -90,7 +107,12 @@ impl Dlrund {
     #[track_caller]
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
-        let _ = self.process.take().expect("it runs").finish().killed_by(Signal::SIGKILL);
+        let _ = self
+            .process
+            .take()
+            .expect("it runs")
+            .finish()
+            .killed_by(Signal::SIGKILL);
     }
 
     /// Stops it as systemd does.
@@ -107,7 +129,11 @@ impl Dlrund {
     }
 
     pub(crate) fn database(&self) -> PathBuf {
-        self.socket.parent().and_then(|run| run.parent()).expect("it has one").join("node/dlrun.db")
+        self.socket
+            .parent()
+            .and_then(|run| run.parent())
+            .expect("it has one")
+            .join("node/dlrun.db")
     }
 
     /// What it logged.
@@ -128,8 +154,13 @@ impl RawClient {
     pub(crate) fn connect(daemon: &Dlrund) -> Self {
         let stream = UnixStream::connect(&daemon.socket).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        stream.set_write_timeout(Some(Duration::from_secs(5))).expect("a socket");
-        Self { stream, decoder: Decoder::default() }
+        stream
+            .set_write_timeout(Some(Duration::from_secs(5)))
+            .expect("a socket");
+        Self {
+            stream,
+            decoder: Decoder::default(),
+        }
     }
 
     /// Connects and says hello.

@@ -67,10 +67,14 @@ const TOOLS: &[&str] = &[
 
 /// The Python of this machine itself, not a script that chooses one. The tests need it.
 pub(crate) fn python() -> PathBuf {
-    let asked =
-        Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().expect("python3");
+    let asked = Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output()
+        .expect("python3");
     let said = String::from_utf8(asked.stdout).expect("a path");
-    Path::new(said.trim()).canonicalize().expect("python3 tells where it is")
+    Path::new(said.trim())
+        .canonicalize()
+        .expect("python3 tells where it is")
 }
 
 /// Directories of its own and an environment without anything of the machine's. When it goes, so does every process
@@ -86,20 +90,30 @@ pub(crate) struct TestEnv {
 
 impl TestEnv {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::Builder::new().prefix("dlrun-it-").tempdir().expect("temp");
+        let dir = tempfile::Builder::new()
+            .prefix("dlrun-it-")
+            .tempdir()
+            .expect("temp");
         let root = dir.path().canonicalize().expect("it was made just now");
         for name in ["home", "state", "jobs", "bin", "tools", "lock", "tmp"] {
             fs::create_dir(root.join(name)).expect("the directory is ours");
         }
-        fs::set_permissions(root.join("state"), fs::Permissions::from_mode(0o700)).expect("it is ours");
+        fs::set_permissions(root.join("state"), fs::Permissions::from_mode(0o700))
+            .expect("it is ours");
         for tool in TOOLS {
-            let found =
-                ["/usr/bin", "/bin"].iter().map(|dir| Path::new(dir).join(tool)).find(|path| path.exists());
+            let found = ["/usr/bin", "/bin"]
+                .iter()
+                .map(|dir| Path::new(dir).join(tool))
+                .find(|path| path.exists());
             if let Some(found) = found {
                 symlink(found, root.join("tools").join(tool)).expect("the directory is ours");
             }
         }
-        let path = format!("{}:{}", root.join("bin").display(), root.join("tools").display());
+        let path = format!(
+            "{}:{}",
+            root.join("bin").display(),
+            root.join("tools").display()
+        );
         let variables = [
             ("HOME", root.join("home").into_os_string()),
             ("XDG_STATE_HOME", root.join("state").into_os_string()),
@@ -109,19 +123,32 @@ impl TestEnv {
             ("TERM", "xterm".into()),
             ("TZ", "UTC".into()),
             ("DLRUN_LOCAL__LOCK_DIR", root.join("lock").into_os_string()),
-            ("DLRUN_MONITOR__DAEMON_SOCKET", root.join("run/dlrund.sock").into_os_string()),
+            (
+                "DLRUN_MONITOR__DAEMON_SOCKET",
+                root.join("run/dlrund.sock").into_os_string(),
+            ),
             ("DLRUN_LOCAL__KILL_WAIT_SECONDS", "3".into()),
-            ("DLRUN_MODEL__PATH", root.join("site/model").into_os_string()),
+            (
+                "DLRUN_MODEL__PATH",
+                root.join("site/model").into_os_string(),
+            ),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value)).into();
-        Self { dir, root, variables, user: None }
+        Self {
+            dir,
+            root,
+            variables,
+            user: None,
+        }
     }
 
     /// One in which all is another user's, who need not exist. It takes root.
     pub(crate) fn of_user(uid: u32) -> Self {
         let mut env = Self::new();
         let dlrun = install(DLRUN, &env.root.join("bin"));
-        let owned = fs::read_dir(&env.root).expect("it is ours").map(|entry| entry.expect("an entry").path());
+        let owned = fs::read_dir(&env.root)
+            .expect("it is ours")
+            .map(|entry| entry.expect("an entry").path());
         for path in owned.chain([env.root.clone()]) {
             chown(&path, Some(uid), Some(uid)).expect("root may");
         }
@@ -151,7 +178,8 @@ impl TestEnv {
 
     /// Sets a variable for everything that is run from here on.
     pub(crate) fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
-        self.variables.insert(name.into(), value.as_ref().to_owned());
+        self.variables
+            .insert(name.into(), value.as_ref().to_owned());
     }
 
     /// Takes a variable out.
@@ -162,7 +190,8 @@ impl TestEnv {
     /// Writes a file; `name` is relative to [`TestEnv::jobs`].
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.jobs().join(name);
-        fs::create_dir_all(path.parent().expect("it has a directory")).expect("the directory is ours");
+        fs::create_dir_all(path.parent().expect("it has a directory"))
+            .expect("the directory is ours");
         fs::write(&path, content).expect("the directory is ours");
         path
     }
@@ -182,7 +211,10 @@ impl TestEnv {
     /// As [`TestEnv::job`], with another name.
     pub(crate) fn job_called(&self, name: &str, script: &str, more: &str) -> PathBuf {
         let command = serde_json::to_string(&["sh", "-c", script]).expect("text");
-        self.write(&format!("{name}.toml"), format!("[run]\ncommand = {command}\n{more}\n"))
+        self.write(
+            &format!("{name}.toml"),
+            format!("[run]\ncommand = {command}\n{more}\n"),
+        )
     }
 
     /// A fake program in front of `PATH`.
@@ -192,13 +224,20 @@ impl TestEnv {
 
     /// The commands of a Slurm that takes every job as number 4711 and knows no other.
     pub(crate) fn fake_slurm(&self) -> Fake {
-        let _ = (self.fake("squeue"), self.fake("scancel"), self.fake("sacct"));
+        let _ = (
+            self.fake("squeue"),
+            self.fake("scancel"),
+            self.fake("sacct"),
+        );
         self.fake("sbatch").stdout("4711\n")
     }
 
     /// `dlrun` with arguments, in [`TestEnv::jobs`].
     pub(crate) fn dlrun<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Dlrun {
-        let dlrun = self.user.as_ref().map_or(Path::new(DLRUN), |(_, dlrun)| dlrun);
+        let dlrun = self
+            .user
+            .as_ref()
+            .map_or(Path::new(DLRUN), |(_, dlrun)| dlrun);
         self.command(dlrun, args)
     }
 
@@ -212,14 +251,23 @@ impl TestEnv {
         if let Some((uid, _)) = self.user {
             command.uid(uid).gid(uid);
         }
-        command.args(args).env_clear().envs(&self.variables).current_dir(self.jobs()).stdin(Stdio::null());
+        command
+            .args(args)
+            .env_clear()
+            .envs(&self.variables)
+            .current_dir(self.jobs())
+            .stdin(Stdio::null());
         Dlrun { command }
     }
 
     /// Submits `file` to this machine and returns the run id at once.
     #[track_caller]
     pub(crate) fn submit(&self, file: &Path) -> String {
-        let done = self.dlrun(["submit", "--scheduler", "local", "--json"]).arg(file).run().code(0);
+        let done = self
+            .dlrun(["submit", "--scheduler", "local", "--json"])
+            .arg(file)
+            .run()
+            .code(0);
         done.result()["run_id"].as_str().expect("an id").to_owned()
     }
 
@@ -232,13 +280,18 @@ impl TestEnv {
     /// The state of a run.
     #[track_caller]
     pub(crate) fn state_of(&self, run: &str) -> String {
-        self.show(run)["status"]["state"].as_str().expect("a state").to_owned()
+        self.show(run)["status"]["state"]
+            .as_str()
+            .expect("a state")
+            .to_owned()
     }
 
     /// Waits until a run has this state.
     #[track_caller]
     pub(crate) fn wait_state(&self, run: &str, state: &str) {
-        wait_for(&format!("run {run} to be {state}"), || self.state_of(run) == state);
+        wait_for(&format!("run {run} to be {state}"), || {
+            self.state_of(run) == state
+        });
     }
 
     /// The directory of a run.
@@ -261,7 +314,9 @@ impl TestEnv {
     #[track_caller]
     pub(crate) fn wait_file(&self, name: &str) -> String {
         wait_for_some(&format!("the file {name}"), || {
-            fs::read_to_string(self.jobs().join(name)).ok().filter(|text| text.ends_with('\n'))
+            fs::read_to_string(self.jobs().join(name))
+                .ok()
+                .filter(|text| text.ends_with('\n'))
         })
     }
 
@@ -274,20 +329,29 @@ impl TestEnv {
     /// Processes that were started in here and live.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         let mark = [b"HOME=", self.root().join("home").as_os_str().as_bytes()].concat();
-        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let Ok(entries) = fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        let pids = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let ours = |pid: &i32| {
             let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environ.split(|byte| *byte == 0).any(|entry| entry == mark)
         };
-        pids.filter(|pid| *pid != std::process::id().cast_signed()).filter(ours).map(Pid::from_raw).collect()
+        pids.filter(|pid| *pid != std::process::id().cast_signed())
+            .filter(ours)
+            .map(Pid::from_raw)
+            .collect()
     }
 
     /// Processes in here whose command line has this word.
     pub(crate) fn processes_with(&self, word: &str) -> Vec<Pid> {
         let has = |pid: &Pid| {
             let cmdline = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            cmdline.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
+            cmdline
+                .split(|byte| *byte == 0)
+                .any(|argument| argument == word.as_bytes())
         };
         self.processes().into_iter().filter(has).collect()
     }
@@ -302,7 +366,9 @@ impl TestEnv {
 /// Puts a program where all users may run it: the build directory may be closed to them.
 pub(crate) fn install(program: &str, dir: &Path) -> PathBuf {
     let path = dir.join(Path::new(program).file_name().expect("a file"));
-    fs::hard_link(program, &path).or_else(|_| fs::copy(program, &path).map(drop)).expect("a copy");
+    fs::hard_link(program, &path)
+        .or_else(|_| fs::copy(program, &path).map(drop))
+        .expect("a copy");
     path
 }
 
@@ -359,17 +425,31 @@ impl Dlrun {
 
     /// Starts it with both streams going to `file`.
     pub(crate) fn start_to(mut self, file: &Path) -> Started {
-        let file = File::options().create(true).append(true).open(file).expect("the file is ours");
-        self.command.stderr(file.try_clone().expect("a file")).stdout(file);
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(file)
+            .expect("the file is ours");
+        self.command
+            .stderr(file.try_clone().expect("a file"))
+            .stdout(file);
         self.spawn()
     }
 
     fn spawn(mut self) -> Started {
         let shown = format!("{:?}", self.command);
-        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("cannot start {shown}: {error}"));
+        let mut child = self
+            .command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {shown}: {error}"));
         let stdout = child.stdout.take().map(read_all);
         let stderr = child.stderr.take().map(read_all);
-        Started { child: Some(child), stdout, stderr, shown }
+        Started {
+            child: Some(child),
+            stdout,
+            stderr,
+            shown,
+        }
     }
 
     /// Runs it to its end.
@@ -431,13 +511,21 @@ impl Started {
             std::thread::sleep(std::time::Duration::from_millis(2));
         };
         let text = |stream: Option<Receiver<Vec<u8>>>| {
-            let bytes =
-                stream.map(|stream| stream.recv_timeout(PATIENCE).expect("a child keeps the pipe open"));
+            let bytes = stream.map(|stream| {
+                stream
+                    .recv_timeout(PATIENCE)
+                    .expect("a child keeps the pipe open")
+            });
             bytes.unwrap_or_default()
         };
         let (stdout, stderr) = (text(self.stdout.take()), text(self.stderr.take()));
         let stderr = String::from_utf8_lossy(&stderr).into_owned();
-        Done { shown: std::mem::take(&mut self.shown), status, stdout, stderr }
+        Done {
+            shown: std::mem::take(&mut self.shown),
+            status,
+            stdout,
+            stderr,
+        }
     }
 }
 
@@ -508,7 +596,11 @@ impl Done {
     /// Requires `part` in standard error.
     #[track_caller]
     pub(crate) fn warns(self, part: &str) -> Self {
-        assert!(self.stderr.contains(part), "no {part:?} in standard error of {}", self.told());
+        assert!(
+            self.stderr.contains(part),
+            "no {part:?} in standard error of {}",
+            self.told()
+        );
         self
     }
 
@@ -524,9 +616,14 @@ impl Done {
     #[track_caller]
     pub(crate) fn envelope(&self) -> Value {
         let text = self.text();
-        assert_eq!(text.matches('\n').count(), 1, "one line is expected of {}", self.told());
-        let value: Value =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON ({error}): {}", self.told()));
+        assert_eq!(
+            text.matches('\n').count(),
+            1,
+            "one line is expected of {}",
+            self.told()
+        );
+        let value: Value = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("no JSON ({error}): {}", self.told()));
         assert_eq!(value["schema_version"], 1, "{}", self.told());
         assert!(value["operation"].is_string(), "{}", self.told());
         value
@@ -548,8 +645,17 @@ impl Done {
         assert_eq!(envelope["ok"], false, "{}", self.told());
         assert!(envelope.get("result").is_none(), "{}", self.told());
         let error = envelope["error"].clone();
-        assert!(error["message"].is_string() && error["hints"].is_array(), "{}", self.told());
-        assert_eq!(error["exit_code"].as_i64(), self.status.code().map(i64::from), "{}", self.told());
+        assert!(
+            error["message"].is_string() && error["hints"].is_array(),
+            "{}",
+            self.told()
+        );
+        assert_eq!(
+            error["exit_code"].as_i64(),
+            self.status.code().map(i64::from),
+            "{}",
+            self.told()
+        );
         error
     }
 }

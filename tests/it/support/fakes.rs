@@ -22,12 +22,16 @@ pub(crate) struct Call {
 impl Call {
     /// The value of a variable that the call saw.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
-        self.environ.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
+        self.environ
+            .iter()
+            .find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
     }
 
     /// The value of `--option=value`.
     pub(crate) fn option(&self, name: &str) -> Option<&str> {
-        self.argv.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        self.argv
+            .iter()
+            .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
 }
 
@@ -39,13 +43,18 @@ impl Fake {
         if !link.exists() {
             symlink(script, link).expect("the directory is ours");
         }
-        Self { dir: dir.to_owned(), name: name.to_owned() }
+        Self {
+            dir: dir.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     fn put(self, what: &str, content: &str) -> Self {
         let path = self.dir.join(format!("{}.{what}", self.name));
         let part = self.dir.join(format!("{}.{what}.part", self.name));
-        fs::write(&part, content).and_then(|()| fs::rename(&part, &path)).expect("the directory is ours");
+        fs::write(&part, content)
+            .and_then(|()| fs::rename(&part, &path))
+            .expect("the directory is ours");
         self
     }
 
@@ -74,11 +83,14 @@ impl Fake {
     /// The calls so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
         let dir = self.dir.join(format!("{}.calls", self.name));
-        let text =
-            |path: PathBuf| String::from_utf8_lossy(&fs::read(path).expect("it was written")).into_owned();
+        let text = |path: PathBuf| {
+            String::from_utf8_lossy(&fs::read(path).expect("it was written")).into_owned()
+        };
         let words = |path: PathBuf| {
             let text = text(path);
-            text.split_terminator('\0').map(str::to_owned).collect::<Vec<_>>()
+            text.split_terminator('\0')
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         };
         (1..)
             .map(|number: u32| dir.join(number.to_string()))
@@ -95,7 +107,13 @@ impl Fake {
     #[track_caller]
     pub(crate) fn call(&self) -> Call {
         let mut calls = self.calls();
-        assert_eq!(calls.len(), 1, "`{}` was called {} times: {calls:?}", self.name, calls.len());
+        assert_eq!(
+            calls.len(),
+            1,
+            "`{}` was called {} times: {calls:?}",
+            self.name,
+            calls.len()
+        );
         calls.remove(0)
     }
 }

@@ -30,7 +30,10 @@ pub(crate) fn tell(text: &str) {
 
 /// Text whose sentences were broken into lines, in one line.
 pub(crate) fn unwrapped(text: &str) -> String {
-    text.lines().map(str::trim_start).collect::<Vec<_>>().join(" ")
+    text.lines()
+        .map(str::trim_start)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Says on standard error that a test did nothing, and why.

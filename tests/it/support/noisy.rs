@@ -21,7 +21,10 @@ const FURTHER_GAUGES: usize = 13;
 
 impl Noisy {
     pub(crate) fn new(at_ms: u64) -> Self {
-        let mut sample = Sample { at_ms, ..Sample::default() };
+        let mut sample = Sample {
+            at_ms,
+            ..Sample::default()
+        };
         for gpu in 0..GPUS {
             let uuid = format!("GPU-5c7a3f0e-91b2-4d68-a3c4-0f1e2d3c4b{gpu:02x}");
             sample.gpus.push(GpuReading::of(uuid.into()));
@@ -29,15 +32,22 @@ impl Noisy {
         let name: Arc<str> = "python3".into();
         for (pid, start) in (41_000..).zip(7_300_000..).take(PROCESSES + FURTHER) {
             let name = name.clone();
-            sample.commands.push(ProcessReading { pid, start_time_ticks: start, name, ..Default::default() });
+            sample.commands.push(ProcessReading {
+                pid,
+                start_time_ticks: start,
+                name,
+                ..Default::default()
+            });
         }
         Self { chance: 1, sample }
     }
 
     /// The upper bits of a linear congruential generator.
     fn below(&mut self, limit: u64) -> u64 {
-        self.chance =
-            self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.chance = self
+            .chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.chance >> 33) % limit
     }
 
@@ -80,8 +90,14 @@ impl Noisy {
         gpu.sm_clock_mhz = Some(1_980 - 15 * self.below(3));
         gpu.mem_clock_mhz = Some(2_619);
         gpu.throttle_reasons = Some(if self.below(20) == 0 { 4 } else { 0 });
-        grow(&mut gpu.pcie_tx_bytes, 900_000_000 + self.below(200_000_000));
-        grow(&mut gpu.pcie_rx_bytes, 400_000_000 + self.below(100_000_000));
+        grow(
+            &mut gpu.pcie_tx_bytes,
+            900_000_000 + self.below(200_000_000),
+        );
+        grow(
+            &mut gpu.pcie_rx_bytes,
+            400_000_000 + self.below(100_000_000),
+        );
         gpu.gpm_sm_basis_points = Some(7_000 + self.below(2_000));
     }
 
@@ -89,7 +105,11 @@ impl Noisy {
         grow(&mut process.cpu_us, 10_000 * self.below(101));
         process.mem_rss_bytes = Some(2_000_000_000 + 4096 * self.below(2000));
         grow(&mut process.io_read_bytes, 4096 * self.below(300));
-        let written = if self.below(10) == 0 { 4096 * self.below(64) } else { 0 };
+        let written = if self.below(10) == 0 {
+            4096 * self.below(64)
+        } else {
+            0
+        };
         grow(&mut process.io_write_bytes, written);
     }
 }

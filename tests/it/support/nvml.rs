@@ -70,14 +70,26 @@ impl FakeNvml {
 fn build(kind: &str, more: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fakes/nvml.rs");
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (built, part) = (dir.join(format!("{kind}.so")), dir.join(format!("{kind}.part")));
+    let (built, part) = (
+        dir.join(format!("{kind}.so")),
+        dir.join(format!("{kind}.part")),
+    );
     let lock = File::create(dir.join(format!("{kind}.lock"))).expect("cargo made the directory");
     let _lock = Flock::lock(lock, FlockArg::LockExclusive).expect("it can be locked");
     let age = |path: &Path| fs::metadata(path).and_then(|about| about.modified());
     if age(&built).is_ok_and(|built| built > age(&source).expect("the source is there")) {
         return built;
     }
-    let options = ["--edition", "2024", "-O", "--crate-type", "cdylib", "--crate-name", "nvidia_ml", "-o"];
+    let options = [
+        "--edition",
+        "2024",
+        "-O",
+        "--crate-type",
+        "cdylib",
+        "--crate-name",
+        "nvidia_ml",
+        "-o",
+    ];
     let status = Command::new(rustc())
         .args(more)
         .args(options)
@@ -94,5 +106,7 @@ fn build(kind: &str, more: &[&str]) -> PathBuf {
 fn rustc() -> PathBuf {
     let beside = std::env::var_os("CARGO").map(|cargo| Path::new(&cargo).with_file_name("rustc"));
     let named = std::env::var_os("RUSTC").map(PathBuf::from);
-    named.or(beside.filter(|path| path.exists())).unwrap_or_else(|| "rustc".into())
+    named
+        .or(beside.filter(|path| path.exists()))
+        .unwrap_or_else(|| "rustc".into())
 }

@@ -40,7 +40,8 @@ impl Dice {
     }
 
     pub(crate) fn below(&mut self, count: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(count.max(1)).expect("it fits")).expect("it fits")
+        usize::try_from(self.next() % u64::try_from(count.max(1)).expect("it fits"))
+            .expect("it fits")
     }
 
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
@@ -135,14 +136,29 @@ impl World {
                 plant(&mut dice, format!("{framework} {version}"), 0.0, 0.12);
             }
             for provenance in PROVENANCES {
-                plant(&mut dice, format!("{framework} {}", provenance.as_str()), 0.0, 0.08);
+                plant(
+                    &mut dice,
+                    format!("{framework} {}", provenance.as_str()),
+                    0.0,
+                    0.08,
+                );
             }
             // What the paper found: a compiler helps on one device and hurts on the other, and goes by the network.
             plant(&mut dice, format!("{framework} {compiler} cpu"), 0.15, 0.15);
-            plant(&mut dice, format!("{framework} {compiler} gpu"), -0.15, 0.15);
+            plant(
+                &mut dice,
+                format!("{framework} {compiler} gpu"),
+                -0.15,
+                0.15,
+            );
             for family in FAMILIES {
                 for device in ["cpu", "gpu"] {
-                    plant(&mut dice, format!("{family} {framework} {compiler} {device}"), 0.0, 0.2);
+                    plant(
+                        &mut dice,
+                        format!("{family} {framework} {compiler} {device}"),
+                        0.0,
+                        0.2,
+                    );
                 }
             }
         }
@@ -153,8 +169,16 @@ impl World {
         plant(&mut dice, "bf16 cpu".to_owned(), 0.1, 0.1);
         plant(&mut dice, "common".to_owned(), 0.35, 0.1);
         plant(&mut dice, "node".to_owned(), 0.2, 0.05);
-        let planted = (0..shape.workloads).map(|at| Planted::new(at, &shape, &mut dice)).collect();
-        Self { shape, planted, effects, dice, runs: 0 }
+        let planted = (0..shape.workloads)
+            .map(|at| Planted::new(at, &shape, &mut dice))
+            .collect();
+        Self {
+            shape,
+            planted,
+            effects,
+            dice,
+            runs: 0,
+        }
     }
 
     pub(crate) fn workloads(&self) -> usize {
@@ -169,7 +193,10 @@ impl World {
     fn planted(&self, situation: &Situation) -> &Planted {
         let names = |workload: &Workload| (workload.model.clone(), workload.dataset.clone());
         let wanted = names(&situation.workload);
-        let found = self.planted.iter().find(|planted| names(&planted.workload) == wanted);
+        let found = self
+            .planted
+            .iter()
+            .find(|planted| names(&planted.workload) == wanted);
         found.expect("the workload is one of this world")
     }
 
@@ -180,26 +207,53 @@ impl World {
         let framework = situation.framework.name.as_deref().unwrap_or_default();
         let version = situation.framework.version.as_deref().unwrap_or_default();
         let compiler = situation.framework.compiler.as_deref().unwrap_or("none");
-        let provenance = situation.framework.provenance.map_or("", Provenance::as_str);
-        let device = if situation.hardware.gpus > 0 { "gpu" } else { "cpu" };
-        let machine = situation.hardware.gpu_model.as_ref().or(situation.hardware.cpu_model.as_ref());
+        let provenance = situation
+            .framework
+            .provenance
+            .map_or("", Provenance::as_str);
+        let device = if situation.hardware.gpus > 0 {
+            "gpu"
+        } else {
+            "cpu"
+        };
+        let machine = situation
+            .hardware
+            .gpu_model
+            .as_ref()
+            .or(situation.hardware.cpu_model.as_ref());
         let machine = machine.expect("the machine has a name");
         let family = FAMILIES[planted.family];
         let compiled = format!("{framework} {compiler} {device}");
         let own = |name: &str| planted.own.get(name).copied().unwrap_or_default();
         let precision = situation.workload.precision.as_deref().unwrap_or("fp32");
         let storage = situation.storage.map_or("", StorageClass::as_str);
-        let workers = if device == "gpu" { f64::from(situation.gpus()) } else { 1.0 };
+        let workers = if device == "gpu" {
+            f64::from(situation.gpus())
+        } else {
+            1.0
+        };
         let batch = situation.workload.batch_size.unwrap_or(64) as f64 / workers;
         let (_, _, gflops, ..) = MACHINES
             .into_iter()
             .find(|(cpu, gpu, ..)| gpu.unwrap_or(cpu) == machine)
             .expect("a machine of this world");
-        let speed = if device == "gpu" { -3.0 } else { -0.8 * (gflops / 45.0_f64).ln() };
+        let speed = if device == "gpu" {
+            -3.0
+        } else {
+            -0.8 * (gflops / 45.0_f64).ln()
+        };
         let threads = situation.hardware.threads.unwrap_or(1.0);
-        let on_threads = if device == "gpu" { 0.0 } else { -0.75 * threads.ln() };
+        let on_threads = if device == "gpu" {
+            0.0
+        } else {
+            -0.75 * threads.ln()
+        };
         let nodes = f64::from(situation.nodes.max(1));
-        let beyond = if nodes > 1.0 { self.effect("node") + 0.06 * nodes.ln() } else { 0.0 };
+        let beyond = if nodes > 1.0 {
+            self.effect("node") + 0.06 * nodes.ln()
+        } else {
+            0.0
+        };
         let ln = planted.level
             + (situation.workload.samples.unwrap_or(1) as f64).ln()
             + self.effect(framework)
@@ -277,7 +331,10 @@ impl World {
         let outside = self.dice.between(8.0, 12.0);
         #[allow(clippy::cast_precision_loss)]
         let wall = measured * epochs as f64 + overhead + outside;
-        let cut = self.dice.chance(self.shape.cut_off).then(|| self.dice.between(0.1, 1.0) * measured);
+        let cut = self
+            .dice
+            .chance(self.shape.cut_off)
+            .then(|| self.dice.between(0.1, 1.0) * measured);
         self.runs += 1;
         let mut bits = [0; 10];
         bits[2..].copy_from_slice(&self.runs.to_be_bytes());
@@ -290,16 +347,26 @@ impl World {
             queue: Some("gpu".to_owned()),
             situation: situation.clone(),
             epoch_seconds: Some(cut.map_or(Length::Known(measured), Length::AtLeast)),
-            epochs: if cut.is_some() { 0 } else { u32::try_from(epochs - 1).unwrap_or(u32::MAX) },
+            epochs: if cut.is_some() {
+                0
+            } else {
+                u32::try_from(epochs - 1).unwrap_or(u32::MAX)
+            },
             first_extra_seconds: cut.is_none().then_some(overhead),
             outside_seconds: cut.is_none().then_some(Length::Known(outside)),
-            wall_seconds: Some(cut.map_or(Length::Known(wall), |cut| Length::AtLeast(cut + outside))),
+            wall_seconds: Some(
+                cut.map_or(Length::Known(wall), |cut| Length::AtLeast(cut + outside)),
+            ),
             memory_bytes: Some(self.memory_bytes(situation)),
             doubts: Doubts::default(),
         }
     }
 
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
     fn memory_bytes(&mut self, situation: &Situation) -> u64 {
         let batch = situation.workload.batch_size.unwrap_or(64) as f64;
         let parameters = situation.workload.parameters.unwrap_or(1) as f64;
@@ -344,11 +411,18 @@ impl World {
 
     /// The same for all workloads, in the order of time.
     pub(crate) fn histories(&mut self, runs_each: usize) -> Vec<Observation> {
-        (0..self.workloads()).flat_map(|workload| self.history(workload, runs_each)).collect()
+        (0..self.workloads())
+            .flat_map(|workload| self.history(workload, runs_each))
+            .collect()
     }
 
     /// Runs of the candidates of [`Self::candidates`], at random.
-    pub(crate) fn trials(&mut self, workload: usize, machine: usize, runs: usize) -> Vec<Observation> {
+    pub(crate) fn trials(
+        &mut self,
+        workload: usize,
+        machine: usize,
+        runs: usize,
+    ) -> Vec<Observation> {
         let candidates = self.candidates(workload, machine);
         (0..runs)
             .map(|_| {
@@ -360,14 +434,21 @@ impl World {
 
     /// How much longer `chosen` takes than the best of `candidates`: 0.02 is 2 %.
     pub(crate) fn regret(&self, candidates: &[Situation], chosen: usize) -> f64 {
-        let seconds: Vec<f64> = candidates.iter().map(|candidate| self.seconds(candidate)).collect();
+        let seconds: Vec<f64> = candidates
+            .iter()
+            .map(|candidate| self.seconds(candidate))
+            .collect();
         let best = seconds.iter().copied().fold(f64::INFINITY, f64::min);
         seconds[chosen] / best - 1.0
     }
 }
 
 impl Planted {
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
     fn new(at: usize, shape: &Shape, dice: &mut Dice) -> Self {
         let family = at % FAMILIES.len();
         let size = SIZES[at / FAMILIES.len() % SIZES.len()];
@@ -378,7 +459,10 @@ impl Planted {
         let mut own = BTreeMap::new();
         own.insert(name.to_owned(), dice.normal(shape.own));
         for device in ["cpu", "gpu"] {
-            own.insert(format!("{name} {compiler} {device}"), dice.normal(shape.own));
+            own.insert(
+                format!("{name} {compiler} {device}"),
+                dice.normal(shape.own),
+            );
         }
         for (cpu, gpu, ..) in MACHINES {
             own.insert(gpu.unwrap_or(cpu).to_owned(), dice.normal(shape.own));

@@ -5,7 +5,10 @@ use serde_json::{Map, Value, json};
 
 /// A row with nothing but what must be there, and `told`.
 pub(crate) fn row(table: Table, store: &str, seq: u64, told: Value) -> Value {
-    let mut row = Map::from_iter([("kind".to_owned(), json!(table.kind())), ("format".to_owned(), json!(1))]);
+    let mut row = Map::from_iter([
+        ("kind".to_owned(), json!(table.kind())),
+        ("format".to_owned(), json!(1)),
+    ]);
     for field in table.fields() {
         let value = match (field.name, field.of) {
             ("store", _) => json!(store),
@@ -28,9 +31,14 @@ pub(crate) fn row(table: Table, store: &str, seq: u64, told: Value) -> Value {
         };
         row.insert(field.name.to_owned(), value);
     }
-    let Value::Object(told) = told else { panic!("columns are told as an object") };
+    let Value::Object(told) = told else {
+        panic!("columns are told as an object")
+    };
     for (name, value) in told {
-        assert!(row.insert(name.clone(), value).is_some(), "{table:?} has no column {name}");
+        assert!(
+            row.insert(name.clone(), value).is_some(),
+            "{table:?} has no column {name}"
+        );
     }
     Value::Object(row)
 }

@@ -45,11 +45,18 @@ impl Scripted {
                 }
                 let ours = Arc::clone(&theirs);
                 let kept = connection.try_clone().expect("a descriptor");
-                theirs.connections.lock().expect("no test panics in it").push(kept);
+                theirs
+                    .connections
+                    .lock()
+                    .expect("no test panics in it")
+                    .push(kept);
                 thread::spawn(move || ours.serve(connection));
             }
         });
-        Self { socket: socket.to_owned(), shared }
+        Self {
+            socket: socket.to_owned(),
+            shared,
+        }
     }
 }
 
@@ -60,7 +67,9 @@ impl Drop for Scripted {
         let _ = UnixStream::connect(&self.socket);
         let _ = fs::remove_file(&self.socket);
         if let Ok(connections) = self.shared.connections.lock() {
-            connections.iter().for_each(|connection| drop(connection.shutdown(Shutdown::Both)));
+            connections
+                .iter()
+                .for_each(|connection| drop(connection.shutdown(Shutdown::Both)));
         }
     }
 }
@@ -71,12 +80,16 @@ impl Shared {
         loop {
             while let Ok(Some(request)) = decoder.next::<Request>() {
                 let answer = self.answer.lock().expect("no test panics in it")(&request);
-                let greeting = matches!(request, Request::Hello(_)).then(|| Response::Hello(Hello::ours()));
+                let greeting =
+                    matches!(request, Request::Hello(_)).then(|| Response::Hello(Hello::ours()));
                 let Some(response) = answer.or(greeting) else {
                     let _ = connection.shutdown(Shutdown::Both);
                     return;
                 };
-                if connection.write_all(&encode(&response).expect("it is short")).is_err() {
+                if connection
+                    .write_all(&encode(&response).expect("it is short"))
+                    .is_err()
+                {
                     return;
                 }
             }

@@ -59,26 +59,34 @@ struct Run {
 
 impl Run {
     fn made(&self) -> impl Iterator<Item = &Sample> {
-        self.samples.iter().filter(|sample| sample.processes == Some(PROCESSES))
+        self.samples
+            .iter()
+            .filter(|sample| sample.processes == Some(PROCESSES))
     }
 }
 
 impl Kept {
     /// The samples that it made of the only run.
     pub(crate) fn samples(&self) -> Vec<Sample> {
-        self.runs.values().next().map_or_else(Vec::new, |run| run.made().cloned().collect())
+        self.runs
+            .values()
+            .next()
+            .map_or_else(Vec::new, |run| run.made().cloned().collect())
     }
 
     /// True where the client acknowledged all that it can collect.
     pub(crate) fn is_collected(&self) -> bool {
         let run = self.runs.values().next().expect("a run");
-        run.acknowledged.is_some_and(|last| last as usize == run.samples.len())
+        run.acknowledged
+            .is_some_and(|last| last as usize == run.samples.len())
     }
 
     /// Samples that the client took by itself and handed over.
     pub(crate) fn backfilled(&self) -> Vec<Sample> {
         let parts = self.requests.iter().filter_map(|request| match request {
-            Request::Backfill(backfill) => Some(decode_segment(&backfill.bytes).expect("a segment")),
+            Request::Backfill(backfill) => {
+                Some(decode_segment(&backfill.bytes).expect("a segment"))
+            }
             _ => None,
         });
         parts.flatten().collect()
@@ -86,7 +94,10 @@ impl Kept {
 
     /// How often a kind of question was asked.
     pub(crate) fn count(&self, is_wanted: impl Fn(&Request) -> bool) -> usize {
-        self.requests.iter().filter(|request| is_wanted(request)).count()
+        self.requests
+            .iter()
+            .filter(|request| is_wanted(request))
+            .count()
     }
 }
 
@@ -133,12 +144,19 @@ impl StandIn {
                     return;
                 }
                 let Ok(stream) = stream else { return };
-                door.streams.lock().expect("sound").push(stream.try_clone().expect("a descriptor"));
+                door.streams
+                    .lock()
+                    .expect("sound")
+                    .push(stream.try_clone().expect("a descriptor"));
                 let (state, kept) = (door.clone(), runs.clone());
                 std::thread::spawn(move || serve(stream, &state, &kept));
             }
         });
-        Self { path: path.to_owned(), kept, state }
+        Self {
+            path: path.to_owned(),
+            kept,
+            state,
+        }
     }
 
     pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -163,7 +181,11 @@ impl StandIn {
     pub(crate) fn again(&self, interval: Duration) -> Self {
         for run in self.kept().runs.values_mut() {
             let from_ms = run.made().last().map_or(0, |sample| sample.at_ms);
-            run.gaps.push(Gap { from_ms, to_ms: now_ms(), why: "the stand-in was killed".to_owned() });
+            run.gaps.push(Gap {
+                from_ms,
+                to_ms: now_ms(),
+                why: "the stand-in was killed".to_owned(),
+            });
         }
         Self::start_with(&self.path, interval, Manner::Sound, self.kept.clone())
     }
@@ -176,7 +198,12 @@ impl Drop for StandIn {
 }
 
 fn now_ms() -> u64 {
-    std::time::UNIX_EPOCH.elapsed().expect("a clock").as_millis().try_into().expect("not so late")
+    std::time::UNIX_EPOCH
+        .elapsed()
+        .expect("a clock")
+        .as_millis()
+        .try_into()
+        .expect("not so late")
 }
 
 fn tick(kept: &mut Kept) {
@@ -235,9 +262,10 @@ fn say(stream: &mut UnixStream, response: &Response, manner: Manner) -> std::io:
 
 fn answer(request: &Request, manner: Manner, name: &mut String, kept: &mut Kept) -> Response {
     match request {
-        Request::Hello(_) if manner == Manner::Later => {
-            Response::Hello(Hello { protocol: 99, version: "9.9.9".to_owned() })
-        }
+        Request::Hello(_) if manner == Manner::Later => Response::Hello(Hello {
+            protocol: 99,
+            version: "9.9.9".to_owned(),
+        }),
         Request::Hello(_) => Response::Hello(Hello::ours()),
         Request::Register(registration) => {
             if let Manner::Refusing(kind) = manner {
@@ -259,7 +287,11 @@ fn answer(request: &Request, manner: Manner, name: &mut String, kept: &mut Kept)
         Request::Update(_) => measured(kept, name),
         Request::Backfill(backfill) => {
             let samples = decode_segment(&backfill.bytes).expect("a segment");
-            kept.runs.get_mut(name).expect("registered").samples.extend(samples);
+            kept.runs
+                .get_mut(name)
+                .expect("registered")
+                .samples
+                .extend(samples);
             measured(kept, name)
         }
         Request::End(_) => {
@@ -275,7 +307,10 @@ fn answer(request: &Request, manner: Manner, name: &mut String, kept: &mut Kept)
 }
 
 fn measured(kept: &Kept, name: &str) -> Response {
-    let usage = Usage { cpu_user_seconds: Some(CPU_SECONDS), ..Usage::default() };
+    let usage = Usage {
+        cpu_user_seconds: Some(CPU_SECONDS),
+        ..Usage::default()
+    };
     let run = &kept.runs[name];
     Response::Measured(Box::new(Measured {
         usage,
@@ -289,9 +324,17 @@ fn measured(kept: &Kept, name: &str) -> Response {
 
 fn collect(wish: Collect, run: &mut Run) -> Response {
     run.acknowledged = run.acknowledged.max(wish.acknowledged);
-    let from = run.acknowledged.map_or(0, |number| usize::try_from(number).expect("few"));
+    let from = run
+        .acknowledged
+        .map_or(0, |number| usize::try_from(number).expect("few"));
     let to = run.samples.len().min(from + SEGMENT_SAMPLES);
-    let bytes = encode_segments(&run.samples[from..to]).pop().unwrap_or_default();
+    let bytes = encode_segments(&run.samples[from..to])
+        .pop()
+        .unwrap_or_default();
     let through = (to > from).then(|| u32::try_from(to).expect("few"));
-    Response::Segment(Segment { through, bytes, more: to < run.samples.len() })
+    Response::Segment(Segment {
+        through,
+        bytes,
+        more: to < run.samples.len(),
+    })
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use dlrun::job::{Framework, JobId, RunId, SchedulerKind, Workload};
 use dlrun::record::{
-    Conditions, Epoch, EpochNumbering, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuReading, HostFacts,
-    MeasureKey, Missing, NodeRecord, NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample,
-    StepTimes, StorageClass, TimeSource, WatcherCost, add_gpu_readings, encode_segments,
+    Conditions, Epoch, EpochNumbering, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuReading,
+    HostFacts, MeasureKey, Missing, NodeRecord, NodeState, ProcessReading, Progress, RunImage,
+    RunRecord, Sample, StepTimes, StorageClass, TimeSource, WatcherCost, add_gpu_readings,
+    encode_segments,
 };
 
 /// When the first training began, in Unix milliseconds.
@@ -63,7 +64,18 @@ impl Trained {
     }
 
     pub(crate) fn run_id(&self) -> RunId {
-        RunId::from_random([self.number.wrapping_mul(37), self.number, 3, 5, 7, 11, 13, 17, 19, self.number])
+        RunId::from_random([
+            self.number.wrapping_mul(37),
+            self.number,
+            3,
+            5,
+            7,
+            11,
+            13,
+            17,
+            19,
+            self.number,
+        ])
     }
 
     /// When it was submitted, in seconds, as a scheduler tells it.
@@ -73,11 +85,16 @@ impl Trained {
 
     /// Start-up, then the epochs, of which the first is slow.
     fn wall_seconds(&self) -> f64 {
-        STARTUP_SECONDS + (1..=self.epochs).map(|epoch| self.seconds_of(epoch)).sum::<f64>() + 9.0
+        STARTUP_SECONDS
+            + (1..=self.epochs)
+                .map(|epoch| self.seconds_of(epoch))
+                .sum::<f64>()
+            + 9.0
     }
 
     fn seconds_of(&self, epoch: u32) -> f64 {
-        let noise = 0.02 * (noise(u64::from(epoch) * 31 + u64::from(self.number), 1000) as f64 / 500.0 - 1.0);
+        let noise = 0.02
+            * (noise(u64::from(epoch) * 31 + u64::from(self.number), 1000) as f64 / 500.0 - 1.0);
         self.epoch_seconds * if epoch == 1 { 1.9 } else { 1.0 + noise }
     }
 
@@ -138,7 +155,8 @@ impl Trained {
                 source: text("/shared/images/pytorch-2.6.sif"),
                 name: Some(text("pytorch-2.6")),
                 digest: Some(
-                    "sha256:9d2f7c41b0a85e6d3c1f4a7be8d09c52f61e3ab47d8c90125fa6b3e7d4c81a90".to_owned(),
+                    "sha256:9d2f7c41b0a85e6d3c1f4a7be8d09c52f61e3ab47d8c90125fa6b3e7d4c81a90"
+                        .to_owned(),
                 ),
             }),
             workload: Workload {
@@ -160,10 +178,17 @@ impl Trained {
 
     fn write_node(&self, run: &Path, node: u32) -> Result<(), Box<dyn Error>> {
         let name = format!("n{node}");
-        let key = MeasureKey { run_id: self.run_id(), element: 0, attempt: 0, node: name.clone(), step: 0 };
+        let key = MeasureKey {
+            run_id: self.run_id(),
+            element: 0,
+            attempt: 0,
+            node: name.clone(),
+            step: 0,
+        };
         let dir = run.join(format!("0.0/{name}.0"));
         fs::create_dir_all(&dir)?;
-        let mut record = NodeRecord::begun(key, Some(JobId(self.job())), BEGIN_MS, self.host(&name));
+        let mut record =
+            NodeRecord::begun(key, Some(JobId(self.job())), BEGIN_MS, self.host(&name));
         let end_ms = self.end_ms();
         record.updated_at_ms = end_ms;
         if !self.is_running {
@@ -176,8 +201,14 @@ impl Trained {
             cpus_effective: Some(self.cpus as f64),
             others_cpus_busy: Some(0.4),
             storage: vec![
-                StorageClass { of: "workdir".to_owned(), class: "nfs4".to_owned() },
-                StorageClass { of: "data".to_owned(), class: "lustre".to_owned() },
+                StorageClass {
+                    of: "workdir".to_owned(),
+                    class: "nfs4".to_owned(),
+                },
+                StorageClass {
+                    of: "data".to_owned(),
+                    class: "lustre".to_owned(),
+                },
             ],
             ..Conditions::default()
         };
@@ -223,7 +254,10 @@ impl Trained {
             let seconds = self.seconds_of(epoch);
             at += seconds;
             let done = f64::from(epoch);
-            let metrics = [("loss", 4.1 / done.sqrt()), ("val_acc", 0.82 - 0.7 / (1.0 + done))];
+            let metrics = [
+                ("loss", 4.1 / done.sqrt()),
+                ("val_acc", 0.82 - 0.7 / (1.0 + done)),
+            ];
             let mut metrics: std::collections::BTreeMap<String, f64> =
                 metrics.map(|(name, value)| (name.to_owned(), value)).into();
             if !self.hostile.is_empty() {
@@ -244,7 +278,12 @@ impl Trained {
     }
 
     /// Writes the segments, and what follows from them into the record.
-    fn measure(&self, dir: &Path, record: &mut NodeRecord, node: u64) -> Result<(), Box<dyn Error>> {
+    fn measure(
+        &self,
+        dir: &Path,
+        record: &mut NodeRecord,
+        node: u64,
+    ) -> Result<(), Box<dyn Error>> {
         let mut usage = record.usage;
         let (mut samples, mut gpus) = (Vec::new(), Vec::new());
         let mut sums = Sums::default();
@@ -259,7 +298,10 @@ impl Trained {
             samples.push(sample);
             if samples.len() == SEGMENT || tick == ticks {
                 for bytes in encode_segments(&samples) {
-                    fs::write(dir.join(format!("series-{:04}.seg", record.segments)), bytes)?;
+                    fs::write(
+                        dir.join(format!("series-{:04}.seg", record.segments)),
+                        bytes,
+                    )?;
                     record.segments += 1;
                 }
                 samples.clear();
@@ -267,7 +309,11 @@ impl Trained {
         }
         record.usage = usage;
         record.gpus = gpus;
-        record.watcher = WatcherCost { cpu_us: 900 * ticks, samples: ticks + 1, late_ticks: 2 };
+        record.watcher = WatcherCost {
+            cpu_us: 900 * ticks,
+            samples: ticks + 1,
+            late_ticks: 2,
+        };
         Ok(())
     }
 
@@ -280,24 +326,46 @@ impl Trained {
         let hole = self.hole();
         let at = |tick: u64| BEGIN_MS + tick * self.interval_ms;
         let why = format!("the watcher was killed{}", self.hostile);
-        record.gaps = vec![Gap { from_ms: at(hole.start), to_ms: at(hole.end), why }];
-        let event =
-            |at_ms, kind, detail: &str| Event { at_ms, kind, detail: format!("{detail}{}", self.hostile) };
+        record.gaps = vec![Gap {
+            from_ms: at(hole.start),
+            to_ms: at(hole.end),
+            why,
+        }];
+        let event = |at_ms, kind, detail: &str| Event {
+            at_ms,
+            kind,
+            detail: format!("{detail}{}", self.hostile),
+        };
         record.events = vec![
-            event(at(3), EventKind::Adopted, "the node daemon reads the samples"),
-            event(at(hole.end + 90), EventKind::Xid, "GPU 1: XID 63, row remapping"),
+            event(
+                at(3),
+                EventKind::Adopted,
+                "the node daemon reads the samples",
+            ),
+            event(
+                at(hole.end + 90),
+                EventKind::Xid,
+                "GPU 1: XID 63, row remapping",
+            ),
         ];
-        let missing =
-            |what: &str, why: &str| Missing { what: format!("{what}{}", self.hostile), why: why.to_owned() };
-        record.missing =
-            vec![missing("psi_io_some_us", "the kernel has no pressure stall information (CONFIG_PSI)")];
+        let missing = |what: &str, why: &str| Missing {
+            what: format!("{what}{}", self.hostile),
+            why: why.to_owned(),
+        };
+        record.missing = vec![missing(
+            "psi_io_some_us",
+            "the kernel has no pressure stall information (CONFIG_PSI)",
+        )];
     }
 
     fn gpu_facts(&self, uuid: &str) -> GpuFacts {
         GpuFacts {
             uuid: uuid.to_owned(),
             name: format!("{}{}", self.gpu_name, self.hostile),
-            minor: uuid.rsplit('-').next().and_then(|number| number.parse().ok()),
+            minor: uuid
+                .rsplit('-')
+                .next()
+                .and_then(|number| number.parse().ok()),
             mem_total_bytes: Some(141 << 30),
             power_limit_watts: Some(700),
             sm_clock_max_mhz: Some(1980),
@@ -314,14 +382,23 @@ impl Trained {
         let wobble = noise(tick * 7 + node, 1000) as f64 / 1000.0;
         let (busy, read, write) = match place {
             Place::Startup => (2.0 + 6.0 * wobble, 420e6 * wobble, 0.2e6),
-            Place::Training => (0.55 * self.cpus as f64 + 1.5 * wobble, 95e6 + 30e6 * wobble, 0.4e6 * wobble),
+            Place::Training => (
+                0.55 * self.cpus as f64 + 1.5 * wobble,
+                95e6 + 30e6 * wobble,
+                0.4e6 * wobble,
+            ),
             Place::Checkpoint => (1.2 + wobble, 2e6, 380e6),
         };
         sums.user += busy * 0.93 * step * 1e6;
         sums.system += busy * 0.07 * step * 1e6;
         sums.read += read * step;
         sums.written += write * step;
-        sums.waited += if matches!(place, Place::Checkpoint) { 0.4 } else { 0.03 * wobble } * step * 1e6;
+        sums.waited += if matches!(place, Place::Checkpoint) {
+            0.4
+        } else {
+            0.03 * wobble
+        } * step
+            * 1e6;
         let counter = |value: f64| Some(whole(value));
         let memory = (18.0 + 22.0 * (seconds / 90.0).min(1.0) + 1.5 * wobble) * 1_073_741_824.0;
         let is_costly = tick.is_multiple_of(5);
@@ -342,10 +419,19 @@ impl Trained {
             sample.io_read_bytes = counter(sums.read);
             sample.io_write_bytes = counter(sums.written);
             sample.mem_shmem_bytes = counter(2.0e9);
-            sample.commands = (0..self.processes).map(|number| self.process(number, tick)).collect();
+            sample.commands = (0..self.processes)
+                .map(|number| self.process(number, tick))
+                .collect();
         }
-        sample.gpus = (0..self.gpus).map(|gpu| self.gpu(gpu, tick, place, sums)).collect();
-        sums.energy += if matches!(place, Place::Training) { 610.0 } else { 120.0 } * step * 1e3;
+        sample.gpus = (0..self.gpus)
+            .map(|gpu| self.gpu(gpu, tick, place, sums))
+            .collect();
+        sums.energy += if matches!(place, Place::Training) {
+            610.0
+        } else {
+            120.0
+        } * step
+            * 1e3;
         sample
     }
 
@@ -372,7 +458,11 @@ impl Trained {
         GpuReading {
             utilisation_percent: Some(busy),
             mem_utilisation_percent: Some(busy / 2),
-            mem_used_bytes: Some(if matches!(place, Place::Startup) { 3 << 30 } else { (96 + gpu) << 30 }),
+            mem_used_bytes: Some(if matches!(place, Place::Startup) {
+                3 << 30
+            } else {
+                (96 + gpu) << 30
+            }),
             power_milliwatts: Some(watts * 1000),
             energy_millijoules: Some(whole(sums.energy) + gpu * 1000),
             temperature_celsius: Some(38 + watts / 20),
@@ -391,7 +481,11 @@ impl Trained {
         for epoch in 1..=self.epochs {
             let length = self.seconds_of(epoch);
             if left < length {
-                return if left > 0.93 * length { Place::Checkpoint } else { Place::Training };
+                return if left > 0.93 * length {
+                    Place::Checkpoint
+                } else {
+                    Place::Training
+                };
             }
             left -= length;
         }
@@ -426,7 +520,11 @@ fn noise(tick: u64, limit: u64) -> u64 {
     (tick.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % limit
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "above 0 and far below 2^53")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "above 0 and far below 2^53"
+)]
 fn whole(value: f64) -> u64 {
     value as u64
 }

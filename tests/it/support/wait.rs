@@ -25,7 +25,10 @@ pub(crate) fn wait_for_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain for: {what}");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "waited {PATIENCE:?} in vain for: {what}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

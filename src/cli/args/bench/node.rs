@@ -49,5 +49,9 @@ pub(crate) struct BenchNode {
 fn arrays(text: &str) -> Result<Bytes, String> {
     let bytes = Bytes::parse(text).map_err(|error| error.to_string())?;
     let least = Bytes(1 << 20);
-    if bytes < least { Err(format!("the arrays are {least} together at least")) } else { Ok(bytes) }
+    if bytes < least {
+        Err(format!("the arrays are {least} together at least"))
+    } else {
+        Ok(bytes)
+    }
 }

@@ -63,9 +63,22 @@ pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
     for doubt in &doubts {
         session.output.warning(doubt);
     }
-    let found = Found { host, figures, bench, gpus, doubts, kept };
-    session.output.result("bench node", &found.to_json(), &found.to_text())?;
-    Ok(if found.kept.is_some() { 0 } else { Kind::TryAgain.code() })
+    let found = Found {
+        host,
+        figures,
+        bench,
+        gpus,
+        doubts,
+        kept,
+    };
+    session
+        .output
+        .result("bench node", &found.to_json(), &found.to_text())?;
+    Ok(if found.kept.is_some() {
+        0
+    } else {
+        Kind::TryAgain.code()
+    })
 }
 
 /// All that was found out.
@@ -84,18 +97,24 @@ struct Found {
 fn measured(session: &Session, args: &BenchNode, allowed: f64) -> Result<NodeBench, Error> {
     let (directory, is_last) = directory(session, args);
     if !is_last && !directory.is_dir() {
-        let error = Error::new(Kind::Missing, format!("`--dir`: {} is no directory", directory.display()));
+        let error = Error::new(
+            Kind::Missing,
+            format!("`--dir`: {} is no directory", directory.display()),
+        );
         return Err(error.hinted("without `--dir` reading is measured in the state directory"));
     }
     let available = memory_available(std::process::id());
-    if let Some((asked, available)) =
-        args.arrays.zip(available).filter(|(asked, available)| asked.0 > available / 2)
+    if let Some((asked, available)) = args
+        .arrays
+        .zip(available)
+        .filter(|(asked, available)| asked.0 > available / 2)
     {
-        let message =
-            format!("`--arrays`: {asked} is more than half of the {} that are free", Bytes(available));
-        return Err(
-            Error::new(Kind::Usage, message).hinted("without it they are as large as the caches want them")
+        let message = format!(
+            "`--arrays`: {asked} is more than half of the {} that are free",
+            Bytes(available)
         );
+        return Err(Error::new(Kind::Usage, message)
+            .hinted("without it they are as large as the caches want them"));
     }
     let mut display = Display::new(session.output);
     display.now("looking whether the node is at rest", false);
@@ -109,13 +128,18 @@ fn measured(session: &Session, args: &BenchNode, allowed: f64) -> Result<NodeBen
         directory: (!args.no_disk).then_some(directory.as_path()),
         file_bytes: args.file.0,
     };
-    let mut bench = measure(&wanted, &mut |step| display.now(words(step), false)).map_err(|error| {
-        Error::new(Kind::TryAgain, error)
-            .hinted("limits on memory or on processes may be in the way (`ulimit -a`)")
-    })?;
+    let mut bench =
+        measure(&wanted, &mut |step| display.now(words(step), false)).map_err(|error| {
+            Error::new(Kind::TryAgain, error)
+                .hinted("limits on memory or on processes may be in the way (`ulimit -a`)")
+        })?;
     let during = before.busy_since();
     // What others did before it began they will have done on.
-    bench.others_cpus_busy = idle.others.into_iter().chain(during.others).reduce(f64::max);
+    bench.others_cpus_busy = idle
+        .others
+        .into_iter()
+        .chain(during.others)
+        .reduce(f64::max);
     bench.cpus_stolen = during.stolen;
     Ok(bench)
 }
@@ -126,7 +150,14 @@ fn directory(session: &Session, args: &BenchNode) -> (PathBuf, bool) {
         Some(dir) => (dir.clone(), false),
         None => {
             let state = session.settings.state_dir();
-            (if state.is_dir() { state.to_owned() } else { std::env::temp_dir() }, true)
+            (
+                if state.is_dir() {
+                    state.to_owned()
+                } else {
+                    std::env::temp_dir()
+                },
+                true,
+            )
         }
     }
 }
@@ -180,10 +211,19 @@ impl Others {
         let now = Self::now();
         let span = now.at - self.at;
         let cpus = |us: u64| Duration::from_micros(us).as_secs_f64() / span.as_secs_f64();
-        let node = now.node_us.zip(self.node_us).map(|(now, before)| now.saturating_sub(before));
+        let node = now
+            .node_us
+            .zip(self.node_us)
+            .map(|(now, before)| now.saturating_sub(before));
         let own = now.own_us.saturating_sub(self.own_us);
-        let stolen = now.stolen_us.zip(self.stolen_us).map(|(now, before)| now.saturating_sub(before));
-        Busy { others: node.map(|node| cpus(node.saturating_sub(own))), stolen: stolen.map(cpus) }
+        let stolen = now
+            .stolen_us
+            .zip(self.stolen_us)
+            .map(|(now, before)| now.saturating_sub(before));
+        Busy {
+            others: node.map(|node| cpus(node.saturating_sub(own))),
+            stolen: stolen.map(cpus),
+        }
     }
 }
 
@@ -195,32 +235,54 @@ fn doubts(host: &HostFacts, bench: &NodeBench) -> Vec<String> {
     let allowed = (cpus * BUSY_PART).max(BUSY_CPUS);
     let mut busy = |cpus: Option<f64>, what: &str| {
         if let Some(cpus) = cpus.filter(|cpus| *cpus > allowed) {
-            doubts.push(format!("{what} kept {cpus:.1} CPUs busy: the node can do more than was measured"));
+            doubts.push(format!(
+                "{what} kept {cpus:.1} CPUs busy: the node can do more than was measured"
+            ));
         }
     };
     busy(bench.others_cpus_busy, "others");
     busy(bench.cpus_stolen, "other virtual machines");
     if let Some(all) = host.cpus.filter(|all| u64::from(bench.cpus_used) < *all) {
-        doubts.push(format!("only {} of the node's {all} CPUs may be used here", bench.cpus_used));
+        doubts.push(format!(
+            "only {} of the node's {all} CPUs may be used here",
+            bench.cpus_used
+        ));
     }
     if host.fingerprint().is_none() {
-        doubts.push("the kernel does not tell what CPU this is, so the figures have no place".to_owned());
+        doubts.push(
+            "the kernel does not tell what CPU this is, so the figures have no place".to_owned(),
+        );
     }
     doubts
 }
 
 /// The GPUs of this machine by their driver; a driver that fails is told.
 fn gpus(session: &Session) -> Vec<GpuFacts> {
-    let Some(report) = settled(session.settings.nvml_library()) else { return Vec::new() };
+    let Some(report) = settled(session.settings.nvml_library()) else {
+        return Vec::new();
+    };
     if let Some(missing) = &report.missing {
-        session.output.warning(&format!("GPUs are left out: {missing}"));
+        session
+            .output
+            .warning(&format!("GPUs are left out: {missing}"));
     }
-    report.gpus.iter().map(|gpu| GpuFacts::clone(&gpu.facts)).collect()
+    report
+        .gpus
+        .iter()
+        .map(|gpu| GpuFacts::clone(&gpu.facts))
+        .collect()
 }
 
 impl Found {
     fn to_json(&self) -> Value {
-        let Self { host, figures, bench, gpus, doubts, kept } = self;
+        let Self {
+            host,
+            figures,
+            bench,
+            gpus,
+            doubts,
+            kept,
+        } = self;
         json!({
             "fingerprint": host.fingerprint(),
             "host": host,
@@ -233,45 +295,88 @@ impl Found {
     }
 
     fn to_text(&self) -> String {
-        let Self { host, figures, bench, gpus, kept, .. } = self;
+        let Self {
+            host,
+            figures,
+            bench,
+            gpus,
+            kept,
+            ..
+        } = self;
         let mut rows = table();
-        let threads = format!("{} thread{}", bench.cpus_used, if bench.cpus_used == 1 { "" } else { "s" });
+        let threads = format!(
+            "{} thread{}",
+            bench.cpus_used,
+            if bench.cpus_used == 1 { "" } else { "s" }
+        );
         let of = |spread: &Spread| {
-            format!("best of {}, within {:.1} %", spread.repeats, spread.spread_ratio * 100.0)
+            format!(
+                "best of {}, within {:.1} %",
+                spread.repeats,
+                spread.spread_ratio * 100.0
+            )
         };
         let core = format!("{}, {}", bench.instructions, of(&bench.core_gflops));
-        rows.add_row(["one core", &format!("{:.1} Gflop/s", figures.core_gflops), &core]);
+        rows.add_row([
+            "one core",
+            &format!("{:.1} Gflop/s", figures.core_gflops),
+            &core,
+        ]);
         let node = format!("{threads}, {}", of(&bench.node_gflops));
-        rows.add_row(["all cores", &format!("{:.1} Gflop/s", figures.node_gflops), &node]);
+        rows.add_row([
+            "all cores",
+            &format!("{:.1} Gflop/s", figures.node_gflops),
+            &node,
+        ]);
         let memory = format!(
             "triad over {}, {threads}, {}",
             Bytes(bench.arrays_bytes >> 20 << 20),
             of(&bench.memory_gb_per_second)
         );
-        rows.add_row(["memory", &format!("{:.1} GB/s", figures.memory_gb_per_second), &memory]);
+        rows.add_row([
+            "memory",
+            &format!("{:.1} GB/s", figures.memory_gb_per_second),
+            &memory,
+        ]);
         match &bench.disk {
             Some(disk) => {
                 let how = match disk.past_cache {
                     PastCache::Direct => "past the page cache (O_DIRECT)",
                     PastCache::Advised => "forgotten by the page cache before",
                 };
-                let kind = disk.file_system.as_deref().unwrap_or("a file system unknown here");
+                let kind = disk
+                    .file_system
+                    .as_deref()
+                    .unwrap_or("a file system unknown here");
                 let text = format!(
                     "{} on {kind}, {how}, median of {}",
                     Bytes(disk.file_bytes),
                     disk.mb_per_second.repeats
                 );
-                rows.add_row(["reading", &format!("{:.0} MB/s", disk.mb_per_second.median), &text]);
+                rows.add_row([
+                    "reading",
+                    &format!("{:.0} MB/s", disk.mb_per_second.median),
+                    &text,
+                ]);
             }
             None => {
                 rows.add_row(["reading", "-", ""]);
             }
         }
         for (count, gpu) in alike(gpus) {
-            let memory =
-                gpu.mem_total_bytes.map(|bytes| Bytes(bytes >> 20 << 20).to_string()).unwrap_or_default();
-            let clock = gpu.sm_clock_max_mhz.map(|mhz| format!("{mhz} MHz")).unwrap_or_default();
-            rows.add_row(["GPU", &format!("{count} x {}", gpu.name), &format!("{memory} {clock}")]);
+            let memory = gpu
+                .mem_total_bytes
+                .map(|bytes| Bytes(bytes >> 20 << 20).to_string())
+                .unwrap_or_default();
+            let clock = gpu
+                .sm_clock_max_mhz
+                .map(|mhz| format!("{mhz} MHz"))
+                .unwrap_or_default();
+            rows.add_row([
+                "GPU",
+                &format!("{count} x {}", gpu.name),
+                &format!("{memory} {clock}"),
+            ]);
         }
         let of = host.fingerprint().unwrap_or_else(|| host.hostname.clone());
         let mut text = format!("{of}\n{}", fitted(rows));
@@ -303,7 +408,12 @@ mod tests {
     use super::*;
 
     fn bench(cpus_used: u32, others: Option<f64>, stolen: Option<f64>) -> NodeBench {
-        let spread = Spread { best: 2.0, median: 1.5, spread_ratio: 0.5, repeats: 5 };
+        let spread = Spread {
+            best: 2.0,
+            median: 1.5,
+            spread_ratio: 0.5,
+            repeats: 5,
+        };
         NodeBench {
             cpus_used,
             seconds: 9.5,
@@ -321,7 +431,11 @@ mod tests {
     }
 
     fn host(cpus: u64) -> HostFacts {
-        HostFacts { cpu_model: Some("EPYC".into()), cpus: Some(cpus), ..HostFacts::default() }
+        HostFacts {
+            cpu_model: Some("EPYC".into()),
+            cpus: Some(cpus),
+            ..HostFacts::default()
+        }
     }
 
     #[test]
@@ -334,7 +448,10 @@ mod tests {
         assert_eq!(count(128, &bench(128, Some(7.0), Some(7.0))), 2);
         let part = doubts(&host(128), &bench(16, None, None));
         assert_eq!(part, ["only 16 of the node's 128 CPUs may be used here"]);
-        assert_eq!(doubts(&HostFacts::default(), &bench(1, None, None)).len(), 1);
+        assert_eq!(
+            doubts(&HostFacts::default(), &bench(1, None, None)).len(),
+            1
+        );
     }
 
     #[test]
@@ -363,14 +480,21 @@ mod tests {
                 measured_at_ms: 1,
             },
             bench: bench(2, Some(0.0), None),
-            gpus: vec![gpu("GPU-1", None), gpu("MIG-1", Some("GPU-1")), gpu("GPU-2", None)],
+            gpus: vec![
+                gpu("GPU-1", None),
+                gpu("MIG-1", Some("GPU-1")),
+                gpu("GPU-2", None),
+            ],
             doubts: Vec::new(),
             kept: None,
         };
         let text = found.to_text();
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         assert_eq!(lines[0], "EPYC; 2 CPUs; ? GiB");
-        assert_eq!(lines[1], "one core   118.2 Gflop/s    avx2+fma, best of 5, within 50.0 %");
+        assert_eq!(
+            lines[1],
+            "one core   118.2 Gflop/s    avx2+fma, best of 5, within 50.0 %"
+        );
         assert_eq!(
             lines[3],
             "memory     38.0 GB/s        triad over 256MiB, 2 threads, best of 5, within 50.0 %"
@@ -378,10 +502,16 @@ mod tests {
         assert_eq!(lines[5], "GPU        2 x NVIDIA H100  80GiB 1980 MHz");
         assert_eq!(
             lines[6..],
-            ["note: reading was not measured", "not kept; `--force` keeps it all the same"]
+            [
+                "note: reading was not measured",
+                "not kept; `--force` keeps it all the same"
+            ]
         );
         let value = found.to_json();
-        assert_eq!((&value["figures"]["core_gflops"], &value["kept_in"]), (&json!(118.25), &Value::Null));
+        assert_eq!(
+            (&value["figures"]["core_gflops"], &value["kept_in"]),
+            (&json!(118.25), &Value::Null)
+        );
         assert_eq!(value["bench"]["memory_gb_per_second"]["best"], json!(2.0));
     }
 }

@@ -58,7 +58,10 @@ pub(super) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
         return Err(left.into_iter().fold(error, Error::hinted));
     }
     if let Some(dir) = args.dir.as_deref().filter(|dir| !dir.is_dir()) {
-        let text = format!("`--dir`: {} is no directory here; the nodes must have it", dir.display());
+        let text = format!(
+            "`--dir`: {} is no directory here; the nodes must have it",
+            dir.display()
+        );
         session.output.warning(&text);
     }
     let mut sent = Vec::new();
@@ -72,18 +75,24 @@ pub(super) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
 /// Who takes the jobs.
 fn scheduler(session: &Session) -> SchedulerKind {
     match session.settings.scheduler() {
-        SchedulerKind::Auto => {
-            schedulers::look(session, None).found.first().map_or(SchedulerKind::Local, |found| found.kind)
-        }
+        SchedulerKind::Auto => schedulers::look(session, None)
+            .found
+            .first()
+            .map_or(SchedulerKind::Local, |found| found.kind),
         named => named,
     }
 }
 
 fn expect_queue(site: &SiteModel, queue: Option<&str>) -> Result<(), Error> {
-    let Some(name) = queue.filter(|name| !site.queues.iter().any(|queue| queue.name == **name)) else {
+    let Some(name) = queue.filter(|name| !site.queues.iter().any(|queue| queue.name == **name))
+    else {
         return Ok(());
     };
-    let names: Vec<&str> = site.queues.iter().map(|queue| queue.name.as_str()).collect();
+    let names: Vec<&str> = site
+        .queues
+        .iter()
+        .map(|queue| queue.name.as_str())
+        .collect();
     let error = Error::new(Kind::Missing, format!("there is no queue `{name}`"));
     Err(error.hinted(format!("there are {}", names.join(", "))))
 }
@@ -93,28 +102,41 @@ fn orders(site: &SiteModel, queue: Option<&str>) -> (Vec<Order>, Vec<String>) {
     let mut kinds: Vec<&NodeType> = Vec::new();
     let (mut orders, mut left) = (Vec::new(), Vec::new());
     for node in &site.nodes {
-        let in_queue = |name: &str| node.queues.is_empty() || node.queues.iter().any(|queue| queue == name);
-        if queue.is_some_and(|queue| !in_queue(queue)) || kinds.iter().any(|kind| are_alike(kind, node)) {
+        let in_queue =
+            |name: &str| node.queues.is_empty() || node.queues.iter().any(|queue| queue == name);
+        if queue.is_some_and(|queue| !in_queue(queue))
+            || kinds.iter().any(|kind| are_alike(kind, node))
+        {
             continue;
         }
         if node.up == 0 {
             left.push(format!("of the nodes with {} none is up", described(node)));
             continue;
         }
-        let open =
-            site.queues.iter().filter(|queue| queue.is_up && !queue.is_closed && in_queue(&queue.name));
+        let open = site
+            .queues
+            .iter()
+            .filter(|queue| queue.is_up && !queue.is_closed && in_queue(&queue.name));
         let found = match queue {
             Some(queue) => Some(queue.to_owned()),
             // The default queue comes first: the order of equals stays.
-            None => open.min_by_key(|queue| !queue.is_default).map(|queue| queue.name.clone()),
+            None => open
+                .min_by_key(|queue| !queue.is_default)
+                .map(|queue| queue.name.clone()),
         };
         if found.is_none() && !site.queues.is_empty() {
-            left.push(format!("the nodes with {} are in no queue that takes jobs", described(node)));
+            left.push(format!(
+                "the nodes with {} are in no queue that takes jobs",
+                described(node)
+            ));
             continue;
         }
         kinds.push(node);
-        let features =
-            if node.features.is_empty() { String::new() } else { format!(", {}", node.features.join(" ")) };
+        let features = if node.features.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", node.features.join(" "))
+        };
         orders.push(Order {
             node: format!("{}{features}", described(node)),
             queue: found,
@@ -155,7 +177,8 @@ fn send(
     let dir = orders_dir(session.state()?.path())?;
     let text = job_file(session, args, order, &text_of(dir.path())?)?;
     let name = format!("{number}.job.toml");
-    dir.replace(&name, text.as_bytes()).map_err(RunDirError::from)?;
+    dir.replace(&name, text.as_bytes())
+        .map_err(RunDirError::from)?;
     let file = dir.path().join(name);
     let args = JobFile {
         file,
@@ -171,11 +194,19 @@ fn orders_dir(state: &Path) -> Result<PrivateDir, RunDirError> {
     Ok(PrivateDir::open(state)?.ensure_dir(ORDERS)?)
 }
 
-fn job_file(session: &Session, args: &BenchNode, order: &Order, workdir: &str) -> Result<String, Error> {
+fn job_file(
+    session: &Session,
+    args: &BenchNode,
+    order: &Order,
+    workdir: &str,
+) -> Result<String, Error> {
     let dlrun = session.settings.node_dlrun().map(Path::to_owned);
     let dlrun = dlrun.map_or_else(std::env::current_exe, Ok)?;
-    let mut command =
-        vec![text_of(&dlrun)?, "--state-dir".to_owned(), text_of(session.settings.state_dir())?];
+    let mut command = vec![
+        text_of(&dlrun)?,
+        "--state-dir".to_owned(),
+        text_of(session.settings.state_dir())?,
+    ];
     command.extend(["bench", "node"].map(str::to_owned));
     if args.no_disk {
         command.push("--no-disk".to_owned());
@@ -193,7 +224,11 @@ fn job_file(session: &Session, args: &BenchNode, order: &Order, workdir: &str) -
     let mut text = format!(
         "# dlrun measures a kind of node{}.\nname = \"bench-node\"\n\n[run]\ncommand = [{}]\nworkdir = {}\n\n\
          [image]\nnone = true\n\n[resources]\nwalltime = \"{WALLTIME}\"\nexclusive = true\n",
-        if order.node.is_empty() { String::new() } else { format!(": {}", plain(&order.node)?) },
+        if order.node.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", plain(&order.node)?)
+        },
         words.join(", "),
         quoted(workdir),
     );
@@ -217,7 +252,10 @@ fn job_file(session: &Session, args: &BenchNode, order: &Order, workdir: &str) -
 /// What a scheduler or a user said, where a job file can hold it.
 fn plain(text: &str) -> Result<&str, Error> {
     if text.chars().any(char::is_control) {
-        return Err(Error::new(Kind::Usage, format!("{text:?} is no text that a job file can hold")));
+        return Err(Error::new(
+            Kind::Usage,
+            format!("{text:?} is no text that a job file can hold"),
+        ));
     }
     Ok(text)
 }
@@ -227,14 +265,29 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
     let (mut text, mut worst, mut any) = (String::new(), 0, false);
     let mut jobs: Vec<Value> = Vec::new();
     for Sent { order, run } in sent {
-        let of = if order.node.is_empty() { "this machine" } else { &order.node };
-        let queue = order.queue.as_ref().map(|queue| format!(" in queue {queue}")).unwrap_or_default();
+        let of = if order.node.is_empty() {
+            "this machine"
+        } else {
+            &order.node
+        };
+        let queue = order
+            .queue
+            .as_ref()
+            .map(|queue| format!(" in queue {queue}"))
+            .unwrap_or_default();
         match run {
             Ok(record) => {
                 any = true;
                 let id = &record.run_id.as_str()[..6];
-                let job = record.job_id.as_ref().map(|job| format!(" job {job}")).unwrap_or_default();
-                text.push_str(&format!("{of}{queue}: run {id} ({}{job})\n", record.scheduler.as_str()));
+                let job = record
+                    .job_id
+                    .as_ref()
+                    .map(|job| format!(" job {job}"))
+                    .unwrap_or_default();
+                text.push_str(&format!(
+                    "{of}{queue}: run {id} ({}{job})\n",
+                    record.scheduler.as_str()
+                ));
                 jobs.push(json!({
                     "node": order.node, "queue": order.queue, "run_id": record.run_id, "job_id": record.job_id,
                     "scheduler": record.scheduler, "output": record.output, "ok": true,
@@ -242,7 +295,9 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
             }
             Err(error) => {
                 worst = worst.max(error.kind.code());
-                session.output.warning(&format!("{of}{queue}: {}", error.message()));
+                session
+                    .output
+                    .warning(&format!("{of}{queue}: {}", error.message()));
                 jobs.push(json!({
                     "node": order.node, "queue": order.queue, "ok": false, "error": error.to_json(),
                 }));
@@ -289,7 +344,11 @@ mod tests {
             accounts_memory: None,
             max_array_index: None,
             max_array_elements: None,
-            queues: vec![queue("old", false, false), queue("long", false, true), queue("batch", true, true)],
+            queues: vec![
+                queue("old", false, false),
+                queue("long", false, true),
+                queue("batch", true, true),
+            ],
             nodes,
             licenses: Vec::new(),
         }
@@ -321,7 +380,10 @@ mod tests {
             node(&["old"], 8, 2),
         ];
         let (found, left) = orders(&site(nodes.clone()), None);
-        let shown: Vec<_> = found.iter().map(|order| (order.cpus, order.queue.as_deref())).collect();
+        let shown: Vec<_> = found
+            .iter()
+            .map(|order| (order.cpus, order.queue.as_deref()))
+            .collect();
         assert_eq!(shown, [(Some(16), Some("batch")), (Some(32), Some("long"))]);
         assert!(found[1].node.ends_with(", ib rack2"), "{}", found[1].node);
         assert_eq!(
@@ -329,10 +391,21 @@ mod tests {
             (Some("v100:4"), Some("ib&rack2"))
         );
         assert_eq!(left.len(), 2, "{left:?}");
-        assert!(left[0].contains("64 CPUs") && left[0].contains("none is up"), "{left:?}");
-        assert!(left[1].contains("8 CPUs") && left[1].contains("no queue"), "{left:?}");
+        assert!(
+            left[0].contains("64 CPUs") && left[0].contains("none is up"),
+            "{left:?}"
+        );
+        assert!(
+            left[1].contains("8 CPUs") && left[1].contains("no queue"),
+            "{left:?}"
+        );
         let (found, _) = orders(&site(nodes), Some("long"));
-        assert!(found.iter().all(|order| order.queue.as_deref() == Some("long")) && found.len() == 2);
+        assert!(
+            found
+                .iter()
+                .all(|order| order.queue.as_deref() == Some("long"))
+                && found.len() == 2
+        );
         assert!(expect_queue(&site(Vec::new()), Some("none")).is_err());
         assert!(expect_queue(&site(Vec::new()), Some("long")).is_ok());
     }
@@ -340,8 +413,14 @@ mod tests {
     #[test]
     fn features_are_joined_as_each_scheduler_has_them() {
         let features = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(constraint(SchedulerKind::Slurm, &features).as_deref(), Some("a&b"));
-        assert_eq!(constraint(SchedulerKind::Torque, &features).as_deref(), Some("a:b"));
+        assert_eq!(
+            constraint(SchedulerKind::Slurm, &features).as_deref(),
+            Some("a&b")
+        );
+        assert_eq!(
+            constraint(SchedulerKind::Torque, &features).as_deref(),
+            Some("a:b")
+        );
         assert_eq!(constraint(SchedulerKind::OpenPbs, &features), None);
         assert_eq!(constraint(SchedulerKind::Slurm, &[]), None);
     }

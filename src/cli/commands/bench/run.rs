@@ -23,17 +23,29 @@ const OPERATION: &str = "bench run";
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
-    let source = Source { file: args.file.clone(), text: read(&args.file)?, no_check: args.no_check };
-    let stem = args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let source = Source {
+        file: args.file.clone(),
+        text: read(&args.file)?,
+        no_check: args.no_check,
+    };
+    let stem = args
+        .file
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let mut matrix = parse(&source.text, &stem).map_err(|problems| source.error(problems))?;
     matrix.max_jobs = args.max_jobs.unwrap_or(matrix.max_jobs);
     let repeats = args.repeats.unwrap_or(matrix.repeats);
     if let Some(problem) = matrix.too_many_runs(repeats) {
         return Err(source.error(vec![problem]));
     }
-    matrix.notes.iter().for_each(|note| session.output.warning(note));
+    matrix
+        .notes
+        .iter()
+        .for_each(|note| session.output.warning(note));
     if repeats < USUAL_REPEATS {
-        let text = format!("{repeats} repeats are few: from {USUAL_REPEATS} on intervals say something");
+        let text =
+            format!("{repeats} repeats are few: from {USUAL_REPEATS} on intervals say something");
         session.output.warning(&text);
     }
     let cells = matrix.only(&args.only).map_err(|problem| {
@@ -41,7 +53,12 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         problem.hint.into_iter().fold(error, Error::hinted)
     })?;
     let first = load_cell(session, &matrix, &source, cells[0])?;
-    let part = Part { matrix: &matrix, source: &source, cells: &cells, repeats };
+    let part = Part {
+        matrix: &matrix,
+        source: &source,
+        cells: &cells,
+        repeats,
+    };
     let foreseen = check(session, &part)?;
     if args.dry_run {
         return planned(session, &part, foreseen.as_ref());
@@ -61,16 +78,32 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         file: &file,
         scheduler: first.plan.scheduler,
         repeats,
-        cells: &mut (0..matrix.len())
-            .map(|number| matrix.cell(number).map_err(|problems| source.error(problems))),
+        cells: &mut (0..matrix.len()).map(|number| {
+            matrix
+                .cell(number)
+                .map_err(|problems| source.error(problems))
+        }),
     };
     let mut bench = BenchDir::begin(session, order, former)?;
-    session.output.note(&format!("{}, kept in {}", part.size(), bench.path().display()));
+    session.output.note(&format!(
+        "{}, kept in {}",
+        part.size(),
+        bench.path().display()
+    ));
     let end = Conductor::new(session, &matrix, &source, &mut bench, &cells)?.run()?;
-    let Told { figures, unwritten } = tell(session, OPERATION, &matrix, &bench, args.output_dir.as_deref())?;
+    let Told { figures, unwritten } = tell(
+        session,
+        OPERATION,
+        &matrix,
+        &bench,
+        args.output_dir.as_deref(),
+    )?;
     if end == End::Hopeless {
         let failures = figures.cells.iter().flat_map(|cell| &cell.failures);
-        let last = failures.map(|failure| &failure.run_id.as_str()[..6]).next_back().unwrap_or("RUN");
+        let last = failures
+            .map(|failure| &failure.run_id.as_str()[..6])
+            .next_back()
+            .unwrap_or("RUN");
         session.output.warning(&format!(
             "nothing succeeded, so the rest was not begun; `dlrun logs {last}` tells why one of them failed, and the same command \
              goes on"
@@ -80,10 +113,17 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         return Ok(kind.code());
     }
     let is_whole = |cell: &usize| {
-        let wanted = figures.cells[*cell].results.iter().filter(|result| result.repeat <= repeats);
+        let wanted = figures.cells[*cell]
+            .results
+            .iter()
+            .filter(|result| result.repeat <= repeats);
         wanted.count() == repeats as usize
     };
-    Ok(if cells.iter().all(is_whole) { 0 } else { code_of_state(JobState::Failed) })
+    Ok(if cells.iter().all(is_whole) {
+        0
+    } else {
+        code_of_state(JobState::Failed)
+    })
 }
 
 /// What of a matrix a command runs.
@@ -98,14 +138,22 @@ struct Part<'a> {
 impl Part<'_> {
     /// `mnist: 4 of 32 cells, 5 repeats, 20 runs, 1 at a time`.
     fn size(&self) -> String {
-        let Self { matrix: Matrix { name, max_jobs, .. }, cells, repeats, .. } = self;
+        let Self {
+            matrix: Matrix { name, max_jobs, .. },
+            cells,
+            repeats,
+            ..
+        } = self;
         let all = if cells.len() == self.matrix.len() {
             String::new()
         } else {
             format!(" of {}", self.matrix.len())
         };
         let runs = cells.len() * *repeats as usize;
-        format!("{name}: {}{all} cells, {repeats} repeats, {runs} runs, {max_jobs} at a time", cells.len())
+        format!(
+            "{name}: {}{all} cells, {repeats} repeats, {runs} runs, {max_jobs} at a time",
+            cells.len()
+        )
     }
 }
 
@@ -114,14 +162,27 @@ const TOLD: [&str; 3] = ["scheduler", "environment", "compiler"];
 
 /// Checks every cell as `dlrun check` does, before the first is handed over; says how long all of it will take.
 fn check(session: &Session, part: &Part<'_>) -> Result<Option<Foreseen>, Error> {
-    let Part { matrix, source, cells, repeats } = *part;
+    let Part {
+        matrix,
+        source,
+        cells,
+        repeats,
+    } = *part;
     let mut display = Display::new(session.output);
     let mut warned: Vec<(String, Vec<usize>)> = Vec::new();
     let mut choices: BTreeMap<&str, Choices> = BTreeMap::new();
     let mut forecasts = Vec::new();
     for (place, number) in cells.iter().copied().enumerate() {
-        display.now(&format!("checking cell {} of {}", place + 1, cells.len()), false);
-        let Plan { decisions, warnings, forecast, .. } = load_cell(session, matrix, source, number)?.plan;
+        display.now(
+            &format!("checking cell {} of {}", place + 1, cells.len()),
+            false,
+        );
+        let Plan {
+            decisions,
+            warnings,
+            forecast,
+            ..
+        } = load_cell(session, matrix, source, number)?.plan;
         forecasts.push(forecast.and_then(|forecast| forecast.total_seconds));
         for what in TOLD {
             let of = decisions.iter().filter(|decision| decision.what == what);
@@ -144,11 +205,15 @@ fn check(session: &Session, part: &Part<'_>) -> Result<Option<Foreseen>, Error> 
         tell_choice(session, what, &choices[what], cells.len());
     }
     for (warning, of) in &warned {
-        session.output.warning(&format!("{}{warning}", whose(of, cells.len())));
+        session
+            .output
+            .warning(&format!("{}{warning}", whose(of, cells.len())));
     }
     let foreseen = Foreseen::of(forecasts.into_iter(), repeats, matrix.max_jobs);
     if let Some(foreseen) = &foreseen {
-        session.output.note(&format!("forecast: {}", in_words(foreseen, part)));
+        session
+            .output
+            .note(&format!("forecast: {}", in_words(foreseen, part)));
     }
     Ok(foreseen)
 }
@@ -162,7 +227,11 @@ fn tell_choice(session: &Session, what: &str, choices: &Choices, cells: usize) {
             Some(why) => format!(" ({why})"),
             None => String::new(),
         };
-        let of = if *count == cells { String::new() } else { format!(", in {count} of {cells} cells") };
+        let of = if *count == cells {
+            String::new()
+        } else {
+            format!(", in {count} of {cells} cells")
+        };
         session.output.note(&format!("{what}: {value}{why}{of}"));
     }
 }
@@ -181,14 +250,23 @@ fn whose(cells: &[usize], all: usize) -> String {
 
 /// `160 runs take 27 min (18 min to 44 min, ...), waiting in queues apart`.
 fn in_words(foreseen: &Foreseen, part: &Part<'_>) -> String {
-    let Foreseen { cells, mean_seconds, low_seconds, high_seconds } = *foreseen;
+    let Foreseen {
+        cells,
+        mean_seconds,
+        low_seconds,
+        high_seconds,
+    } = *foreseen;
     let runs = cells * part.repeats as usize;
     let of = match part.cells.len() - cells {
         0 => format!("{runs} runs"),
         without => format!("{runs} runs, without those of {without} cells that have no forecast,"),
     };
     let max_jobs = part.matrix.max_jobs;
-    let jobs = if max_jobs > 1 { format!(" with {max_jobs} at a time") } else { String::new() };
+    let jobs = if max_jobs > 1 {
+        format!(" with {max_jobs} at a time")
+    } else {
+        String::new()
+    };
     let [mean, low, high] =
         [mean_seconds, low_seconds, high_seconds].map(|seconds| display_seconds(seconds.max(0.0)));
     format!(
@@ -198,16 +276,26 @@ fn in_words(foreseen: &Foreseen, part: &Part<'_>) -> String {
 
 /// What would run.
 fn planned(session: &Session, part: &Part<'_>, foreseen: Option<&Foreseen>) -> Result<u8, Error> {
-    let Part { matrix, source, repeats, .. } = *part;
+    let Part {
+        matrix,
+        source,
+        repeats,
+        ..
+    } = *part;
     let mut cells: Vec<Value> = Vec::new();
     let mut shown = table();
-    let heads =
-        std::iter::once("CELL".to_owned()).chain(matrix.axes.iter().map(|axis| axis.short.to_uppercase()));
+    let heads = std::iter::once("CELL".to_owned())
+        .chain(matrix.axes.iter().map(|axis| axis.short.to_uppercase()));
     shown.set_header(heads);
     for number in part.cells.iter().copied() {
-        let cell = matrix.cell(number).map_err(|problems| source.error(problems))?;
-        let labels =
-            matrix.axes.iter().zip(matrix.at(number)).map(|(axis, at)| axis.values[*at].label.clone());
+        let cell = matrix
+            .cell(number)
+            .map_err(|problems| source.error(problems))?;
+        let labels = matrix
+            .axes
+            .iter()
+            .zip(matrix.at(number))
+            .map(|(axis, at)| axis.values[*at].label.clone());
         let labels: Vec<String> = labels.collect();
         cells.push(json!({
             "cell": number + 1, "name": cell.name, "values": labels, "job_file": cell.job_file,
@@ -225,6 +313,10 @@ fn planned(session: &Session, part: &Part<'_>, foreseen: Option<&Foreseen>) -> R
         "forecast": foreseen,
         "cells": cells,
     });
-    session.output.result(OPERATION, &value, &format!("{}\n\n{}", part.size(), fitted(shown)))?;
+    session.output.result(
+        OPERATION,
+        &value,
+        &format!("{}\n\n{}", part.size(), fitted(shown)),
+    )?;
     Ok(0)
 }

@@ -13,8 +13,19 @@ pub(crate) fn run(session: &Session, args: &BenchShow) -> Result<u8, Error> {
     }
     let (bench, text) = BenchDir::find(session, args.name.as_deref())?;
     let matrix = parse(&text, &bench.header.name).map_err(|problems| {
-        Error::in_file(Kind::Data, &bench.path().join("matrix.toml").to_string_lossy(), &text, problems)
+        Error::in_file(
+            Kind::Data,
+            &bench.path().join("matrix.toml").to_string_lossy(),
+            &text,
+            problems,
+        )
     })?;
-    let told = tell(session, "bench show", &matrix, &bench, args.output_dir.as_deref())?;
+    let told = tell(
+        session,
+        "bench show",
+        &matrix,
+        &bench,
+        args.output_dir.as_deref(),
+    )?;
     Ok(told.unwritten.map_or(0, Kind::code))
 }

@@ -33,7 +33,11 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
     let place = plain_place(&args.image)?;
     // Without a runtime an image can be described, and not tried.
     let bench = Bench::open(session);
-    let bench = if args.no_check { bench.ok() } else { Some(bench?) };
+    let bench = if args.no_check {
+        bench.ok()
+    } else {
+        Some(bench?)
+    };
     let mut draft = Draft::of(args);
     if let Place::Path(path) = &place {
         draft.look(path, bench.as_ref())?;
@@ -45,12 +49,21 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
     };
     let digest = match (&tried, &place) {
         (Some(tried), _) => tried.check.digest.clone(),
-        (None, Place::Path(path)) if path.is_file() => Some(digest_of(&args.image, path, &mut display)?),
+        (None, Place::Path(path)) if path.is_file() => {
+            Some(digest_of(&args.image, path, &mut display)?)
+        }
         (None, _) => None,
     };
     drop(display);
-    if let Some(tried) = tried.as_ref().filter(|tried| !tried.check.problems.is_empty() && !args.force) {
-        let message = format!("{} was not added: {}", args.image, tried.check.problems.join("; "));
+    if let Some(tried) = tried
+        .as_ref()
+        .filter(|tried| !tried.check.problems.is_empty() && !args.force)
+    {
+        let message = format!(
+            "{} was not added: {}",
+            args.image,
+            tried.check.problems.join("; ")
+        );
         return Err(Error::new(Kind::JobFile, message)
             .hinted("say what it is with --framework, --version and so on")
             .hinted("`--force` adds it all the same"));
@@ -59,13 +72,19 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
     if let (Some(found), Some(said)) = (&digest, &args.claims.digest)
         && found != said
     {
-        return Err(Error::new(Kind::JobFile, format!("its digest is {found}, and not {said}")));
+        return Err(Error::new(
+            Kind::JobFile,
+            format!("its digest is {found}, and not {said}"),
+        ));
     }
     entry.digest = digest.or(entry.digest);
     shelf_for(&catalogue, &entry.name, owner, args.force)?;
     let shelf = keep(owner, &format!("{}.toml", entry.name), &write_entry(&entry))?;
     if let Some(tried) = &tried {
-        let check = crate::catalogue::Check { image: entry.name.clone(), ..tried.check.clone() };
+        let check = crate::catalogue::Check {
+            image: entry.name.clone(),
+            ..tried.check.clone()
+        };
         keep_check(owner, &check)?;
         entry.check = Some(check);
     }
@@ -93,34 +112,65 @@ fn require_name(name: &str) -> Result<(), Error> {
 /// elsewhere.
 fn plain_place(word: &str) -> Result<Place, Error> {
     let place = place_of(word)?;
-    let Place::Path(path) = &place else { return Ok(place) };
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(place) };
+    let Place::Path(path) = &place else {
+        return Ok(place);
+    };
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(place);
+    };
     let dir = dir.canonicalize().map_err(|error| {
-        Error::new(Kind::Missing, format!("{} cannot be reached: {error}", path.display()))
+        Error::new(
+            Kind::Missing,
+            format!("{} cannot be reached: {error}", path.display()),
+        )
     })?;
     place_of(&dir.join(name).to_string_lossy())
 }
 
 /// The file that is to describe the image; nothing else may describe one of that name for the same owner.
-fn shelf_for(catalogue: &Catalogue, name: &str, owner: Owner, force: bool) -> Result<PathBuf, Error> {
+fn shelf_for(
+    catalogue: &Catalogue,
+    name: &str,
+    owner: Owner,
+    force: bool,
+) -> Result<PathBuf, Error> {
     let shelf = shelf_dir(owner)?.join(format!("{name}.toml"));
-    let all = || catalogue.entries.iter().chain(&catalogue.overridden).filter(|known| known.owner == owner);
-    let is_there = |known: &Entry| matches!(&known.origin, Origin::File { path, .. } if *path == shelf);
+    let all = || {
+        catalogue
+            .entries
+            .iter()
+            .chain(&catalogue.overridden)
+            .filter(|known| known.owner == owner)
+    };
+    let is_there =
+        |known: &Entry| matches!(&known.origin, Origin::File { path, .. } if *path == shelf);
     if let Some(known) = all().find(|known| known.name == name) {
         let error = Error::new(
             Kind::CannotWrite,
-            format!("there is an image `{name}` already, described in {}", known.origin),
+            format!(
+                "there is an image `{name}` already, described in {}",
+                known.origin
+            ),
         );
         if !is_there(known) {
-            return Err(error.hinted("take it out there, or give this one another name with `--name`"));
+            return Err(
+                error.hinted("take it out there, or give this one another name with `--name`")
+            );
         }
         if !force {
-            return Err(error.hinted("`--force` takes its place; `--name` gives this one another name"));
+            return Err(
+                error.hinted("`--force` takes its place; `--name` gives this one another name")
+            );
         }
     }
     if let Some(other) = all().find(|known| known.name != name && is_there(known)) {
-        let message = format!("{} describes `{}` too, and is not written over", shelf.display(), other.name);
-        return Err(Error::new(Kind::CannotWrite, message).hinted("give this one another name with `--name`"));
+        let message = format!(
+            "{} describes `{}` too, and is not written over",
+            shelf.display(),
+            other.name
+        );
+        return Err(Error::new(Kind::CannotWrite, message)
+            .hinted("give this one another name with `--name`"));
     }
     Ok(shelf)
 }
@@ -137,8 +187,18 @@ struct Draft {
 
 impl Draft {
     fn of(args: &ImageAdd) -> Self {
-        let Said { framework, version, provenance, gpu, cuda, rocm, compilers, microarch, mpi, .. } =
-            &args.claims;
+        let Said {
+            framework,
+            version,
+            provenance,
+            gpu,
+            cuda,
+            rocm,
+            compilers,
+            microarch,
+            mpi,
+            ..
+        } = &args.claims;
         let claims = Claims {
             framework: framework.as_ref().map(|framework| framework.to_lowercase()),
             version: version.clone(),
@@ -162,7 +222,10 @@ impl Draft {
     fn look(&mut self, path: &Path, bench: Option<&Bench>) -> Result<(), Error> {
         let file = inspect(path)?;
         if let Some(fault) = file.arch_fault() {
-            return Err(Error::new(Kind::JobFile, format!("{}: {fault}", path.display())));
+            return Err(Error::new(
+                Kind::JobFile,
+                format!("{}: {fault}", path.display()),
+            ));
         }
         self.claims.arch = file.arch.clone();
         let is_labelled = matches!(file.kind, ImageKind::Sif(_) | ImageKind::Sandbox);
@@ -178,11 +241,16 @@ impl Draft {
     /// What was said wins over a label.
     fn take_labels(&mut self, labels: &BTreeMap<String, String>) {
         let label = |name: &str| {
-            let value = labels.get(&format!("dlrun.{name}")).map(|value| value.trim());
-            value.filter(|value| !value.is_empty() && !value.chars().any(char::is_control)).map(str::to_owned)
+            let value = labels
+                .get(&format!("dlrun.{name}"))
+                .map(|value| value.trim());
+            value
+                .filter(|value| !value.is_empty() && !value.chars().any(char::is_control))
+                .map(str::to_owned)
         };
         let claims = &mut self.claims;
-        let fill = |claim: &mut Option<String>, name: &str| *claim = claim.take().or_else(|| label(name));
+        let fill =
+            |claim: &mut Option<String>, name: &str| *claim = claim.take().or_else(|| label(name));
         fill(&mut claims.framework, "framework");
         fill(&mut claims.version, "version");
         fill(&mut claims.cuda, "cuda");
@@ -190,11 +258,18 @@ impl Draft {
         fill(&mut claims.mpi, "mpi");
         fill(&mut self.microarch, "microarch");
         fill(&mut self.recipe, "recipe");
-        claims.accelerator = claims.accelerator.or_else(|| word(&Accelerator::WORDS, &label("accelerator")?));
-        self.provenance = self.provenance.or_else(|| word(&Provenance::WORDS, &label("provenance")?));
+        claims.accelerator = claims
+            .accelerator
+            .or_else(|| word(&Accelerator::WORDS, &label("accelerator")?));
+        self.provenance = self
+            .provenance
+            .or_else(|| word(&Provenance::WORDS, &label("provenance")?));
         if self.packages.is_empty() {
-            self.packages =
-                label("packages").iter().flat_map(|all| all.split(' ')).map(str::to_owned).collect();
+            self.packages = label("packages")
+                .iter()
+                .flat_map(|all| all.split(' '))
+                .map(str::to_owned)
+                .collect();
         }
         let compiler = label("compiler").filter(|compiler| compiler != "none");
         if claims.compilers.is_empty() {
@@ -229,13 +304,21 @@ impl Draft {
         owner: Owner,
         tried: Option<&Tried>,
     ) -> Result<Entry, Error> {
-        let Self { mut claims, provenance, microarch, recipe, packages } = self;
+        let Self {
+            mut claims,
+            provenance,
+            microarch,
+            recipe,
+            packages,
+        } = self;
         if let Some(tried) = tried {
             claims = tried.findings.fill(claims);
         }
         let (Some(framework), Some(version)) = (claims.framework, claims.version) else {
-            let error =
-                Error::new(Kind::Usage, format!("{} does not say which framework it has", args.image));
+            let error = Error::new(
+                Kind::Usage,
+                format!("{} does not say which framework it has", args.image),
+            );
             return Err(error.hinted("say it with `--framework` and `--version`"));
         };
         let name = match &args.name {
@@ -244,11 +327,17 @@ impl Draft {
                 let gpu = claims.accelerator.filter(|gpu| *gpu != Accelerator::None);
                 let parts = [framework.as_str(), version.as_str()].into_iter();
                 let parts = parts.chain(claims.compilers.iter().map(String::as_str));
-                parts.chain(gpu.map(Accelerator::as_str)).collect::<Vec<_>>().join("-")
+                parts
+                    .chain(gpu.map(Accelerator::as_str))
+                    .collect::<Vec<_>>()
+                    .join("-")
             }
         };
         require_name(&name)?;
-        let origin = Origin::File { path: shelf_dir(owner)?.join(format!("{name}.toml")), line: 1 };
+        let origin = Origin::File {
+            path: shelf_dir(owner)?.join(format!("{name}.toml")),
+            line: 1,
+        };
         let mut entry = Entry::new(&name, place, &framework, &version, owner, origin);
         entry.provenance = provenance;
         entry.arch = claims.arch.unwrap_or(entry.arch);
@@ -268,5 +357,8 @@ impl Draft {
 }
 
 fn word<T: Copy>(words: &[(&str, T)], said: &str) -> Option<T> {
-    words.iter().find(|(word, _)| *word == said).map(|(_, value)| *value)
+    words
+        .iter()
+        .find(|(word, _)| *word == said)
+        .map(|(_, value)| *value)
 }

@@ -23,9 +23,11 @@ pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result
         && let Some((run_id, job_id)) = running(session, order, None)?
     {
         let id = &run_id.as_str()[..6];
-        let value = json!({ "name": name, "image": place.to_string(), "run_id": run_id, "job_id": job_id });
-        let text =
-            format!("{name} is being built by run {id} (job {job_id})\nfollow it with: dlrun logs -f {id}\n");
+        let value =
+            json!({ "name": name, "image": place.to_string(), "run_id": run_id, "job_id": job_id });
+        let text = format!(
+            "{name} is being built by run {id} (job {job_id})\nfollow it with: dlrun logs -f {id}\n"
+        );
         session.output.result("image build", &value, &text)?;
         return Ok(0);
     }
@@ -41,7 +43,11 @@ pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result
         "log": log_of(order)?,
     });
     let id = &record.run_id.as_str()[..6];
-    let job = record.job_id.as_ref().map(|job| format!(" job {job}")).unwrap_or_default();
+    let job = record
+        .job_id
+        .as_ref()
+        .map(|job| format!(" job {job}"))
+        .unwrap_or_default();
     let text = format!(
         "{name} is built by run {id} ({}{job}), as {place}\nfollow it with: dlrun logs -f {id}\n",
         record.scheduler.as_str()

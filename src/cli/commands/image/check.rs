@@ -30,7 +30,11 @@ enum Wanted {
 pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
     let mut catalogue = session.catalogue()?;
     look(&mut catalogue.entries);
-    let wanted = if args.all { all(&catalogue) } else { words(&catalogue, &args.images)? };
+    let wanted = if args.all {
+        all(&catalogue)
+    } else {
+        words(&catalogue, &args.images)?
+    };
     let bench = Bench::open(session)?;
     let mut display = Display::new(session.output);
     let (mut values, mut text, mut code) = (Vec::new(), String::new(), 0);
@@ -44,13 +48,21 @@ pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
                 };
                 let is_right = tried.check.problems.is_empty();
                 let worst = if is_right { 0 } else { Kind::JobFile as u8 };
-                (found_to_json(&name, &tried, kept.as_deref()), found_to_text(&name, &tried), worst)
+                (
+                    found_to_json(&name, &tried, kept.as_deref()),
+                    found_to_text(&name, &tried),
+                    worst,
+                )
             }
             // Of one image it is the command's failure; of several the others are tried.
             Err(error) if wanted.len() == 1 || error.kind == Kind::TryAgain => return Err(error),
             Err(error) => {
                 let value = json!({ "image": name, "ok": false, "error": error.to_json() });
-                (value, format!("{name}: {}\n", error.message()), error.kind.code())
+                (
+                    value,
+                    format!("{name}: {}\n", error.message()),
+                    error.kind.code(),
+                )
             }
         };
         values.push(value);
@@ -61,7 +73,9 @@ pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
         text.push_str("no image of the catalogue is a file here\n");
     }
     drop(display);
-    session.output.result("image check", &json!({ "images": values }), &text)?;
+    session
+        .output
+        .result("image check", &json!({ "images": values }), &text)?;
     Ok(code)
 }
 
@@ -71,14 +85,20 @@ fn owner(args: &ImageCheck) -> Owner {
 
 /// All that are files here. One that is missing is known to be so without trying.
 fn all(catalogue: &Catalogue) -> Vec<Wanted> {
-    let there = catalogue.entries.iter().filter(|entry| matches!(entry.file, FileState::There { .. }));
-    there.map(|entry| Wanted::Known(Box::new(entry.clone()))).collect()
+    let there = catalogue
+        .entries
+        .iter()
+        .filter(|entry| matches!(entry.file, FileState::There { .. }));
+    there
+        .map(|entry| Wanted::Known(Box::new(entry.clone())))
+        .collect()
 }
 
 /// A word with a slash is a file or a URI; another is a name, or else a file that lies here.
 fn words(catalogue: &Catalogue, words: &[String]) -> Result<Vec<Wanted>, Error> {
     let one = |word: &String| {
-        let is_file = word.contains('/') || (catalogue.get(word).is_none() && Path::new(word).exists());
+        let is_file =
+            word.contains('/') || (catalogue.get(word).is_none() && Path::new(word).exists());
         if is_file {
             return place_of(word).map(Wanted::File);
         }
@@ -106,12 +126,20 @@ fn name_of(one: &Wanted) -> String {
     }
 }
 
-fn tried(one: &Wanted, bench: &Bench, args: &ImageCheck, display: &mut Display) -> Result<Tried, Error> {
+fn tried(
+    one: &Wanted,
+    bench: &Bench,
+    args: &ImageCheck,
+    display: &mut Display,
+) -> Result<Tried, Error> {
     let name = name_of(one);
     let (place, claims, digest, needs_fakeroot) = match one {
-        Wanted::Known(entry) => {
-            (&entry.place, Claims::from(&**entry), entry.digest.as_deref(), entry.needs_fakeroot)
-        }
+        Wanted::Known(entry) => (
+            &entry.place,
+            Claims::from(&**entry),
+            entry.digest.as_deref(),
+            entry.needs_fakeroot,
+        ),
         Wanted::File(place) => (place, Claims::default(), None, false),
     };
     let subject = Subject {
@@ -140,7 +168,11 @@ fn found_to_json(name: &str, tried: &Tried, kept: Option<&Path>) -> Value {
 
 /// What was found, for people.
 fn found_to_text(name: &str, tried: &Tried) -> String {
-    let verdict = if tried.check.problems.is_empty() { "ok" } else { "not as described" };
+    let verdict = if tried.check.problems.is_empty() {
+        "ok"
+    } else {
+        "not as described"
+    };
     let mut table = table();
     for (what, text) in check_rows(&tried.check) {
         table.add_row(["", what, &text]);

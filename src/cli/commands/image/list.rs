@@ -14,12 +14,21 @@ use crate::container::look;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageList) -> Result<u8, Error> {
     let mut catalogue = session.catalogue()?;
-    let wanted = args.framework.as_ref().map(|framework| framework.to_lowercase());
-    let is_wanted = |entry: &Entry| wanted.as_ref().is_none_or(|wanted| entry.framework == *wanted);
+    let wanted = args
+        .framework
+        .as_ref()
+        .map(|framework| framework.to_lowercase());
+    let is_wanted = |entry: &Entry| {
+        wanted
+            .as_ref()
+            .is_none_or(|wanted| entry.framework == *wanted)
+    };
     catalogue.entries.retain(is_wanted);
     look(&mut catalogue.entries);
     let value = json!({ "images": catalogue.entries.iter().map(to_json).collect::<Vec<_>>() });
-    session.output.result("image list", &value, &to_text(&catalogue.entries, args))?;
+    session
+        .output
+        .result("image list", &value, &to_text(&catalogue.entries, args))?;
     Ok(0)
 }
 
@@ -92,14 +101,21 @@ fn to_text(entries: &[Entry], args: &ImageList) -> String {
         "PLACE",
     ]);
     for entry in entries {
-        let compilers = if entry.compilers.is_empty() { "-".to_owned() } else { entry.compilers.join(" ") };
+        let compilers = if entry.compilers.is_empty() {
+            "-".to_owned()
+        } else {
+            entry.compilers.join(" ")
+        };
         table.add_row([
             entry.name.clone(),
             entry.framework.clone(),
             entry.version.clone(),
             accelerator_text(entry),
             compilers,
-            entry.provenance.map_or("-", |provenance| provenance.as_str()).to_owned(),
+            entry
+                .provenance
+                .map_or("-", |provenance| provenance.as_str())
+                .to_owned(),
             check_text(entry),
             owner_word(entry.owner).to_owned(),
             entry.place.to_string(),

@@ -33,7 +33,10 @@ pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {
 /// The image of a name.
 fn named<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a Entry, Error> {
     catalogue.get(name).ok_or_else(|| {
-        let error = Error::new(Kind::Missing, format!("there is no image {name:?} in the catalogue"));
+        let error = Error::new(
+            Kind::Missing,
+            format!("there is no image {name:?} in the catalogue"),
+        );
         match catalogue.nearest(name) {
             Some(nearest) => error.hinted(format!("did you mean `{nearest}`?")),
             None => error.hinted("`dlrun image list` lists them"),

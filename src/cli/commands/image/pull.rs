@@ -17,11 +17,16 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
     look_at(&source)?;
     let wanted = args.claims.digest.as_deref().map(digest).transpose()?;
     // A registry gives what has this digest, and nothing else; of other sources the file is looked at.
-    let (source, digest) = match wanted.as_deref().map(|digest| (source.by_digest(digest), digest)) {
+    let (source, digest) = match wanted
+        .as_deref()
+        .map(|digest| (source.by_digest(digest), digest))
+    {
         Some((Some(exact), _)) => (exact, None),
         Some((None, digest)) if matches!(source, PullSource::Local { .. }) => {
-            let message = "an archive is converted, and what comes of it has another digest each time";
-            return Err(usage(message.to_owned()).hinted(format!("hold the archive itself against {digest}")));
+            let message =
+                "an archive is converted, and what comes of it has another digest each time";
+            return Err(usage(message.to_owned())
+                .hinted(format!("hold the archive itself against {digest}")));
         }
         Some((None, digest)) => (source, Some(digest.to_owned())),
         None => (source, None),
@@ -35,7 +40,9 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
         force: args.force,
     };
     let made = make(session, &order)?;
-    session.output.result("image pull", &made.to_json(), &made.to_text("pulled"))?;
+    session
+        .output
+        .result("image pull", &made.to_json(), &made.to_text("pulled"))?;
     Ok(0)
 }
 
@@ -54,7 +61,9 @@ fn known(session: &Session, uri: &str) -> Result<String, Error> {
 
 /// What is on this machine must be a file or a directory: the runtime waits without end for the writer of a pipe.
 fn look_at(source: &PullSource) -> Result<(), Error> {
-    let PullSource::Local { path, .. } = source else { return Ok(()) };
+    let PullSource::Local { path, .. } = source else {
+        return Ok(());
+    };
     let found = std::fs::metadata(path).map_err(|error| {
         let kind = match error.kind() {
             std::io::ErrorKind::PermissionDenied => Kind::NotPermitted,
@@ -65,11 +74,20 @@ fn look_at(source: &PullSource) -> Result<(), Error> {
     if found.is_file() || found.is_dir() {
         return Ok(());
     }
-    Err(Error::new(Kind::JobFile, format!("{path} is neither a file nor a directory")))
+    Err(Error::new(
+        Kind::JobFile,
+        format!("{path} is neither a file nor a directory"),
+    ))
 }
 
 /// As the options describe it. The file's name is the URI's, so that a job that names the URI finds it.
-fn entry(session: &Session, args: &ImagePull, name: &str, uri: &str, owner: Owner) -> Result<Entry, Error> {
+fn entry(
+    session: &Session,
+    args: &ImagePull,
+    name: &str,
+    uri: &str,
+    owner: Owner,
+) -> Result<Entry, Error> {
     let claims = &args.claims;
     let (Some(framework), Some(version)) = (&claims.framework, &claims.version) else {
         let message = "what the image is must be said: `--framework` and `--version`";
@@ -88,13 +106,24 @@ fn entry(session: &Session, args: &ImagePull, name: &str, uri: &str, owner: Owne
         mpi: claims.mpi.clone(),
         needs_fakeroot: claims.needs_fakeroot,
         recipe: Some(uri.to_owned()),
-        ..Entry::new(name, place, &framework.to_lowercase(), version, owner, Origin::Default)
+        ..Entry::new(
+            name,
+            place,
+            &framework.to_lowercase(),
+            version,
+            owner,
+            Origin::Default,
+        )
     })
 }
 
 fn digest(text: &str) -> Result<String, Error> {
     let digits = text.strip_prefix("sha256:").unwrap_or_default();
-    if digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+    if digits.len() == 64
+        && digits
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    {
         return Ok(text.to_owned());
     }
     Err(Error::new(

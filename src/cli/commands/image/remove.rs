@@ -37,8 +37,11 @@ pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
     if !args.force
         && let Some(why) = in_use(session, &catalogue, entry, file.as_deref())?
     {
-        return Err(Error::new(Kind::CannotWrite, format!("`{}` is in use: {why}", entry.name))
-            .hinted("`--force` removes it all the same"));
+        return Err(Error::new(
+            Kind::CannotWrite,
+            format!("`{}` is in use: {why}", entry.name),
+        )
+        .hinted("`--force` removes it all the same"));
     }
     // The description goes last: what was stopped half-way is then still known by its name.
     let mut removed = match &file {
@@ -62,9 +65,15 @@ pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
         _ => None,
     };
     let value = json!({ "name": entry.name, "removed": removed, "kept": stays });
-    let mut text: String = removed.iter().map(|path| format!("removed {}\n", path.display())).collect();
+    let mut text: String = removed
+        .iter()
+        .map(|path| format!("removed {}\n", path.display()))
+        .collect();
     if let Some(path) = stays {
-        text.push_str(&format!("kept {}: dlrun did not make it for you\n", path.display()));
+        text.push_str(&format!(
+            "kept {}: dlrun did not make it for you\n",
+            path.display()
+        ));
     }
     session.output.result("image remove", &value, &text)?;
     Ok(0)
@@ -81,23 +90,36 @@ fn own_shelf(catalogue: &Catalogue, entry: &Entry) -> Result<PathBuf, Error> {
     let mut all = catalogue.entries.iter().chain(&catalogue.overridden);
     let is_shared = all.any(|other| other.name != entry.name && path_of(other) == path_of(entry));
     if is_shared || path_of(entry).as_ref() != Some(&shelf) {
-        let message = format!("`{}` is described in {}, which people wrote", entry.name, entry.origin);
+        let message = format!(
+            "`{}` is described in {}, which people wrote",
+            entry.name, entry.origin
+        );
         return Err(Error::new(Kind::CannotWrite, message).hinted("take its [[image]] out there"));
     }
     access(&dir, AccessFlags::W_OK).map_err(|error| {
-        Error::new(Kind::NotPermitted, format!("cannot write to {}: {error}", dir.display()))
+        Error::new(
+            Kind::NotPermitted,
+            format!("cannot write to {}: {error}", dir.display()),
+        )
     })?;
     Ok(shelf)
 }
 
 /// The image's file, where dlrun made it and it is this user's.
 fn own_file(session: &Session, entry: &Entry) -> Option<PathBuf> {
-    let Place::Path(path) = &entry.place else { return None };
-    let dirs = [session.settings.image_dir(), session.settings.own_image_dir()];
+    let Place::Path(path) = &entry.place else {
+        return None;
+    };
+    let dirs = [
+        session.settings.image_dir(),
+        session.settings.own_image_dir(),
+    ];
     let found = fs::symlink_metadata(path).ok()?;
     let is_ours = found.is_file() && found.uid() == geteuid().as_raw();
     let was_made = origins_of(path).iter().any(|origin| origin.exists());
-    let is_among = path.parent().is_some_and(|dir| dirs.iter().any(|own| own == dir));
+    let is_among = path
+        .parent()
+        .is_some_and(|dir| dirs.iter().any(|own| own == dir));
     (is_ours && was_made && is_among).then(|| path.clone())
 }
 
@@ -111,7 +133,10 @@ fn in_use(
     let mut all = catalogue.entries.iter().chain(&catalogue.overridden);
     let other = all.find(|other| other.place == entry.place && other.origin != entry.origin);
     if let Some(other) = other.filter(|_| file.is_some()) {
-        return Ok(Some(format!("`{}` ({}) is the same file", other.name, other.origin)));
+        return Ok(Some(format!(
+            "`{}` ({}) is the same file",
+            other.name, other.origin
+        )));
     }
     if !session.settings.state_dir().exists() {
         return Ok(None);
@@ -120,9 +145,14 @@ fn in_use(
     for run_id in tracker.all_going_on()? {
         let plan = tracker.state.run(&run_id).and_then(|run| run.read_plan());
         let plan: Option<Value> = plan.ok().and_then(|text| serde_json::from_str(&text).ok());
-        let image = plan.as_ref().and_then(|plan| plan["image"]["source"].as_str());
+        let image = plan
+            .as_ref()
+            .and_then(|plan| plan["image"]["source"].as_str());
         if image == Some(&entry.place.to_string()) {
-            return Ok(Some(format!("run {} is to run in it", &run_id.as_str()[..6])));
+            return Ok(Some(format!(
+                "run {} is to run in it",
+                &run_id.as_str()[..6]
+            )));
         }
     }
     Ok(None)

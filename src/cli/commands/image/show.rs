@@ -16,9 +16,17 @@ use crate::units::Bytes;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageShow) -> Result<u8, Error> {
     let mut catalogue = session.catalogue()?;
-    look(catalogue.entries.iter_mut().filter(|entry| entry.name == args.name));
+    look(
+        catalogue
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.name == args.name),
+    );
     let entry = named(&catalogue, &args.name)?;
-    let hidden = catalogue.overridden.iter().find(|hidden| hidden.name == entry.name);
+    let hidden = catalogue
+        .overridden
+        .iter()
+        .find(|hidden| hidden.name == entry.name);
     let log = log(entry);
     let mut value = to_json(entry);
     value["in_the_place_of"] = hidden.map(|hidden| hidden.origin.to_string()).into();
@@ -26,13 +34,22 @@ pub(crate) fn run(session: &Session, args: &ImageShow) -> Result<u8, Error> {
     let mut rows = rows(entry);
     rows.extend(hidden.map(|hidden| ("in place of", format!("the site's, {}", hidden.origin))));
     rows.extend(log.map(|log| ("log", log.display().to_string())));
-    let is_told = |row: &(&str, String)| row.0 == "its digest" && Some(&row.1) == entry.digest.as_ref();
-    rows.extend(entry.check.iter().flat_map(check_rows).filter(|row| !is_told(row)));
+    let is_told =
+        |row: &(&str, String)| row.0 == "its digest" && Some(&row.1) == entry.digest.as_ref();
+    rows.extend(
+        entry
+            .check
+            .iter()
+            .flat_map(check_rows)
+            .filter(|row| !is_told(row)),
+    );
     let mut table = table();
     for (name, text) in rows {
         table.add_row([name.to_owned(), text]);
     }
-    session.output.result("image show", &value, &rendered(table))?;
+    session
+        .output
+        .result("image show", &value, &rendered(table))?;
     Ok(0)
 }
 
@@ -47,51 +64,105 @@ fn log(entry: &Entry) -> Option<PathBuf> {
 fn rows(entry: &Entry) -> Vec<(&'static str, String)> {
     let place = match &entry.file {
         FileState::Missing(why) => format!("{} (missing: {why})", entry.place),
-        FileState::There { size_bytes: Some(size), .. } => format!("{} ({})", entry.place, Bytes(*size)),
-        FileState::There { size_bytes: None, .. } => format!("{} (a sandbox directory)", entry.place),
+        FileState::There {
+            size_bytes: Some(size),
+            ..
+        } => format!("{} ({})", entry.place, Bytes(*size)),
+        FileState::There {
+            size_bytes: None, ..
+        } => format!("{} (a sandbox directory)", entry.place),
         FileState::NotLooked => entry.place.to_string(),
     };
     let mut rows = vec![
         ("name", entry.name.clone()),
         ("place", place),
-        ("framework", format!("{} {}", entry.framework, entry.version)),
+        (
+            "framework",
+            format!("{} {}", entry.framework, entry.version),
+        ),
         ("GPU", accelerator_text(entry)),
         ("architecture", entry.arch.clone()),
     ];
     let more = [
         ("microarch", entry.microarch.clone()),
-        ("compilers", Some(entry.compilers.join(" ")).filter(|text| !text.is_empty())),
-        ("packages", Some(entry.packages.join(" ")).filter(|text| !text.is_empty())),
-        ("compute capability", entry.compute_capability.as_ref().map(ToString::to_string)),
+        (
+            "compilers",
+            Some(entry.compilers.join(" ")).filter(|text| !text.is_empty()),
+        ),
+        (
+            "packages",
+            Some(entry.packages.join(" ")).filter(|text| !text.is_empty()),
+        ),
+        (
+            "compute capability",
+            entry.compute_capability.as_ref().map(ToString::to_string),
+        ),
         ("python", entry.python.clone()),
         ("mpi", entry.mpi.clone()),
-        ("from", entry.provenance.map(|provenance| provenance.as_str().to_owned())),
+        (
+            "from",
+            entry
+                .provenance
+                .map(|provenance| provenance.as_str().to_owned()),
+        ),
         ("recipe", entry.recipe.clone()),
         ("built by run", entry.built_by.clone()),
         ("digest", entry.digest.clone()),
-        ("fakeroot", entry.needs_fakeroot.then(|| "it runs with --fakeroot only".to_owned())),
+        (
+            "fakeroot",
+            entry
+                .needs_fakeroot
+                .then(|| "it runs with --fakeroot only".to_owned()),
+        ),
         ("whose", Some(owner_word(entry.owner).to_owned())),
         ("described in", Some(entry.origin.to_string())),
         ("checked", Some(check_text(entry))),
     ];
-    rows.extend(more.into_iter().filter_map(|(name, text)| Some((name, text?))));
+    rows.extend(
+        more.into_iter()
+            .filter_map(|(name, text)| Some((name, text?))),
+    );
     rows
 }
 
 /// What a check found.
 pub(super) fn check_rows(check: &Check) -> Vec<(&'static str, String)> {
-    let versions: Vec<String> =
-        check.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-    let mut rows =
-        vec![("check", format!("{} on {}, {}", local_time(check.at_ms), check.host, check.runtime))];
+    let versions: Vec<String> = check
+        .versions
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    let mut rows = vec![(
+        "check",
+        format!(
+            "{} on {}, {}",
+            local_time(check.at_ms),
+            check.host,
+            check.runtime
+        ),
+    )];
     let more = [
-        ("found", Some(versions.join(", ")).filter(|text| !text.is_empty())),
-        ("compiles", Some(check.compilers.join(" ")).filter(|text| !text.is_empty())),
+        (
+            "found",
+            Some(versions.join(", ")).filter(|text| !text.is_empty()),
+        ),
+        (
+            "compiles",
+            Some(check.compilers.join(" ")).filter(|text| !text.is_empty()),
+        ),
         ("GPUs seen", check.gpus.map(|gpus| gpus.to_string())),
         ("MPI library", check.mpi_abi.clone()),
         ("its digest", check.digest.clone()),
     ];
-    rows.extend(more.into_iter().filter_map(|(name, text)| Some((name, text?))));
-    rows.extend(check.problems.iter().map(|problem| ("problem", problem.clone())));
+    rows.extend(
+        more.into_iter()
+            .filter_map(|(name, text)| Some((name, text?))),
+    );
+    rows.extend(
+        check
+            .problems
+            .iter()
+            .map(|problem| ("problem", problem.clone())),
+    );
     rows
 }

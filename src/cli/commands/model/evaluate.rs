@@ -14,7 +14,11 @@ use crate::model::{Evaluation, Live, evaluate, live};
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelEvaluate) -> Result<u8, Error> {
     let source = Source::open(session, args.store.as_deref())?;
-    if args.live { by_forecasts(session, &source) } else { by_hold_out(session, &source) }
+    if args.live {
+        by_forecasts(session, &source)
+    } else {
+        by_hold_out(session, &source)
+    }
 }
 
 fn by_hold_out(session: &Session, source: &Source) -> Result<u8, Error> {
@@ -27,16 +31,26 @@ fn by_hold_out(session: &Session, source: &Source) -> Result<u8, Error> {
     drop(display);
     if evaluation.timed == 0 {
         let path = source.store.path().display();
-        let message = format!("of the {} runs in `{path}` none has an epoch to foretell", counted.runs);
+        let message = format!(
+            "of the {} runs in `{path}` none has an epoch to foretell",
+            counted.runs
+        );
         return Err(Error::new(Kind::Missing, message).hinted(source.hint()));
     }
     let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "evaluation": evaluation });
-    session.output.sentences("model evaluate", &value, &printable(&words::evaluated(&evaluation)))?;
+    session.output.sentences(
+        "model evaluate",
+        &value,
+        &printable(&words::evaluated(&evaluation)),
+    )?;
     Ok(0)
 }
 
 fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
-    let forecasts = source.store.forecasts().map_err(|error| source.failed(error))?;
+    let forecasts = source
+        .store
+        .forecasts()
+        .map_err(|error| source.failed(error))?;
     let mut observations = source.observations()?;
     // Elements of an array and starts after a requeue share the forecast of their run.
     let judged: Live = live(observations.by_ref().map(|observation| {
@@ -46,13 +60,17 @@ fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
     let counted = source.finish(observations)?;
     if judged.forecast == 0 {
         let path = source.store.path().display();
-        let message = format!("of the {} runs in `{path}` none had a forecast and ended", counted.runs);
+        let message = format!(
+            "of the {} runs in `{path}` none had a forecast and ended",
+            counted.runs
+        );
         return Err(Error::new(Kind::Missing, message).hinted(
             "`dlrun submit` makes one once there is a model: `dlrun model fit`; without --live recorded runs are held back",
         ));
     }
-    let value =
-        json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "live": judged });
-    session.output.sentences("model evaluate", &value, &printable(&words::lived(&judged)))?;
+    let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "live": judged });
+    session
+        .output
+        .sentences("model evaluate", &value, &printable(&words::lived(&judged)))?;
     Ok(0)
 }

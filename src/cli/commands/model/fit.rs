@@ -25,21 +25,41 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
     }
     let priors = priors(session)?;
     let source = Source::open(session, args.store.as_deref())?;
-    let before = if args.output.is_some() { None } else { before(session, args) };
+    let before = if args.output.is_some() {
+        None
+    } else {
+        before(session, args)
+    };
     let mut display = Display::timed(session.output);
     let (model, counted, compared) = fit(&source, &priors, before.as_ref(), &mut display)?;
     drop(display);
-    let is_worse = compared.as_ref().is_some_and(|compared| compared.refit_is_worse) && !args.force;
+    let is_worse = compared
+        .as_ref()
+        .is_some_and(|compared| compared.refit_is_worse)
+        && !args.force;
     let written = match &args.output {
         Some(path) => {
             place(path, &model.chunks())?;
-            Written { path: path.clone(), published: None, removed: Vec::new() }
+            Written {
+                path: path.clone(),
+                published: None,
+                removed: Vec::new(),
+            }
         }
         None => keep(session, args, &model, !is_worse)?,
     };
     let in_use = args.output.is_none() && !is_worse;
-    let told = Told { model: &model, counted, before: before.as_ref(), compared, in_use, written: &written };
-    session.output.sentences("model fit", &told.to_json(), &printable(&told.to_text()))?;
+    let told = Told {
+        model: &model,
+        counted,
+        before: before.as_ref(),
+        compared,
+        in_use,
+        written: &written,
+    };
+    session
+        .output
+        .sentences("model fit", &told.to_json(), &printable(&told.to_text()))?;
     Ok(0)
 }
 
@@ -76,28 +96,52 @@ fn fit(
         display.now("comparing with the model before", false);
         challenge(before, around, priors)
     });
-    Ok((model.with_made_at(now_ms()).with_evaluation(json!(evaluation)), counted, compared))
+    Ok((
+        model
+            .with_made_at(now_ms())
+            .with_evaluation(json!(evaluation)),
+        counted,
+        compared,
+    ))
 }
 
 /// Why there is no model, with what would help.
 pub(super) fn unfit(why: &Unfit, counted: Counted, source: &Source) -> Error {
     let more = match counted {
         Counted { runs: 0, .. } => format!("`{}` holds no runs", source.store.path().display()),
-        Counted { runs, going_on, unmeasured, .. } => {
-            format!("there are {runs} runs: of {unmeasured} starts nothing was measured, {going_on} go on")
+        Counted {
+            runs,
+            going_on,
+            unmeasured,
+            ..
+        } => {
+            format!(
+                "there are {runs} runs: of {unmeasured} starts nothing was measured, {going_on} go on"
+            )
         }
     };
-    let kind = if matches!(why, Unfit::Unsolvable { .. }) { Kind::Data } else { Kind::Missing };
+    let kind = if matches!(why, Unfit::Unsolvable { .. }) {
+        Kind::Data
+    } else {
+        Kind::Missing
+    };
     Error::new(kind, format!("{why}; {more}")).hinted(source.hint())
 }
 
 /// The model whose place the new one would take: with `--publish` the site's, else the user's own.
 fn before(session: &Session, args: &ModelFit) -> Option<Model> {
-    let found = if args.publish { model::of_site(session) } else { model::own(session) };
+    let found = if args.publish {
+        model::of_site(session)
+    } else {
+        model::own(session)
+    };
     match found {
         Ok(found) => found.map(|(model, _)| model),
         Err(error) => {
-            session.output.warning(&format!("the model before cannot be compared: {}", error.message()));
+            session.output.warning(&format!(
+                "the model before cannot be compared: {}",
+                error.message()
+            ));
             None
         }
     }
@@ -111,7 +155,12 @@ struct Written {
     removed: Vec<String>,
 }
 
-fn keep(session: &Session, args: &ModelFit, model: &Model, takes_over: bool) -> Result<Written, Error> {
+fn keep(
+    session: &Session,
+    args: &ModelFit,
+    model: &Model,
+    takes_over: bool,
+) -> Result<Written, Error> {
     let shelf = Shelf::create(session)?;
     let name = &model.head().name;
     let path = shelf.keep(name, model)?;
@@ -126,7 +175,11 @@ fn keep(session: &Session, args: &ModelFit, model: &Model, takes_over: bool) -> 
         shelf.make_current(name)?;
     }
     let removed = shelf.prune(session.settings.models_kept(), name)?;
-    Ok(Written { path, published, removed })
+    Ok(Written {
+        path,
+        published,
+        removed,
+    })
 }
 
 /// What is told of a fit.
@@ -141,8 +194,15 @@ struct Told<'a> {
 
 impl Told<'_> {
     fn to_json(&self) -> Value {
-        let Counted { runs, starts, observations, going_on, unmeasured, epochs, epochs_passed_over } =
-            self.counted;
+        let Counted {
+            runs,
+            starts,
+            observations,
+            going_on,
+            unmeasured,
+            epochs,
+            epochs_passed_over,
+        } = self.counted;
         json!({
             "model": self.model.head(),
             "path": self.written.path.to_string_lossy(),
@@ -182,7 +242,10 @@ impl Told<'_> {
             (None, false, None) => format!("written to {path}; nothing goes by it\n"),
         });
         if !self.written.removed.is_empty() {
-            text.push_str(&format!("removed for their age: {}\n", self.written.removed.join(", ")));
+            text.push_str(&format!(
+                "removed for their age: {}\n",
+                self.written.removed.join(", ")
+            ));
         }
         text
     }

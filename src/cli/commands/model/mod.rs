@@ -32,7 +32,9 @@ pub(crate) fn run(mut session: Session, args: &ModelArgs) -> Result<u8, Error> {
 
 /// The published effects that a fit begins with.
 fn priors(session: &Session) -> Result<Priors, Error> {
-    let Some(path) = session.settings.priors() else { return Ok(Priors::built_in()) };
+    let Some(path) = session.settings.priors() else {
+        return Ok(Priors::built_in());
+    };
     let shown = path.display().to_string();
     let unreadable = |error: std::io::Error| {
         Error::new(Kind::Config, format!("cannot read `{shown}`: {error}"))

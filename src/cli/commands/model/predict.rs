@@ -20,14 +20,21 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     let (model, origin) = meant(session)?;
     let job = Job::load(session, &args.job, Against::Site)?;
     let plan = &job.plan;
-    plan.warnings.iter().for_each(|warning| session.output.warning(warning));
+    plan.warnings
+        .iter()
+        .for_each(|warning| session.output.warning(warning));
     let Some(forecast) = &plan.forecast else {
-        let why = plan.no_forecast.as_deref().unwrap_or("it knows nothing of the software of this job");
-        let message = format!("model {} says nothing of this job: {why}", model.head().name);
-        let hint = "run it twice, then `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what";
-        return Err(
-            Error::new(Kind::Data, message).hinted(too_large(plan).unwrap_or_else(|| hint.to_owned()))
+        let why = plan
+            .no_forecast
+            .as_deref()
+            .unwrap_or("it knows nothing of the software of this job");
+        let message = format!(
+            "model {} says nothing of this job: {why}",
+            model.head().name
         );
+        let hint = "run it twice, then `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what";
+        return Err(Error::new(Kind::Data, message)
+            .hinted(too_large(plan).unwrap_or_else(|| hint.to_owned())));
     };
     let value = json!({
         "forecast": forecast,
@@ -39,8 +46,12 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
         "nodes": plan.resources.nodes,
         "candidates": plan.ways,
     });
-    let text = described(plan, forecast) + &format!("  by {origin}: {}\n", model.head().name) + &ways(plan);
-    session.output.sentences("model predict", &value, &printable(&text))?;
+    let text = described(plan, forecast)
+        + &format!("  by {origin}: {}\n", model.head().name)
+        + &ways(plan);
+    session
+        .output
+        .sentences("model predict", &value, &printable(&text))?;
     Ok(0)
 }
 
@@ -57,17 +68,30 @@ fn too_large(plan: &Plan) -> Option<String> {
 }
 
 fn described(plan: &Plan, forecast: &Forecast) -> String {
-    let mut lines = vec![format!("{}: {} takes {}", plan.name, forecast.time_of(), time(forecast))];
+    let mut lines = vec![format!(
+        "{}: {} takes {}",
+        plan.name,
+        forecast.time_of(),
+        time(forecast)
+    )];
     if let Some(extra) = &forecast.first_extra_seconds {
-        lines.push(format!("  the first takes longer by {}", foretold::seconds(extra)));
+        lines.push(format!(
+            "  the first takes longer by {}",
+            foretold::seconds(extra)
+        ));
     }
     if let Some(outside) = &forecast.outside_seconds {
-        lines.push(format!("  start-up, evaluation, checkpoints and the end {}", foretold::seconds(outside)));
+        lines.push(format!(
+            "  start-up, evaluation, checkpoints and the end {}",
+            foretold::seconds(outside)
+        ));
     }
     match (&forecast.total_seconds, plan.workload.epochs) {
-        (Some(total), Some(epochs)) => {
-            lines.push(format!("  {} in all {}", foretold::count(epochs, "epoch"), foretold::seconds(total)))
-        }
+        (Some(total), Some(epochs)) => lines.push(format!(
+            "  {} in all {}",
+            foretold::count(epochs, "epoch"),
+            foretold::seconds(total)
+        )),
         (Some(total), None) => lines.push(format!("  in all {}", foretold::seconds(total))),
         (None, _) => lines.push("  in all: not known without `workload.epochs`".to_owned()),
     }
@@ -76,13 +100,25 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
         None => lines.push("  memory of a node: not known".to_owned()),
     }
     lines.push(format!("  rests on {}", foretold::basis(forecast)));
-    lines.extend(forecast.assumed.iter().map(|assumed| format!("  left out in the job file: {assumed}")));
-    lines.extend(forecast.beyond.iter().map(|beyond| format!("  beyond what was measured: {beyond}")));
+    lines.extend(
+        forecast
+            .assumed
+            .iter()
+            .map(|assumed| format!("  left out in the job file: {assumed}")),
+    );
+    lines.extend(
+        forecast
+            .beyond
+            .iter()
+            .map(|beyond| format!("  beyond what was measured: {beyond}")),
+    );
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 fn time(forecast: &Forecast) -> String {
-    forecast.time().map_or_else(|| "an unknown time".to_owned(), foretold::seconds)
+    forecast
+        .time()
+        .map_or_else(|| "an unknown time".to_owned(), foretold::seconds)
 }
 
 /// The ways that the job leaves open, best first as the plan has them; nothing where there is one.
@@ -91,10 +127,22 @@ fn ways(plan: &Plan) -> String {
         return String::new();
     }
     let mut rows = table();
-    rows.set_header(["", "image", "version", "compiler", "provenance", "nodes", "epoch", "rests on"]);
+    rows.set_header([
+        "",
+        "image",
+        "version",
+        "compiler",
+        "provenance",
+        "nodes",
+        "epoch",
+        "rests on",
+    ]);
     for way in &plan.ways {
         let word = |word: Option<&str>| word.unwrap_or("-").to_owned();
-        let told = way.forecast.as_ref().map(|told| (time(told), foretold::basis_in_short(told)));
+        let told = way
+            .forecast
+            .as_ref()
+            .map(|told| (time(told), foretold::basis_in_short(told)));
         let (epoch, rests_on) = told.unwrap_or_else(|| ("-".to_owned(), "-".to_owned()));
         rows.add_row([
             if way.chosen { "chosen" } else { "" }.to_owned(),

@@ -21,7 +21,9 @@ const FEW: usize = 10;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
     let (model, origin) = meant(session)?;
-    let explanation = model.explanation().map_err(|why| unusable(&why, &origin.path))?;
+    let explanation = model
+        .explanation()
+        .map_err(|why| unusable(&why, &origin.path))?;
     let value = json!({
         "path": origin.path.to_string_lossy(),
         "model": model.head(),
@@ -29,16 +31,26 @@ pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
     });
     let mut text = words::trained_on(model.head());
     text.push_str(&about(model.head(), &origin.path.display().to_string()));
-    text.push_str(&learned(&explanation, if args.all { usize::MAX } else { FEW }));
+    text.push_str(&learned(
+        &explanation,
+        if args.all { usize::MAX } else { FEW },
+    ));
     text.push_str(&spreads(&explanation));
     text.push_str(&limits(model.head()));
-    session.output.sentences("model show", &value, &printable(&text))?;
+    session
+        .output
+        .sentences("model show", &value, &printable(&text))?;
     Ok(0)
 }
 
 fn about(head: &Head, path: &str) -> String {
-    let made = head.made_at_ms.map_or_else(String::new, |at_ms| format!("fitted {} ", local_time(at_ms)));
-    let mut text = format!("  {made}by dlrun {}; data {}; {path}\n", head.made_by, head.data_hash);
+    let made = head.made_at_ms.map_or_else(String::new, |at_ms| {
+        format!("fitted {} ", local_time(at_ms))
+    });
+    let mut text = format!(
+        "  {made}by dlrun {}; data {}; {path}\n",
+        head.made_by, head.data_hash
+    );
     text.push_str(&noise(head));
     if head.evaluation.is_some() {
         text.push_str("\nhow good it is, by runs that were held back:\n");
@@ -49,7 +61,9 @@ fn about(head: &Head, path: &str) -> String {
 
 /// How much times scatter: measured, or what is believed before there are repeats.
 fn noise(head: &Head) -> String {
-    let Some(sd) = head.noise_sd else { return String::new() };
+    let Some(sd) = head.noise_sd else {
+        return String::new();
+    };
     let by = words::off(sd);
     let mut text = match head.counts.repeats {
         Some(0) => format!(
@@ -59,11 +73,20 @@ fn noise(head: &Head) -> String {
             "\nnoise: repeats of one configuration differ by {by} (standard deviation), measured on {}",
             count(repeats, "repeat")
         ),
-        None => format!("\nnoise: repeats of one configuration differ by {by} (standard deviation)"),
+        None => {
+            format!("\nnoise: repeats of one configuration differ by {by} (standard deviation)")
+        }
     };
     if let Some(sd) = head.interaction_sd {
-        let verb = if head.counts.configurations < 2 { "is believed to differ" } else { "differs" };
-        text.push_str(&format!("; one that was never measured {verb} by {} more", words::off(sd)));
+        let verb = if head.counts.configurations < 2 {
+            "is believed to differ"
+        } else {
+            "differs"
+        };
+        text.push_str(&format!(
+            "; one that was never measured {verb} by {} more",
+            words::off(sd)
+        ));
     }
     text + "\n"
 }
@@ -81,7 +104,15 @@ fn learned(explanation: &Explanation, most: usize) -> String {
         "\neffects: how many times as long an epoch takes, with 90 % intervals; above 1 is slower\n"
             .to_owned();
     let mut rows = table();
-    rows.set_header(["of", "this", "than", "where", "time ratio", "runs", "published alone"]);
+    rows.set_header([
+        "of",
+        "this",
+        "than",
+        "where",
+        "time ratio",
+        "runs",
+        "published alone",
+    ]);
     let mut left = 0;
     for (kind, mut effects) in kinds {
         // Best known first: those with most runs on the side that has fewer.
@@ -89,7 +120,11 @@ fn learned(explanation: &Explanation, most: usize) -> String {
         left += effects.len().saturating_sub(most);
         for effect in effects.into_iter().take(most) {
             let workload = effect.workload.as_deref().unwrap_or("a new workload");
-            let place = if effect.within.is_empty() { String::new() } else { format!(", {}", effect.within) };
+            let place = if effect.within.is_empty() {
+                String::new()
+            } else {
+                format!(", {}", effect.within)
+            };
             rows.add_row([
                 kind.to_owned(),
                 effect.this.clone(),
@@ -97,7 +132,10 @@ fn learned(explanation: &Explanation, most: usize) -> String {
                 format!("{workload}{place}"),
                 words::ratio(&effect.time_ratio),
                 format!("{} and {}", effect.runs_this, effect.runs_than),
-                effect.priors_alone.as_ref().map_or_else(|| "-".to_owned(), words::ratio),
+                effect
+                    .priors_alone
+                    .as_ref()
+                    .map_or_else(|| "-".to_owned(), words::ratio),
             ]);
         }
     }
@@ -109,7 +147,11 @@ fn learned(explanation: &Explanation, most: usize) -> String {
 }
 
 fn spreads(explanation: &Explanation) -> String {
-    let shown = explanation.spreads.iter().filter(|spread| spread.members > 0).take(FEW);
+    let shown = explanation
+        .spreads
+        .iter()
+        .filter(|spread| spread.members > 0)
+        .take(FEW);
     let lines: Vec<String> = shown
         .map(|spread| {
             let (sd, members) = (words::off(spread.sd), spread.members);
@@ -137,19 +179,24 @@ fn limits(head: &Head) -> String {
     }
     if counts.configurations < 2 {
         lines.push(
-            "what another image, compiler or size would change: it has seen one configuration".to_owned(),
+            "what another image, compiler or size would change: it has seen one configuration"
+                .to_owned(),
         );
     }
     if head.noise_sd.is_none() {
         lines.push("how long an epoch takes: none was timed".to_owned());
     }
     if counts.runs < 20 {
-        lines
-            .push(format!("much: it has seen {} only, so its intervals are wide", count(counts.runs, "run")));
+        lines.push(format!(
+            "much: it has seen {} only, so its intervals are wide",
+            count(counts.runs, "run")
+        ));
     }
     if counts.doubtful > 0 && counts.doubtful == counts.runs {
-        lines
-            .push("how long a run takes that nothing disturbs: all that it has seen are in doubt".to_owned());
+        lines.push(
+            "how long a run takes that nothing disturbs: all that it has seen are in doubt"
+                .to_owned(),
+        );
     }
     if counts.pooled > 0 {
         lines.push(format!(
@@ -163,5 +210,11 @@ fn limits(head: &Head) -> String {
             count(counts.published, "published effect")
         ));
     }
-    format!("\nit cannot say\n{}", lines.iter().map(|line| format!("  {line}\n")).collect::<String>())
+    format!(
+        "\nit cannot say\n{}",
+        lines
+            .iter()
+            .map(|line| format!("  {line}\n"))
+            .collect::<String>()
+    )
 }

@@ -18,16 +18,24 @@ impl Source {
     /// Opens a database to read it, or one's own index, which is brought up to date first.
     pub(super) fn open(session: &Session, store: Option<&Path>) -> Result<Self, Error> {
         if let Some(path) = store {
-            return Ok(Self { store: open_store(path)?, is_own: false });
+            return Ok(Self {
+                store: open_store(path)?,
+                is_own: false,
+            });
         }
         let mut tracker = Tracker::open(session)?;
         tracker.refresh_unfinished(false)?;
-        Ok(Self { store: tracker.store, is_own: true })
+        Ok(Self {
+            store: tracker.store,
+            is_own: true,
+        })
     }
 
     /// All observations.
     pub(super) fn observations(&self) -> Result<Observations<'_>, Error> {
-        self.store.observations().map_err(|error| self.failed(error))
+        self.store
+            .observations()
+            .map_err(|error| self.failed(error))
     }
 
     /// What was gone through, once all were taken.
@@ -36,7 +44,11 @@ impl Source {
     }
 
     pub(super) fn failed(&self, error: StoreError) -> Error {
-        if self.is_own { error.into() } else { of_reading(error) }
+        if self.is_own {
+            error.into()
+        } else {
+            of_reading(error)
+        }
     }
 
     /// What to do where there are too few runs.

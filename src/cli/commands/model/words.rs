@@ -4,24 +4,36 @@ use crate::cli::foretold::count;
 use crate::cli::table::{fitted, table};
 use crate::cli::when::local_time;
 use crate::model::{
-    Challenge, Errors, Evaluation, Head, HoldOut, Live, Predictor, RatioInterval, Regret, Score, View,
+    Challenge, Errors, Evaluation, Head, HoldOut, Live, Predictor, RatioInterval, Regret, Score,
+    View,
 };
 
 /// An error of a logarithm as people read it: `4 %`, `2.1 times`.
 pub(super) fn off(error_ln: f64) -> String {
     let ratio = error_ln.abs().exp();
-    if ratio < 2.0 { percent(ratio - 1.0) } else { format!("{ratio:.1} times") }
+    if ratio < 2.0 {
+        percent(ratio - 1.0)
+    } else {
+        format!("{ratio:.1} times")
+    }
 }
 
 /// `4 %`, `0.4 %`.
 pub(super) fn percent(ratio: f64) -> String {
     let percent = 100.0 * ratio;
-    if percent.abs() < 0.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+    if percent.abs() < 0.95 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
 }
 
 /// `1.75 (1.60 to 1.92)`.
 pub(super) fn ratio(interval: &RatioInterval) -> String {
-    format!("{:.2} ({:.2} to {:.2})", interval.median, interval.low, interval.high)
+    format!(
+        "{:.2} ({:.2} to {:.2})",
+        interval.median, interval.low, interval.high
+    )
 }
 
 /// Which runs a model was fitted on.
@@ -36,20 +48,38 @@ pub(super) fn trained_on(head: &Head) -> String {
         local_time(head.first_at_ms),
         local_time(head.last_at_ms),
     );
-    let mut parts = vec![format!("{} with epochs that were timed", counts.with_epochs)];
+    let mut parts = vec![format!(
+        "{} with epochs that were timed",
+        counts.with_epochs
+    )];
     let mut add = |number: u64, what: &str| {
         if number > 0 {
             parts.push(format!("{number} {what}"));
         }
     };
-    add(counts.cut_off, "cut off, so that the time is longer than what was seen");
-    add(counts.whole_runs, "that tell no epochs and count as a whole");
-    add(counts.doubtful, "in doubt (others on the node, throttled, resumed, holes), which weigh less");
+    add(
+        counts.cut_off,
+        "cut off, so that the time is longer than what was seen",
+    );
+    add(
+        counts.whole_runs,
+        "that tell no epochs and count as a whole",
+    );
+    add(
+        counts.doubtful,
+        "in doubt (others on the node, throttled, resumed, holes), which weigh less",
+    );
     text.push_str(&format!("  {}\n", parts.join("; ")));
-    let left_out: Vec<String> =
-        counts.left_out.iter().map(|(what, number)| format!("{number} {what}")).collect();
+    let left_out: Vec<String> = counts
+        .left_out
+        .iter()
+        .map(|(what, number)| format!("{number} {what}"))
+        .collect();
     if !left_out.is_empty() {
-        text.push_str(&format!("  left out, since no time or size: {}\n", left_out.join(", ")));
+        text.push_str(&format!(
+            "  left out, since no time or size: {}\n",
+            left_out.join(", ")
+        ));
     }
     text
 }
@@ -57,8 +87,14 @@ pub(super) fn trained_on(head: &Head) -> String {
 /// How good a model is, in a few lines; nothing where that was not looked at.
 pub(super) fn evaluation(head: &Head) -> String {
     let read = |value: &serde_json::Value| serde_json::from_value::<Evaluation>(value.clone()).ok();
-    let Some(evaluation) = head.evaluation.as_ref().and_then(read) else { return String::new() };
-    evaluation.views.iter().map(|view| format!("  {}\n", of_view(view))).collect()
+    let Some(evaluation) = head.evaluation.as_ref().and_then(read) else {
+        return String::new();
+    };
+    evaluation
+        .views
+        .iter()
+        .map(|view| format!("  {}\n", of_view(view)))
+        .collect()
 }
 
 fn of_view(view: &View) -> String {
@@ -68,7 +104,10 @@ fn of_view(view: &View) -> String {
         (None, None) => format!("{what}: it could not be fitted without them"),
         (None, Some(Score { errors, regret, .. })) => {
             let chosen = regret.as_ref().map_or_else(String::new, |regret| {
-                format!("; its choices cost {} more than the best measured", percent(regret.mean_ratio))
+                format!(
+                    "; its choices cost {} more than the best measured",
+                    percent(regret.mean_ratio)
+                )
             });
             format!(
                 "{what}: off by less than {} in half of the cases, {} of {} within the 90 % interval{chosen}",
@@ -105,7 +144,9 @@ pub(super) fn compared(compared: &Challenge, in_use: bool) -> String {
     let way = if gain < 0.0 { "lower" } else { "higher" };
     let verdict = match (compared.refit_is_worse, in_use) {
         (true, false) => "more than chance explains, so this one is worse",
-        (true, true) => "more than chance explains, so this one is worse, and taken since --force says so",
+        (true, true) => {
+            "more than chance explains, so this one is worse, and taken since --force says so"
+        }
         (false, _) if gain < 0.0 => "which may be chance, so this one is taken",
         (false, _) => "so this one is taken",
     };
@@ -126,7 +167,10 @@ pub(super) fn compared(compared: &Challenge, in_use: bool) -> String {
 pub(super) fn evaluated(evaluation: &Evaluation) -> String {
     let mut text = format!("{} with a steady epoch", count(evaluation.timed, "run"));
     if evaluation.evaluated < evaluation.timed {
-        text.push_str(&format!(", of which a sample of {} is looked at", evaluation.evaluated));
+        text.push_str(&format!(
+            ", of which a sample of {} is looked at",
+            evaluation.evaluated
+        ));
     }
     text.push('\n');
     for view in &evaluation.views {
@@ -153,7 +197,10 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
             row.extend(regret(score.regret.as_ref()));
             rows.add_row(row);
         }
-        for (what, of) in [("whole run, by the model", &view.total), ("memory, by the model", &view.memory)] {
+        for (what, of) in [
+            ("whole run, by the model", &view.total),
+            ("memory, by the model", &view.memory),
+        ] {
             if let Some(of) = of {
                 let mut row = vec![what.to_owned()];
                 row.extend(errors(of));
@@ -168,14 +215,21 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
 
 /// What choosing without any knowledge would cost.
 fn blind(evaluation: &Evaluation) -> String {
-    let scores = evaluation.views.iter().filter_map(|view| view.of(Predictor::Model)?.regret);
+    let scores = evaluation
+        .views
+        .iter()
+        .filter_map(|view| view.of(Predictor::Model)?.regret);
     let costs: Vec<f64> = scores.map(|regret| regret.blind_ratio).collect();
     match costs.first() {
         Some(cost) => {
-            format!("\nchoosing blindly would cost {} more than the best measured\n", percent(*cost))
+            format!(
+                "\nchoosing blindly would cost {} more than the best measured\n",
+                percent(*cost)
+            )
         }
         None => {
-            "\nnothing was measured with several kinds of software, so no choice can be judged\n".to_owned()
+            "\nnothing was measured with several kinds of software, so no choice can be judged\n"
+                .to_owned()
         }
     }
 }
@@ -205,15 +259,31 @@ pub(super) fn lived(live: &Live) -> String {
     }
     text.push('\n');
     let mut rows = table();
-    rows.set_header(["forecast of", "runs", "MAPE", "half within", "in 90 % interval", "log score", "bias"]);
+    rows.set_header([
+        "forecast of",
+        "runs",
+        "MAPE",
+        "half within",
+        "in 90 % interval",
+        "log score",
+        "bias",
+    ]);
     let mut row = |what: String, of: &Errors| {
         let mut cells = vec![what];
         cells.extend(errors(of));
-        let word = if of.bias_ln < 0.0 { "too short by" } else { "too long by" };
+        let word = if of.bias_ln < 0.0 {
+            "too short by"
+        } else {
+            "too long by"
+        };
         cells.push(format!("{word} {}", off(of.bias_ln)));
         rows.add_row(cells);
     };
-    for (what, of) in [("an epoch", &live.epoch), ("the whole run", &live.total), ("memory", &live.memory)] {
+    for (what, of) in [
+        ("an epoch", &live.epoch),
+        ("the whole run", &live.total),
+        ("memory", &live.memory),
+    ] {
         if let Some(of) = of {
             row(what.to_owned(), of);
         }

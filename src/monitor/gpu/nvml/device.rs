@@ -122,9 +122,19 @@ pub(super) struct Device {
 impl Device {
     pub(super) fn of(facts: GpuFacts, handle: Handle, kind: Kind, gpm: bool) -> Self {
         // Without a start the driver would hand out all that it remembers.
-        let memory = Memory { use_seen_us: now_us().saturating_sub(USE_FRESH_US), ..Memory::default() };
+        let memory = Memory {
+            use_seen_us: now_us().saturating_sub(USE_FRESH_US),
+            ..Memory::default()
+        };
         let uuid = facts.uuid.as_str().into();
-        Self { uuid, facts: Arc::new(facts), handle, kind, gpm, memory: Mutex::new(memory) }
+        Self {
+            uuid,
+            facts: Arc::new(facts),
+            handle,
+            kind,
+            gpm,
+            memory: Mutex::new(memory),
+        }
     }
 
     /// Reads all that this kind of device has.
@@ -132,7 +142,9 @@ impl Device {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.failure = None;
         let now = Instant::now();
-        let slow = memory.slow_at.is_none_or(|at| now.duration_since(at) >= SLOW);
+        let slow = memory
+            .slow_at
+            .is_none_or(|at| now.duration_since(at) >= SLOW);
         if slow {
             (memory.slow_at, memory.absent) = (Some(now), 0);
         }
@@ -163,7 +175,9 @@ impl Device {
         if let Some(info) = v2 {
             return Ok(Some(info.used));
         }
-        let v1 = memory.ask(Value::MemoryV1, || raw::memory_used_v1(library.lib(), self.handle.0))?;
+        let v1 = memory.ask(Value::MemoryV1, || {
+            raw::memory_used_v1(library.lib(), self.handle.0)
+        })?;
         Ok(v1.map(|(used, _)| used))
     }
 
@@ -181,14 +195,22 @@ impl Device {
             reading.utilisation_percent = Some(rates.gpu.into());
             reading.mem_utilisation_percent = Some(rates.memory.into());
         }
-        reading.power_milliwatts = memory.ask(Value::Power, || device.power_usage())?.map(u64::from);
-        let temperature = memory.ask(Value::Temperature, || device.temperature(TemperatureSensor::Gpu))?;
+        reading.power_milliwatts = memory
+            .ask(Value::Power, || device.power_usage())?
+            .map(u64::from);
+        let temperature = memory.ask(Value::Temperature, || {
+            device.temperature(TemperatureSensor::Gpu)
+        })?;
         reading.temperature_celsius = temperature.map(u64::from);
-        reading.sm_clock_mhz = memory.ask(Value::SmClock, || device.clock_info(Clock::SM))?.map(u64::from);
-        reading.mem_clock_mhz =
-            memory.ask(Value::MemClock, || device.clock_info(Clock::Memory))?.map(u64::from);
-        reading.throttle_reasons =
-            memory.ask(Value::Throttle, || raw::throttle_reasons(library.lib(), self.handle.0))?;
+        reading.sm_clock_mhz = memory
+            .ask(Value::SmClock, || device.clock_info(Clock::SM))?
+            .map(u64::from);
+        reading.mem_clock_mhz = memory
+            .ask(Value::MemClock, || device.clock_info(Clock::Memory))?
+            .map(u64::from);
+        reading.throttle_reasons = memory.ask(Value::Throttle, || {
+            raw::throttle_reasons(library.lib(), self.handle.0)
+        })?;
         Ok(())
     }
 
@@ -209,33 +231,52 @@ impl Device {
             (field_id::NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES, ALL_LINKS),
             (field_id::NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES, ALL_LINKS),
         ];
-        let fields = memory.ask(Value::Fields, || raw::fields(library.lib(), self.handle.0, wanted))?;
+        let fields = memory.ask(Value::Fields, || {
+            raw::fields(library.lib(), self.handle.0, wanted)
+        })?;
         let [energy, pcie_tx, pcie_rx, tx_kib, rx_kib, tx, rx] = fields.unwrap_or_default();
         let bytes = |kib: Option<u64>| kib.map(|kib| kib.saturating_mul(1024));
         reading.energy_millijoules = match energy {
             Some(energy) => Some(energy),
-            None => memory.ask(Value::Energy, || self.handle.device(library).total_energy_consumption())?,
+            None => memory.ask(Value::Energy, || {
+                self.handle.device(library).total_energy_consumption()
+            })?,
         };
         (reading.pcie_tx_bytes, reading.pcie_rx_bytes) = (pcie_tx, pcie_rx);
-        (reading.nvlink_tx_bytes, reading.nvlink_rx_bytes) = (bytes(tx_kib).or(tx), bytes(rx_kib).or(rx));
+        (reading.nvlink_tx_bytes, reading.nvlink_rx_bytes) =
+            (bytes(tx_kib).or(tx), bytes(rx_kib).or(rx));
         if slow {
-            let wanted =
-                [(field_id::NVML_FI_DEV_ECC_SBE_VOL_TOTAL, 0), (field_id::NVML_FI_DEV_ECC_DBE_VOL_TOTAL, 0)];
-            let errors = memory.ask(Value::Errors, || raw::fields(library.lib(), self.handle.0, wanted))?;
+            let wanted = [
+                (field_id::NVML_FI_DEV_ECC_SBE_VOL_TOTAL, 0),
+                (field_id::NVML_FI_DEV_ECC_DBE_VOL_TOTAL, 0),
+            ];
+            let errors = memory.ask(Value::Errors, || {
+                raw::fields(library.lib(), self.handle.0, wanted)
+            })?;
             memory.ecc = errors.unwrap_or_default();
         }
         [reading.ecc_corrected, reading.ecc_uncorrected] = memory.ecc;
         Ok(())
     }
 
-    fn processes(&self, library: &Library, memory: &mut Memory) -> Result<Option<Vec<GpuProcess>>, GpuError> {
+    fn processes(
+        &self,
+        library: &Library,
+        memory: &mut Memory,
+    ) -> Result<Option<Vec<GpuProcess>>, GpuError> {
         let (lib, handle, known) = (library.lib(), self.handle.0, memory.processes);
-        let found = memory.ask(Value::Processes, || raw::compute_processes(lib, handle, known))?;
-        let Some(mut found) = found else { return Ok(None) };
+        let found = memory.ask(Value::Processes, || {
+            raw::compute_processes(lib, handle, known)
+        })?;
+        let Some(mut found) = found else {
+            return Ok(None);
+        };
         memory.processes = found.len();
         if self.kind == Kind::Whole {
             let seen = memory.use_seen_us;
-            let samples = memory.ask(Value::ProcessUse, || raw::process_utilisation(lib, handle, seen))?;
+            let samples = memory.ask(Value::ProcessUse, || {
+                raw::process_utilisation(lib, handle, seen)
+            })?;
             if let Some(samples) = samples {
                 memory.take_use_in(&samples, &mut found);
             }
@@ -250,7 +291,11 @@ impl Device {
         reading: &mut GpuReading,
     ) -> Result<(), GpuError> {
         let now = Instant::now();
-        if memory.gpm.as_ref().is_some_and(|(at, _)| now.duration_since(*at) < GPM_APART) {
+        if memory
+            .gpm
+            .as_ref()
+            .is_some_and(|(at, _)| now.duration_since(*at) < GPM_APART)
+        {
             return Ok(());
         }
         let taken = memory.ask(Value::Gpm, || match self.kind {
@@ -259,11 +304,17 @@ impl Device {
         })?;
         let Some(taken) = taken else { return Ok(()) };
         let taken = Sample(taken.into_handle());
-        let Some((_, before)) = memory.gpm.replace((now, Sample(taken.0))) else { return Ok(()) };
+        let Some((_, before)) = memory.gpm.replace((now, Sample(taken.0))) else {
+            return Ok(());
+        };
         let pair = (before.0, taken.0);
-        let metrics = memory.ask(Value::Gpm, || raw::gpm_metrics(library.lib(), pair, GPM_METRICS));
+        let metrics = memory.ask(Value::Gpm, || {
+            raw::gpm_metrics(library.lib(), pair, GPM_METRICS)
+        });
         free(library, before);
-        let shares = metrics?.unwrap_or_default().map(|percent| percent.map(basis_points));
+        let shares = metrics?
+            .unwrap_or_default()
+            .map(|percent| percent.map(basis_points));
         [
             reading.gpm_sm_basis_points,
             reading.gpm_occupancy_basis_points,
@@ -317,9 +368,14 @@ impl Memory {
             }
         }
         let now = now_us();
-        self.used.retain(|_, (at_us, _)| at_us.saturating_add(USE_FRESH_US) >= now);
+        self.used
+            .retain(|_, (at_us, _)| at_us.saturating_add(USE_FRESH_US) >= now);
         for process in processes {
-            process.sm_percent = Some(self.used.get(&process.pid).map_or(0, |(_, percent)| *percent));
+            process.sm_percent = Some(
+                self.used
+                    .get(&process.pid)
+                    .map_or(0, |(_, percent)| *percent),
+            );
         }
     }
 }
@@ -330,7 +386,11 @@ fn free(library: &Library, sample: Sample) {
 }
 
 /// Hundredths of a percent; GPM reads a little over 100 % at times.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 10000")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is between 0 and 10000"
+)]
 fn basis_points(percent: f64) -> u64 {
     (percent * 100.0).round().clamp(0.0, 10_000.0) as u64
 }
@@ -347,12 +407,27 @@ mod tests {
     #[test]
     fn a_process_without_a_new_sample_keeps_its_use_for_a_while_only() {
         let mut memory = Memory::default();
-        let process = |pid| GpuProcess { pid, mem_bytes: None, sm_percent: None };
+        let process = |pid| GpuProcess {
+            pid,
+            mem_bytes: None,
+            sm_percent: None,
+        };
         let now = now_us();
         let mut found = [process(1), process(2), process(3)];
         let old = now - 2 * USE_FRESH_US;
-        memory.take_use_in(&[(1, now - 2, 10), (1, now - 1, 20), (1, now - 3, 5), (2, old, 90)], &mut found);
-        assert_eq!(found.map(|process| process.sm_percent), [Some(20), Some(0), Some(0)]);
+        memory.take_use_in(
+            &[
+                (1, now - 2, 10),
+                (1, now - 1, 20),
+                (1, now - 3, 5),
+                (2, old, 90),
+            ],
+            &mut found,
+        );
+        assert_eq!(
+            found.map(|process| process.sm_percent),
+            [Some(20), Some(0), Some(0)]
+        );
         assert_eq!(memory.use_seen_us, now - 1);
         memory.take_use_in(&[], &mut found);
         assert_eq!(found[0].sm_percent, Some(20));
@@ -361,15 +436,30 @@ mod tests {
     #[test]
     fn what_is_not_supported_is_asked_once_and_a_lost_gpu_ends_the_reading() {
         let mut memory = Memory::default();
-        assert_eq!(memory.ask::<u8>(Value::Gpm, || Err(NvmlError::NotSupported)), Ok(None));
-        assert_eq!(memory.ask::<u8>(Value::Gpm, || panic!("asked again")), Ok(None));
-        assert_eq!(memory.ask::<u8>(Value::Power, || Err(NvmlError::Timeout)), Ok(None));
+        assert_eq!(
+            memory.ask::<u8>(Value::Gpm, || Err(NvmlError::NotSupported)),
+            Ok(None)
+        );
+        assert_eq!(
+            memory.ask::<u8>(Value::Gpm, || panic!("asked again")),
+            Ok(None)
+        );
+        assert_eq!(
+            memory.ask::<u8>(Value::Power, || Err(NvmlError::Timeout)),
+            Ok(None)
+        );
         assert_eq!(memory.ask(Value::Power, || Ok(7)), Ok(Some(7)));
-        assert_eq!(memory.ask::<u8>(Value::Energy, || Err(NvmlError::GpuLost)), Err(GpuError::Lost));
+        assert_eq!(
+            memory.ask::<u8>(Value::Energy, || Err(NvmlError::GpuLost)),
+            Err(GpuError::Lost)
+        );
     }
 
     #[test]
     fn shares_are_hundredths_of_a_percent() {
-        assert_eq!([0.004, 12.345, 100.2, -1.0].map(basis_points), [0, 1235, 10_000, 0]);
+        assert_eq!(
+            [0.004, 12.345, 100.2, -1.0].map(basis_points),
+            [0, 1235, 10_000, 0]
+        );
     }
 }

@@ -40,10 +40,17 @@ pub(super) struct XidWatch {
 
 impl XidWatch {
     /// Starts to wait for the errors of these GPUs; only what happens from now on is seen.
-    pub(super) fn start<'a>(library: &Arc<Library>, devices: impl Iterator<Item = &'a Device>) -> Self {
-        let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Seen::default())));
-        let devices: Vec<(Handle, Arc<str>)> =
-            devices.map(|device| (device.handle, Arc::clone(&device.uuid))).collect();
+    pub(super) fn start<'a>(
+        library: &Arc<Library>,
+        devices: impl Iterator<Item = &'a Device>,
+    ) -> Self {
+        let (stop, seen) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(Mutex::new(Seen::default())),
+        );
+        let devices: Vec<(Handle, Arc<str>)> = devices
+            .map(|device| (device.handle, Arc::clone(&device.uuid)))
+            .collect();
         let (library, ends, into) = (Arc::clone(library), Arc::clone(&stop), Arc::clone(&seen));
         let work = move || wait_for_errors(&library, &devices, &ends, &into);
         let thread = Builder::new().name("gpu-events".into()).spawn(work).ok();
@@ -62,7 +69,9 @@ impl XidWatch {
     /// Lets the thread end, and waits for that as long as its call may take, but not for one that hangs.
     pub(super) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        let Some(thread) = self.thread.take() else { return };
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         let patience = Instant::now() + 2 * WAIT;
         while !thread.is_finished() && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(10));
@@ -74,8 +83,15 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn wait_for_errors(library: &Library, devices: &[(Handle, Arc<str>)], stop: &AtomicBool, seen: &Mutex<Seen>) {
-    let Ok(set) = library.create_event_set() else { return };
+fn wait_for_errors(
+    library: &Library,
+    devices: &[(Handle, Arc<str>)],
+    stop: &AtomicBool,
+    seen: &Mutex<Seen>,
+) {
+    let Ok(set) = library.create_event_set() else {
+        return;
+    };
     for (handle, uuid) in devices {
         // SAFETY: the set is alive.
         match raw::register_xids(library.lib(), handle.0, unsafe { set.handle() }) {
@@ -114,7 +130,11 @@ fn wait_once(
         let mut seen = lock(seen);
         *seen.counts.entry(Arc::clone(uuid)).or_default() += 1;
         if seen.waiting.len() < KEPT {
-            seen.waiting.push_back(GpuXid { at_ms: now_ms(), uuid: Arc::clone(uuid), xid });
+            seen.waiting.push_back(GpuXid {
+                at_ms: now_ms(),
+                uuid: Arc::clone(uuid),
+                xid,
+            });
         }
     }
     Ok(())

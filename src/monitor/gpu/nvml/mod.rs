@@ -46,7 +46,8 @@ impl Nvml {
     /// # Errors
     /// Where there is no library or no driver, or the driver is not of the library's version.
     pub fn open(library: Option<&Path>) -> Result<Self, GpuError> {
-        let path: OsString = library.map_or_else(|| LIBRARY.into(), |path| path.as_os_str().to_owned());
+        let path: OsString =
+            library.map_or_else(|| LIBRARY.into(), |path| path.as_os_str().to_owned());
         let library = Arc::new(load(&path)?);
         let driver = library.sys_driver_version().ok();
         let (mut devices, mut refused) = (Vec::new(), Vec::new());
@@ -62,13 +63,21 @@ impl Nvml {
         }
         let is_gpu = |device: &&Device| !matches!(device.kind, Kind::Slice { .. });
         let xids = XidWatch::start(&library, devices.iter().filter(is_gpu));
-        Ok(Self { xids, devices, refused, library })
+        Ok(Self {
+            xids,
+            devices,
+            refused,
+            library,
+        })
     }
 }
 
 impl GpuReader for Nvml {
     fn devices(&self) -> Vec<Arc<GpuFacts>> {
-        self.devices.iter().map(|device| Arc::clone(&device.facts)).collect()
+        self.devices
+            .iter()
+            .map(|device| Arc::clone(&device.facts))
+            .collect()
     }
 
     fn refused(&self) -> Vec<(u32, GpuError)> {
@@ -76,7 +85,11 @@ impl GpuReader for Nvml {
     }
 
     fn read(&self, uuid: &str) -> Result<GpuRead, GpuError> {
-        let device = self.devices.iter().find(|device| *device.uuid == *uuid).ok_or(GpuError::NotFound)?;
+        let device = self
+            .devices
+            .iter()
+            .find(|device| *device.uuid == *uuid)
+            .ok_or(GpuError::NotFound)?;
         let mut read = device.read(&self.library)?;
         read.reading.xid_errors = self.xids.count(uuid);
         Ok(read)
@@ -100,17 +113,24 @@ fn load(path: &OsStr) -> Result<Library, GpuError> {
     Library::builder().lib_path(path).init().map_err(|error| {
         let library = || path.to_string_lossy().into_owned();
         match error {
-            NvmlError::LibloadingError(reason) => {
-                GpuError::NoLibrary { library: library(), reason: reason.to_string() }
-            }
-            NvmlError::FailedToLoadSymbol(reason) => GpuError::NoLibrary { library: library(), reason },
+            NvmlError::LibloadingError(reason) => GpuError::NoLibrary {
+                library: library(),
+                reason: reason.to_string(),
+            },
+            NvmlError::FailedToLoadSymbol(reason) => GpuError::NoLibrary {
+                library: library(),
+                reason,
+            },
             other => error_of(&other),
         }
     })
 }
 
 /// A GPU and, where it is divided, its slices.
-fn look_at(device: &nvml_wrapper::Device<'_>, driver: Option<&str>) -> Result<Vec<Device>, NvmlError> {
+fn look_at(
+    device: &nvml_wrapper::Device<'_>,
+    driver: Option<&str>,
+) -> Result<Vec<Device>, NvmlError> {
     let uuid = device.uuid()?;
     let mig = device.mig_mode().ok().map(|mode| mode.current == 1);
     let facts = GpuFacts {
@@ -118,7 +138,10 @@ fn look_at(device: &nvml_wrapper::Device<'_>, driver: Option<&str>) -> Result<Ve
         minor: device.minor_number().ok(),
         pci_bus_id: device.pci_info().ok().map(|pci| pci.bus_id),
         mem_total_bytes: mem_total(device),
-        power_limit_watts: device.enforced_power_limit().ok().map(|milliwatts| milliwatts.div_ceil(1000)),
+        power_limit_watts: device
+            .enforced_power_limit()
+            .ok()
+            .map(|milliwatts| milliwatts.div_ceil(1000)),
         sm_clock_max_mhz: device.max_clock_info(Clock::SM).ok(),
         mig,
         parent: None,
@@ -126,7 +149,11 @@ fn look_at(device: &nvml_wrapper::Device<'_>, driver: Option<&str>) -> Result<Ve
         uuid,
     };
     let gpm = device.gpm_support().unwrap_or(false);
-    let kind = if mig == Some(true) { Kind::Divided } else { Kind::Whole };
+    let kind = if mig == Some(true) {
+        Kind::Divided
+    } else {
+        Kind::Whole
+    };
     let mut found = vec![Device::of(facts.clone(), Handle::of(device), kind, gpm)];
     if kind == Kind::Divided {
         let places = device.mig_device_count().unwrap_or(0);
@@ -155,11 +182,22 @@ fn look_at_slice(
     let handle = Handle::of(slice);
     let instance = raw::gpu_instance(parent.nvml().lib(), handle.0).ok();
     let gpm = gpm && instance.is_some();
-    let kind = Kind::Slice { parent: Handle::of(parent), instance: instance.unwrap_or(0) };
+    let kind = Kind::Slice {
+        parent: Handle::of(parent),
+        instance: instance.unwrap_or(0),
+    };
     Some(Device::of(facts, handle, kind, gpm))
 }
 
 fn mem_total(device: &nvml_wrapper::Device<'_>) -> Option<u64> {
-    let v1 = || raw::memory_used_v1(device.nvml().lib(), Handle::of(device).0).ok().map(|(_, total)| total);
-    device.memory_info().ok().map(|memory| memory.total).or_else(v1)
+    let v1 = || {
+        raw::memory_used_v1(device.nvml().lib(), Handle::of(device).0)
+            .ok()
+            .map(|(_, total)| total)
+    };
+    device
+        .memory_info()
+        .ok()
+        .map(|memory| memory.total)
+        .or_else(v1)
 }

@@ -9,7 +9,8 @@ use std::mem;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper_sys::bindings::{
     NvmlLib, nvmlDevice_t, nvmlEventSet_t, nvmlEventTypeXidCriticalError, nvmlFieldValue_t,
-    nvmlGpmMetricsGet_t, nvmlGpmSample_t, nvmlProcessInfo_t, nvmlProcessUtilizationSample_t, nvmlReturn_t,
+    nvmlGpmMetricsGet_t, nvmlGpmSample_t, nvmlProcessInfo_t, nvmlProcessUtilizationSample_t,
+    nvmlReturn_t,
 };
 
 use crate::monitor::gpu::{GpuError, GpuProcess};
@@ -24,9 +25,9 @@ const TRIES: usize = 3;
 /// What the wrapper says, as far as it makes a difference here.
 pub(super) fn error_of(error: &NvmlError) -> GpuError {
     match error {
-        NvmlError::NotSupported | NvmlError::FunctionNotFound | NvmlError::FailedToLoadSymbol(_) => {
-            GpuError::NotSupported
-        }
+        NvmlError::NotSupported
+        | NvmlError::FunctionNotFound
+        | NvmlError::FailedToLoadSymbol(_) => GpuError::NotSupported,
         NvmlError::NoPermission => GpuError::NoPermission,
         // An argument is wrong where a slice was taken apart and its handle is none any more.
         NvmlError::NotFound | NvmlError::NoData | NvmlError::InvalidArg => GpuError::NotFound,
@@ -69,7 +70,10 @@ pub(super) fn memory_used_v1(lib: &NvmlLib, device: nvmlDevice_t) -> Result<(u64
 /// `nvmlClocksEventReason…` bits, also those that the wrapper does not know.
 pub(super) fn throttle_reasons(lib: &NvmlLib, device: nvmlDevice_t) -> Result<u64, NvmlError> {
     let mut reasons = 0;
-    call!(lib, nvmlDeviceGetCurrentClocksThrottleReasons(device, &raw mut reasons))?;
+    call!(
+        lib,
+        nvmlDeviceGetCurrentClocksThrottleReasons(device, &raw mut reasons)
+    )?;
     Ok(reasons)
 }
 
@@ -86,7 +90,10 @@ pub(super) fn register_xids(
     device: nvmlDevice_t,
     set: nvmlEventSet_t,
 ) -> Result<(), NvmlError> {
-    call!(lib, nvmlDeviceRegisterEvents(device, u64::from(nvmlEventTypeXidCriticalError), set))
+    call!(
+        lib,
+        nvmlDeviceRegisterEvents(device, u64::from(nvmlEventTypeXidCriticalError), set)
+    )
 }
 
 /// Values of several fields in one call, each asked for with its scope. They come in the order of `fields`: the id in
@@ -102,8 +109,13 @@ pub(super) fn fields<const N: usize>(
         value
     });
     let count = i32::try_from(N).unwrap_or(0);
-    call!(lib, nvmlDeviceGetFieldValues(device, count, values.as_mut_ptr()))?;
-    if let Some(Err(lost @ NvmlError::GpuLost)) = values.first().map(|value| check(value.nvmlReturn)) {
+    call!(
+        lib,
+        nvmlDeviceGetFieldValues(device, count, values.as_mut_ptr())
+    )?;
+    if let Some(Err(lost @ NvmlError::GpuLost)) =
+        values.first().map(|value| check(value.nvmlReturn))
+    {
         return Err(lost);
     }
     Ok(values.map(|value| field_value(&value)))
@@ -147,7 +159,9 @@ fn list<T: Copy>(
                 return Ok(entries);
             }
             Err(NvmlError::NotFound) => return Ok(Vec::new()),
-            Err(NvmlError::InsufficientSize(_)) if tries < TRIES => room = count.max(room) + HEADROOM,
+            Err(NvmlError::InsufficientSize(_)) if tries < TRIES => {
+                room = count.max(room) + HEADROOM
+            }
             Err(error) => return Err(error),
         }
     }
@@ -162,13 +176,27 @@ pub(super) fn compute_processes(
     let found = list(zeroed!(nvmlProcessInfo_t), known, |entries, count| {
         let (count, entries) = (&raw mut *count, entries.as_mut_ptr());
         match &lib.nvmlDeviceGetComputeRunningProcesses_v3 {
-            Ok(_) => call!(lib, nvmlDeviceGetComputeRunningProcesses_v3(device, count, entries)),
+            Ok(_) => call!(
+                lib,
+                nvmlDeviceGetComputeRunningProcesses_v3(device, count, entries)
+            ),
             // Before driver 510; the entries are the same.
-            Err(_) => call!(lib, nvmlDeviceGetComputeRunningProcesses_v2(device, count, entries)),
+            Err(_) => call!(
+                lib,
+                nvmlDeviceGetComputeRunningProcesses_v2(device, count, entries)
+            ),
         }
     })?;
-    let mem_bytes = |process: &nvmlProcessInfo_t| Some(process.usedGpuMemory).filter(|b| *b != NO_VALUE);
-    Ok(found.iter().map(|p| GpuProcess { pid: p.pid, mem_bytes: mem_bytes(p), sm_percent: None }).collect())
+    let mem_bytes =
+        |process: &nvmlProcessInfo_t| Some(process.usedGpuMemory).filter(|b| *b != NO_VALUE);
+    Ok(found
+        .iter()
+        .map(|p| GpuProcess {
+            pid: p.pid,
+            mem_bytes: mem_bytes(p),
+            sm_percent: None,
+        })
+        .collect())
 }
 
 /// Samples of the use of the processors by processes, as (pid, time in Unix microseconds, percent), younger than
@@ -179,11 +207,21 @@ pub(super) fn process_utilisation(
     last_seen_us: u64,
 ) -> Result<Vec<(u32, u64, u32)>, NvmlError> {
     // The ring of the driver has some hundred samples; what is asked for every second is a few per process.
-    let found = list(zeroed!(nvmlProcessUtilizationSample_t), 2 * HEADROOM, |entries, count| {
-        let (count, entries) = (&raw mut *count, entries.as_mut_ptr());
-        call!(lib, nvmlDeviceGetProcessUtilization(device, entries, count, last_seen_us))
-    })?;
-    Ok(found.iter().map(|sample| (sample.pid, sample.timeStamp, sample.smUtil)).collect())
+    let found = list(
+        zeroed!(nvmlProcessUtilizationSample_t),
+        2 * HEADROOM,
+        |entries, count| {
+            let (count, entries) = (&raw mut *count, entries.as_mut_ptr());
+            call!(
+                lib,
+                nvmlDeviceGetProcessUtilization(device, entries, count, last_seen_us)
+            )
+        },
+    )?;
+    Ok(found
+        .iter()
+        .map(|sample| (sample.pid, sample.timeStamp, sample.smUtil))
+        .collect())
 }
 
 /// GPM metrics between two samples, in percent, in the order of `metrics`.
@@ -202,7 +240,10 @@ pub(super) fn gpm_metrics<const N: usize>(
     call!(lib, nvmlGpmMetricsGet(&raw mut *request))?;
     Ok(std::array::from_fn(|at| {
         let metric = request.metrics.get(at)?;
-        check(metric.nvmlReturn).is_ok().then_some(metric.value).filter(|value| value.is_finite())
+        check(metric.nvmlReturn)
+            .is_ok()
+            .then_some(metric.value)
+            .filter(|value| value.is_finite())
     }))
 }
 
@@ -217,12 +258,28 @@ mod tests {
             let size = sizes.next().expect("three tries");
             let fits = usize::try_from(size).expect("small") <= entries.len();
             *count = size;
-            if fits { Ok(()) } else { Err(NvmlError::InsufficientSize(None)) }
+            if fits {
+                Ok(())
+            } else {
+                Err(NvmlError::InsufficientSize(None))
+            }
         };
-        assert_eq!(list(0_u8, 0, ask).map(|entries| entries.len()).expect("the third fits"), 60);
+        assert_eq!(
+            list(0_u8, 0, ask)
+                .map(|entries| entries.len())
+                .expect("the third fits"),
+            60
+        );
         let never = |_: &mut Vec<u8>, _: &mut u32| Err(NvmlError::InsufficientSize(None));
-        assert!(matches!(list(0_u8, 0, never), Err(NvmlError::InsufficientSize(_))));
-        assert!(list(0_u8, 0, |_, _| Err(NvmlError::NotFound)).expect("nothing new").is_empty());
+        assert!(matches!(
+            list(0_u8, 0, never),
+            Err(NvmlError::InsufficientSize(_))
+        ));
+        assert!(
+            list(0_u8, 0, |_, _| Err(NvmlError::NotFound))
+                .expect("nothing new")
+                .is_empty()
+        );
     }
 
     #[test]
