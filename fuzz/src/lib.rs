@@ -6,17 +6,17 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use dlrun::convert::{self, ScriptPlace};
-use dlrun::diagnostic::Problem;
-use dlrun::export::{JsonLines, RowWriter};
+use dlrun::job::convert::{self, ScriptPlace};
+use dlrun::foundation::diagnostic::Problem;
+use dlrun::record::export::{JsonLines, RowWriter};
 use dlrun::job;
-use dlrun::monitor::cgroup::{CgroupDirectories, JobCgroup, locate_in};
-use dlrun::monitor::{Sampler, SamplerOptions, TreeRoot};
-use dlrun::protocol::{Decoder, FrameError, Request, Response, encode};
+use dlrun::observe::monitor::cgroup::{CgroupDirectories, JobCgroup, locate_in};
+use dlrun::observe::monitor::{Sampler, SamplerOptions, TreeRoot};
+use dlrun::observe::protocol::{Decoder, FrameError, Request, Response, encode};
 use dlrun::record::{self, Incoming, Progress, Table, decode_columns, decode_segment, encode_segments};
 use dlrun::scheduler::seen;
-use dlrun::store::{Pages, Selection, Store, StoreError};
-use dlrun::timing::{EventLog, Follower};
+use dlrun::record::store::{Pages, Selection, Store, StoreError};
+use dlrun::observe::timing::{EventLog, Follower};
 
 /// Inputs that were truly read, not refused; printed from time to time as `read N of M`.
 static READ: AtomicUsize = AtomicUsize::new(0);

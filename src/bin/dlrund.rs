@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(dlrun::daemon::start(std::env::args_os().skip(1)))
+    ExitCode::from(dlrun::node::daemon::start(std::env::args_os().skip(1)))
 }

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use super::error::{Error, Kind};
 use super::session::Session;
 use super::track::Tracker;
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::{Dependency, JobId, JobSpec, JobState, Located, RunId, SchedulerKind};
 use crate::plan::TargetFacts;
+use crate::record::store::Found;
 use crate::scheduler::JobRef;
-use crate::store::Found;
 
 /// What became of each target, by its text.
 pub(crate) type Targets = BTreeMap<String, TargetFacts>;

@@ -9,8 +9,8 @@ use super::table::{rendered, table};
 use super::track::Tracked;
 use super::when::local_time;
 use crate::job::{ArraySpec, JobState};
+use crate::record::rundir::{Attempt, Reading, RunDir};
 use crate::record::{Element, Sentinel};
-use crate::rundir::{Attempt, Reading, RunDir};
 
 /// Elements that ended badly and are told one by one; more are counted.
 const TOLD_SINGLY: usize = 20;

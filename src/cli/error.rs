@@ -4,18 +4,18 @@ use std::error::Error as StdError;
 
 use serde_json::{Value, json};
 
-use crate::client::ClientError;
-use crate::command::CommandError;
-use crate::container::{ContainerError, MakeError, advice};
-use crate::diagnostic::{Problem, chain, render_chain, render_problems};
+use crate::foundation::command::CommandError;
+use crate::foundation::diagnostic::{Problem, chain, render_chain, render_problems};
+use crate::foundation::private::PrivateError;
+use crate::image::container::{ContainerError, MakeError, advice};
+use crate::image::pyenv::PyenvError;
 use crate::job::SchedulerKind;
-use crate::private::PrivateError;
-use crate::protocol::RefusalKind;
-use crate::pyenv::PyenvError;
-use crate::rundir::RunDirError;
+use crate::observe::client::ClientError;
+use crate::observe::protocol::RefusalKind;
+use crate::record::rundir::RunDirError;
+use crate::record::store::StoreError;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::find::WrongQsub;
-use crate::store::StoreError;
 
 /// Kinds of failure; the number is the exit code (`sysexits.h`), but for [`Kind::Data`], which shares one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Forecasts of the performance model in words, and beside what came.
 
 use super::track::Tracked;
+use crate::foundation::units::display_seconds;
 use crate::job::RunId;
-use crate::model::{Came, Ending, Foretold, NodeMeasure, Situation, Start, Submitted};
+use crate::learn::model::{Came, Ending, Foretold, NodeMeasure, Situation, Start, Submitted};
 use crate::plan::words::size;
 pub(crate) use crate::plan::words::{basis, basis_in_short, count, memory, seconds};
 use crate::record::{Forecast, RunRecord};
-use crate::units::display_seconds;
 
 /// The forecast of a run that is over, beside what came; `None` where there was none, or nothing was measured.
 pub(crate) fn held(tracked: &Tracked) -> Option<Foretold> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::command::Tool;
+use crate::foundation::command::Tool;
 use crate::record::Revision;
 
 /// A repository on a slow file system must not keep a submission waiting.

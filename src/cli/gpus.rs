@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::monitor::{GpuCondition, GpuReport, GpuWatch, WatchPace, gpu_driver_present};
+use crate::observe::monitor::{GpuCondition, GpuReport, GpuWatch, WatchPace, gpu_driver_present};
 
 /// How long a driver may take: one that is not kept loaded needs seconds.
 const PATIENCE: Duration = Duration::from_secs(3);

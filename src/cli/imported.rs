@@ -11,9 +11,9 @@ use super::session::Session;
 use super::summary;
 use super::track::{Tracked, output_path};
 use crate::job::RunId;
+use crate::record::rundir::{Attempt, Reading};
+use crate::record::store::{Store, StoreError};
 use crate::record::{NodeRecord, Outcome};
-use crate::rundir::{Attempt, Reading};
-use crate::store::{Store, StoreError};
 
 /// What stands in the place of the run's directory.
 const NO_RECORDS: &str = "none here: the run was imported";

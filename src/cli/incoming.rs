@@ -7,10 +7,10 @@ use std::io::{self, BufRead, Read};
 use serde_json::{Value, json};
 
 use super::progress::Display;
-use crate::diagnostic::chain;
+use crate::foundation::diagnostic::chain;
+use crate::record::rundir::{ImportCopy, RunDirError};
+use crate::record::store::{Importer, StoreError, Taken};
 use crate::record::{Incoming, LineFault, MAX_LINE_BYTES};
-use crate::rundir::{ImportCopy, RunDirError};
-use crate::store::{Importer, StoreError, Taken};
 
 /// Wrong lines that are told one by one.
 const TOLD: usize = 20;

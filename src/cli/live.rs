@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::track::{Tracked, output_path};
 use crate::job::JobState;
+use crate::observe::timing::Follower;
 use crate::record::Progress;
-use crate::timing::Follower;
 
 /// Longer outputs are not read again at each look.
 const LONGEST: u64 = 64 << 20;

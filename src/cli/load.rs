@@ -21,16 +21,16 @@ use super::schedulers;
 use super::session::{PATIENCE, Session, user_name, within};
 use super::site::{self, Known};
 use super::source::{self, Source};
-use crate::command::find;
 use crate::config::{Rule, Settings, Subject};
-use crate::container::find_runtime;
-use crate::diagnostic::{Problem, nearest};
+use crate::foundation::command::find;
+use crate::foundation::diagnostic::{Problem, nearest};
+use crate::image::container::find_runtime;
+use crate::image::pyenv::{self, EnvFacts};
 use crate::job::{Asked, Command, JobSpec, Launcher, NodeCount, OwnPython, SchedulerKind};
-use crate::model::Hardware;
-use crate::monitor::{cpus_effective, host_facts};
+use crate::learn::model::Hardware;
+use crate::observe::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
-use crate::pyenv::{self, EnvFacts};
-use crate::rundir::StateDir;
+use crate::record::rundir::StateDir;
 
 /// More than the kernel reads of a script's first line.
 const MAX_FIRST_LINE: u64 = 256;

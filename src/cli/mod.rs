@@ -64,7 +64,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
             );
         }
     };
-    crate::logging::start(cli.global.verbose);
+    crate::foundation::logging::start(cli.global.verbose);
     let output = Output::new(cli.global.json);
     match dispatch(&cli, output) {
         Ok(code) => code,

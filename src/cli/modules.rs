@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::{CommandError, Tool};
+use crate::foundation::command::{CommandError, Tool};
 use crate::scheduler::script::module_words;
 
 /// How long all modules together may take: a hanging profile must not hold `dlrun check`.

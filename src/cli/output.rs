@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use serde_json::{Value, json};
 
 use super::error::{Error, Kind};
-use crate::diagnostic::printable;
+use crate::foundation::diagnostic::printable;
 
 /// Version of the JSON envelope.
 const SCHEMA_VERSION: u32 = 1;

@@ -6,7 +6,7 @@ use super::error::{Error, Kind};
 use super::track::{Tracked, output_path};
 use crate::job::{ArraySpec, JobState};
 use crate::record::NodeRecord;
-use crate::rundir::RunDir;
+use crate::record::rundir::RunDir;
 
 /// A file of output.
 #[derive(Debug, Clone, PartialEq, Eq)]

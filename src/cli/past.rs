@@ -11,7 +11,7 @@ use super::session::Session;
 use super::track::Tracker;
 use crate::job::{Asked, JobSpec};
 use crate::plan::{History, Named, SiteFacts, hex, identity_of, texts_of};
-use crate::store::Store;
+use crate::record::store::Store;
 
 /// Arguments that are looked at, and files whose content is read.
 const MOST: usize = 64;

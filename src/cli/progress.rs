@@ -9,12 +9,12 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::output::Output;
-use crate::clock::now_ms;
+use crate::foundation::clock::now_ms;
+use crate::foundation::units::display_seconds;
+use crate::image::pyenv;
 use crate::job::TimingPattern;
-use crate::pyenv;
+use crate::observe::timing::Follower;
 use crate::record::Epoch;
-use crate::timing::Follower;
-use crate::units::display_seconds;
 
 /// Lines on standard error, and on a terminal one more that is redrawn.
 pub(crate) struct Display {
@@ -80,7 +80,7 @@ impl Display {
     /// What goes on now: redrawn on a terminal; elsewhere printed where `lasting` and new.
     pub(crate) fn now(&mut self, text: &str, lasting: bool) {
         match &self.bar {
-            Some(bar) => bar.set_message(crate::diagnostic::printable(text)),
+            Some(bar) => bar.set_message(crate::foundation::diagnostic::printable(text)),
             None if lasting && text != self.last => self.output.note(text),
             None => {}
         }

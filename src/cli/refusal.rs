@@ -1,7 +1,7 @@
 //! A scheduler's refusal, with what the site has instead.
 
 use super::error::Error;
-use crate::diagnostic::chain;
+use crate::foundation::diagnostic::chain;
 use crate::plan::Plan;
 use crate::scheduler::{Scheduler, SchedulerError, refusal};
 

@@ -1,7 +1,7 @@
 //! Which schedulers are here, as far as a job's plan needs to know.
 
 use super::session::Session;
-use crate::command::find;
+use crate::foundation::command::find;
 use crate::job::SchedulerKind;
 use crate::plan::{Rejected, SchedulerFacts};
 use crate::scheduler::find::Qsub;

@@ -12,10 +12,10 @@ use super::args::Global;
 use super::error::{Error, Kind};
 use super::output::Output;
 use super::source::open;
-use crate::command::CommandError;
 use crate::config::{Defaults, Fragment, Key, Origin, Settings};
+use crate::foundation::command::CommandError;
 use crate::job::SchedulerKind;
-use crate::rundir::{RunDirError, StateDir};
+use crate::record::rundir::{RunDirError, StateDir};
 use crate::scheduler::{
     Scheduler, SchedulerError,
     find::Qsubs,

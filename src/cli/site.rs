@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::error::{Error, Kind};
 use super::session::{Session, within};
 use super::when::ago;
-use crate::clock::now_ms;
+use crate::config::site::{Queue, SiteModel, overlaid};
+use crate::foundation::clock::now_ms;
 use crate::job::SchedulerKind;
-use crate::rundir::{RunDirError, read_site, write_site};
+use crate::record::rundir::{RunDirError, read_site, write_site};
 use crate::scheduler::{Scheduler, openpbs::OpenPbs, slurm::Slurm, torque::Torque};
-use crate::site::{Queue, SiteModel, overlaid};
 
 /// How long one command of a scheduler may take here: the check must not make a submission wait for long.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::error::{Error, Kind};
-use crate::bench::Cell;
-use crate::convert::{Converted, convert, looks_like_json};
-use crate::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::{Problem, nearest};
+use crate::job::convert::{Converted, convert, looks_like_json};
 use crate::job::{JobSpec, MAX_JOB_FILE_BYTES, Overrides, is_toml, parse_with};
+use crate::learn::bench::Cell;
 
 /// Of a directory with more files no name is guessed from the rest.
 const MAX_LOOKED_AT: usize = 2000;

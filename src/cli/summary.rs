@@ -14,18 +14,18 @@ use super::table::{rendered, table};
 use super::telemetry;
 use super::track::Tracked;
 use super::when::{ago, local_time, seconds_between};
-use crate::clock::now_ms;
-use crate::diagnostic::printable;
-use crate::insight::Insight;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::printable;
+use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::JobState;
-use crate::monitor::cgroup::NOT_COUNTED;
+use crate::observe::monitor::cgroup::NOT_COUNTED;
+use crate::record::rundir::StateDir;
 use crate::record::{
     Conditions, EpochSummary, ExitStatus, Identity, Missing, NodeRecord, NodeState, Status, Usage,
     signal_name, summarise_epochs,
 };
-use crate::rundir::StateDir;
+use crate::report::insight::Insight;
 use crate::scheduler::reason_meaning;
-use crate::units::{Bytes, display_seconds};
 
 /// The usage of all nodes together.
 fn usage(tracked: &Tracked) -> Usage {

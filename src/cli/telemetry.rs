@@ -2,8 +2,8 @@
 //! little of.
 
 use super::when::local_time;
+use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{Event, GpuUsage, NodeRecord, Usage};
-use crate::units::{Bytes, display_seconds};
 
 /// Events that are shown; of more the last.
 const EVENTS_SHOWN: usize = 5;

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-use crate::clock::now_ms;
-use crate::units::Walltime;
+use crate::foundation::clock::now_ms;
+use crate::foundation::units::Walltime;
 
 /// A time in the user's zone, such as `2026-11-20 14:05:31`.
 pub(crate) fn local_time(at_ms: u64) -> String {

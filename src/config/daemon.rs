@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::fragment::{Fragment, Origin};
 use super::keys::DAEMON_KEYS;
 use super::values::{Setting, Values};
-use crate::units::Bytes;
+use crate::foundation::units::Bytes;
 
 /// All settings of `dlrund`, merged.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{DAEMON_KEYS, KEYS, Key, Kind, Value};
 use super::tables::{self, Owner, Tables};
-use crate::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::{Problem, nearest};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

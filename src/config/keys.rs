@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::foundation::units::Bytes;
 use crate::job::SchedulerKind;
-use crate::units::Bytes;
 
 /// What a setting may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod daemon;
 mod fragment;
 mod keys;
 mod settings;
+pub mod site;
 mod tables;
 mod values;
 mod version;

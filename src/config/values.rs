@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::fragment::{Fragment, Origin};
 use super::keys::{Key, Value};
-use crate::units::Bytes;
+use crate::foundation::units::Bytes;
 
 /// One setting with its value and origin.
 #[derive(Debug, Clone, PartialEq, Eq)]

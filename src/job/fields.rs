@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::spec::Located;
-use crate::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::{Problem, nearest};
 
 /// Keys that a later version will know, with the feature they belong to: refused by name, never ignored.
 pub(crate) type LaterKeys = &'static [(&'static str, &'static str)];

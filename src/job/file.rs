@@ -16,7 +16,7 @@ use super::sections::{
 use super::spec::{
     Command, EnvVar, Inherit, JobSpec, Launcher, Located, Run, SchedulerKind, SchedulerSection,
 };
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 
 /// A job file larger than this is refused before it is read.
 pub const MAX_JOB_FILE_BYTES: u64 = 1 << 20;

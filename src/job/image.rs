@@ -8,7 +8,7 @@ use toml::de::DeTable;
 use super::fields::Fields;
 use super::file::path;
 use super::spec::Located;
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 
 /// Which GPUs are passed into the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]

@@ -1,10 +1,11 @@
 //! The job as its user wrote it: the job file, its parts, and the words for a job's states and names.
 //!
-//! Pure: text in, [`JobSpec`] or a list of [`crate::diagnostic::Problem`] out.
+//! Pure: text in, [`JobSpec`] or a list of [`crate::foundation::diagnostic::Problem`] out.
 
 mod arguments;
 mod array;
 mod begin;
+pub mod convert;
 mod depend;
 mod fields;
 mod file;

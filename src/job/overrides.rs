@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::schema::schema;
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 
 /// What was given on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -182,7 +182,9 @@ mod tests {
         let asked = &spec.resources;
         assert_eq!(
             asked.walltime,
-            Some(crate::job::Asked::Value(crate::units::Walltime(7200)))
+            Some(crate::job::Asked::Value(
+                crate::foundation::units::Walltime(7200)
+            ))
         );
         assert_eq!((asked.fewest_nodes(), spec.name.as_deref()), (5, Some("7")));
         let env: Vec<_> = spec

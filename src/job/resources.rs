@@ -12,8 +12,8 @@ use super::depend::Dependency;
 use super::fields::{Fields, LaterKeys};
 use super::mail::{Mail, MailEvent, address_problem};
 use super::spec::{Asked, Located, NodeCount, Resources};
-use crate::diagnostic::Problem;
-use crate::units::{Bytes, Walltime};
+use crate::foundation::diagnostic::Problem;
+use crate::foundation::units::{Bytes, Walltime};
 
 const NONE_LATER: LaterKeys = &[];
 

@@ -11,7 +11,7 @@ use super::spec::{
     Build, Conda, Framework, LeftToModel, Located, OwnPython, Provenance, StorageClass,
     TimingPattern, Workload,
 };
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 
 /// Names that stand in conditions of rules, in records and in the catalogue.
 pub(crate) fn word(text: &str) -> Result<String, String> {

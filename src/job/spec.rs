@@ -14,7 +14,7 @@ use super::image::Image;
 use super::mail::Mail;
 use super::output::OutputPattern;
 use super::overrides::Overrides;
-use crate::units::{Bytes, Walltime};
+use crate::foundation::units::{Bytes, Walltime};
 
 /// A value and where it stands in the job file, so that a later check can point at it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::History;
 use super::words::count;
+use crate::foundation::units::display_seconds;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::{Amount, Identity, Past};
-use crate::units::display_seconds;
 
 /// A run that was cut off at its time limit needs at least so many times that limit: less would cut the next one off again.
 const BEYOND_TIMEOUT: f64 = 2.0;

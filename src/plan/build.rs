@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::PlannedBuild;
 use super::resolve::{Resolver, text};
-use crate::diagnostic::Problem;
-use crate::flags::Container;
+use crate::foundation::diagnostic::Problem;
+use crate::image::flags::Container;
 
 /// How a source is had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

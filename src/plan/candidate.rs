@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::words::{basis_in_short, per_cent, range};
+use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::Provenance;
 use crate::record::Forecast;
-use crate::units::{Bytes, display_seconds};
 
 /// A way in which a job could run: its hard constraints hold.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 //! Slurm has all of it. What is said of Torque is of 6.1 with pbs_sched, of OpenPBS of 23.06.
 
 use super::resolve::Resolver;
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::{DependencyKind, Launcher, MailEvent, Resources, SchedulerKind, kind_and_count};
 
 /// A key of `[resources]` that a scheduler has nothing for.

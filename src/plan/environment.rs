@@ -4,8 +4,8 @@ use super::prospect::Prospect;
 use std::path::Path;
 
 use super::resolve::{JOB_FILE, Resolver, text};
-use crate::diagnostic::Problem;
-use crate::flags::Container;
+use crate::foundation::diagnostic::Problem;
+use crate::image::flags::Container;
 use crate::job::{Framework, Located, OwnPython};
 
 /// What to do where a job file names both.

@@ -1,16 +1,17 @@
 //! What a plan must know of the site, gathered by the caller: resolution itself looks at nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Rejected;
-use crate::catalogue::{Accelerator, Entry};
+use crate::config::site::SiteModel;
+use crate::image::catalogue::Entry;
+use crate::image::container::Here;
 use crate::job::{JobId, JobState, SchedulerKind};
-use crate::model::{Hardware, Model};
+use crate::learn::model::{Hardware, Model};
 use crate::record::Past;
-use crate::site::SiteModel;
 
 /// A scheduler whose commands are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,21 +78,6 @@ pub struct ImageFacts {
     pub script_dir: Option<PathBuf>,
     /// This machine.
     pub here: Here,
-}
-
-/// This machine, where local jobs run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Here {
-    /// As `uname -m` has it; empty: not known.
-    pub arch: String,
-    /// `flags` of `/proc/cpuinfo`.
-    pub features: BTreeSet<String>,
-    /// Version of the NVIDIA driver.
-    pub driver: Option<String>,
-    /// Compute capabilities of its NVIDIA GPUs, as far as their names tell.
-    pub capabilities: Vec<String>,
-    /// Whose GPUs it has; [`Accelerator::None`]: no driver is found.
-    pub accelerator: Accelerator,
 }
 
 /// The performance model that is at hand.

@@ -3,9 +3,9 @@
 use super::PlannedResources;
 use super::facts::SiteFacts;
 use super::resolve::Resolver;
-use crate::diagnostic::Problem;
+use crate::config::site::{self, Misfit, Wanted};
+use crate::foundation::diagnostic::Problem;
 use crate::job::SchedulerKind;
-use crate::site::{self, Misfit, Wanted};
 
 /// What stands elsewhere than in the job file and decides all the same: options handed through, the user's environment.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use super::PlannedResources;
 use super::facts::ModelFacts;
 use super::resolve::Resolver;
 use super::words::per_cent;
+use crate::config::site::{self, NodeType};
 use crate::job::{SchedulerKind, kind_and_count};
-use crate::model::{Hardware, Kind, Likely, Met};
-use crate::site::{self, NodeType};
+use crate::learn::model::{Hardware, Kind, Likely, Met};
 
 /// Kinds are left out where the others hold this share of the runs.
 const HELD: f64 = 0.98;

@@ -3,7 +3,7 @@
 use super::PlannedResources;
 use super::resolve::{JOB_FILE, Resolver};
 use crate::config::{GpuTable, House, HouseRule};
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::{Resources, kind_and_count};
 
 /// What `[gpus]` makes of the GPUs that a job asks for.

@@ -6,13 +6,13 @@ use std::path::Path;
 use super::environment::OWN_OR_IMAGE;
 use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
-use crate::catalogue::{
+use crate::config::{GpuTable, VersionRange};
+use crate::foundation::diagnostic::Problem;
+use crate::image::catalogue::{
     Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, capability_of, choose,
     family, fetched, meant, mistyped,
 };
-use crate::config::{GpuTable, VersionRange};
-use crate::diagnostic::Problem;
-use crate::flags::{self, Container};
+use crate::image::flags::{self, Container};
 use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind, kind_and_count};
 use crate::record::Forecast;
 

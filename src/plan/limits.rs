@@ -9,9 +9,9 @@ use super::candidate::whole_bytes;
 use super::fit::wanted;
 use super::resolve::Resolver;
 use super::words;
+use crate::config::site::{self, NodeType, Queue, SiteModel, Wanted};
+use crate::foundation::units::{Bytes, Walltime, display_seconds};
 use crate::job::{Asked, SchedulerKind};
-use crate::site::{self, NodeType, Queue, SiteModel, Wanted};
-use crate::units::{Bytes, Walltime, display_seconds};
 
 /// A run takes up to so many times what the longest of its like took: on a busy node, with cold caches, after a driver's change.
 /// Of 112 measured trainings that others disturbed one in twenty took more than 1.4 times the median of its like.

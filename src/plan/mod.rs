@@ -37,8 +37,8 @@ pub mod words;
 pub use build::Source;
 pub use candidate::Candidate;
 pub use facts::{
-    Here, History, ImageFacts, ModelFacts, Named, PythonFacts, SchedulerFacts, ScriptFacts,
-    SiteFacts, TargetFacts,
+    History, ImageFacts, ModelFacts, Named, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts,
+    TargetFacts,
 };
 pub use identity::{hex, identity_of, texts_of};
 pub use image::{ImageCandidate, NoImage};
@@ -51,13 +51,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::flags::Container;
+use crate::foundation::units::{Bytes, Walltime};
+use crate::image::flags::Container;
 use crate::job::{
     ArraySpec, Begin, Conda, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail,
     RunId, SchedulerKind, StorageClass, TimingPattern, Workload, gpus_on_node,
 };
 use crate::record::{Forecast, Identity, RunImage, RunRecord};
-use crate::units::{Bytes, Walltime};
 
 /// One choice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

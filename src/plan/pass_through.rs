@@ -1,7 +1,7 @@
 //! Options that a job file hands through to the scheduler, and those that it must leave to dlrun.
 
 use super::Plan;
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::Located;
 
 /// Options of `sbatch` that the script or the command line already carries.

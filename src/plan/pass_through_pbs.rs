@@ -1,6 +1,6 @@
 //! Options of PBS's `qsub` that a job file hands through, and those that it must leave to dlrun.
 
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::{Located, SchedulerKind};
 
 const OUTPUT: &str = "use `run.output`";

@@ -10,12 +10,12 @@ use super::facts::ModelFacts;
 use super::image::Fitting;
 use super::resolve::Resolver;
 use super::{PlannedResources, explore, words};
-use crate::catalogue::{Choice, Device, Entry, choose, compiler_by_rule, compilers_of};
+use crate::config::site;
+use crate::foundation::units::display_seconds;
+use crate::image::catalogue::{Choice, Device, Entry, choose, compiler_by_rule, compilers_of};
 use crate::job::{JobSpec, NodeCount, Provenance, SchedulerKind, Workload};
-use crate::model::Situation;
+use crate::learn::model::Situation;
 use crate::record::{Basis, Forecast, Identity, Interval};
-use crate::site;
-use crate::units::display_seconds;
 
 /// More candidates are not held against each other; by rules the others stand behind these.
 const MAX_CANDIDATES: usize = 1000;

@@ -12,9 +12,9 @@ use super::{
     pass_through_pbs, said_twice,
 };
 use crate::config::{Origin, Settings};
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::{Command, JobSpec, Launcher, Located, SchedulerKind, name_problem, output_of};
-use crate::{launch, timing};
+use crate::{launch, observe::timing};
 
 /// The largest plan, in bytes of JSON: it travels to the node in one environment variable, and Linux ends those at
 /// 128 KiB (`MAX_ARG_STRLEN`, `execve(2)`).
@@ -528,11 +528,11 @@ pub(super) mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::config::site::{NodeType, Queue, SiteModel};
     use crate::config::{Defaults, Fragment, Key};
+    use crate::foundation::units::Walltime;
     use crate::job::Overrides;
     use crate::plan::{PythonFacts, SchedulerFacts, ScriptFacts};
-    use crate::site::{NodeType, Queue, SiteModel};
-    use crate::units::Walltime;
 
     pub(in crate::plan) fn facts() -> SiteFacts {
         let facts = SiteFacts::unknown("/home/u/my job.toml".into());

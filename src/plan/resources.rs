@@ -2,7 +2,7 @@
 
 use super::resolve::{JOB_FILE, Resolver};
 use super::{PlannedDependency, PlannedResources, TargetFacts};
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::{Asked, DependencyKind, EnvVar, JobState, Located, NodeCount, SchedulerKind};
 
 /// Variables that name the GPUs a program may see.

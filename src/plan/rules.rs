@@ -3,10 +3,10 @@
 use super::masked::shown_argv;
 use super::resolve::{Resolver, values};
 use super::{PlannedResources, PlannedStorage, Step, pass_through, pass_through_pbs};
+use crate::config::site;
 use crate::config::{Condition, Rule, Subject, VersionRange, Wanted};
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::{EnvVar, Located, SchedulerKind};
-use crate::site;
 
 /// What the job file and the rules that hold make together.
 #[derive(Debug, Default)]
@@ -379,9 +379,9 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use crate::config::site::{Queue, SiteModel};
     use crate::config::{Defaults, Fragment, Settings};
     use crate::plan::{Plan, SchedulerFacts, SiteFacts, resolve};
-    use crate::site::{Queue, SiteModel};
 
     use super::*;
 

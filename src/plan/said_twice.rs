@@ -5,7 +5,7 @@
 
 use super::PlannedResources;
 use super::pass_through::named;
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::Located;
 
 /// What may stand in the job file, and whether a job has it.
@@ -146,7 +146,7 @@ fn key(option: &str, resources: &PlannedResources) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Bytes, Walltime};
+    use crate::foundation::units::{Bytes, Walltime};
 
     fn bare() -> PlannedResources {
         let bare = serde_json::json!({ "nodes": 1, "tasks_per_node": 1, "exclusive": false });

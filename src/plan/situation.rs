@@ -5,7 +5,7 @@ use super::hardware::Wish;
 use super::resolve::Resolver;
 use super::{PlannedResources, PlannedStorage};
 use crate::job::{EnvVar, SchedulerKind};
-use crate::model::{Hardware, Likely, Situation};
+use crate::learn::model::{Hardware, Likely, Situation};
 use crate::record::Identity;
 
 /// What the performance model is asked.

@@ -6,7 +6,7 @@ use super::identity::hex;
 use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use super::{PlannedResources, compiler};
-use crate::flags::Container;
+use crate::image::flags::Container;
 use crate::job::{Framework, Launcher, Provenance, SchedulerKind, kind_and_count};
 use crate::record::{Asked, Identity};
 

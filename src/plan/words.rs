@@ -1,8 +1,8 @@
 //! Forecasts in words. Each figure of plans, records and predictions is said by one function.
 
 use super::candidate::whole_bytes;
+use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{Basis, Forecast, Interval};
-use crate::units::{Bytes, display_seconds};
 
 /// `1 run`, `12 runs`.
 #[must_use]

@@ -1,8 +1,8 @@
 //! What was run, as text for people.
 
 use super::{Asked, Conditions, Identity};
+use crate::foundation::units::{Bytes, Walltime};
 use crate::job::quoted;
-use crate::units::{Bytes, Walltime};
 
 impl Identity {
     /// The command as a shell would take it; `None`: an older dlrun did not write it down.

@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::stats::{Ratio, Spread, adjusted};
-use crate::insight::{EpochTimes, Timing};
+use crate::report::insight::{EpochTimes, Timing};
 
 /// What two runs were compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

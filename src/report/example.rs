@@ -1,9 +1,9 @@
 //! Runs for the tests of this module.
 
 use super::{Node, Run};
-use crate::insight::{NodeView, RunView, derive};
 use crate::job::{Framework, JobState, RunId, SchedulerKind, Workload};
 use crate::record::{Epoch, HostFacts, MeasureKey, NodeRecord, NodeState, RunRecord, Status};
+use crate::report::insight::{NodeView, RunView, derive};
 
 /// When it began, in Unix milliseconds.
 pub(super) const BEGIN_MS: u64 = 1_763_650_000_000;

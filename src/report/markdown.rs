@@ -11,7 +11,7 @@ use super::number::{UNKNOWN, bytes, count, duration, instant, percent, probabili
 use super::timeline::{Curve, Timeline};
 use super::unlike::words;
 use super::{Findings, Run, facts, metrics};
-use crate::diagnostic::is_deceptive;
+use crate::foundation::diagnostic::is_deceptive;
 
 /// Blocks of a curve in one line.
 const BLOCKS: usize = 40;

@@ -1,7 +1,7 @@
 //! Reports that people look at: one run, or several side by side, as one HTML file, as Markdown or as JSON. Pure: what was
 //! read goes in, text comes out.
 //!
-//! Figures come from [`crate::insight`]; what is computed here is how sure a difference between runs is (`stats`, `compare`)
+//! Figures come from [`crate::report::insight`]; what is computed here is how sure a difference between runs is (`stats`, `compare`)
 //! and how a training scales (`scaling`). Drawings are SVG by hand: the page has no script, asks no network for anything and
 //! is readable without its style.
 
@@ -12,6 +12,7 @@ mod compare;
 mod example;
 mod facts;
 mod html;
+pub mod insight;
 mod json;
 mod markdown;
 mod metrics;
@@ -27,9 +28,9 @@ pub use bench::{
 };
 pub use timeline::{Curve, Timeline, Unit};
 
-use crate::insight::{Insight, Request, Timing};
 use crate::job::JobState;
 use crate::record::{Missing, NodeRecord, Progress, RunRecord, Status};
+use crate::report::insight::{Insight, Request, Timing};
 use compare::Row;
 use scaling::Scaling;
 use serde_json::Value;

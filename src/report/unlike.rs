@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Run;
-use crate::insight::{Difference, unlike as differences};
+use crate::report::insight::{Difference, unlike as differences};
 
 /// A condition that is not the same of all runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::command::{Tool, find_all};
-use crate::diagnostic::chain;
+use crate::foundation::command::{Tool, find_all};
+use crate::foundation::diagnostic::chain;
 use crate::job::SchedulerKind;
 
 /// As much of a `qsub` as is read to tell whether it is Slurm's script.

@@ -17,11 +17,11 @@ pub mod torque;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::command::CommandError;
+use crate::config::site::SiteModel;
+use crate::foundation::command::CommandError;
 use crate::job::{ArraySpec, JobId, RunId, SchedulerKind};
 use crate::plan::Plan;
 use crate::record::{ArrayPart, QueueEntry};
-use crate::site::SiteModel;
 
 /// What is handed over.
 #[derive(Clone, Copy)]

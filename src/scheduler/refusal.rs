@@ -4,9 +4,9 @@
 //! and of Torque's and OpenPBS's `qsub`.
 
 use super::slurm;
+use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::job::SchedulerKind;
 use crate::plan::PlannedResources;
-use crate::site::{NodeType, Queue, SiteModel};
 
 /// What a scheduler did not like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -606,7 +606,7 @@ fn list(items: impl IntoIterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Bytes, Walltime};
+    use crate::foundation::units::{Bytes, Walltime};
 
     fn asked() -> PlannedResources {
         PlannedResources {

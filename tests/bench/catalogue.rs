@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use dlrun::catalogue::{Device, Processor, Wanted, choose, read};
 use dlrun::config::{Owner, VersionRange};
+use dlrun::image::catalogue::{Device, Processor, Wanted, choose, read};
 
 use crate::Effort;
 use crate::report::Row;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use dlrun::record::Sample;
-use dlrun::store::NodeStore;
+use dlrun::record::store::NodeStore;
 
 use crate::Effort;
 use crate::dlrund::{Dlrund, Resident, Took};

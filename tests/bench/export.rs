@@ -4,8 +4,8 @@ use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 
+use dlrun::record::store::{Store, StoreError};
 use dlrun::record::{Epoch, NodeState, Progress};
-use dlrun::store::{Store, StoreError};
 
 use crate::list::{node_record, run_record};
 use crate::measure::{in_turns, median_ms, quiet};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dlrun::client::Daemon;
-use dlrun::monitor::start_time_ticks;
-use dlrun::protocol::{Process, Registration, Request, Response, Update};
+use dlrun::observe::client::Daemon;
+use dlrun::observe::monitor::start_time_ticks;
+use dlrun::observe::protocol::{Process, Registration, Request, Response, Update};
 use dlrun::record::{NodeRecord, NodeState};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use dlrun::job::{Framework, Provenance, RunId, SchedulerKind, StorageClass, Workload};
-use dlrun::model::{Doubts, Hardware, Length, Likely, Model, Observation, Priors, Situation};
+use dlrun::learn::model::{
+    Doubts, Hardware, Length, Likely, Model, Observation, Priors, Situation,
+};
 use dlrun::record::NodeFigures;
 
 use crate::Effort;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use dlrun::job::{Framework, JobState, Provenance, Workload};
+use dlrun::record::store::{Store, StoreError};
 use dlrun::record::{Epoch, NodeState, Outcome, Sentinel, Status};
-use dlrun::store::{Store, StoreError};
 
 use crate::list::{node_record, run_record};
 use crate::measure::{median, number, quiet, run};
@@ -83,7 +83,7 @@ fn fill(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(written?)
 }
 
-fn one(writer: &dlrun::store::Writer<'_>, at: u32) -> Result<(), StoreError> {
+fn one(writer: &dlrun::record::store::Writer<'_>, at: u32) -> Result<(), StoreError> {
     let begun = BEGIN_MS + u64::from(at) * 60_000;
     let mut record = run_record(at, begun, "/home/anna".into());
     record.framework = Framework {

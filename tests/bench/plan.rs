@@ -6,7 +6,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 
 use dlrun::job::{Framework, Provenance, RunId, SchedulerKind, Workload};
-use dlrun::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
+use dlrun::learn::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
 
 use crate::Effort;
 use crate::measure::{floor, in_turns, median_ms};

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dlrun::pyenv;
+use dlrun::image::pyenv;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fs;
 
+use dlrun::record::store::{Live, NodeId, NodeStore};
 use dlrun::record::{NodeState, Sample};
-use dlrun::store::{Live, NodeId, NodeStore};
 
 use crate::Effort;
 use crate::busy::cpu_seconds;

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use dlrun::timing::Follower;
+use dlrun::observe::timing::Follower;
 
 use crate::Effort;
 use crate::report::Row;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dlrun::job::JobState;
+use dlrun::record::store::{Store, StoreError};
 use dlrun::record::{Epoch, ExitStatus, NodeState, Outcome, Progress, RunRecord, Status};
-use dlrun::store::{Store, StoreError};
 use serde_json::Value;
 
 use crate::records::{mark, node, run, run_id};

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dlrun::catalogue::{self, Accelerator, Place};
 use dlrun::config::Owner;
+use dlrun::image::catalogue::{self, Accelerator, Place};
 use dlrun::job::Provenance;
 use serde_json::Value;
 
@@ -544,7 +544,7 @@ fn aliases_and_mirrors_are_replaced_and_told() {
         "{why}"
     );
     // What was pulled is used.
-    let pulled = dlrun::container::pulled_path(
+    let pulled = dlrun::image::container::pulled_path(
         &env.state().join("images"),
         "docker://near.example.org/ml/tf:2.1",
     );

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio, id};
 use std::time::{Duration, Instant};
 
-use dlrun::monitor::cgroup::{CgroupScheduler, locate};
-use dlrun::monitor::{JobCgroup, Sampler, SamplerOptions, TreeRoot, own_cpu_us, start_time_ticks};
+use dlrun::observe::monitor::cgroup::{CgroupScheduler, locate};
+use dlrun::observe::monitor::{
+    JobCgroup, Sampler, SamplerOptions, TreeRoot, own_cpu_us, start_time_ticks,
+};
 use dlrun::record::Sample;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};

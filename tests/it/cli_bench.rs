@@ -482,7 +482,7 @@ fn the_matrices_of_the_example_are_valid() {
     for (name, cells) in [("mnist", 32), ("resnet50", 2)] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("jobs/bench/{name}.toml"));
         let text = fs::read_to_string(&path).expect("it is there");
-        let matrix = dlrun::bench::parse(&text, name).expect("valid");
+        let matrix = dlrun::learn::bench::parse(&text, name).expect("valid");
         assert_eq!((matrix.len(), matrix.notes.len()), (cells, 0), "{name}");
         for number in 0..cells {
             let cell = matrix.cell(number).expect("all names are known");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
-use dlrun::protocol::{DaemonStatus, Request, Response, StoreStatus};
+use dlrun::observe::protocol::{DaemonStatus, Request, Response, StoreStatus};
 use serde_json::Value;
 
 use crate::support::{Dlrund, Scripted, TestEnv, python};

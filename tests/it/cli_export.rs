@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use dlrun::job::JobState;
+use dlrun::record::store::{NodeStore, Segment, Store, StoreError};
 use dlrun::record::{
     Event, EventKind, ExitStatus, GpuFacts, GpuReading, GpuUsage, NodeState, ProcessReading,
     Sample, Status, Table, encode_segments,
 };
-use dlrun::store::{NodeStore, Segment, Store, StoreError};
 use serde_json::Value;
 
 use crate::node_store::{live, records};

@@ -192,7 +192,7 @@ fn what_was_exported_elsewhere_is_listed_and_shown() {
         .run()
         .code(66)
         .warns("its series is not in files here");
-    let samples = dlrun::store::Store::open_reader(&index(&env)).expect("opened");
+    let samples = dlrun::record::store::Store::open_reader(&index(&env)).expect("opened");
     let key = samples
         .node_records(&RUN.parse().expect("an id"))
         .expect("read")[0]
@@ -806,7 +806,7 @@ fn a_database_of_its_own_is_the_truth_itself() {
             .starts_with("text")
     );
     let node = env.root().join("node.db");
-    drop(dlrun::store::NodeStore::open(&node).expect("made"));
+    drop(dlrun::record::store::NodeStore::open(&node).expect("made"));
     let done = env
         .dlrun(["import", "--store"])
         .arg(&node)

@@ -5,10 +5,10 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use dlrun::job::{Framework, JobState, Provenance, Workload};
+use dlrun::record::store::Store;
 use dlrun::record::{
     Conditions, Epoch, ExitStatus, NodeRecord, NodeState, Outcome, Progress, RunRecord, Status,
 };
-use dlrun::store::Store;
 use serde_json::Value;
 
 use crate::records::{mark, node, run, run_id};
@@ -65,7 +65,7 @@ fn trained(number: u32, compiled: bool, batch_size: u64) -> (RunRecord, NodeReco
 /// A database of runs.
 fn database(path: &Path, runs: impl IntoIterator<Item = (RunRecord, NodeRecord)>) -> PathBuf {
     let mut store = Store::open(path).expect("opened");
-    let written: Result<(), dlrun::store::StoreError> = store.write(|writer| {
+    let written: Result<(), dlrun::record::store::StoreError> = store.write(|writer| {
         for (record, measured) in runs {
             let begun = record.submitted_at_ms;
             let outcome = Outcome {
@@ -712,7 +712,7 @@ fn files_that_are_no_models_are_refused_by_name() {
         .warns("the checksum of its first line is another one");
     // What a newer one writes may have no such checksum.
     let (head, _) = head.split_once(",\"line_crc32\"").expect("a checksum");
-    let format = format!("\"dlrun_model\":{}", dlrun::model::MODEL_FORMAT);
+    let format = format!("\"dlrun_model\":{}", dlrun::learn::model::MODEL_FORMAT);
     fs::write(
         &file,
         head.replacen(&format, "\"dlrun_model\":9", 1) + "}\n",

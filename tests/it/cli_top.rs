@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use dlrun::protocol::{DaemonStatus, Hello, RefusalKind, Request, Response, RunView, Runs};
+use dlrun::observe::protocol::{
+    DaemonStatus, Hello, RefusalKind, Request, Response, RunView, Runs,
+};
 use dlrun::record::{GpuReading, MeasureKey, ProcessReading, Progress, Sample, Usage};
 use serde_json::Value;
 

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use dlrun::client::{ClientError, Daemon};
-use dlrun::protocol::{RefusalKind, Request};
+use dlrun::observe::client::{ClientError, Daemon};
+use dlrun::observe::protocol::{RefusalKind, Request};
 use dlrun::record::{ExitStatus, NodeRecord, NodeState, Sample, decode_segment};
 use nix::sys::signal::{Signal, kill};
 
@@ -542,7 +542,7 @@ fn connection_is_of_no_use_after_an_answer_that_did_not_come() {
     let mut connected = connected.expect("it is sound");
     assert_eq!(connected.hello().version, env!("CARGO_PKG_VERSION"));
     daemon.behave(Manner::Mute);
-    let hello = Request::Hello(dlrun::protocol::Hello::ours());
+    let hello = Request::Hello(dlrun::observe::protocol::Hello::ours());
     assert!(matches!(
         connected.ask(&hello),
         Err(ClientError::TimedOut { .. })

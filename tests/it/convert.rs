@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dlrun::convert::{Converted, Format, ScriptPlace, convert};
+use dlrun::job::convert::{Converted, Format, ScriptPlace, convert};
 use dlrun::job::{Command, JobSpec, Launcher, parse};
 use proptest::prelude::*;
 

@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use dlrun::job::RunId;
-use dlrun::protocol::{Hello, MAX_MESSAGE_BYTES, RefusalKind, Request, Response, encode};
+use dlrun::observe::protocol::{Hello, MAX_MESSAGE_BYTES, RefusalKind, Request, Response, encode};
+use dlrun::record::store::Store;
 use dlrun::record::{NodeRecord, NodeState, Sample};
-use dlrun::store::Store;
 use nix::sys::signal::{Signal, kill};
 
 use crate::support::recorded::{longest_hole, rows};
@@ -220,9 +220,11 @@ fn hostile_clients_are_sent_away_and_others_are_served() {
     // A process that is no child of whoever started the client.
     let mut client = RawClient::greeted(&daemon);
     assert_eq!(
-        refused(client.ask(&Request::Collect(dlrun::protocol::Collect {
-            acknowledged: None
-        })))
+        refused(
+            client.ask(&Request::Collect(dlrun::observe::protocol::Collect {
+                acknowledged: None
+            }))
+        )
         .kind,
         RefusalKind::BadRequest
     );

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use dlrun::protocol::{Decoder, Hello, PROTOCOL, Request, Response, encode};
+use dlrun::observe::protocol::{Decoder, Hello, PROTOCOL, Request, Response, encode};
+use dlrun::record::store::{NodeStore, Store};
 use dlrun::record::{EventKind, NodeRecord, NodeState, Sample, decode_segment};
-use dlrun::store::{NodeStore, Store};
 use nix::sys::signal::Signal;
 
 use crate::support::recorded::{self, longest_hole, rows};
@@ -76,7 +76,7 @@ fn kept(database: &Path) -> Times {
     );
     let store = NodeStore::open(database).expect("it opens");
     let live = store.live().expect("it reads");
-    let of = |run: &dlrun::store::LiveRun| {
+    let of = |run: &dlrun::record::store::LiveRun| {
         let samples = store.read_samples(run.node, 0).expect("all can be read");
         (
             run.record.key.run_id.to_string(),
@@ -289,7 +289,7 @@ impl Drop for SmallDisk {
     }
 }
 
-fn store_status(daemon: &Dlrund) -> dlrun::protocol::StoreStatus {
+fn store_status(daemon: &Dlrund) -> dlrun::observe::protocol::StoreStatus {
     match RawClient::greeted(daemon).ask(&Request::Status) {
         Some(Response::Status(status)) => status.store,
         other => panic!("{other:?}"),

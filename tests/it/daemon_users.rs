@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use dlrun::job::RunId;
-use dlrun::protocol::{
+use dlrun::observe::protocol::{
     Collect, Ending, Hello, Process, RefusalKind, Registration, Request, Response, RunView,
     RunsQuery,
 };
@@ -212,15 +212,15 @@ fn command_of(env: &TestEnv) -> Process {
     let pid = env.processes_with(UNTIL_STOP)[0].as_raw().unsigned_abs();
     Process {
         pid,
-        start_time_ticks: dlrun::monitor::start_time_ticks(pid).expect("it runs"),
+        start_time_ticks: dlrun::observe::monitor::start_time_ticks(pid).expect("it runs"),
     }
 }
 
 /// The name of a run's user in the database of a node.
 fn recorded_user(daemon: &Dlrund, run: &RunId) -> String {
-    let store = dlrun::store::Store::open_reader(&daemon.database()).expect("a database");
+    let store = dlrun::record::store::Store::open_reader(&daemon.database()).expect("a database");
     let rows = store
-        .list(10, &dlrun::store::Filter::default())
+        .list(10, &dlrun::record::store::Filter::default())
         .expect("runs");
     let found = rows.into_iter().find(|row| row.record.run_id == *run);
     found.expect("it was registered").record.user
@@ -375,7 +375,7 @@ fn a_flood_of_one_user_starves_no_other() {
     let run = watched(&alice);
     let mallory = Stranger::new(&place, MALLORY, MALLORY);
     let theirs = of_owner(registration(&alice, &run, OWN), MALLORY);
-    let update = dlrun::protocol::Update {
+    let update = dlrun::observe::protocol::Update {
         record: theirs.record.clone(),
     };
     let requests = [
@@ -473,7 +473,7 @@ fn the_heaviest_records_of_many_users_fit_half_the_memory_of_the_unit() {
             let mut theirs = of_owner(registration(&alice, &run, OWN), uid);
             theirs.record.key.node = "NODE".to_owned();
             fill(&mut theirs.record);
-            let update = dlrun::protocol::Update {
+            let update = dlrun::observe::protocol::Update {
                 record: theirs.record.clone(),
             };
             let update = Request::Update(Box::new(update));

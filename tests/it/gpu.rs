@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use dlrun::monitor::{
+use dlrun::observe::monitor::{
     GpuCondition, GpuError, GpuReader, GpuReport, GpuShare, GpuState, GpuWatch, Nvml, WatchPace,
     allocated_gpus,
 };

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use dlrun::protocol::{Request, Response};
+use dlrun::observe::protocol::{Request, Response};
 use dlrun::record::{GpuUsage, NodeRecord, Sample, decode_segment};
 
 use crate::support::{Dlrund, FakeNvml, RawClient, TestEnv, wait_for};
@@ -154,7 +154,9 @@ fn with_the_daemon_the_series_is_the_same() {
     let daemon = Dlrund::start(&env, &more);
     let run = trained(&env, &fake, |_| {
         let mut client = RawClient::greeted(&daemon);
-        match client.ask(&Request::Runs(dlrun::protocol::RunsQuery::default())) {
+        match client.ask(&Request::Runs(
+            dlrun::observe::protocol::RunsQuery::default(),
+        )) {
             Some(Response::Runs(runs)) => runs.runs.iter().any(|view| {
                 view.gpus
                     .iter()
@@ -192,9 +194,9 @@ fn a_gpu_that_hangs_or_is_lost_costs_its_readings_alone() {
     let run = env.submit(&env.job(TRAINS, ""));
     let pid = env.wait_pid("pid").to_string();
     fake.set(&state(&pid));
-    let view = || match RawClient::greeted(&daemon)
-        .ask(&Request::Runs(dlrun::protocol::RunsQuery::default()))
-    {
+    let view = || match RawClient::greeted(&daemon).ask(&Request::Runs(
+        dlrun::observe::protocol::RunsQuery::default(),
+    )) {
         Some(Response::Runs(runs)) => runs.runs.into_iter().next(),
         other => panic!("{other:?}"),
     };

@@ -170,7 +170,7 @@ fn a_job_id_that_is_handed_out_again_lends_its_state_to_the_later_run_only() {
             .to_owned()
     };
     let (first, second) = (submit(), submit());
-    let now = dlrun::clock::now_ms() / 1000;
+    let now = dlrun::foundation::clock::now_ms() / 1000;
     let _ = env
         .fake("squeue")
         .stdout(&format!("5001|COMPLETED|{now}|{now}|{now}|n1|None\n"));

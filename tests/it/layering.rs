@@ -1,94 +1,60 @@
-//! Who may import whom: the levels of `docs/architecture.md`, and limits that keep files and functions readable.
+//! Who may import whom: the rooms of `docs/architecture.md`, and limits that keep files and functions readable.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Level 0 knows nothing of ours.
-const LEVEL_0: &[&str] = &[
-    "units",
-    "diagnostic",
-    "logging",
-    "command",
-    "clock",
-    "filesystem",
-    "lock",
-    "private",
-];
-/// Level 1 is data and pure functions. What stands in one list may import what stands in earlier lists.
-const LEVEL_1: &[&[&str]] = &[
-    &["job"],
-    &["config", "convert"],
-    &["record"],
-    &[
-        "protocol",
-        "timing",
-        "launch",
-        "site",
-        "catalogue",
-        "flags",
-        "insight",
-    ],
-    &["model", "recipe"],
-    &["plan"],
-    &["bench"],
-    &["report"],
-];
-/// Level 2 holds one outside thing each; none knows another.
-const LEVEL_2: &[&str] = &[
-    "client",
-    "export",
+/// The rooms in order: each imports only those before it.
+const ROOMS: &[&str] = &[
+    "foundation",
+    "job",
+    "config",
+    "record",
+    "observe",
+    "launch",
+    "image",
+    "learn",
+    "plan",
     "scheduler",
-    "monitor",
-    "nodebench",
-    "store",
-    "rundir",
-    "pyenv",
-    "container",
+    "report",
+    "node",
+    "cli",
 ];
-/// Level 3: programs. The command line starts the others.
-const LEVEL_3: &[&[&str]] = &[&["daemon", "supervise"], &["cli"]];
-
-/// What runs beside a training knows nothing of schedulers, stores and settings: the plan tells it all.
-///
-/// The daemon, which may read other users' processes, knows nothing of them either, nor of containers and the command line.
+/// Parts of one room that know nothing of each other.
+const APART: &[&[&str]] = &[
+    &["record::store", "record::rundir", "record::export"],
+    &["observe::client", "observe::monitor", "observe::timing"],
+    &[
+        "scheduler::slurm",
+        "scheduler::torque",
+        "scheduler::openpbs",
+        "scheduler::local",
+    ],
+    &["image::pyenv", "image::container"],
+    &["node::supervise", "node::daemon", "node::bench"],
+];
+/// What runs beside a training knows nothing of schedulers, indexes and settings: the plan has what it needs. The daemon, which
+/// may read other users' processes, knows nothing of plans, containers and the command line either.
 const ONLY: &[(&str, &[&str])] = &[
     (
-        "supervise",
+        "node::supervise",
         &[
-            "client",
-            "clock",
-            "command",
-            "container",
-            "diagnostic",
-            "flags",
+            "foundation",
+            "image::container",
+            "image::flags",
             "job",
-            "monitor",
+            "observe",
             "plan",
-            "private",
-            "protocol",
             "record",
-            "rundir",
-            "timing",
-            "units",
         ],
     ),
     (
-        "daemon",
-        &[
-            "clock",
-            "config",
-            "diagnostic",
-            "export",
-            "filesystem",
-            "job",
-            "logging",
-            "monitor",
-            "protocol",
-            "record",
-            "store",
-        ],
+        "node::daemon",
+        &["config", "foundation", "job", "observe", "record"],
     ),
 ];
+/// What one part must not name.
+const NEVER: &[(&str, &[&str])] = &[("node::supervise", &["record::store", "record::export"])];
 
 /// Crates that only some modules may name.
 const CRATES: &[(&str, &[&str])] = &[
@@ -99,21 +65,21 @@ const CRATES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("ratatui_core", &["cli"]),
     ("crossterm", &["cli"]),
-    ("annotate_snippets", &["diagnostic"]),
-    ("tracing_subscriber", &["logging"]),
-    ("rusqlite", &["store"]),
-    ("parquet", &["export"]),
-    ("nalgebra", &["model"]),
-    ("sysinfo", &["monitor"]),
-    ("nvml_wrapper", &["monitor"]),
-    ("nvml_wrapper_sys", &["monitor"]),
-    ("toml", &["bench", "job", "config", "catalogue", "model"]),
-    ("tokio", &["daemon"]),
-    ("sd_notify", &["daemon"]),
-    ("libc", &["daemon"]),
+    ("annotate_snippets", &["foundation::diagnostic"]),
+    ("tracing_subscriber", &["foundation::logging"]),
+    ("rusqlite", &["record::store"]),
+    ("parquet", &["record::export"]),
+    ("nalgebra", &["learn::model"]),
+    ("sysinfo", &["observe::monitor"]),
+    ("nvml_wrapper", &["observe::monitor"]),
+    ("nvml_wrapper_sys", &["observe::monitor"]),
+    ("toml", &["job", "config", "image::catalogue", "learn"]),
+    ("tokio", &["node::daemon"]),
+    ("sd_notify", &["node::daemon"]),
+    ("libc", &["node::daemon"]),
 ];
 /// Paths that only some modules may name; tests may.
-const PATHS: &[(&str, &[&str])] = &[("std::process::Command", &["command"])];
+const PATHS: &[(&str, &[&str])] = &[("std::process::Command", &["foundation::command"])];
 /// Macros that only some modules may use; tests may.
 const MACROS: &[(&str, &[&str])] = &[
     ("print!", &["cli"]),
@@ -122,24 +88,71 @@ const MACROS: &[(&str, &[&str])] = &[
     ("eprintln!", &["cli"]),
 ];
 const FORBIDDEN_NAMES: &[&str] = &[
-    "common", "util", "utils", "helper", "helpers", "types", "errors",
+    "common", "util", "utils", "helper", "helpers", "types", "errors", "words",
+];
+/// Debts: what breaks a rule and is still to be mended. A line that no longer holds must go.
+const OPEN: &[&str] = &[
+    "src/cli/commands/bench/run.rs: `fn run`",
+    "src/cli/commands/model/words.rs: a module",
+    "src/cli/commands/words.rs: a module",
+    "src/cli/load.rs: `fn of_source`",
+    "src/cli/summary.rs: `fn table_text`",
+    "src/config/tables/words.rs: a module",
+    "src/job/convert/words.rs: a module",
+    "src/node/supervise/container/words.rs: a module",
+    "src/observe/timing/epoch_line.rs: 8",
+    "src/observe/timing/epoch_line.rs: `fn read_line`",
+    "src/plan/resolve.rs: 1",
+    "src/plan/resolve.rs: `fn resolve`",
+    "src/plan/words.rs: a module",
+    "src/record/rundir/words.rs: a module",
+    "src/record/store/observations.rs: `record::store::observations` must not import `learn",
+    "src/report/insight/limit.rs: `fn limits`",
+];
+/// Circles of imports that are still to be undone, each by one of its modules.
+const OPEN_CIRCLES: &[&str] = &[
+    "cli::args::image",
+    "cli::load",
+    "cli::summary",
+    "cli::track::ask",
+    "config::fragment",
+    "config::site::check",
+    "foundation::command::pump",
+    "image::container::cache",
+    "image::flags::choose",
+    "job::fields",
+    "learn::bench::cell",
+    "learn::model::baseline",
+    "learn::model::file",
+    "node::daemon::start",
+    "observe::monitor::sampler",
+    "observe::timing::epoch_line",
+    "plan::words",
+    "plan::environment",
+    "record::elements",
+    "record::timing",
+    "record::rundir::attempt",
+    "record::store::ingest",
+    "record::store::measures",
+    "report::chart::clock",
 ];
 const FILE_LINES: usize = 800;
-const FUNCTION_LINES: usize = 80;
+const FUNCTION_LINES: usize = 100;
 
-/// How high a module stands; a module imports lower ones only.
-fn rank(module: &str) -> Option<usize> {
-    let level_1 = LEVEL_1
-        .iter()
-        .position(|group| group.contains(&module))
-        .map(|at| 1 + at);
-    let level_3 = LEVEL_3
-        .iter()
-        .position(|group| group.contains(&module))
-        .map(|at| 101 + at);
-    let level_0 = LEVEL_0.contains(&module).then_some(0);
-    let level_2 = LEVEL_2.contains(&module).then_some(100);
-    level_0.or(level_1).or(level_2).or(level_3)
+/// Whether a module path lies in a part: `record::store::runs` in `record` and in `record::store`.
+fn is_in(path: &str, part: &str) -> bool {
+    path.strip_prefix(part)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+fn room(path: &str) -> &str {
+    path.split("::").next().unwrap_or_default()
+}
+
+/// The module path of a file below `src`: `record/store/mod.rs` is `record::store`.
+fn module_of(file: &str) -> String {
+    let path = file.trim_end_matches(".rs").trim_end_matches("/mod");
+    path.replace('/', "::")
 }
 
 /// Rust text without comments, and with the content of literals blanked out; line breaks stay.
@@ -285,47 +298,39 @@ fn plain_paths(text: &str) -> Vec<String> {
 /// Complaints about one file. `file` is relative to `src`, such as `cli/mod.rs`.
 fn complaints(file: &str, source: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let module = file.split(['/', '.']).next().unwrap_or_default();
-    let outside = matches!(module, "lib" | "bin");
-    if !outside && rank(module).is_none() {
-        found.push(format!("module `{module}` has no level"));
+    let module = module_of(file);
+    let outside = module == "lib" || room(&module) == "bin";
+    if !outside && !ROOMS.contains(&room(&module)) {
+        found.push(format!("`{}` is no room", room(&module)));
     }
     if let Some(name) = Path::new(file).file_stem().and_then(|stem| stem.to_str())
         && FORBIDDEN_NAMES.contains(&name)
     {
         found.push(format!("a module called `{name}` says nothing"));
     }
-    // Where `super` is the crate's root.
-    let is_root_file = file == format!("{module}.rs") || file == format!("{module}/mod.rs");
     let text = bare(source);
     for path in paths(&text) {
-        let parts: Vec<&str> = path.split("::").collect();
         if path.contains("super::super") {
             found.push("`super::super` is hard to follow: begin at `crate`".to_owned());
         }
-        if let [root, other, ..] = parts[..]
-            && (root == "crate" || (root == "super" && is_root_file && rank(other).is_some()))
-            && other != module
-            && !outside
-        {
-            found.extend(import_complaint(module, other));
+        if let Some(other) = absolute(&path, file).filter(|_| !outside) {
+            found.extend(import_complaint(&module, &other));
         }
-        for (name, allowed) in CRATES.iter().filter(|(name, _)| *name == parts[0]) {
-            found.extend(reserved(module, name, allowed));
+        let first = path.split("::").next().unwrap_or_default();
+        for (name, allowed) in CRATES.iter().filter(|(name, _)| *name == first) {
+            found.extend(reserved(&module, name, allowed));
         }
     }
     for path in paths(code_of(&text)) {
-        for (name, allowed) in PATHS {
-            if path == *name || path.starts_with(&format!("{name}::")) {
-                found.extend(reserved(module, name, allowed));
-            }
+        for (name, allowed) in PATHS.iter().filter(|(name, _)| is_in(&path, name)) {
+            found.extend(reserved(&module, name, allowed));
         }
     }
     for (name, allowed) in MACROS {
         if find_word(code_of(&text), name.trim_end_matches('!'))
             .is_some_and(|at| text[at..].starts_with(name))
         {
-            found.extend(reserved(module, name, allowed));
+            found.extend(reserved(&module, name, allowed));
         }
     }
     found.extend(size_complaints(&text));
@@ -334,26 +339,48 @@ fn complaints(file: &str, source: &str) -> Vec<String> {
     found
 }
 
-fn import_complaint(module: &str, other: &str) -> Option<String> {
-    let complaint = || Some(format!("`{module}` must not import `{other}`"));
-    if ONLY
-        .iter()
-        .any(|(name, allowed)| *name == module && !allowed.contains(&other))
-    {
-        return complaint();
+/// What `crate::` and `super::` at the begin of a path of this file mean, from the crate's root; `None` for other paths.
+fn absolute(path: &str, file: &str) -> Option<String> {
+    if let Some(rest) = path.strip_prefix("crate::") {
+        return Some(rest.to_owned());
     }
-    match (rank(module), rank(other)) {
-        (Some(own), Some(its)) if its < own => None,
-        (Some(_), Some(_)) => complaint(),
-        // A macro or a name of the crate's root: there are none.
-        _ => Some(format!(
-            "`{module}` imports `crate::{other}`, which is no module with a level"
-        )),
+    let rest = path.strip_prefix("super::")?;
+    let module = module_of(file);
+    match module.rsplit_once("::") {
+        Some((above, _)) => Some(format!("{above}::{rest}")),
+        // Of a room's own file, or of the tests in it.
+        None => ROOMS.contains(&room(rest)).then(|| rest.to_owned()),
     }
 }
 
+fn import_complaint(module: &str, other: &str) -> Option<String> {
+    let rank = |path: &str| ROOMS.iter().position(|name| *name == room(path));
+    let named_in = |parts: &[&str]| parts.iter().any(|part| is_in(other, part));
+    let is_inside = room(module) == room(other);
+    let forbidden = match (rank(module), rank(other)) {
+        (_, None) => return Some(format!("`{module}` imports `{other}`, which is in no room")),
+        (own, its) if !is_inside && own <= its => true,
+        _ => {
+            let only = ONLY.iter().filter(|(part, _)| is_in(module, part));
+            let never = NEVER.iter().filter(|(part, _)| is_in(module, part));
+            let apart = APART.iter().filter_map(|parts| {
+                let own = parts.iter().find(|part| is_in(module, part))?;
+                Some((own, parts))
+            });
+            only.into_iter()
+                .any(|(own, allowed)| !named_in(allowed) && !is_in(other, own))
+                || never.into_iter().any(|(_, parts)| named_in(parts))
+                || apart
+                    .into_iter()
+                    .any(|(own, parts)| named_in(parts) && !is_in(other, own))
+        }
+    };
+    forbidden.then(|| format!("`{module}` must not import `{other}`"))
+}
+
 fn reserved(module: &str, name: &str, allowed: &[&str]) -> Option<String> {
-    (!allowed.contains(&module)).then(|| format!("`{name}` is for {} alone", allowed.join(" and ")))
+    let is_allowed = allowed.iter().any(|part| is_in(module, part));
+    (!is_allowed).then(|| format!("`{name}` is for {} alone", allowed.join(" and ")))
 }
 
 /// Tests stand at the end of a file.
@@ -439,18 +466,152 @@ fn every_file_keeps_the_rules() {
                 .map(|complaint| format!("src/{name}: {complaint}")),
         );
     }
+    let is_open = |line: &String| OPEN.iter().any(|debt| line.starts_with(debt));
+    let paid = |debt: &&&str| !found.iter().any(|line| line.starts_with(**debt));
+    let paid: Vec<_> = OPEN.iter().filter(paid).collect();
+    assert!(paid.is_empty(), "take these out of the list: {paid:?}");
+    found.retain(|line| !is_open(line));
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
 #[test]
-fn every_module_of_the_crate_has_a_level() {
+fn every_room_is_in_the_order() {
     let root = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"))
         .expect("source text");
-    let modules = root
+    let rooms: Vec<&str> = root
         .lines()
-        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
-    let without: Vec<&str> = modules.filter(|module| rank(module).is_none()).collect();
-    assert!(without.is_empty(), "{without:?}");
+        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
+        .collect();
+    assert_eq!(rooms, ROOMS);
+}
+
+/// What a module hands on under names of its own: `pub use`, by name.
+fn handed_on(file: &str, text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut rest = text;
+    while let Some(at) = find_word(rest, "use") {
+        let statement = &rest[at + 3..];
+        let end = statement.find(';').unwrap_or(statement.len());
+        let before = rest[..at].trim_end();
+        if before.ends_with("pub") || before.ends_with(')') {
+            let mut named = Vec::new();
+            expand("", &statement[..end], &mut named);
+            for path in named {
+                let name = path.rsplit("::").next().unwrap_or_default().to_owned();
+                let module = module_of(file);
+                let path = absolute(&path, file).unwrap_or_else(|| format!("{module}::{path}"));
+                found.insert(name, path);
+            }
+        }
+        rest = &statement[end..];
+    }
+    found
+}
+
+/// The module of a path's item, through what other modules hand on.
+fn home_of(path: &str, known: &BTreeMap<String, BTreeMap<String, String>>) -> String {
+    let (mut home, mut path) = (String::new(), path.to_owned());
+    for _ in 0..8 {
+        home.clear();
+        let mut parts = path.split("::");
+        let mut next = None;
+        for part in parts.by_ref() {
+            let child = if home.is_empty() {
+                part.to_owned()
+            } else {
+                format!("{home}::{part}")
+            };
+            if known.contains_key(&child) {
+                home = child;
+            } else {
+                next = known.get(&home).and_then(|names| names.get(part));
+                break;
+            }
+        }
+        let Some(target) = next else { break };
+        let rest: Vec<&str> = parts.collect();
+        path = [&[target.as_str()], &rest[..]].concat().join("::");
+    }
+    home
+}
+
+/// The files of every circle of imports. That a module names its own parts, and these it, is no circle.
+fn circles(sources: &[(String, String)]) -> Vec<Vec<String>> {
+    let known: BTreeMap<_, _> = sources
+        .iter()
+        .map(|(file, text)| (module_of(file), handed_on(file, text)))
+        .collect();
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (file, text) in sources {
+        let module = module_of(file);
+        let homes = paths(code_of(text))
+            .iter()
+            .filter_map(|path| absolute(path, file))
+            .map(|path| home_of(&path, &known))
+            .filter(|home| !home.is_empty() && !is_in(home, &module) && !is_in(&module, home))
+            .collect();
+        imports.insert(module, homes);
+    }
+    let reach = |from: &String| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from.clone()]);
+        while let Some(module) = open.pop() {
+            for next in imports.get(&module).into_iter().flatten() {
+                if seen.insert(next.clone()) {
+                    open.push(next.clone());
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&String, BTreeSet<String>> = imports
+        .keys()
+        .map(|module| (module, reach(module)))
+        .collect();
+    let mut found: Vec<Vec<String>> = Vec::new();
+    for (module, others) in &reached {
+        if others.contains(*module) && !found.iter().flatten().any(|other| other == *module) {
+            let back =
+                |other: &&String| reached.get(other).is_some_and(|all| all.contains(*module));
+            found.push(others.iter().filter(back).cloned().collect());
+        }
+    }
+    found
+}
+
+fn texts() -> Vec<(String, String)> {
+    let read = |(name, path): (String, PathBuf)| {
+        let text = bare(&fs::read_to_string(path).expect("source text"));
+        (!name.ends_with("tests.rs")).then_some((name, text))
+    };
+    sources().into_iter().filter_map(read).collect()
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let mut found = circles(&texts());
+    let has = |circle: &Vec<String>, debt: &str| circle.iter().any(|module| module == debt);
+    let paid = |debt: &&&str| !found.iter().any(|circle| has(circle, debt));
+    let paid: Vec<_> = OPEN_CIRCLES.iter().filter(paid).collect();
+    assert!(paid.is_empty(), "take these out of the list: {paid:?}");
+    found.retain(|circle| !OPEN_CIRCLES.iter().any(|debt| has(circle, debt)));
+    let lines: Vec<String> = found.iter().map(|circle| circle.join(" ")).collect();
+    assert!(found.is_empty(), "\n{}", lines.join("\n"));
+}
+
+#[test]
+fn a_circle_is_found_through_what_modules_hand_on() {
+    let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let mut sources = vec![
+        file("plan/mod.rs", "mod auto; mod image; pub use image::Choice;"),
+        file("plan/auto.rs", "use super::Choice; use crate::job::RunId;"),
+        file("plan/image.rs", "use super::auto::limits;"),
+        file("job/mod.rs", "mod id; pub use id::RunId;"),
+        file("job/id.rs", "use super::JobSpec;"),
+    ];
+    let both = vec!["plan::auto".to_owned(), "plan::image".to_owned()];
+    assert_eq!(circles(&sources), vec![both]);
+    sources[2].1.clear();
+    assert_eq!(circles(&sources), Vec::<Vec<String>>::new());
 }
 
 #[track_caller]
@@ -469,7 +630,7 @@ fn is_content(file: &str, source: &str) {
 
 #[test]
 fn a_forbidden_import_is_found_however_it_is_written() {
-    let expected = "`store` must not import `scheduler`";
+    let expected = "`record::store::runs` must not import `scheduler";
     for source in [
         "use crate::scheduler;",
         "use crate::scheduler::JobRef;",
@@ -482,7 +643,7 @@ fn a_forbidden_import_is_found_however_it_is_written() {
         "fn f() { g('\"'); use crate::scheduler::*; }",
         "#[cfg(test)]\nmod tests { use crate::scheduler; }",
     ] {
-        complains("store/runs.rs", source, expected);
+        complains("record/store/runs.rs", source, expected);
     }
 }
 
@@ -498,141 +659,138 @@ fn what_only_looks_like_an_import_is_left_alone() {
         "use crate::job::{JobId, RunId};\nuse super::schema;",
         "fn f() -> impl Iterator<Item = u8> + use<> { x }\nfn g() {}",
     ] {
-        is_content("store/runs.rs", source);
+        is_content("record/store/runs.rs", source);
     }
 }
 
 #[test]
-fn levels_and_their_order_hold() {
-    complains(
-        "job/file.rs",
-        "use crate::record::Usage;",
-        "`job` must not import `record`",
-    );
-    complains(
-        "job/file.rs",
-        "use crate::config::Key;",
-        "`job` must not import `config`",
-    );
-    complains(
-        "timing/mod.rs",
-        "use crate::launch;",
-        "`timing` must not import `launch`",
-    );
-    complains(
-        "command/mod.rs",
-        "use crate::units;",
-        "`command` must not import `units`",
-    );
-    complains(
-        "rundir/mod.rs",
-        "use crate::store;",
-        "`rundir` must not import `store`",
-    );
-    complains(
-        "supervise/mod.rs",
-        "use crate::cli;",
-        "`supervise` must not import `cli`",
-    );
-    complains(
-        "units.rs",
-        "fn f() { crate::diagnostic::chain(e); }",
-        "`units` must not import `diagnostic`",
-    );
-    complains("novel.rs", "", "module `novel` has no level");
-    complains(
-        "store/mod.rs",
-        "use crate::elsewhere;",
-        "no module with a level",
-    );
-    complains(
-        "supervise/mod.rs",
-        "use crate::scheduler;",
-        "`supervise` must not import `scheduler`",
-    );
-    complains(
-        "supervise/mod.rs",
-        "use crate::store;",
-        "`supervise` must not import `store`",
-    );
-    complains(
-        "units.rs",
-        "use super::job;",
-        "`units` must not import `job`",
-    );
-    complains(
-        "store/mod.rs",
-        "use super::{rundir, job};",
-        "`store` must not import `rundir`",
-    );
-    is_content("store/runs.rs", "use super::schema; use super::record;");
-    is_content(
-        "plan/mod.rs",
-        "use crate::{config, job, launch, record, timing, units};",
-    );
-    is_content("cli/mod.rs", "use crate::{supervise, store, plan};");
+fn rooms_and_their_order_hold() {
+    for (file, source, other) in [
+        ("job/file.rs", "use crate::record::Usage;", "record::Usage"),
+        ("job/file.rs", "use crate::config::Key;", "config::Key"),
+        ("job/mod.rs", "use super::config;", "config"),
+        ("observe/timing/mod.rs", "use crate::launch;", "launch"),
+        (
+            "record/rundir/mod.rs",
+            "use crate::record::store;",
+            "record::store",
+        ),
+        (
+            "record/store/mod.rs",
+            "use super::{rundir, x};",
+            "record::rundir",
+        ),
+        ("node/supervise/mod.rs", "use crate::cli;", "cli"),
+        (
+            "node/supervise/mod.rs",
+            "use crate::scheduler;",
+            "scheduler",
+        ),
+        (
+            "node/supervise/mod.rs",
+            "use crate::record::store;",
+            "record::store",
+        ),
+        ("node/daemon/mod.rs", "use crate::plan::Plan;", "plan::Plan"),
+        (
+            "foundation/units.rs",
+            "fn f() { crate::job::id(e); }",
+            "job::id",
+        ),
+    ] {
+        let module = module_of(file);
+        let expected = format!("`{module}` must not import `{other}`");
+        complains(file, source, &expected);
+    }
+    complains("novel.rs", "", "`novel` is no room");
+    complains("record/store/mod.rs", "use crate::elsewhere;", "in no room");
+    for (file, source) in [
+        (
+            "record/store/runs.rs",
+            "use super::schema; use crate::record::Usage;",
+        ),
+        (
+            "plan/mod.rs",
+            "use crate::{config, job, launch, observe::timing};",
+        ),
+        (
+            "cli/mod.rs",
+            "use crate::{node::supervise, record::store, plan};",
+        ),
+    ] {
+        is_content(file, source);
+    }
 }
 
 #[test]
 fn reserved_crates_paths_and_macros_are_found() {
-    complains(
-        "cli/mod.rs",
-        "use rusqlite::Connection;",
-        "`rusqlite` is for store alone",
-    );
-    complains(
-        "rundir/mod.rs",
-        "fn f() { rusqlite::open() }",
-        "`rusqlite` is for store alone",
-    );
-    complains(
-        "supervise/mod.rs",
-        "use sysinfo::{System, Cpu};",
-        "`sysinfo` is for monitor alone",
-    );
-    complains(
-        "plan/mod.rs",
-        "use toml::Value;",
-        "`toml` is for bench and job and config and catalogue and model alone",
-    );
-    complains("job/mod.rs", "use clap::Parser;", "`clap` is for cli alone");
+    for (file, source, expected) in [
+        (
+            "cli/mod.rs",
+            "use rusqlite::Connection;",
+            "`rusqlite` is for record::store alone",
+        ),
+        (
+            "record/rundir/mod.rs",
+            "fn f() { rusqlite::open() }",
+            "`rusqlite` is for",
+        ),
+        (
+            "node/mod.rs",
+            "use sysinfo::{System, Cpu};",
+            "`sysinfo` is for observe::monitor",
+        ),
+        (
+            "plan/mod.rs",
+            "use toml::Value;",
+            "`toml` is for job and config and",
+        ),
+        ("job/mod.rs", "use clap::Parser;", "`clap` is for cli alone"),
+        (
+            "record/mod.rs",
+            "fn f() { println!(x); }",
+            "`println!` is for cli alone",
+        ),
+    ] {
+        complains(file, source, expected);
+    }
     for source in [
         "use std::process::Command;",
         "use std::process::{Command, Stdio};",
         "use std::{fs, process::{Command as C}};",
         "fn f() { std::process::Command::new(s); }",
     ] {
-        complains(
-            "scheduler/mod.rs",
-            source,
-            "`std::process::Command` is for command alone",
-        );
-        is_content("command/tool.rs", source);
+        let expected = "`std::process::Command` is for foundation::command alone";
+        complains("scheduler/mod.rs", source, expected);
+        is_content("foundation/command/tool.rs", source);
     }
-    is_content(
-        "scheduler/mod.rs",
-        "#[cfg(test)]\nmod tests { use std::process::Command; fn f() { println!(x); } }",
-    );
-    is_content(
-        "scheduler/mod.rs",
-        "use std::process::{self, ExitStatus}; fn f() { process::id(); }",
-    );
-    complains(
-        "store/mod.rs",
-        "fn f() { println!(x); }",
-        "`println!` is for cli alone",
-    );
-    is_content("cli/output.rs", "fn f() { print!(x); }");
-    is_content("store/mod.rs", "fn println() {}");
+    for (file, source) in [
+        (
+            "scheduler/mod.rs",
+            "#[cfg(test)]\nmod tests { use std::process::Command; fn f() { println!(x); } }",
+        ),
+        (
+            "scheduler/mod.rs",
+            "use std::process::{self, ExitStatus}; fn f() { process::id(); }",
+        ),
+        ("cli/output.rs", "fn f() { print!(x); }"),
+        ("record/store/mod.rs", "fn println() {}"),
+    ] {
+        is_content(file, source);
+    }
 }
 
 #[test]
 fn names_and_paths_that_say_nothing_are_found() {
     complains("cli/util.rs", "", "says nothing");
     complains("cli/errors.rs", "", "says nothing");
-    complains("store/runs.rs", "use super::super::job;", "`super::super`");
     complains(
-        "store/runs.rs",
+        "record/store/runs.rs",
+        "use super::super::job;",
+        "`super::super`",
+    );
+    complains(
+        "record/store/runs.rs",
         "mod tests { use super::{super::x, y}; }",
         "`super::super`",
     );
@@ -642,22 +800,22 @@ fn names_and_paths_that_say_nothing_are_found() {
 #[test]
 fn long_files_and_functions_are_found() {
     let lines = |count: usize| "    x();\n".repeat(count);
-    is_content("cli/mod.rs", &format!("fn f() {{\n{}}}\n", lines(78)));
+    is_content("cli/mod.rs", &format!("fn f() {{\n{}}}\n", lines(98)));
     complains(
         "cli/mod.rs",
-        &format!("fn f() {{\n{}}}\n", lines(79)),
-        "`fn f` has 81 lines",
+        &format!("fn f() {{\n{}}}\n", lines(99)),
+        "`fn f` has 101 lines",
     );
     let inner = format!(
         "impl X {{ fn a() {{}}\nasync fn long<T>(x: [u8; 2]) -> T where T: Y {{\n{}}} }}\n",
-        lines(90)
+        lines(110)
     );
-    complains("cli/mod.rs", &inner, "`fn long` has 92 lines");
+    complains("cli/mod.rs", &inner, "`fn long` has 112 lines");
     is_content(
         "cli/mod.rs",
         &format!(
-            "trait T {{ fn f(&self);\n fn g(&self); }}\nconst X: [u8; 99] = [\n{}];",
-            lines(90)
+            "trait T {{ fn f(&self);\n fn g(&self); }}\nconst X: [u8; 119] = [\n{}];",
+            lines(110)
         ),
     );
     complains("cli/mod.rs", &lines(801), "801 lines");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dlrun::job::{Framework, Provenance, RunId, SchedulerKind, StorageClass, Workload};
-use dlrun::model::{
+use dlrun::learn::model::{
     Doubts, Effect, Explanation, Hardware, LearnedEffect, Length, Model, Observation, Pieces,
     Priors, Situation, Unfit, Unreadable,
 };
@@ -538,7 +538,7 @@ fn a_model_file_is_read_whole_or_refused() {
     }
     assert_eq!(refused, 2 * end, "{} {}", said.len(), sum.len());
     let with_format = |format: &str| {
-        let text = format!("\"dlrun_model\":{}", dlrun::model::MODEL_FORMAT);
+        let text = format!("\"dlrun_model\":{}", dlrun::learn::model::MODEL_FORMAT);
         let line = said.replacen(&text, &format!("\"dlrun_model\":{format}"), 1);
         let bytes = [line.as_bytes(), b"}\n"].concat();
         Model::from_bytes(&bytes)

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use dlrun::model::{
+use dlrun::learn::model::{
     BeforeAndAfter, Evaluation, FEWEST, HoldOut, Length, Model, Observation, Predictor, Priors,
     View, challenge, evaluate, evaluate_with, live,
 };
@@ -389,7 +389,7 @@ fn forecasts_are_held_against_what_came() {
     );
     assert!((regret.best_ratio - 2.0 / 3.0).abs() < 1e-9, "{regret:?}");
 
-    let nothing = dlrun::model::live([]);
+    let nothing = dlrun::learn::model::live([]);
     assert_eq!(
         (nothing.forecast, nothing.epoch, nothing.regret),
         (0, None, None)

@@ -1,7 +1,7 @@
 //! Queues with two kinds of nodes: what is foretold before anybody knows which one a job gets.
 
 use dlrun::job::SchedulerKind;
-use dlrun::model::{Length, Likely, Model, Observation, Priors, Situation};
+use dlrun::learn::model::{Length, Likely, Model, Observation, Priors, Situation};
 
 use crate::support::planted::{Dice, Shape, World};
 use crate::support::tell;

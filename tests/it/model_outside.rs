@@ -1,6 +1,6 @@
 //! What the model says of runs unlike those that were measured: larger, longer, cut off, or half described.
 
-use dlrun::model::{Length, Model, Observation, Priors, Situation, evaluate};
+use dlrun::learn::model::{Length, Model, Observation, Priors, Situation, evaluate};
 use dlrun::record::{Basis, Interval};
 
 use crate::model::{fit, known, situation};

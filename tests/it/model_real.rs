@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use dlrun::model::{HoldOut, Model, Observation, Predictor, Priors, Situation, evaluate};
-use dlrun::store::Store;
+use dlrun::learn::model::{HoldOut, Model, Observation, Predictor, Priors, Situation, evaluate};
+use dlrun::record::store::Store;
 
 use crate::support::{TestEnv, tell};
 

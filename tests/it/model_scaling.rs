@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use dlrun::job::{Framework, Provenance, RunId, SchedulerKind, StorageClass, Workload};
-use dlrun::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
+use dlrun::learn::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
 use serde::Deserialize;
 
 use crate::support::tell;

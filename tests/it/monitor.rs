@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use dlrun::monitor::{Sampler, TreeRoot, own_cpu_us, start_time_ticks};
+use dlrun::observe::monitor::{Sampler, TreeRoot, own_cpu_us, start_time_ticks};
 use dlrun::record::Sample;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};

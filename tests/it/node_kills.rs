@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use dlrun::record::store::{NodeId, NodeStore};
 use dlrun::record::{GpuReading, MAX_SEGMENT_BYTES, ProcessReading, Sample};
-use dlrun::store::{NodeId, NodeStore};
 
 use crate::node_store::{live, records, registered};
 use crate::support::wait_for;

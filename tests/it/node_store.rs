@@ -5,11 +5,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use dlrun::record::store::{Live, NodeId, NodeStore, Store, StoreError};
 use dlrun::record::{
     Event, EventKind, Gap, MAX_SEGMENT_BYTES, NodeRecord, NodeState, ProcessReading, RunRecord,
     Sample, decode_segment,
 };
-use dlrun::store::{Live, NodeId, NodeStore, Store, StoreError};
 use tempfile::TempDir;
 
 use crate::records::{node, run, run_id};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use dlrun::job::{ArraySpec, Framework, JobState, Provenance, StorageClass};
-use dlrun::model::{Length, Observation};
+use dlrun::learn::model::{Length, Observation};
+use dlrun::record::store::{Counted, Store, StoreError, Writer};
 use dlrun::record::{
     Conditions, Element, Epoch, ExitStatus, GpuFacts, GpuUsage, Interval, NodeRecord, NodeState,
     Outcome, RunImage, Status,
 };
-use dlrun::store::{Counted, Store, StoreError, Writer};
 use tempfile::TempDir;
 
 use crate::records::{forecast, mark, node, run, run_id};

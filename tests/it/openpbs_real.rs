@@ -143,7 +143,7 @@ impl Site {
             job_id: JobId(id.to_owned()),
             parts: Vec::new(),
             name: "job".to_owned(),
-            submitted_at_ms: Some(dlrun::clock::now_ms()),
+            submitted_at_ms: Some(dlrun::foundation::clock::now_ms()),
             submit_host: "here".to_owned(),
             run_dir: self.path("run"),
         };
@@ -212,7 +212,7 @@ fn a_job_is_followed_from_the_queue_to_its_end() {
     assert!(
         entry
             .started_at_ms
-            .is_some_and(|at| at.abs_diff(dlrun::clock::now_ms()) < 300_000),
+            .is_some_and(|at| at.abs_diff(dlrun::foundation::clock::now_ms()) < 300_000),
         "{entry:?}"
     );
 }

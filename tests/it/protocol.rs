@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
-use dlrun::protocol::{
+use dlrun::observe::protocol::{
     Backfill, Collect, DaemonCost, DaemonStatus, Ending, GapHint, Hello, Measured, PROTOCOL,
     Process, RefusalKind, Registered, Registration, Request, Response, RunView, Runs, RunsQuery,
     Segment, StoreStatus, Update, encode,

@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dlrun::command::Tool;
-use dlrun::diagnostic::chain;
-use dlrun::pyenv::{EnvFacts, Progress, PyenvError, inspect, prepare};
+use dlrun::foundation::command::Tool;
+use dlrun::foundation::diagnostic::chain;
+use dlrun::image::pyenv::{EnvFacts, Progress, PyenvError, inspect, prepare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use dlrun::catalogue::Accelerator;
 use dlrun::config::VersionRange;
+use dlrun::image::catalogue::Accelerator;
+use dlrun::image::recipe::{Recipe, Site, Target, built_in, definition};
 use dlrun::job::Provenance;
-use dlrun::recipe::{Recipe, Site, Target, built_in, definition};
 use proptest::prelude::*;
 
 /// A target that takes the recipe and no other.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use dlrun::job::RunId;
 use dlrun::record::NodeState;
-use dlrun::rundir::{Attempt, MAX_RECORD, MAX_RUN_FILE, RunDir, RunDirError, StateDir};
+use dlrun::record::rundir::{Attempt, MAX_RECORD, MAX_RUN_FILE, RunDir, RunDirError, StateDir};
 use tempfile::TempDir;
 
 use crate::records::{node, run, run_id};
@@ -450,7 +450,7 @@ fn hostile_names_of_nodes_stay_outside() {
         before + 1,
         "only the attempt's directory is new"
     );
-    dir.open_node_step(FIRST, &"x".repeat(dlrun::rundir::MAX_NODE_NAME))
+    dir.open_node_step(FIRST, &"x".repeat(dlrun::record::rundir::MAX_NODE_NAME))
         .expect("the longest name fits");
 }
 

@@ -5,9 +5,9 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use dlrun::config::site::{NodeType, Queue, SiteModel};
+use dlrun::foundation::units::{Bytes, Walltime};
 use dlrun::job::SchedulerKind;
-use dlrun::site::{NodeType, Queue, SiteModel};
-use dlrun::units::{Bytes, Walltime};
 use serde_json::{Value, json};
 
 use crate::support::{Fake, TestEnv};

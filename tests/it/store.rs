@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dlrun::job::{ArraySpec, Framework, JobId, JobState, Provenance, RunId, StorageClass};
+use dlrun::record::store::{Filter, Found, Segment, Store, StoreError};
 use dlrun::record::{
     self, ArrayPart, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus,
     Forecast, Gap, GpuFacts, GpuUsage, Interval, Missing, NodeState, Outcome, Progress, RunImage,
     RunRecord, Scope, Status, StepMark, StepTimes, Throughput, TimeSource, merge_elements,
 };
-use dlrun::store::{Filter, Found, Segment, Store, StoreError};
 use tempfile::TempDir;
 
 use crate::records::{container, forecast, mark, node, run, run_id, spread_id};
@@ -28,7 +28,7 @@ fn store() -> (TempDir, Store) {
 
 fn write<T>(
     store: &mut Store,
-    work: impl FnOnce(&dlrun::store::Writer<'_>) -> Result<T, StoreError>,
+    work: impl FnOnce(&dlrun::record::store::Writer<'_>) -> Result<T, StoreError>,
 ) -> T {
     store.write(work).expect("written")
 }

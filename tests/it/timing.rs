@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use dlrun::job::TimingPattern;
+use dlrun::observe::timing::{Follower, Stated};
 use dlrun::record::Progress;
-use dlrun::timing::{Follower, Stated};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;

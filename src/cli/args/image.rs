@@ -4,9 +4,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueHint};
 
 use super::make::{ImageBuild, ImagePull};
-use crate::catalogue::Accelerator;
+use crate::foundation::units::Walltime;
+use crate::image::catalogue::Accelerator;
 use crate::job::Provenance;
-use crate::units::Walltime;
 
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {

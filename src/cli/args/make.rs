@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::image::{Claims, word};
-use crate::catalogue::Accelerator;
+use crate::foundation::units::{Bytes, Walltime};
+use crate::image::catalogue::Accelerator;
 use crate::job::Provenance;
-use crate::units::{Bytes, Walltime};
 
 const BUILD: &str = "Build an image from its recipe, check it, and add it to the catalogue
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::dir::BenchDir;
-use crate::bench::{Entry, Matrix, Measured, Pace, Slot, TRIES, order};
 use crate::cli::args::JobFile;
 use crate::cli::commands::submit;
 use crate::cli::commands::wait::Watched;
@@ -17,11 +16,12 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::cli::source;
 use crate::cli::track::{Tracked, Tracker};
-use crate::clock::now_ms;
-use crate::diagnostic::Problem;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::Problem;
+use crate::foundation::units::display_seconds;
 use crate::job::{JobState, RunId};
+use crate::learn::bench::{Entry, Matrix, Measured, Pace, Slot, TRIES, order};
 use crate::record::NodeState;
-use crate::units::display_seconds;
 
 /// Pauses between two questions to a scheduler, from the last hand-over on.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

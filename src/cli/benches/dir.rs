@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::bench::{Cell, Entry, Header, Journal, Matrix};
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
-use crate::clock::now_ms;
-use crate::diagnostic::chain;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::chain;
+use crate::foundation::lock::{Lock, acquire_now};
+use crate::foundation::private::{PrivateDir, PrivateError};
 use crate::job::SchedulerKind;
-use crate::lock::{Lock, acquire_now};
-use crate::private::{PrivateDir, PrivateError};
+use crate::learn::bench::{Cell, Entry, Header, Journal, Matrix};
 
 const BENCHES: &str = "benches";
 const HEAD: &str = "bench.json";

@@ -6,14 +6,14 @@ use std::path::Path;
 use serde_json::json;
 
 use super::dir::BenchDir;
-use crate::bench::Matrix;
 use crate::cli::commands::report::{may_write, write_over};
 use crate::cli::error::{Error, Kind};
 use crate::cli::output::envelope;
 use crate::cli::session::Session;
 use crate::cli::table::{fitted, table};
-use crate::clock::now_ms;
-use crate::diagnostic::printable;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::printable;
+use crate::learn::bench::Matrix;
 use crate::report::{Bench, Figures, Rows};
 
 /// Comparisons and cells that a terminal is shown.

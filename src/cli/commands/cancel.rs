@@ -8,7 +8,7 @@ use crate::cli::args::Cancel;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::cli::track::{Tracked, Tracker, job_ref};
-use crate::clock::now_ms;
+use crate::foundation::clock::now_ms;
 use crate::job::{ArraySpec, JobState, Launcher, RunId, SchedulerKind};
 use crate::plan::Plan;
 

@@ -11,8 +11,8 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::schedulers;
 use crate::cli::session::Session;
 use crate::cli::source::{read, read_text};
-use crate::convert::{Converted, Note, ScriptPlace, convert};
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
+use crate::job::convert::{Converted, Note, ScriptPlace, convert};
 use crate::job::{self, JobId};
 use crate::plan::{SiteFacts, TargetFacts, asked_scheduler, resolve};
 

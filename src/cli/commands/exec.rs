@@ -6,10 +6,10 @@ use crate::cli::args::{Enter, Exec};
 use crate::cli::error::{Error, Kind};
 use crate::cli::output::Output;
 use crate::cli::session::hostname;
-use crate::command::{CommandError, replace_by};
-use crate::flags::{Container, Refusal};
+use crate::foundation::command::{CommandError, replace_by};
+use crate::image::flags::{Container, Refusal};
+use crate::node::supervise::{self, Closed, Context, NoEntry};
 use crate::scheduler::{local, script};
-use crate::supervise::{self, Closed, Context, NoEntry};
 
 /// Runs the verb; the exit code is the command's own.
 pub(crate) fn run(output: Output, args: &Exec) -> Result<u8, Error> {

@@ -8,10 +8,10 @@ use crate::cli::args::Explain;
 use crate::cli::error::{Error, Kind};
 use crate::cli::output::Output;
 use crate::cli::table::{rendered, table};
+use crate::foundation::units::display_seconds;
 use crate::job::SchedulerKind;
 use crate::scheduler::reason_meaning;
 use crate::scheduler::seen::{self, Columns, JobSeen, MAX_BYTES, NodeSeen, Printed, Seen};
-use crate::units::display_seconds;
 
 /// Runs the verb. It knows no state directory and asks no scheduler.
 pub(crate) fn run(output: Output, args: &Explain) -> Result<u8, Error> {

@@ -14,14 +14,14 @@ use crate::cli::output::Output;
 use crate::cli::session::Session;
 use crate::cli::track::Tracker;
 use crate::cli::when::parse_time;
-use crate::clock::now_ms;
-use crate::export::{
+use crate::foundation::clock::now_ms;
+use crate::job::RunId;
+use crate::record::Table;
+use crate::record::export::{
     Consumer, ConsumerError, Csv, JsonLines, OutputDir, Parquet, RowWriter, SeriesWriter,
     series_families,
 };
-use crate::job::RunId;
-use crate::record::Table;
-use crate::store::{Found, Order, Pages, Selection, Store, StoreError};
+use crate::record::store::{Found, Order, Pages, Selection, Store, StoreError};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Export) -> Result<u8, Error> {

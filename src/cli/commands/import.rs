@@ -14,9 +14,9 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::cli::source::open;
 use crate::cli::track::Tracker;
-use crate::clock::now_ms;
-use crate::rundir::StateDir;
-use crate::store::{Filter, Store, StoreError};
+use crate::foundation::clock::now_ms;
+use crate::record::rundir::StateDir;
+use crate::record::store::{Filter, Store, StoreError};
 
 /// The first id of a person's account, as `UID_MIN` of login.defs(5) has it by default.
 const FIRST_USER: u32 = 1000;
@@ -99,9 +99,11 @@ fn take_all(session: &Session, args: &Import) -> Result<u8, Error> {
     }
     let store = target.map(|target| target.path().to_string_lossy().into_owned());
     let value = json!({ "store": store, "dry_run": args.dry_run, "files": files });
-    session
-        .output
-        .result("import", &value, &crate::diagnostic::printable(&text))?;
+    session.output.result(
+        "import",
+        &value,
+        &crate::foundation::diagnostic::printable(&text),
+    )?;
     Ok(worst)
 }
 

@@ -10,12 +10,12 @@ use crate::cli::summary::reason_text;
 use crate::cli::table::{fitted, table};
 use crate::cli::track::Tracker;
 use crate::cli::when::{ago, seconds_between};
-use crate::clock::now_ms;
-use crate::diagnostic::printable;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::printable;
+use crate::foundation::units::display_seconds;
 use crate::job::{JobState, RunId};
+use crate::record::store::{Filter, RunRow, Store};
 use crate::record::{Cause, CauseKind, Status};
-use crate::store::{Filter, RunRow, Store};
-use crate::units::display_seconds;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {

@@ -16,11 +16,11 @@ use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::cli::track::{FORGET_AFTER_MS, Tracked, Tracker};
 use crate::cli::when::{ago, parse_time};
-use crate::clock::now_ms;
+use crate::foundation::clock::now_ms;
+use crate::foundation::units::Bytes;
 use crate::job::{JobState, RunId};
 use crate::plan::Plan;
-use crate::store::{Filter, RunRow, StoreError};
-use crate::units::Bytes;
+use crate::record::store::{Filter, RunRow, StoreError};
 
 /// What ended just now may still be written by its watcher, in milliseconds.
 const SETTLED_AFTER_MS: u64 = 60_000;

@@ -15,11 +15,11 @@ use crate::cli::output::envelope;
 use crate::cli::series::Series;
 use crate::cli::session::Session;
 use crate::cli::track::{Tracked, Tracker};
-use crate::clock::now_ms;
+use crate::foundation::clock::now_ms;
 use crate::job::RunId;
 use crate::record::NodeRecord;
+use crate::record::rundir::RunDir;
 use crate::report::{NODES_DRAWN, Node, Report, Run, points_of_each};
-use crate::rundir::RunDir;
 
 /// Runs of a report, elements of arrays counted one by one: more of them are no report but a database.
 const MOST_RUNS: usize = 100;

@@ -13,9 +13,9 @@ use crate::cli::series::{self, Series};
 use crate::cli::session::Session;
 use crate::cli::summary;
 use crate::cli::track::{Tracked, Tracker, found, output_path};
-use crate::insight::Sampled;
 use crate::plan::Plan;
-use crate::rundir::RunDir;
+use crate::record::rundir::RunDir;
+use crate::report::insight::Sampled;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {

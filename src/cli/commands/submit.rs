@@ -18,16 +18,16 @@ use crate::cli::refusal::explained;
 use crate::cli::session::{Session, user_name};
 use crate::cli::summary;
 use crate::cli::track::Tracker;
-use crate::clock::now_ms;
-use crate::diagnostic::chain;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::chain;
+use crate::foundation::private::kernel_uid;
+use crate::image::pyenv;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::plan::Plan;
-use crate::private::kernel_uid;
-use crate::pyenv;
+use crate::record::rundir::{RunDir, StateDir};
+use crate::record::store::{Store, StoreError};
 use crate::record::{Identity, RunRecord, Status};
-use crate::rundir::{RunDir, StateDir};
 use crate::scheduler::{Submission, Submitted, script};
-use crate::store::{Store, StoreError};
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {

@@ -11,10 +11,10 @@ use crate::cli::output::Output;
 use crate::cli::progress::Display;
 use crate::cli::source::{self, Source};
 use crate::cli::table::{rendered, table};
+use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::TimingPattern;
+use crate::observe::timing::{Evidence, Follower, Stated};
 use crate::record::{Epoch, EpochNumbering, Progress, Scope};
-use crate::timing::{Evidence, Follower, Stated};
-use crate::units::{Bytes, display_seconds};
 
 /// Bytes read at one go.
 const PORTION: usize = 1 << 20;

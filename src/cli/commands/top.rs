@@ -9,8 +9,8 @@ use crate::cli::args::Top;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::cli::top::{Board, Feed, Palette, Screen, Wake, is_screen, to_json, to_text};
-use crate::client::ClientError;
-use crate::diagnostic::chain;
+use crate::foundation::diagnostic::chain;
+use crate::observe::client::ClientError;
 
 /// How long a stream of objects waits for a daemon that is started anew.
 const RESTART_PATIENCE: Duration = Duration::from_secs(30);

@@ -14,11 +14,11 @@ use crate::cli::progress::{Display, Epochs};
 use crate::cli::session::Session;
 use crate::cli::summary;
 use crate::cli::track::{Tracked, Tracker, output_path};
+use crate::foundation::units::display_seconds;
 use crate::job::{JobState, Launcher, RunId, SchedulerKind, TimingPattern};
 use crate::plan::Plan;
 use crate::record::{RunRecord, Status, resolve};
 use crate::scheduler::can_never_start;
-use crate::units::display_seconds;
 
 /// Pauses between two questions to a scheduler: many waiting users must not wear a controller out.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

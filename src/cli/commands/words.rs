@@ -6,7 +6,7 @@ use crate::cli::error::Error;
 use crate::cli::session::Session;
 use crate::cli::site::kept_queues;
 use crate::job::schema::keys;
-use crate::store::{Filter, Store};
+use crate::record::store::{Filter, Store};
 
 /// The newest runs that are offered.
 const RUNS: usize = 50;

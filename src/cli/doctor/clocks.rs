@@ -6,7 +6,7 @@ use super::{Finding, Level};
 use crate::cli::error::Error;
 use crate::cli::session::Session;
 use crate::job::SchedulerKind;
-use crate::rundir::file_time;
+use crate::record::rundir::file_time;
 
 const CHECK: &str = "clock";
 /// Nobody notices less.

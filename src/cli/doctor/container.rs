@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::{Finding, Level};
-use crate::container::{ContainerError, Node, examine};
-use crate::diagnostic::chain;
-use crate::flags::fakeroot::{self, Means, Purpose};
+use crate::foundation::diagnostic::chain;
+use crate::image::container::{ContainerError, Node, examine};
+use crate::image::flags::fakeroot::{self, Means, Purpose};
 
 const CHECK: &str = "container";
 const NAMESPACES: &str = "namespaces";
@@ -171,8 +171,8 @@ fn gpu_files(node: &Node) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::Installation;
-    use crate::flags::{GpuFacts, Namespaces, NodeFacts, Runtime, SubIds};
+    use crate::image::container::Installation;
+    use crate::image::flags::{GpuFacts, Namespaces, NodeFacts, Runtime, SubIds};
 
     /// An ordinary user's node where all is well.
     fn node() -> Node {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::{Finding, Level};
 use crate::cli::error::Error;
-use crate::client::{ClientError, Daemon};
-use crate::protocol::{DaemonStatus, Request, Response};
-use crate::units::Bytes;
+use crate::foundation::units::Bytes;
+use crate::observe::client::{ClientError, Daemon};
+use crate::observe::protocol::{DaemonStatus, Request, Response};
 
 const CHECK: &str = "dlrund";
 const STORE: &str = "dlrund store";
@@ -117,7 +117,7 @@ fn cpu_percent(cpu_us: u64, up_ms: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{DaemonCost, StoreStatus};
+    use crate::observe::protocol::{DaemonCost, StoreStatus};
 
     fn status() -> DaemonStatus {
         DaemonStatus {

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::cli::session::Session;
 use crate::cli::when::ago;
-use crate::monitor::host_facts;
+use crate::observe::monitor::host_facts;
 use crate::record::{HostFacts, TargetRecord};
 
 const CHECK: &str = "figures";

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Finding;
 use crate::cli::gpus::settled;
-use crate::monitor::{GpuCondition, GpuReport, GpuState};
+use crate::observe::monitor::{GpuCondition, GpuReport, GpuState};
 
 const CHECK: &str = "gpus";
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::{Finding, Level};
 use crate::cli::error::Error;
-use crate::diagnostic::chain;
-use crate::filesystem::{FileSystem, Kind as FileSystemKind};
-use crate::monitor::cgroup::{self, CgroupLayout, CgroupVersion};
-use crate::pyenv;
+use crate::foundation::diagnostic::chain;
+use crate::foundation::filesystem::{FileSystem, Kind as FileSystemKind};
+use crate::image::pyenv;
+use crate::observe::monitor::cgroup::{self, CgroupLayout, CgroupVersion};
 
 pub(super) fn version() -> Finding {
     let place = std::env::current_exe()

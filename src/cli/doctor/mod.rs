@@ -18,10 +18,10 @@ use super::error::Error;
 use super::session::Session;
 use super::site::ask;
 use super::table::{fitted, table};
-use crate::clock::now_ms;
-use crate::diagnostic::printable;
+use crate::config::site::SiteModel;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::printable;
 use crate::job::SchedulerKind;
-use crate::site::SiteModel;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -3,8 +3,8 @@
 use super::Finding;
 use crate::cli::error::Error;
 use crate::cli::table::{fitted, table};
+use crate::config::site::{Queue, SiteModel, described};
 use crate::job::SchedulerKind;
-use crate::site::{Queue, SiteModel, described};
 
 const QUEUES: &str = "queues";
 const NODES: &str = "nodes";
@@ -77,7 +77,7 @@ fn queues(model: &SiteModel) -> Finding {
 }
 
 fn nodes(model: &SiteModel) -> Option<Finding> {
-    let sum = |of: fn(&crate::site::NodeType) -> u32| -> u64 {
+    let sum = |of: fn(&crate::config::site::NodeType) -> u32| -> u64 {
         model.nodes.iter().map(|node| u64::from(of(node))).sum()
     };
     let (count, up) = (sum(|node| node.count), sum(|node| node.up));
@@ -164,8 +164,8 @@ fn row(queue: &Queue) -> [String; 5] {
 mod tests {
     use super::*;
     use crate::cli::doctor::{Level, worst};
-    use crate::site::NodeType;
-    use crate::units::{Bytes, Walltime};
+    use crate::config::site::NodeType;
+    use crate::foundation::units::{Bytes, Walltime};
 
     fn model() -> SiteModel {
         SiteModel {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Finding;
 use crate::cli::session::Session;
-use crate::command::Tool;
-use crate::diagnostic::chain;
+use crate::foundation::command::Tool;
+use crate::foundation::diagnostic::chain;
 use crate::job::SchedulerKind;
 use crate::scheduler::find::{Dialect, Qsub};
 

@@ -8,10 +8,10 @@ use nix::unistd::{AccessFlags, access};
 use super::{Finding, Level};
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
-use crate::filesystem::{FileSystem, Kind as FileSystemKind};
-use crate::rundir::StateDir;
-use crate::store::Store;
-use crate::units::Bytes;
+use crate::foundation::filesystem::{FileSystem, Kind as FileSystemKind};
+use crate::foundation::units::Bytes;
+use crate::record::rundir::StateDir;
+use crate::record::store::Store;
 
 const STATE: &str = "state";
 const SPACE: &str = "space";

@@ -4,17 +4,17 @@ use std::fs;
 
 use super::build_job::{self, Resources};
 use super::making::{Made, Order, Origins, make, standing};
-use crate::catalogue::{Accelerator, Device, Processor, Wanted, cuda_for};
 use crate::cli::commands::image::{arch, of_recipe, written};
 use crate::cli::error::{Error, Kind};
 use crate::cli::load::Job;
 use crate::cli::session::Session;
 use crate::cli::track::Tracker;
 use crate::config::Owner;
+use crate::foundation::units::Walltime;
+use crate::image::catalogue::{Accelerator, Device, Processor, Wanted, cuda_for};
+use crate::image::recipe::Target;
 use crate::job::{DependencyKind, JobId, RunId, SchedulerKind};
 use crate::plan::{Decision, NoImage, Plan, PlannedDependency};
-use crate::recipe::Target;
-use crate::units::Walltime;
 
 /// What has to be built where no image fits. Nothing is written: a plan tells it too.
 pub(crate) fn order(session: &Session, plan: &Plan, none: &NoImage) -> Result<Order, Error> {

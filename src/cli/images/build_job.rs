@@ -6,18 +6,18 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::making::{MAX_DEFINITION_BYTES, Order, Origins};
-use crate::catalogue::{Place, read, write_entry};
 use crate::cli::args::JobFile;
 use crate::cli::commands::submit;
 use crate::cli::error::{Error, Kind};
 use crate::cli::load::{Against, Job};
 use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
-use crate::container::keep_description;
+use crate::foundation::units::{Bytes, Walltime};
+use crate::image::catalogue::{Place, read, write_entry};
+use crate::image::container::keep_description;
 use crate::job::SchedulerKind;
 use crate::record::RunRecord;
-use crate::rundir::RunDir;
-use crate::units::{Bytes, Walltime};
+use crate::record::rundir::RunDir;
 
 /// What a build may take where nobody says it: source builds of frameworks take hours.
 const WALLTIME: Walltime = Walltime(4 * 3600);

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::catalogue::{Catalogue, Entry, FileState, Place, fetched};
 use crate::cli::error::Error;
 use crate::cli::session::Session;
 use crate::config::Settings;
-use crate::container::{Surroundings, here, inspect, is_vouched_for, look, pulled_path, runs_on};
-use crate::diagnostic::{Problem, chain};
+use crate::foundation::diagnostic::{Problem, chain};
+use crate::image::catalogue::{Catalogue, Entry, FileState, Place, fetched};
+use crate::image::container::{
+    Surroundings, here, inspect, is_vouched_for, look, pulled_path, runs_on,
+};
 use crate::job::{Image, JobSpec, SchedulerKind};
 use crate::plan::{ImageFacts, Plan};
 

@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::tried::{Bench, Subject, digest_of, keep, keep_check, shelf_dir};
-use crate::catalogue::{Check, Entry, Place, write_entry};
 use crate::cli::error::{Error, Kind};
 use crate::cli::interrupt::Interrupt;
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
-use crate::container::check::Claims;
-use crate::container::{
+use crate::foundation::diagnostic::printable;
+use crate::foundation::lock::Patience;
+use crate::foundation::units::{Bytes, display_seconds};
+use crate::image::catalogue::{Check, Entry, Place, write_entry};
+use crate::image::container::check::Claims;
+use crate::image::container::{
     self, Begun, Build, MakeError, Making, PullSource, Workplace, keep_description,
 };
-use crate::diagnostic::printable;
-use crate::flags::NodeFacts;
-use crate::flags::fakeroot::{Purpose, outcome};
-use crate::lock::Patience;
-use crate::units::{Bytes, display_seconds};
+use crate::image::flags::NodeFacts;
+use crate::image::flags::fakeroot::{Purpose, outcome};
 
 /// A definition file of a user's own is not longer, in bytes.
 pub(crate) const MAX_DEFINITION_BYTES: u64 = 1 << 20;

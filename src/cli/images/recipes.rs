@@ -4,8 +4,8 @@ use super::tried::shelf_dir;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::config::Owner;
-use crate::container::{RecipeError, recipes_in};
-use crate::recipe::Site;
+use crate::image::container::{RecipeError, recipes_in};
+use crate::image::recipe::Site;
 
 impl Session {
     /// What the site and the user say of builds.

@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::catalogue::{Check, FileState, Place, write_check};
 use crate::cli::error::{Error, Kind};
 use crate::cli::interrupt::Interrupt;
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
-use crate::clock::now_ms;
 use crate::config::Owner;
-use crate::container::check::{self, Call, Claims, Findings};
-use crate::container::{ContainerError, digest, file_state, inspect, keep_description, node_facts};
-use crate::flags::NodeFacts;
+use crate::foundation::clock::now_ms;
+use crate::image::catalogue::{Check, FileState, Place, write_check};
+use crate::image::container::check::{self, Call, Claims, Findings};
+use crate::image::container::{
+    ContainerError, digest, file_state, inspect, keep_description, node_facts,
+};
+use crate::image::flags::NodeFacts;
 
 /// Where images are tried: this machine with its runtime.
 pub(crate) struct Bench {

@@ -1,4 +1,4 @@
-//! What a run's files mean: brings plan, records and samples together for [`crate::insight`], and shows what comes of it.
+//! What a run's files mean: brings plan, records and samples together for [`crate::report::insight`], and shows what comes of it.
 
 mod text;
 
@@ -6,10 +6,10 @@ use super::series::Series;
 use super::session::Session;
 use super::site::queue_limit;
 use super::track::Tracked;
-use crate::insight::{Insight, NodeView, Request, RunView, Sampled, derive};
 use crate::job::JobState;
 use crate::plan::Plan;
-use crate::rundir::RunDir;
+use crate::record::rundir::RunDir;
+use crate::report::insight::{Insight, NodeView, Request, RunView, Sampled, derive};
 
 pub(crate) use text::{advice, folded_row, notes, rows};
 

@@ -1,9 +1,9 @@
 //! An insight for people: rows of the table of `show`, what to paste, what is not known.
 
 use crate::cli::bars::Bars;
-use crate::insight::{Advice, Compared, EpochTimes, Insight, Setting, Timing, Unmeasured};
+use crate::foundation::units::{Bytes, Walltime, display_seconds};
 use crate::record::{Progress, TimeSource};
-use crate::units::{Bytes, Walltime, display_seconds};
+use crate::report::insight::{Advice, Compared, EpochTimes, Insight, Setting, Timing, Unmeasured};
 
 /// Letters of a bar of what was used.
 const BAR: usize = 20;

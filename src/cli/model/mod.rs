@@ -16,7 +16,7 @@ use super::error::{Error, Kind};
 use super::session::Session;
 use super::source::open;
 use crate::config::Owner;
-use crate::model::Model;
+use crate::learn::model::Model;
 
 use exposed::{Exposed, Others, exposed};
 pub(crate) use opened::unusable;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cli::error::{Error, Kind};
-use crate::model::{LONGEST_LINE, Model, Pieces, Unreadable};
+use crate::learn::model::{LONGEST_LINE, Model, Pieces, Unreadable};
 
 /// No model's front or piece is as large; more is not read, in bytes.
 const MOST_AT_ONCE: usize = 256 << 20;

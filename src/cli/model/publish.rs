@@ -8,7 +8,7 @@ use nix::unistd::geteuid;
 use super::exposed::{Exposed, Others, exposed};
 use crate::cli::accounts::user_name;
 use crate::cli::error::{Error, Kind};
-use crate::export::OutputDir;
+use crate::record::export::OutputDir;
 
 /// Puts a model in the place of `path`, for all to read whatever the umask. The directory must be there and not be open to
 /// everybody; only a regular file is replaced. Root writes only where nobody else could exchange the file afterwards, or lead it

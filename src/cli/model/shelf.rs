@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
-use crate::diagnostic::chain;
-use crate::model::Model;
-use crate::private::{PrivateDir, PrivateError};
+use crate::foundation::diagnostic::chain;
+use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::learn::model::Model;
 
 /// How names of model files end.
 const ENDING: &str = ".model";

@@ -16,10 +16,10 @@ use read::Segments;
 use thin::{Thinned, Thinner};
 use track::Axis;
 
-use crate::diagnostic::chain;
-use crate::insight::{Digest, Sampled};
+use crate::foundation::diagnostic::chain;
+use crate::record::rundir::RunDir;
 use crate::record::{Missing, NodeRecord, decode_columns};
-use crate::rundir::RunDir;
+use crate::report::insight::{Digest, Sampled};
 
 /// The most GPUs of a node: eight, each in seven slices, and a few that came later.
 const MAX_GPUS: usize = 72;

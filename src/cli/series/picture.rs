@@ -5,8 +5,8 @@ use super::figure::Unit;
 use super::thin::Thinned;
 use super::track::Curve;
 use crate::cli::bars::Bars;
+use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{NodeRecord, NodeState};
-use crate::units::{Bytes, display_seconds};
 
 /// With fewer samples the overview has no curves: there is nothing to see.
 const LEAST_SAMPLES: u64 = 10;

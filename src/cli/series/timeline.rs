@@ -5,8 +5,8 @@ use super::thin::Thinned;
 use super::track::Curve as Thin;
 use super::{Choice, Series};
 use crate::record::NodeRecord;
+use crate::record::rundir::RunDir;
 use crate::report::{Curve, Timeline, Unit};
-use crate::rundir::RunDir;
 
 impl Series {
     /// Everything in so many points at most, with the curves for a report.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::feed::Picture;
 use super::keys::Key;
 use super::watched::Watched;
-use crate::protocol::DaemonStatus;
+use crate::observe::protocol::DaemonStatus;
 use crate::record::MeasureKey;
 
 /// What the runs are sorted by.

@@ -7,7 +7,7 @@ use super::curve::{curve, letter_ms};
 use super::style::Palette;
 use super::text::{bytes, clock, cpu_percent, one_line, percent, share};
 use super::watched::{CURVE_MS, Gpu, Point, Watched, is_idle};
-use crate::units::Bytes;
+use crate::foundation::units::Bytes;
 
 /// What stands before a curve and after it, in letters.
 const BEFORE_CURVE: usize = 8;

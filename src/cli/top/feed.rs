@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nix::unistd::{Uid, User, getuid};
 
-use crate::client::{ClientError, Daemon};
-use crate::protocol::{DaemonStatus, Request, Response, RunView, RunsQuery};
+use crate::observe::client::{ClientError, Daemon};
+use crate::observe::protocol::{DaemonStatus, Request, Response, RunView, RunsQuery};
 
 /// How long an answer may take: the screen stands still meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -3,7 +3,7 @@
 use super::board::Board;
 use super::feed::Picture;
 use crate::job::{JobId, RunId};
-use crate::protocol::{DaemonStatus, RunView};
+use crate::observe::protocol::{DaemonStatus, RunView};
 use crate::record::{
     Event, EventKind, GpuFacts, GpuReading, GpuUsage, MeasureKey, ProcessReading, Progress, Sample,
     StepMark, Usage,

@@ -1,7 +1,7 @@
 //! Figures and names in few letters.
 
-use crate::diagnostic::printable;
-use crate::units::Bytes;
+use crate::foundation::diagnostic::printable;
+use crate::foundation::units::Bytes;
 
 /// What is not known.
 pub(super) const UNKNOWN: &str = "-";

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::meter::Meter;
-use crate::protocol::RunView;
+use crate::observe::protocol::RunView;
 use crate::record::{
     COLUMNS, GpuFacts, GpuReading, MeasureKey, PROCESS_COLUMNS, ProcessReading, Sample,
 };

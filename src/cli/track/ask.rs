@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use super::Tracker;
 use super::look::Heard;
-use crate::diagnostic::chain;
+use crate::foundation::diagnostic::chain;
 use crate::job::{JobState, RunId, SchedulerKind};
+use crate::record::rundir::RunDir;
 use crate::record::{QueueEntry, RunRecord};
-use crate::rundir::RunDir;
 use crate::scheduler::JobRef;
 
 /// The reason of a state that is the last one heard of.

@@ -5,10 +5,10 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::job::SchedulerKind;
+use crate::record::rundir::{Attempt, Reading, RunDir};
 use crate::record::{
     ExitStatus, Missing, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, find_notice,
 };
-use crate::rundir::{Attempt, Reading, RunDir};
 
 /// Says whether an entry leaves no question that more than the marks could answer.
 pub(super) fn is_decided(entry: &QueueEntry) -> bool {

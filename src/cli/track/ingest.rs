@@ -4,12 +4,12 @@ use super::look::{Heard, Look, look};
 use super::{Seen, Tracker};
 use crate::cli::error::Error;
 use crate::cli::incoming::{Stop, take_lines};
-use crate::clock::now_ms;
-use crate::diagnostic::chain;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::chain;
 use crate::job::RunId;
+use crate::record::rundir::RunDir;
+use crate::record::store::{Segment, StoreError, Writer};
 use crate::record::{NodeRecord, decode_columns};
-use crate::rundir::RunDir;
-use crate::store::{Segment, StoreError, Writer};
 
 impl Tracker<'_> {
     /// Takes in runs that came to be without this index: on another machine, or through `dlrun render`.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::ask::NO_ANSWER;
 use super::evidence::{Witness, is_decided};
 use crate::job::{ArraySpec, JobState};
+use crate::record::rundir::{Attempt, Reading, RunDir, RunDirError};
 use crate::record::{
     Element, ExitStatus, Outcome, QueueEntry, RunRecord, Sentinel, Status, cover, merge_elements,
     resolve,
 };
-use crate::rundir::{Attempt, Reading, RunDir, RunDirError};
 
 /// What a scheduler said of a run.
 #[derive(Debug, Clone, Default)]
@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::job::{JobId, RunId, SchedulerKind, Workload};
-    use crate::rundir::StateDir;
+    use crate::record::rundir::StateDir;
 
     fn record(array: Option<&str>) -> RunRecord {
         RunRecord {

@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 
 use super::error::{Error, Kind};
 use super::session::Session;
-use crate::clock::now_ms;
-use crate::diagnostic::chain;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::chain;
 use crate::job::{JobState, RunId};
 use crate::plan::Plan;
+use crate::record::rundir::{Reading, RunDir, RunDirError, StateDir, deliver_late};
+use crate::record::store::{Store, StoreError};
 use crate::record::{Element, MeasureKey, RunRecord, Status};
-use crate::rundir::{Reading, RunDir, RunDirError, StateDir, deliver_late};
 use crate::scheduler::output_file;
-use crate::store::{Store, StoreError};
 use look::{Heard, Look};
 
 pub(crate) use ask::job_ref;

@@ -6,7 +6,7 @@ use toml::de::DeTable;
 
 use crate::config::fragment::Origin;
 use crate::config::version::VersionRange;
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::{read_uri, word};
 
 /// Schemes that the runtimes know (Apptainer's user guide, "Supported URIs").

@@ -15,8 +15,8 @@ pub use recipes::RecipeTable;
 
 use super::fragment::Origin;
 use super::version::VersionRange;
+use crate::foundation::units::Walltime;
 use crate::job::{EnvVar, StorageClass};
-use crate::units::Walltime;
 
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

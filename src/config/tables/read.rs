@@ -13,11 +13,11 @@ use super::recipes;
 use super::words::{house_rules, name_problem, path_problem, steps, wanted, words};
 use super::{Condition, GpuTable, House, Owner, QueueTable, Rule, StorageTable, Subject, Tables};
 use crate::config::fragment::Origin;
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
+use crate::foundation::units::Walltime;
 use crate::job::{
     Fields, Located, StorageClass, option_lines, option_text, read_env, read_modules, word,
 };
-use crate::units::Walltime;
 
 /// Their names.
 pub(in crate::config) const TABLES: [&str; 9] = [

@@ -7,7 +7,7 @@ use toml::de::DeTable;
 
 use super::words::words;
 use crate::config::fragment::Origin;
-use crate::diagnostic::Problem;
+use crate::foundation::diagnostic::Problem;
 use crate::job::Fields;
 
 /// `[recipes]`. Values are checked where definitions are written, which know what may stand in one.

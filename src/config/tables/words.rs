@@ -3,7 +3,7 @@
 use super::{HouseRule, Subject, Wanted};
 use crate::config::fragment::Origin;
 use crate::config::version::VersionRange;
-use crate::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::{Problem, nearest};
 use crate::job::{Fields, Located, RESOURCE_KEYS, SchedulerKind, StorageClass};
 
 /// Names of rules, sites, storage, queues and types of GPUs. They are shown, and stand in the script's messages.

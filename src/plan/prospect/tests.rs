@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::catalogue::{Entry, Place};
+use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::config::{Defaults, Origin, Owner, Settings};
+use crate::foundation::units::{Bytes, Walltime, display_seconds};
+use crate::image::catalogue::{Entry, Place};
 use crate::job::{Framework, Provenance, RunId, SchedulerKind, Workload};
-use crate::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
+use crate::learn::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
 use crate::plan::{Decision, ImageFacts, ModelFacts, Plan, SchedulerFacts, SiteFacts, resolve};
 use crate::record::Basis;
-use crate::site::{NodeType, Queue, SiteModel};
-use crate::units::{Bytes, Walltime, display_seconds};
 
 const JOB: &str = r#"
 [framework]

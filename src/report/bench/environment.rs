@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::bench::Measured;
+use crate::learn::bench::Measured;
 
 /// CPUs that others may keep busy before a run is called disturbed.
 const QUIET: f64 = 0.1;
@@ -179,7 +179,7 @@ impl Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Machine;
+    use crate::learn::bench::Machine;
 
     #[test]
     fn conditions_are_counted_and_what_differs_is_said() {

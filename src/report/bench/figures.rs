@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::Bench;
 use super::environment::{Environment, environment};
-use crate::bench::{Compare, Journal, Matrix, Measured, Slot};
 use crate::job::{JobState, RunId, SchedulerKind};
+use crate::learn::bench::{Compare, Journal, Matrix, Measured, Slot};
 use crate::record::median;
 use crate::report::compare::SIGNIFICANT;
 use crate::report::stats::{Ratio, Spread, adjusted};
@@ -518,7 +518,7 @@ fn remarks(figures: &Figures, open: usize) -> Vec<String> {
             figures.runs_failed, figures.runs_asked
         ));
     }
-    if figures.asked.repeats < crate::bench::USUAL_REPEATS {
+    if figures.asked.repeats < crate::learn::bench::USUAL_REPEATS {
         let repeats = figures.asked.repeats;
         let what = if repeats == 1 {
             "a single run of each cell: nothing tells by how much it varies"
@@ -527,7 +527,7 @@ fn remarks(figures: &Figures, open: usize) -> Vec<String> {
         };
         remarks.push(format!(
             "{repeats} of the {} repeats that are usual: {what}.",
-            crate::bench::USUAL_REPEATS
+            crate::learn::bench::USUAL_REPEATS
         ));
     }
     remarks.extend(figures.environment.remarks());

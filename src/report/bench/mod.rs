@@ -10,7 +10,7 @@ mod rows;
 pub use environment::{Environment, Kind};
 pub use figures::{Asked, AxisFigures, CellFigures, Comparison, Effect, Failure, Figures, Result};
 
-use crate::bench::{Header, Journal, Matrix};
+use crate::learn::bench::{Header, Journal, Matrix};
 
 /// Rows of a table of comparisons in Markdown and on a page; `--json` has all.
 const MOST_ROWS: usize = 2_000;
@@ -98,8 +98,8 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Entry, Measured, Slot, parse};
     use crate::job::{JobState, RunId, SchedulerKind};
+    use crate::learn::bench::{Entry, Measured, Slot, parse};
     use crate::report::example::assert_sound;
 
     const TEXT: &str = "[run]\ncommand = [\"a\", \"{{size}}\", \"{{threads}}\"]\n[bench]\nname = \"m\"\nrepeats = 3\n\

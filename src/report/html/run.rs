@@ -2,7 +2,7 @@
 
 use super::table::{self, pairs, text, tiles};
 use super::{Html, epochs, label, timelines};
-use crate::insight::{Balance, Compared, Evidence, NodeUsed};
+use crate::report::insight::{Balance, Compared, Evidence, NodeUsed};
 use crate::report::number::{UNKNOWN, bytes, count, duration, percent, real, short};
 use crate::report::{Run, facts};
 

@@ -1,6 +1,6 @@
 //! HTML that holds no text of others but escaped: names of elements and attributes are ours, all else goes through here.
 
-use crate::diagnostic::is_deceptive;
+use crate::foundation::diagnostic::is_deceptive;
 
 /// Characters of one piece of text at most: a name of ten megabytes is nothing that people read.
 const MOST_CHARACTERS: usize = 2_000;

@@ -20,7 +20,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use super::entry::{Entry, Here, Kind};
 use super::process::{Identity, Sessions, owner};
 use super::share::{Machine, Share};
-use crate::private::PrivateDir;
+use crate::foundation::private::PrivateDir;
 
 const PREFIX: &str = "dlrun-local-";
 /// Names that are read of another user's directory, and entries of each kind that are opened.

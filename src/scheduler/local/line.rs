@@ -6,7 +6,7 @@ use nix::unistd::{Uid, User};
 
 use super::board::{Look, Seen};
 use super::share::{Machine, Share};
-use crate::units::Bytes;
+use crate::foundation::units::Bytes;
 
 /// Holders that are named.
 const NAMED: usize = 3;

@@ -26,11 +26,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
-use crate::clock::now_ms;
-use crate::command::spawn_detached;
+use crate::config::site::SiteModel;
+use crate::foundation::clock::now_ms;
+use crate::foundation::command::spawn_detached;
 use crate::job::{ArraySpec, JobId, JobState, SchedulerKind};
 use crate::record::{ExitStatus, QueueEntry};
-use crate::site::SiteModel;
 use board::Look;
 use share::{Asked, Machine};
 use ticket::{Phase, Ticket};

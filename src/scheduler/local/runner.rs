@@ -16,9 +16,9 @@ use super::process::{Identity, left_over};
 use super::ticket::{Phase, Ticket};
 use super::turn::Turn;
 use super::{End, exit_of, file_error, open_append};
-use crate::clock::{booted_at_ms, count_from, now_ms};
-use crate::command::{Destination, TrainingCommand, spawn_training};
-use crate::diagnostic::chain;
+use crate::foundation::clock::{booted_at_ms, count_from, now_ms};
+use crate::foundation::command::{Destination, TrainingCommand, spawn_training};
+use crate::foundation::diagnostic::chain;
 use crate::record::{ExitStatus, ending};
 use crate::scheduler::SchedulerError;
 

@@ -144,9 +144,9 @@ fn depends(resources: &PlannedResources) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::foundation::units::Bytes;
     use crate::job::{ArraySpec, DependencyKind, JobId};
     use crate::plan::PlannedDependency;
-    use crate::units::Bytes;
 
     fn bare() -> PlannedResources {
         let json = serde_json::json!({ "nodes": 1, "tasks_per_node": 1, "exclusive": false });

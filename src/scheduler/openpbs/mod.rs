@@ -15,9 +15,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
-use crate::command::{CommandError, Output, Tool};
+use crate::config::site::SiteModel;
+use crate::foundation::command::{CommandError, Output, Tool};
 use crate::job::{ArraySpec, SchedulerKind};
-use crate::site::SiteModel;
 
 pub use directives::directives;
 

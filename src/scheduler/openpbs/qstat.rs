@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use super::answer::{Answer, Seen};
 use super::{NAME, OpenPbs, failed, unanswered, unreachable};
-use crate::command::Output;
+use crate::foundation::command::Output;
 use crate::job::{DependencyKind, JobState};
 use crate::record::ExitStatus;
 use crate::scheduler::pbs::answer::read_text;

@@ -3,7 +3,7 @@
 //! Answer: `4711.server`, of an array `4711[].server`.
 
 use super::{NAME, OpenPbs, directives, unanswered, unreachable};
-use crate::command::Tool;
+use crate::foundation::command::Tool;
 use crate::job::Inherit;
 use crate::plan::Plan;
 use crate::scheduler::output_file;

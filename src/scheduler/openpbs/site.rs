@@ -2,11 +2,11 @@
 
 use super::json::{self, Value};
 use super::{NAME, OpenPbs, failed, unreachable};
-use crate::clock::now_ms;
+use crate::config::site::{NodeType, Queue, SiteModel};
+use crate::foundation::clock::now_ms;
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::pbs::values::{size, walltime};
-use crate::site::{NodeType, Queue, SiteModel};
 
 pub(super) fn site(openpbs: &OpenPbs) -> Result<SiteModel, SchedulerError> {
     let server = ask(
@@ -191,7 +191,7 @@ fn node_type(node: &Value) -> NodeType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Bytes;
+    use crate::foundation::units::Bytes;
 
     const SERVER: &str =
         include_str!("../../../tests/fixtures/scheduler/openpbs/server-23.06.json");

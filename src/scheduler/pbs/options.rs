@@ -3,9 +3,9 @@
 //! All text in them is from sets of characters that neither a `#PBS` line nor a resource list treats as special (checked
 //! where the job file is read), so that a line and a word mean the same.
 
+use crate::foundation::units::Walltime;
 use crate::job::{Inherit, Mail, MailEvent};
 use crate::plan::Plan;
-use crate::units::Walltime;
 
 /// One option of `qsub`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What `qdel` said.
 
-use crate::command::{Output, Tool};
+use crate::foundation::command::{Output, Tool};
 use crate::scheduler::SchedulerError;
 
 /// Runs a `qdel`. A job that is `gone`, by the exit code for it, is what was asked for. `unreachable` tells an answer of a

@@ -1,7 +1,7 @@
 //! `qsub` of either PBS: what it is run with, and what its answer means.
 
 use super::ids;
-use crate::command::{CommandError, Output, Tool};
+use crate::foundation::command::{CommandError, Output, Tool};
 use crate::job::JobId;
 use crate::scheduler::SchedulerError;
 

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::units::{Bytes, Walltime};
+use crate::foundation::units::{Bytes, Walltime};
 
 /// Milliseconds since 1970 of epoch seconds, as Torque's XML has them, or of `Fri Nov 20 20:38:06 2026`, which `qstat`
 /// writes in the time zone of its own environment: it is run with UTC. Nothing happened in the second 0.

@@ -170,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::command::Tool;
+    use crate::foundation::command::Tool;
     use crate::job::StorageClass;
 
     fn expanded(path: &str, variable: &str) -> String {

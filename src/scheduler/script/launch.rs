@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{pbs, quoted};
-use crate::flags;
+use crate::image::flags;
 use crate::job::{Launcher, SchedulerKind};
 use crate::launch;
 use crate::plan::Plan;

@@ -116,7 +116,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::command::Tool;
+    use crate::foundation::command::Tool;
 
     fn through_a_shell(text: &str) -> String {
         let script = format!("printf %s {}", quoted(text));

@@ -146,7 +146,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::command::Tool;
+    use crate::foundation::command::Tool;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]

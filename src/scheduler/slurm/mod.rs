@@ -25,10 +25,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
-use crate::command::{CommandError, Output, Tool, find};
+use crate::config::site::SiteModel;
+use crate::foundation::command::{CommandError, Output, Tool, find};
 use crate::job::{ArraySpec, JobState, SchedulerKind};
 use crate::plan::Plan;
-use crate::site::SiteModel;
 
 pub(crate) use directives::output;
 pub use directives::{directives, shape};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::parts::{self, Part};
 use super::{NAME, Slurm, busy, directives, export, scancel, site, unanswered, unreachable};
-use crate::command::{CommandError, Output, Tool};
+use crate::foundation::command::{CommandError, Output, Tool};
 use crate::job::JobId;
 use crate::plan::Plan;
 use crate::record::ArrayPart;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use super::scontrol::{fields, said, seconds};
 use super::{Slurm, failed, gres, hostlist, unanswered};
-use crate::clock::now_ms;
+use crate::config::site::{NodeType, Queue, SiteModel};
+use crate::foundation::clock::now_ms;
+use crate::foundation::units::{Bytes, Walltime};
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::retry::patiently;
-use crate::site::{NodeType, Queue, SiteModel};
-use crate::units::{Bytes, Walltime};
 
 pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
     let config = ask(slurm, "scontrol", &["show", "config"])?;

@@ -5,7 +5,7 @@
 //! `keep_completed` seconds.
 
 use super::{NAME, Torque, failed, states, unanswered, unreachable};
-use crate::command::Output;
+use crate::foundation::command::Output;
 use crate::record::QueueEntry;
 use crate::scheduler::pbs::answer::{Thing, read_text, read_xml};
 use crate::scheduler::pbs::own::own_entries;

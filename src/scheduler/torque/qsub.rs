@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::{NAME, Torque, directives, unanswered, unreachable};
-use crate::command::Tool;
+use crate::foundation::command::Tool;
 use crate::plan::Plan;
 use crate::scheduler::output_file;
 use crate::scheduler::pbs::options::{Flag, variables, words};

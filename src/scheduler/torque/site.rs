@@ -1,14 +1,14 @@
 //! `qstat -Q -f`, `qstat -B -f` and `pbsnodes -x`: queues with their limits, the server, the nodes.
 
 use super::{NAME, Torque, failed, unanswered, unreachable};
-use crate::clock::now_ms;
+use crate::config::site::{NodeType, Queue, SiteModel};
+use crate::foundation::clock::now_ms;
+use crate::foundation::units::Bytes;
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::pbs::answer::{Thing, read_text, read_xml};
 use crate::scheduler::pbs::values::{size, walltime};
 use crate::scheduler::retry::patiently;
-use crate::site::{NodeType, Queue, SiteModel};
-use crate::units::Bytes;
 
 pub(super) fn site(torque: &Torque) -> Result<SiteModel, SchedulerError> {
     let queues = read_text(&asked(torque, "qstat", &["-Q", "-f"])?);
@@ -141,7 +141,7 @@ fn physical_memory(status: &str) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Walltime;
+    use crate::foundation::units::Walltime;
 
     #[test]
     fn queues_have_limits() {

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use dlrun::flags::fakeroot::{Means, Purpose, outcome};
-use dlrun::flags::{
+use dlrun::image::flags::fakeroot::{Means, Purpose, outcome};
+use dlrun::image::flags::{
     Container, GpuFacts, Invocation, Namespaces, NodeFacts, Runtime, SubIds, Surroundings, choose,
 };
 use dlrun::job::Bind;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dlrun::container::{
+use dlrun::image::container::{
     ContainerError, ImageFile, ImageKind, Node, Surroundings, examine_in, inspect, labels,
 };
 
@@ -119,7 +119,7 @@ fn what_was_found_out_is_kept_until_the_runtime_changes() {
     );
 }
 
-fn sif_of(image: &ImageFile) -> &dlrun::container::Sif {
+fn sif_of(image: &ImageFile) -> &dlrun::image::container::Sif {
     match &image.kind {
         ImageKind::Sif(sif) => sif,
         other => panic!("{other:?}"),

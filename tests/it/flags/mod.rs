@@ -3,7 +3,7 @@
 mod properties;
 mod rules;
 
-use dlrun::flags::{
+use dlrun::image::flags::{
     Container, GpuFacts, Invocation, Namespaces, NodeFacts, Refusal, Runtime, SubIds, Surroundings,
     choose,
 };

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use dlrun::flags::{Container, Evaluation, Features};
+use dlrun::image::flags::{Container, Evaluation, Features};
 use dlrun::job::Bind;
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dlrun::flags::{Container, NodeFacts, Refusal, preview};
+use dlrun::image::flags::{Container, NodeFacts, Refusal, preview};
 use dlrun::job::{Bind, GpuMode};
 
 use super::{RUNTIMES, bind, chosen, container, node, runtime};

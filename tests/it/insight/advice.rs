@@ -1,8 +1,8 @@
 //! What limited imagined runs, and what they should ask for next time.
 
-use dlrun::insight::{AdviceKind, LimitKind};
 use dlrun::job::{JobState, StorageClass};
 use dlrun::record::{Epoch, StorageClass as RecordedStorage};
+use dlrun::report::insight::{AdviceKind, LimitKind};
 
 use super::case::{Case, GIB, Load};
 use super::{advises, limits, paste, why_silent};
@@ -238,7 +238,7 @@ fn less_memory_is_not_advised_where_it_could_kill() {
         memory_at_end: Some(20 * GIB),
         ..load.clone()
     };
-    let silent = |insight: &dlrun::insight::Insight| {
+    let silent = |insight: &dlrun::report::insight::Insight| {
         assert!(!advises(insight, AdviceKind::Memory));
         why_silent(insight, "advice/memory").to_owned()
     };

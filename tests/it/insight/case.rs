@@ -1,12 +1,12 @@
 //! Imagined runs: records and samples as the watcher leaves them.
 
-use dlrun::insight::{Digest, Insight, NodeView, Request, RunView, derive};
 use dlrun::job::{Framework, JobState, Launcher, RunId, SchedulerKind, Workload};
 use dlrun::record::{
     Columns, Epoch, GpuFacts, GpuReading, HostFacts, MeasureKey, NodeRecord, NodeState,
     ProcessReading, Progress, RunRecord, Sample, Status, add_gpu_readings, decode_columns,
     encode_segments,
 };
+use dlrun::report::insight::{Digest, Insight, NodeView, Request, RunView, derive};
 
 pub(super) const BEGIN_MS: u64 = 1_763_650_000_000;
 pub(super) const GIB: u64 = 1 << 30;

@@ -6,7 +6,7 @@ mod page;
 mod shown;
 mod trouble;
 
-use dlrun::insight::{AdviceKind, Insight, LimitKind};
+use dlrun::report::insight::{AdviceKind, Insight, LimitKind};
 
 /// The kinds of limits that were found.
 fn limits(insight: &Insight) -> Vec<LimitKind> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use dlrun::insight::{AdviceKind, LimitKind, THRESHOLDS};
+use dlrun::report::insight::{AdviceKind, LimitKind, THRESHOLDS};
 
 /// The table of the numbers, as the page has it.
 fn numbers() -> String {

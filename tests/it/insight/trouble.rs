@@ -1,8 +1,8 @@
 //! Runs of which little is known, or what is known is odd.
 
-use dlrun::insight::{Digest, NodeView, RunView, derive, unlike};
 use dlrun::job::{ArraySpec, JobState};
 use dlrun::record::{Columns, Epoch, Gap, Progress, Sample};
+use dlrun::report::insight::{Digest, NodeView, RunView, derive, unlike};
 use proptest::prelude::*;
 
 use super::case::{BEGIN_MS, Case, GIB, Load};
@@ -96,7 +96,7 @@ fn a_run_without_records_samples_or_plan_is_named_as_such() {
         !insight
             .advice
             .iter()
-            .any(|advice| advice.kind != dlrun::insight::AdviceKind::Walltime)
+            .any(|advice| advice.kind != dlrun::report::insight::AdviceKind::Walltime)
     );
     case.request = None;
     let insight = case.insight();
@@ -195,7 +195,7 @@ fn a_clock_that_was_wrong_for_a_while_changes_no_figure() {
     samples.insert(0, first);
     samples.push(last);
     let insight = case.insight();
-    let busy = |insight: &dlrun::insight::Insight| {
+    let busy = |insight: &dlrun::report::insight::Insight| {
         insight.used.nodes[0]
             .sampled
             .as_ref()

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
+use dlrun::foundation::units::Walltime;
 use dlrun::scheduler::Scheduler;
 use dlrun::scheduler::slurm::Slurm;
-use dlrun::units::Walltime;
 
 use super::cluster::conf;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use dlrun::monitor::{Sampler, SamplerOptions, TreeRoot, cgroup};
-use dlrun::protocol::{
+use dlrun::observe::monitor::{Sampler, SamplerOptions, TreeRoot, cgroup};
+use dlrun::observe::protocol::{
     Backfill, Collect, Decoder, Ending, FrameError, Hello, Process, Registration, Request,
     Response, RunsQuery, Update, encode,
 };

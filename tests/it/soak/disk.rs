@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use dlrun::record::store::{Backlog, NodeId, NodeStore, StoreError};
 use dlrun::record::{NodeState, Sample};
-use dlrun::store::{Backlog, NodeId, NodeStore, StoreError};
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 

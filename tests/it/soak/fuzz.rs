@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dlrun::job::{self, JobId};
+use dlrun::observe::timing::Follower;
 use dlrun::record::{Progress, decode_segment, encode_segments};
 use dlrun::scheduler::slurm::Slurm;
 use dlrun::scheduler::{JobRef, Scheduler};
-use dlrun::timing::Follower;
 
 use super::{Chance, rounds, tell};
 use crate::records::run_id;

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dlrun::model::{HoldOut, Length, Model, Observation, Predictor, Priors, Situation, evaluate};
+use dlrun::learn::model::{
+    HoldOut, Length, Model, Observation, Predictor, Priors, Situation, evaluate,
+};
 
 use super::count;
 use crate::support::planted::{Shape, World};

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dlrun::protocol::{Decoder, Hello, Request, Response, RunView, RunsQuery, encode};
+use dlrun::observe::protocol::{Decoder, Hello, Request, Response, RunView, RunsQuery, encode};
 use nix::sys::signal::Signal;
 
 use super::env::{Started, TestEnv};

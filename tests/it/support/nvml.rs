@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dlrun::monitor::{GpuError, Nvml};
+use dlrun::observe::monitor::{GpuError, Nvml};
 use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use dlrun::job::{Framework, Provenance, RunId, SchedulerKind, StorageClass, Workload};
-use dlrun::model::{Doubts, Hardware, Length, Observation, Situation};
+use dlrun::learn::model::{Doubts, Hardware, Length, Observation, Situation};
 use dlrun::record::NodeFigures;
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use dlrun::protocol::{Decoder, Hello, Request, Response, encode};
+use dlrun::observe::protocol::{Decoder, Hello, Request, Response, encode};
 
 type Answer = dyn FnMut(&Request) -> Option<Response> + Send;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use dlrun::protocol::{
+use dlrun::observe::protocol::{
     Collect, Decoder, Hello, Measured, RefusalKind, Registered, Request, Response, Segment, encode,
 };
 use dlrun::record::{Gap, Sample, Usage, decode_segment, encode_segments};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use crate::foundation::units::Bytes;
 use crate::job::SchedulerKind;
-use crate::units::Bytes;
 
 /// What `dlrun bench node --help` says beside its options.
 pub(super) const ABOUT: &str = "Measure what this kind of node can do: memory bandwidth, floating-point peak, reading

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::bench::{MOST_JOBS, MOST_REPEATS};
 use crate::job::SchedulerKind;
+use crate::learn::bench::{MOST_JOBS, MOST_REPEATS};
 
 /// What `dlrun bench run --help` says beside its options.
 pub(super) const ABOUT: &str = "Run a matrix of trainings as jobs, and tell what makes a difference

@@ -12,14 +12,14 @@ use crate::cli::gpus::settled;
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::cli::table::{fitted, table};
-use crate::clock::now_ms;
-use crate::diagnostic::printable;
-use crate::monitor::{
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::printable;
+use crate::foundation::units::Bytes;
+use crate::node::bench::{Step, Wanted, measure};
+use crate::observe::monitor::{
     cpus_effective, host_facts, memory_available, node_busy_us, node_stolen_us, own_cpu_us,
 };
-use crate::nodebench::{Step, Wanted, measure};
 use crate::record::{GpuFacts, HostFacts, NodeBench, NodeFigures, PastCache, Spread, TargetRecord};
-use crate::units::Bytes;
 
 /// How long the node is watched before anything is measured.
 const LOOK: Duration = Duration::from_secs(1);

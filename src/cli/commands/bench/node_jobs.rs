@@ -13,11 +13,11 @@ use crate::cli::load::{Against, Job};
 use crate::cli::schedulers;
 use crate::cli::session::Session;
 use crate::cli::site::ask;
+use crate::config::site::{NodeType, SiteModel, described, overlaid};
+use crate::foundation::private::PrivateDir;
 use crate::job::SchedulerKind;
-use crate::private::PrivateDir;
 use crate::record::RunRecord;
-use crate::rundir::RunDirError;
-use crate::site::{NodeType, SiteModel, described, overlaid};
+use crate::record::rundir::RunDirError;
 
 /// Where the job files lie, below the state directory, and the jobs' outputs.
 const ORDERS: &str = "bench-nodes";
@@ -317,7 +317,7 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
     session.output.result(
         "bench node",
         &json!({ "jobs": jobs, "left_out": left }),
-        &crate::diagnostic::printable(&text),
+        &crate::foundation::diagnostic::printable(&text),
     )?;
     Ok(worst)
 }
@@ -325,8 +325,8 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::Queue;
-    use crate::units::Bytes;
+    use crate::config::site::Queue;
+    use crate::foundation::units::Bytes;
 
     fn site(nodes: Vec<NodeType>) -> SiteModel {
         let queue = |name: &str, is_default: bool, is_up: bool| Queue {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::bench::{Foreseen, Matrix, USUAL_REPEATS, parse};
 use crate::cli::args::BenchRun;
 use crate::cli::benches::{
     BenchDir, Conductor, End, Former, Order, Source, Told, load_cell, may_write_into, tell,
@@ -15,9 +14,10 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::cli::source::read;
 use crate::cli::table::{fitted, table};
+use crate::foundation::units::display_seconds;
 use crate::job::JobState;
+use crate::learn::bench::{Foreseen, Matrix, USUAL_REPEATS, parse};
 use crate::plan::Plan;
-use crate::units::display_seconds;
 
 const OPERATION: &str = "bench run";
 

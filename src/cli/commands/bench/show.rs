@@ -1,10 +1,10 @@
 //! `dlrun bench show`: what a matrix has measured so far.
 
-use crate::bench::parse;
 use crate::cli::args::BenchShow;
 use crate::cli::benches::{BenchDir, may_write_into, tell};
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
+use crate::learn::bench::parse;
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &BenchShow) -> Result<u8, Error> {

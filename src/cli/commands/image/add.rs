@@ -8,15 +8,15 @@ use serde_json::json;
 
 use super::check::place_of;
 use super::list::to_json;
-use crate::catalogue::{Accelerator, Catalogue, Entry, Place, name_problem, write_entry};
 use crate::cli::args::{Claims as Said, ImageAdd};
 use crate::cli::error::{Error, Kind};
 use crate::cli::images::tried::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
-use crate::container::check::Claims;
-use crate::container::{ImageKind, inspect, labels, look};
+use crate::image::catalogue::{Accelerator, Catalogue, Entry, Place, name_problem, write_entry};
+use crate::image::container::check::Claims;
+use crate::image::container::{ImageKind, inspect, labels, look};
 use crate::job::Provenance;
 
 /// How long the image may take to be tried.
@@ -81,7 +81,7 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
     shelf_for(&catalogue, &entry.name, owner, args.force)?;
     let shelf = keep(owner, &format!("{}.toml", entry.name), &write_entry(&entry))?;
     if let Some(tried) = &tried {
-        let check = crate::catalogue::Check {
+        let check = crate::image::catalogue::Check {
             image: entry.name.clone(),
             ..tried.check.clone()
         };

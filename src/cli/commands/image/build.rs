@@ -6,7 +6,6 @@ use std::path::Path;
 use serde_json::json;
 
 use super::build_job;
-use crate::catalogue::{Accelerator, Entry, Place, name_problem};
 use crate::cli::args::ImageBuild;
 use crate::cli::error::{Error, Kind};
 use crate::cli::images::build_job::read_order;
@@ -14,8 +13,9 @@ use crate::cli::images::making::{MAX_DEFINITION_BYTES, Order, Origins, make, sta
 use crate::cli::session::Session;
 use crate::cli::source::open;
 use crate::config::{Origin, Owner, VersionRange};
-use crate::diagnostic::Problem;
-use crate::recipe::{Definition, Site, Target, definition};
+use crate::foundation::diagnostic::Problem;
+use crate::image::catalogue::{Accelerator, Entry, Place, name_problem};
+use crate::image::recipe::{Definition, Site, Target, definition};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {

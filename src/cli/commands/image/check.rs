@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::named;
 use super::show::check_rows;
-use crate::catalogue::{Catalogue, Entry, FileState, Place};
 use crate::cli::args::ImageCheck;
 use crate::cli::error::{Error, Kind};
 use crate::cli::images::tried::{Bench, Subject, Tried, keep_check};
@@ -15,8 +14,9 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::config::Owner;
-use crate::container::check::Claims;
-use crate::container::look;
+use crate::image::catalogue::{Catalogue, Entry, FileState, Place};
+use crate::image::container::check::Claims;
+use crate::image::container::look;
 
 /// What one of the words of the command line is.
 enum Wanted {

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{accelerator_text, owner_word};
-use crate::catalogue::{Entry, FileState};
 use crate::cli::args::ImageList;
 use crate::cli::error::Error;
 use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::cli::when::ago;
-use crate::container::look;
+use crate::image::catalogue::{Entry, FileState};
+use crate::image::container::look;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageList) -> Result<u8, Error> {

@@ -11,11 +11,11 @@ mod show;
 
 pub(crate) use build::{arch, of_recipe, written};
 
-use crate::catalogue::{Accelerator, Catalogue, Entry};
 use crate::cli::args::{ImageArgs, ImageVerb};
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::config::Owner;
+use crate::image::catalogue::{Accelerator, Catalogue, Entry};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {

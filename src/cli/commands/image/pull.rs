@@ -1,13 +1,13 @@
 //! `dlrun image pull`: an image of a registry, the web or an archive becomes a file of the catalogue.
 
 use super::build::{arch, checked};
-use crate::catalogue::{Accelerator, Entry, Place, fetched};
 use crate::cli::args::ImagePull;
 use crate::cli::error::{Error, Kind};
 use crate::cli::images::making::{Order, Origins, make};
 use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
-use crate::container::{PullSource, pulled_name};
+use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
+use crate::image::container::{PullSource, pulled_name};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {

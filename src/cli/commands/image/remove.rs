@@ -8,7 +8,6 @@ use nix::unistd::{AccessFlags, access, geteuid};
 use serde_json::{Value, json};
 
 use super::named;
-use crate::catalogue::{Catalogue, Entry, Place};
 use crate::cli::args::ImageRemove;
 use crate::cli::error::{Error, Kind};
 use crate::cli::images::making::origins_of;
@@ -16,7 +15,8 @@ use crate::cli::images::tried::shelf_dir;
 use crate::cli::session::Session;
 use crate::cli::track::Tracker;
 use crate::config::{Origin, Owner};
-use crate::container;
+use crate::image::catalogue::{Catalogue, Entry, Place};
+use crate::image::container;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use super::list::{check_text, to_json};
 use super::{accelerator_text, named, owner_word};
-use crate::catalogue::{Check, Entry, FileState, Place};
 use crate::cli::args::ImageShow;
 use crate::cli::error::Error;
 use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::cli::when::local_time;
-use crate::container::{log_of, look};
-use crate::units::Bytes;
+use crate::foundation::units::Bytes;
+use crate::image::catalogue::{Check, Entry, FileState, Place};
+use crate::image::container::{log_of, look};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageShow) -> Result<u8, Error> {

@@ -8,8 +8,8 @@ use crate::cli::args::ModelEvaluate;
 use crate::cli::error::{Error, Kind};
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
-use crate::diagnostic::printable;
-use crate::model::{Evaluation, Live, evaluate, live};
+use crate::foundation::diagnostic::printable;
+use crate::learn::model::{Evaluation, Live, evaluate, live};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelEvaluate) -> Result<u8, Error> {

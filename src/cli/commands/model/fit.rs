@@ -11,12 +11,12 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::model::{self, Shelf, place, publish};
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
-use crate::clock::now_ms;
-use crate::diagnostic::printable;
-use crate::model::{
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::printable;
+use crate::learn::model::{
     BeforeAndAfter, Challenge, Drawn, FEWEST, Model, Priors, Unfit, challenge, evaluate_drawn,
 };
-use crate::store::Counted;
+use crate::record::store::Counted;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {

@@ -13,7 +13,7 @@ use crate::cli::args::{ModelArgs, ModelVerb};
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::cli::source::{open, read_text};
-use crate::model::Priors;
+use crate::learn::model::Priors;
 
 /// Runs the verb.
 pub(crate) fn run(mut session: Session, args: &ModelArgs) -> Result<u8, Error> {

@@ -9,7 +9,7 @@ use crate::cli::load::{Against, Job};
 use crate::cli::model::meant;
 use crate::cli::session::Session;
 use crate::cli::table::{fitted, table};
-use crate::diagnostic::printable;
+use crate::foundation::diagnostic::printable;
 use crate::job::{Provenance, SchedulerKind};
 use crate::plan::Plan;
 use crate::record::Forecast;

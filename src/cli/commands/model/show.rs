@@ -12,8 +12,8 @@ use crate::cli::model::{meant, unusable};
 use crate::cli::session::Session;
 use crate::cli::table::{fitted, table};
 use crate::cli::when::local_time;
-use crate::diagnostic::printable;
-use crate::model::{Explanation, Head, LearnedEffect};
+use crate::foundation::diagnostic::printable;
+use crate::learn::model::{Explanation, Head, LearnedEffect};
 
 /// Effects of a kind that are told without `--all`.
 const FEW: usize = 10;

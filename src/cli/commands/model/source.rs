@@ -6,7 +6,7 @@ use crate::cli::error::Error;
 use crate::cli::imported::{of_reading, open_store};
 use crate::cli::session::Session;
 use crate::cli::track::Tracker;
-use crate::store::{Counted, Observations, Store, StoreError};
+use crate::record::store::{Counted, Observations, Store, StoreError};
 
 /// Where the runs come from.
 pub(super) struct Source {

@@ -3,7 +3,7 @@
 use crate::cli::foretold::count;
 use crate::cli::table::{fitted, table};
 use crate::cli::when::local_time;
-use crate::model::{
+use crate::learn::model::{
     Challenge, Errors, Evaluation, Head, HoldOut, Live, Predictor, RatioInterval, Regret, Score,
     View,
 };

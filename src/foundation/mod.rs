@@ -1,0 +1,10 @@
+//! What every room uses and what knows nothing of training: units, time, files, processes, errors.
+
+pub mod clock;
+pub mod command;
+pub mod diagnostic;
+pub mod filesystem;
+pub mod lock;
+pub mod logging;
+pub mod private;
+pub mod units;

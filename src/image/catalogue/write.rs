@@ -1,0 +1,231 @@
+//! Descriptions and checks as the text of a file of `images.d`.
+
+use std::fmt::Write as _;
+
+use super::entry::{Accelerator, Check, Entry, Place};
+use super::read::FORMAT;
+
+/// A file with this image. What has its default is left out; the check and what is known of the file do not belong to it.
+///
+/// A file is UTF-8 text, so the image's path must be: [`Place::parse`] takes no other.
+#[must_use]
+pub fn write_entry(entry: &Entry) -> String {
+    let mut file = File::new("image");
+    file.text("name", &entry.name);
+    match &entry.place {
+        Place::Path(path) => file.text("path", &path.to_string_lossy()),
+        Place::Uri(uri) => file.text("uri", uri),
+    }
+    file.text("framework", &entry.framework);
+    file.text("version", &entry.version);
+    file.option(
+        "provenance",
+        entry.provenance.map(|provenance| provenance.as_str()),
+    );
+    file.option(
+        "arch",
+        Some(entry.arch.as_str()).filter(|arch| *arch != "x86_64"),
+    );
+    file.option("microarch", entry.microarch.as_deref());
+    let accelerator =
+        Some(entry.accelerator).filter(|accelerator| *accelerator != Accelerator::None);
+    file.option("accelerator", accelerator.map(Accelerator::as_str));
+    file.option("cuda", entry.cuda.as_deref());
+    let capability = entry.compute_capability.as_ref().map(ToString::to_string);
+    file.option("compute_capability", capability.as_deref());
+    file.option("rocm", entry.rocm.as_deref());
+    file.list("compilers", &entry.compilers);
+    file.option("python", entry.python.as_deref());
+    file.list("packages", &entry.packages);
+    file.option("mpi", entry.mpi.as_deref());
+    file.option("digest", entry.digest.as_deref());
+    file.option("recipe", entry.recipe.as_deref());
+    file.option("built_by", entry.built_by.as_deref());
+    if entry.needs_fakeroot {
+        file.line("needs_fakeroot", "true");
+    }
+    file.text
+}
+
+/// A file with this check.
+#[must_use]
+pub fn write_check(check: &Check) -> String {
+    let mut file = File::new("check");
+    file.text("image", &check.image);
+    file.line("at_ms", &check.at_ms.to_string());
+    file.text("host", &check.host);
+    file.text("runtime", &check.runtime);
+    let numbers = [
+        ("size_bytes", check.size_bytes),
+        ("modified_ms", check.modified_ms),
+    ];
+    for (key, number) in numbers
+        .into_iter()
+        .chain([("gpus", check.gpus.map(u64::from))])
+    {
+        if let Some(number) = number {
+            file.line(key, &number.to_string());
+        }
+    }
+    file.option("digest", check.digest.as_deref());
+    file.list("problems", &check.problems);
+    file.list("compilers", &check.compilers);
+    file.option("mpi_abi", check.mpi_abi.as_deref());
+    if !check.versions.is_empty() {
+        let pairs: Vec<String> = check
+            .versions
+            .iter()
+            .map(|(name, version)| format!("{} = {}", quoted(name), quoted(version)))
+            .collect();
+        file.line("versions", &format!("{{ {} }}", pairs.join(", ")));
+    }
+    file.text
+}
+
+struct File {
+    text: String,
+}
+
+impl File {
+    fn new(table: &str) -> Self {
+        Self {
+            text: format!("format = {FORMAT}\n\n[[{table}]]\n"),
+        }
+    }
+
+    fn line(&mut self, key: &str, value: &str) {
+        let _ = writeln!(self.text, "{key} = {value}");
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.line(key, &quoted(value));
+    }
+
+    fn option(&mut self, key: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.text(key, value);
+        }
+    }
+
+    fn list(&mut self, key: &str, values: &[String]) {
+        if !values.is_empty() {
+            let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+            self.line(key, &format!("[{}]", values.join(", ")));
+        }
+    }
+}
+
+/// A basic string of TOML. NUL, which no key takes, is left out.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars().filter(|c| *c != '\0') {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use proptest::collection::{btree_map, vec};
+    use proptest::option::of;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::{Origin, Owner};
+    use crate::image::catalogue::read;
+    use crate::job::Provenance;
+
+    fn place() -> impl Strategy<Value = Place> {
+        prop_oneof![
+            "/[^\\p{C}]{0,30}"
+                .prop_filter("a URI", |text| !text.contains("://"))
+                .prop_map(|path| Place::Path(PathBuf::from(path))),
+            "[a-z][a-z0-9+.-]{0,5}://[!-?A-~]{1,30}".prop_map(Place::Uri),
+        ]
+    }
+
+    fn word() -> impl Strategy<Value = String> {
+        "[a-z0-9._+-]{1,12}"
+    }
+
+    fn version() -> impl Strategy<Value = String> {
+        "[0-9][0-9A-Za-z.+_-]{0,12}"
+    }
+
+    fn digest() -> impl Strategy<Value = String> {
+        "sha256:[0-9a-f]{64}"
+    }
+
+    prop_compose! {
+        fn entry()(
+            (name, place, framework, version) in ("[A-Za-z0-9][A-Za-z0-9._+-]{0,20}", place(), word(), version()),
+            provenance in of(prop::sample::select(Provenance::WORDS.map(|(_, provenance)| provenance).to_vec())),
+            (arch, microarch) in (prop_oneof!["x86_64", "aarch64"], of(word())),
+            accelerator in prop::sample::select(Accelerator::WORDS.map(|(_, accelerator)| accelerator).to_vec()),
+            (cuda, rocm, python) in (of(version()), of(version()), of(version())),
+            compilers in vec(word(), 0..3),
+            (mpi, digest, recipe) in (of("[^\\p{C}]{1,20}"), of(digest()), of("[^\\p{C}]{1,20}")),
+            needs_fakeroot in any::<bool>(),
+        ) -> Entry {
+            let origin = Origin::File { path: PathBuf::from("/a.toml"), line: 3 };
+            Entry {
+                provenance, arch, microarch, accelerator, cuda, rocm, compilers, python, mpi, digest, recipe, needs_fakeroot,
+                ..Entry::new(&name, place, &framework, &version, Owner::User, origin)
+            }
+        }
+    }
+
+    /// Any text but NUL, which TOML's readers here refuse.
+    fn text() -> impl Strategy<Value = String> {
+        any::<String>().prop_map(|text| text.replace('\0', ""))
+    }
+
+    prop_compose! {
+        fn check()(
+            image in "[A-Za-z0-9][A-Za-z0-9._+-]{0,20}",
+            at_ms in 0..4_000_000_000_000_u64,
+            (host, runtime) in (text(), text()),
+            (size_bytes, modified_ms) in (of(0..u64::MAX >> 1), of(0..4_000_000_000_000_u64)),
+            (digest, mpi_abi) in (of(digest()), of(text())),
+            (problems, compilers) in (vec(text(), 0..3), vec(text(), 0..3)),
+            versions in btree_map(text(), text(), 0..4),
+            gpus in of(0..99_u32),
+        ) -> Check {
+            Check { image, at_ms, host, runtime, size_bytes, modified_ms, digest, problems, versions, compilers, gpus, mpi_abi }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_image_reads_back_as_it_was(entry in entry()) {
+            let text = write_entry(&entry);
+            let shelf = read(Path::new("/a.toml"), &text, Owner::User);
+            prop_assert_eq!(&shelf.problems, &[], "{}", text);
+            prop_assert_eq!(shelf.entries, [entry]);
+        }
+
+        #[test]
+        fn a_check_reads_back_as_it_was(check in check()) {
+            let text = write_check(&check);
+            let shelf = read(Path::new("/a.toml"), &text, Owner::User);
+            prop_assert_eq!(&shelf.problems, &[], "{}", text);
+            prop_assert_eq!(shelf.checks, [check]);
+        }
+
+        #[test]
+        fn no_text_panics(text in "(\\[\\[(image|check)\\]\\]|name|path|version|=|\"|\n|.){0,60}") {
+            let _ = read(Path::new("/a.toml"), &text, Owner::Site);
+        }
+    }
+}

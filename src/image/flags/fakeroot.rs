@@ -1,0 +1,526 @@
+//! `--fakeroot`: which way the runtime will take, or exactly why there is none.
+//!
+//! Apptainer since 1.1 tries several ways (v1.4.5: `internal/pkg/runtime/launch/launcher_linux.go` for a run,
+//! `cmd/internal/cli/build_linux.go` for a build). Singularity, SingularityCE and Apptainer 1.0 need a range of ids.
+
+use super::draft::Draft;
+use super::features::{Feature, Features};
+use super::{NodeFacts, Refusal, SubIds};
+
+/// What `--fakeroot` is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A command in a container.
+    Run,
+    /// An image from a definition file.
+    Build,
+}
+
+/// How the root user of a container is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// It is run by root, who needs none: the flag is not given.
+    Root,
+    /// A range of ids: files may belong to any user of the image.
+    Range,
+    /// A namespace with one id: all files belong to one user.
+    Namespace {
+        /// The `fakeroot` program pretends the other users.
+        command: bool,
+        /// This user has a range, which cannot be used here.
+        range_ignored: bool,
+    },
+    /// The `fakeroot` program alone.
+    Command,
+}
+
+impl Means {
+    /// The runtime's words.
+    #[must_use]
+    pub fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Root => &[],
+            Self::Namespace {
+                range_ignored: true,
+                ..
+            } => &["--fakeroot", "--ignore-subuid"],
+            Self::Range | Self::Namespace { .. } | Self::Command => &["--fakeroot"],
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Root => "root runs it, and needs no `--fakeroot`",
+            Self::Range => "with this user's ids in /etc/subuid and /etc/subgid",
+            Self::Namespace { command: true, .. } => {
+                "with one id, and the `fakeroot` command for the others"
+            }
+            Self::Namespace { command: false, .. } => {
+                "with one id and no `fakeroot` command: giving a file to another user fails"
+            }
+            Self::Command => "with the `fakeroot` command alone",
+        }
+    }
+}
+
+/// Why `--fakeroot` does not work here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Unusable {
+    /// What is missing.
+    pub why: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Unusable {
+    fn new(why: impl Into<String>, remedy: &str) -> Self {
+        Self {
+            why: why.into(),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+/// How a user gets user namespaces.
+pub(super) const ASK_NAMESPACES: &str = "ask the administrator for user namespaces: `sysctl user.max_user_namespaces=15000`, on Debian and Ubuntu also \
+     `kernel.unprivileged_userns_clone=1` and `kernel.apparmor_restrict_unprivileged_userns=0`";
+const ASK_RANGES: &str = "ask the administrator for ids: `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER`, with \
+     numbers that no other user has";
+
+/// Which way `--fakeroot` takes for this user on this node.
+///
+/// # Errors
+/// [`Unusable`]: none is there.
+pub fn outcome(
+    node: &NodeFacts,
+    purpose: Purpose,
+    image_is_sandbox: bool,
+) -> Result<Means, Unusable> {
+    let features = Features::of(node.runtime);
+    if node.uid == 0 {
+        return Ok(Means::Root);
+    }
+    if !features.has(Feature::Fakeroot) {
+        let why = format!(
+            "{} does not know it",
+            node.runtime.map(|it| it.to_string()).unwrap_or_default()
+        );
+        return Err(Unusable::new(
+            why,
+            "use Apptainer, or Singularity 3.3 or later",
+        ));
+    }
+    let range = range(node);
+    if let Some(missing) = &node.namespaces.missing {
+        return without_namespaces(node, features, missing, purpose, image_is_sandbox, &range);
+    }
+    let command = node.sub_ids.fakeroot_command;
+    match range {
+        Ok(()) => Ok(Means::Range),
+        Err(lack) if !features.has(Feature::FakerootFallback) => Err(lack),
+        // The runtime looks into /etc/subuid alone before it decides for the range, and ends where that is too short.
+        Err(_) => Ok(Means::Namespace {
+            command,
+            range_ignored: node.sub_ids.subuid_count > 0,
+        }),
+    }
+}
+
+/// Whether this user's range can be used.
+fn range(node: &NodeFacts) -> Result<(), Unusable> {
+    let ids = &node.sub_ids;
+    let lack = |why: String| Err(Unusable::new(why, ASK_RANGES));
+    let short = |file: &str, count: u64| {
+        let least = SubIds::LEAST;
+        lack(format!(
+            "this user's longest range in {file} has {count} ids, and at least {least} in one are needed"
+        ))
+    };
+    match (ids.subuid_count, ids.subgid_count) {
+        (0, 0) => lack("this user has no range in /etc/subuid and /etc/subgid".to_owned()),
+        (0, _) => lack("this user has a range in /etc/subgid, but none in /etc/subuid".to_owned()),
+        (_, 0) => lack("this user has a range in /etc/subuid, but none in /etc/subgid".to_owned()),
+        (count, _) if count < SubIds::LEAST => short("/etc/subuid", count),
+        (_, count) if count < SubIds::LEAST => short("/etc/subgid", count),
+        _ if ids.newuidmap || node.namespaces.setuid_starter => Ok(()),
+        _ => Err(Unusable::new(
+            "this user has ranges in /etc/subuid and /etc/subgid, but newuidmap and newgidmap are not found",
+            "ask the administrator for them: the package `uidmap` (Debian, Ubuntu) or `shadow-utils`",
+        )),
+    }
+}
+
+fn without_namespaces(
+    node: &NodeFacts,
+    features: Features,
+    missing: &str,
+    purpose: Purpose,
+    image_is_sandbox: bool,
+    range: &Result<(), Unusable>,
+) -> Result<Means, Unusable> {
+    let none = |rest: &str| {
+        let why = format!("this user gets no user namespace here ({missing}){rest}");
+        Err(Unusable::new(why, ASK_NAMESPACES))
+    };
+    let falls_back = features.has(Feature::FakerootFallback);
+    if !node.namespaces.setuid_starter {
+        return none("");
+    }
+    if node.sub_ids.subuid_count > 0 {
+        // The starter makes the namespace as root, unless there are none at all. A build of Apptainer asks beforehand.
+        let none_at_all =
+            missing.contains("max_user_namespaces") || falls_back && purpose == Purpose::Build;
+        return if none_at_all {
+            none("")
+        } else {
+            range.clone().map(|()| Means::Range)
+        };
+    }
+    match (falls_back, node.sub_ids.fakeroot_command, purpose) {
+        (false, ..) => range.clone().map(|()| Means::Range),
+        (true, false, _) => {
+            none(", this user has no range in /etc/subuid, and the `fakeroot` command is not found")
+        }
+        (true, true, Purpose::Run) if !image_is_sandbox => none(
+            ", and the `fakeroot` command alone works with an image that is a directory, not with a file",
+        ),
+        (true, true, _) => Ok(Means::Command),
+    }
+}
+
+pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    if !draft.container.fakeroot {
+        return Ok(());
+    }
+    let wanted = "the job file or the image's entry wants it";
+    match outcome(draft.node, Purpose::Run, draft.around.is_sandbox) {
+        Ok(Means::Root) => draft.reason("no --fakeroot", Means::Root.describe()),
+        Ok(_) if draft.assumed => draft.flag(
+            "--fakeroot",
+            format!("{wanted}; by which way, the node tells"),
+        ),
+        Ok(means) => {
+            for flag in means.flags() {
+                let why = match *flag {
+                    "--fakeroot" => format!("{wanted}; {}", means.describe()),
+                    _ => match range(draft.node) {
+                        Err(lack) => format!("{}, and the runtime would insist on them", lack.why),
+                        Ok(()) => continue,
+                    },
+                };
+                draft.flag(flag, why);
+            }
+        }
+        Err(Unusable { why, remedy }) => {
+            return Err(draft.unsupported(
+                format!("`--fakeroot` does not work on this node: {why}"),
+                remedy,
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::flags::{GpuFacts, Namespaces, Runtime};
+
+    const CLONE: &str = "kernel.unprivileged_userns_clone is 0";
+    const MANY: u64 = SubIds::LEAST;
+    const FEW: u64 = MANY - 1;
+    const ZERO: &str = "user.max_user_namespaces is 0";
+
+    /// Ranges in subuid and subgid, newuidmap, the command.
+    fn node(
+        said: &str,
+        ids: (u64, u64, bool, bool),
+        missing: Option<&str>,
+        setuid_starter: bool,
+    ) -> NodeFacts {
+        let (subuid_count, subgid_count, newuidmap, fakeroot_command) = ids;
+        NodeFacts {
+            command: "/usr/bin/apptainer".into(),
+            runtime: Runtime::parse(said),
+            uid: 1000,
+            gpus: GpuFacts::default(),
+            namespaces: Namespaces {
+                missing: missing.map(str::to_owned),
+                setuid_starter,
+            },
+            sub_ids: SubIds {
+                subuid_count,
+                subgid_count,
+                newuidmap,
+                fakeroot_command,
+            },
+            squashfuse: true,
+            fuse_device: true,
+        }
+    }
+
+    fn namespace(command: bool, range_ignored: bool) -> Result<Means, &'static str> {
+        Ok(Means::Namespace {
+            command,
+            range_ignored,
+        })
+    }
+
+    #[test]
+    fn each_product_takes_its_own_way_or_says_why_not() {
+        use Purpose::{Build, Run};
+        let (new, old, ce) = (
+            "apptainer version 1.4.5",
+            "apptainer version 1.0.3",
+            "singularity-ce version 4.1.5",
+        );
+        let (listed, unlisted) = ((MANY, MANY, true, true), (0, 0, true, true));
+        for (said, ids, missing, setuid, purpose, is_sandbox, expected) in [
+            (new, listed, None, false, Run, false, Ok(Means::Range)),
+            (
+                new,
+                (MANY, MANY, false, true),
+                None,
+                true,
+                Run,
+                false,
+                Ok(Means::Range),
+            ),
+            (
+                new,
+                unlisted,
+                None,
+                false,
+                Build,
+                false,
+                namespace(true, false),
+            ),
+            (
+                new,
+                (0, MANY, true, false),
+                None,
+                false,
+                Run,
+                false,
+                namespace(false, false),
+            ),
+            (
+                new,
+                (MANY, MANY, false, true),
+                None,
+                false,
+                Build,
+                false,
+                namespace(true, true),
+            ),
+            (
+                new,
+                (MANY, 0, true, true),
+                None,
+                false,
+                Run,
+                false,
+                namespace(true, true),
+            ),
+            (
+                new,
+                listed,
+                Some(CLONE),
+                false,
+                Build,
+                false,
+                Err("no user namespace here (kernel.unpriv"),
+            ),
+            (
+                new,
+                listed,
+                Some(CLONE),
+                true,
+                Build,
+                false,
+                Err("no user namespace"),
+            ),
+            (new, listed, Some(CLONE), true, Run, false, Ok(Means::Range)),
+            (
+                new,
+                listed,
+                Some(ZERO),
+                true,
+                Run,
+                false,
+                Err("user.max_user_namespaces is 0"),
+            ),
+            (
+                new,
+                unlisted,
+                Some(ZERO),
+                true,
+                Run,
+                true,
+                Ok(Means::Command),
+            ),
+            (
+                new,
+                unlisted,
+                Some(ZERO),
+                true,
+                Run,
+                false,
+                Err("a directory, not with a file"),
+            ),
+            (
+                new,
+                unlisted,
+                Some(ZERO),
+                true,
+                Build,
+                false,
+                Ok(Means::Command),
+            ),
+            (
+                new,
+                (0, 0, true, false),
+                Some(ZERO),
+                true,
+                Build,
+                false,
+                Err("`fakeroot` command is not found"),
+            ),
+            (
+                old,
+                unlisted,
+                None,
+                false,
+                Run,
+                false,
+                Err("no range in /etc/subuid and /etc/subgid"),
+            ),
+            (
+                ce,
+                (MANY, 0, true, true),
+                None,
+                false,
+                Run,
+                false,
+                Err("but none in /etc/subgid"),
+            ),
+            (
+                ce,
+                (0, MANY, true, true),
+                None,
+                false,
+                Run,
+                false,
+                Err("but none in /etc/subuid"),
+            ),
+            (
+                ce,
+                (MANY, MANY, false, true),
+                None,
+                false,
+                Build,
+                false,
+                Err("newuidmap and newgidmap are not found"),
+            ),
+            (ce, unlisted, Some(CLONE), true, Run, true, Err("no range")),
+            (ce, listed, None, false, Build, false, Ok(Means::Range)),
+            (
+                new,
+                (FEW, MANY, true, true),
+                None,
+                false,
+                Build,
+                false,
+                namespace(true, true),
+            ),
+            (
+                new,
+                (MANY, FEW, true, true),
+                None,
+                false,
+                Run,
+                false,
+                namespace(true, true),
+            ),
+            (
+                ce,
+                (FEW, MANY, true, true),
+                None,
+                false,
+                Run,
+                false,
+                Err("in /etc/subuid has 65535 ids, and at least 65536"),
+            ),
+            (
+                ce,
+                (MANY, FEW, true, true),
+                None,
+                false,
+                Run,
+                false,
+                Err("in /etc/subgid has 65535 ids"),
+            ),
+            (
+                new,
+                (FEW, FEW, true, true),
+                Some(CLONE),
+                true,
+                Run,
+                false,
+                Err("in /etc/subuid has 65535"),
+            ),
+            (
+                "something 1.0",
+                unlisted,
+                None,
+                false,
+                Run,
+                false,
+                Err("no range"),
+            ),
+            (
+                "singularity version 3.2.1",
+                listed,
+                None,
+                false,
+                Run,
+                false,
+                Err("3.2.1 does not know it"),
+            ),
+        ] {
+            let case = format!("{said} {ids:?} {missing:?} {setuid} {purpose:?} {is_sandbox}");
+            match (
+                outcome(&node(said, ids, missing, setuid), purpose, is_sandbox),
+                expected,
+            ) {
+                (Ok(means), Ok(expected)) => assert_eq!(means, expected, "{case}"),
+                (Err(unusable), Err(part)) => {
+                    assert!(unusable.why.contains(part), "{case}: {unusable}");
+                    assert!(
+                        unusable.remedy.starts_with("ask ") || unusable.remedy.starts_with("use "),
+                        "{case}"
+                    );
+                }
+                (found, expected) => panic!("{case}: {found:?}, not {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn root_is_never_given_the_flag() {
+        let node = NodeFacts {
+            uid: 0,
+            ..node(
+                "singularity-ce version 4.1.5",
+                (0, 0, false, false),
+                Some(ZERO),
+                false,
+            )
+        };
+        let means = outcome(&node, Purpose::Build, false).expect("root needs nothing");
+        assert_eq!((means, means.flags()), (Means::Root, &[] as &[&str]));
+    }
+}

@@ -1,0 +1,212 @@
+//! Which recipe and which of its versions serve a target.
+
+use crate::config::VersionRange;
+use crate::foundation::diagnostic::{Problem, nearest};
+use crate::image::catalogue::{Accelerator, meant};
+
+use super::header::{Pin, Recipe};
+use super::{Site, Target, built_in};
+
+/// What was chosen.
+pub(super) struct Choice {
+    pub(super) recipe: Recipe,
+    pub(super) pin: Pin,
+    pub(super) compiler: String,
+}
+
+/// The first recipe and the first of its pins that serve `target`: the user's recipes come before the site's, those before
+/// the built-in ones, and a name that came before hides a later one.
+pub(super) fn choose(target: &Target, site: &Site) -> Result<Choice, Vec<Problem>> {
+    let mut recipes = site.recipes.clone();
+    for recipe in built_in() {
+        if recipes.iter().all(|known| known.name != recipe.name) {
+            recipes.push(recipe);
+        }
+    }
+    if let Some(name) = &target.recipe
+        && recipes.iter().all(|recipe| recipe.name != *name)
+    {
+        return Err(vec![unknown(
+            "recipe",
+            name,
+            recipes.iter().map(|recipe| recipe.name.as_str()),
+        )]);
+    }
+    let named = |recipe: &&Recipe| {
+        target
+            .recipe
+            .as_ref()
+            .is_none_or(|name| *name == recipe.name)
+    };
+    let of_framework = |recipe: &&Recipe| recipe.framework == target.framework;
+    let mut reasons = Vec::new();
+    for recipe in recipes.iter().filter(named).filter(of_framework) {
+        match serves(recipe, target) {
+            Ok((pin, compiler)) => {
+                return Ok(Choice {
+                    recipe: recipe.clone(),
+                    pin,
+                    compiler,
+                });
+            }
+            Err(why) => reasons.push(Problem::of_file(format!(
+                "recipe {}: {why}",
+                recipe.shown()
+            ))),
+        }
+    }
+    if reasons.is_empty() {
+        let frameworks = recipes
+            .iter()
+            .filter(named)
+            .map(|recipe| recipe.framework.as_str());
+        return Err(vec![unknown(
+            "recipe for the framework",
+            &target.framework,
+            frameworks,
+        )]);
+    }
+    Err(reasons)
+}
+
+fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Problem {
+    let mut known: Vec<_> = known.collect();
+    known.sort_unstable();
+    known.dedup();
+    let meant = meant(name, known.iter().copied()).or_else(|| nearest(name, known.iter().copied()));
+    let hint = match meant {
+        Some(guess) => format!("did you mean `{guess}`?"),
+        None => format!(
+            "there are {}; recipes of your own are NAME.def in recipes.d",
+            known.join(", ")
+        ),
+    };
+    Problem::of_file(format!("there is no {what} {name:?}")).hinted(hint)
+}
+
+/// The pin and the compiler with which `recipe` serves `target`, or why it does not.
+fn serves(recipe: &Recipe, target: &Target) -> Result<(Pin, String), String> {
+    if let Some(wanted) = target.provenance
+        && wanted != recipe.provenance
+    {
+        return Err(format!(
+            "takes the framework from {}",
+            recipe.provenance.as_str()
+        ));
+    }
+    if !recipe.accelerators.contains(&target.accelerator) {
+        return Err(match target.accelerator {
+            Accelerator::None => "is for GPUs only".to_owned(),
+            of => format!("is not for GPUs of the kind {}", of.as_str()),
+        });
+    }
+    if !recipe.archs.contains(&target.arch) {
+        return Err(format!(
+            "is for {}, not for {:?}",
+            recipe.archs.join(", "),
+            target.arch
+        ));
+    }
+    if let Some(wanted) = target
+        .compiler
+        .as_ref()
+        .filter(|wanted| !recipe.compilers.contains(wanted))
+    {
+        return Err(format!(
+            "has the compilers {}, not {wanted:?}",
+            recipe.compilers.join(", ")
+        ));
+    }
+    if !target.with.is_empty() && !recipe.body.contains("{{with}}") {
+        return Err("takes no packages".to_owned());
+    }
+    let fitting: Vec<_> = recipe
+        .pins
+        .iter()
+        .filter_map(|pin| Some((pin, pin_fits(pin, recipe, target)?)))
+        .collect();
+    if fitting.is_empty() {
+        return Err(format!(
+            "has no version for {} on {}",
+            accelerator(target),
+            target.arch
+        ));
+    }
+    let in_range = |(pin, _): &&(&Pin, &String)| {
+        let version = holds(target.version.as_ref(), Some(&pin.version));
+        let cuda = target.accelerator != Accelerator::Nvidia
+            || holds(
+                target.cuda.as_ref(),
+                pin.values.get("cuda").map(String::as_str),
+            );
+        version && cuda
+    };
+    let known = || {
+        fitting
+            .iter()
+            .map(|(pin, _)| pin_shown(pin, target))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    match fitting.iter().find(in_range) {
+        Some((pin, compiler)) => Ok(((*pin).clone(), (*compiler).clone())),
+        None => Err(format!("knows the versions {}; {}", known(), wish(target))),
+    }
+}
+
+fn accelerator(target: &Target) -> &'static str {
+    if target.accelerator == Accelerator::None {
+        "CPUs"
+    } else {
+        target.accelerator.as_str()
+    }
+}
+
+/// The compiler with which `pin` serves `target`, version and CUDA aside.
+fn pin_fits<'a>(pin: &Pin, recipe: &'a Recipe, target: &Target) -> Option<&'a String> {
+    let fits = pin
+        .accelerator
+        .is_none_or(|accelerator| accelerator == target.accelerator)
+        && pin.arch.as_ref().is_none_or(|arch| *arch == target.arch);
+    let has = |compiler: &&String| pin.compilers.is_empty() || pin.compilers.contains(compiler);
+    let wanted = |compiler: &&String| {
+        target
+            .compiler
+            .as_ref()
+            .is_none_or(|wanted| wanted == *compiler)
+    };
+    recipe
+        .compilers
+        .iter()
+        .filter(|_| fits)
+        .find(|compiler| has(compiler) && wanted(compiler))
+}
+
+fn pin_shown(pin: &Pin, target: &Target) -> String {
+    match pin
+        .values
+        .get("cuda")
+        .filter(|_| target.accelerator == Accelerator::Nvidia)
+    {
+        Some(cuda) => format!("{} (CUDA {cuda})", pin.version),
+        None => pin.version.clone(),
+    }
+}
+
+fn wish(target: &Target) -> String {
+    let version = target
+        .version
+        .as_ref()
+        .map(|range| format!("version {range}"));
+    let cuda = target.cuda.as_ref().map(|range| format!("CUDA {range}"));
+    let wishes: Vec<_> = version.into_iter().chain(cuda).collect();
+    format!("wanted is {}", wishes.join(" with "))
+}
+
+/// Whether `version` is known and lies in the range; without a range anything does.
+fn holds(range: Option<&VersionRange>, version: Option<&str>) -> bool {
+    let Some(range) = range else { return true };
+    version
+        .and_then(|version| VersionRange::parse(version).ok())
+        .is_some_and(|version| range.holds(&version))
+}

@@ -1,0 +1,325 @@
+//! The definition file itself.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+
+use crate::foundation::diagnostic::Problem;
+use crate::foundation::units::Bytes;
+use crate::image::catalogue::Accelerator;
+use crate::job::Provenance;
+
+use super::choice::{Choice, choose};
+use super::fill::{Values, fill};
+use super::values::{basic, files, plain, setup};
+use super::{Site, Target};
+
+/// A definition file, and what is known of the image that it makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Definition {
+    /// The file's text.
+    pub text: String,
+    /// A name for the image, which tells it from those of other definitions: `tensorflow-2.21.0-pip-cpu-xla-1a2b3c4d`.
+    pub name: String,
+    /// The recipe's name.
+    pub recipe: String,
+    /// SHA-256 of the text without its own line of the hash, in hexadecimal digits.
+    pub hash: String,
+    /// The image that it begins with: a URI or an absolute path.
+    pub base: String,
+    /// Labels of the image.
+    pub labels: BTreeMap<String, String>,
+    /// The framework.
+    pub framework: String,
+    /// The framework's version.
+    pub version: String,
+    /// Where the framework is from.
+    pub provenance: Provenance,
+    /// The graph compilers that it has: the one asked for, or none.
+    pub compilers: Vec<String>,
+    /// What it computes on.
+    pub accelerator: Accelerator,
+    /// As `uname -m` has it.
+    pub arch: String,
+    /// The least processor that it runs on, where it was compiled for one.
+    pub microarch: Option<String>,
+    /// CUDA's version in it.
+    pub cuda: Option<String>,
+    /// Python's version, where the recipe fixes it.
+    pub python: Option<String>,
+    /// Python packages that were asked for beside the framework.
+    pub packages: Vec<String>,
+    /// The MPI in it: `openmpi` or `mpich`.
+    pub mpi: Option<String>,
+    /// What the build needs.
+    pub needs: Needs,
+    /// What the user should know, sentence by sentence.
+    pub notes: Vec<String>,
+}
+
+/// What a build needs of the machine that it runs on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// Files and directories that must be there: base image, certificates.
+    pub files: Vec<PathBuf>,
+    /// About so much space for unpacking and for the image.
+    pub disk: Option<Bytes>,
+}
+
+/// Writes the definition of an image for `target`.
+///
+/// # Errors
+/// With why each recipe of the framework does not serve, or with what cannot be put into a definition.
+pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Problem>> {
+    let choice = choose(target, site)?;
+    let mut values = basic(target, &choice, site)?;
+    let base = base(target, &choice, site, &values)?;
+    let compiled = choice.recipe.provenance == Provenance::Source;
+    let microarch = target.microarch.clone().filter(|_| compiled);
+    let mut labels = labels(&values, &base, microarch.as_deref());
+    if !target.with.is_empty() {
+        labels.insert("dlrun.packages".to_owned(), target.with.join(" "));
+    }
+    values.insert("base".to_owned(), base.clone());
+    values.insert("bootstrap".to_owned(), bootstrap(&base)?);
+    values.insert("files".to_owned(), files(site)?);
+    values.insert("setup".to_owned(), setup(site)?);
+    let write = |hash: Option<&str>| {
+        let mut values = values.clone();
+        let own = hash.map(|hash| format!("{HASH_LABEL} {hash}"));
+        let lines = labels
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .chain(own);
+        values.insert("labels".to_owned(), lines.collect::<Vec<_>>().join("\n"));
+        fill(&choice.recipe.body, &values).map_err(|problems| of_recipe(&choice, problems))
+    };
+    let hash: String = Sha256::digest(write(None)?)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let text = write(Some(&hash))?;
+    let mut labels = labels.clone();
+    labels.insert(HASH_LABEL.to_owned(), hash.clone());
+    let value = |name: &str| values.get(name).filter(|value| !value.is_empty()).cloned();
+    let cuda = value("cuda").filter(|_| target.accelerator == Accelerator::Nvidia);
+    Ok(Definition {
+        name: name(
+            target,
+            &choice,
+            cuda.as_deref(),
+            microarch.as_deref(),
+            &hash,
+        ),
+        recipe: choice.recipe.name.clone(),
+        labels,
+        framework: choice.recipe.framework.clone(),
+        version: choice.pin.version.clone(),
+        provenance: choice.recipe.provenance,
+        compilers: Some(choice.compiler.clone())
+            .filter(|compiler| compiler != "none")
+            .into_iter()
+            .collect(),
+        accelerator: target.accelerator,
+        arch: target.arch.clone(),
+        cuda,
+        python: value("python"),
+        packages: target.with.clone(),
+        mpi: target.mpi.clone(),
+        needs: needs(&choice, &base, site),
+        notes: notes(target, &choice, &values, compiled)?,
+        microarch,
+        base,
+        hash,
+        text,
+    })
+}
+
+const HASH_LABEL: &str = "dlrun.definition";
+
+fn of_recipe(choice: &Choice, problems: Vec<Problem>) -> Vec<Problem> {
+    let shown = choice.recipe.shown();
+    let named = |problem: Problem| Problem {
+        message: format!("recipe {shown}: {}", problem.message),
+        ..problem
+    };
+    problems.into_iter().map(named).collect()
+}
+
+/// The image to begin with: a URI, or an absolute path.
+fn base(
+    target: &Target,
+    choice: &Choice,
+    site: &Site,
+    values: &Values,
+) -> Result<String, Vec<Problem>> {
+    let of_recipe =
+        fill(&choice.recipe.base, values).map_err(|problems| of_recipe(choice, problems))?;
+    let mut of_recipe = of_recipe.split_whitespace();
+    let recipes_name = of_recipe.next().unwrap_or_default();
+    let name = target
+        .base
+        .clone()
+        .unwrap_or_else(|| recipes_name.to_owned());
+    let base = match (site.bases.get(&name), of_recipe.next()) {
+        (Some(base), _) => base.clone(),
+        (None, _) if name.starts_with('/') || name.contains(':') => name,
+        (None, Some(uri)) if name == recipes_name => uri.to_owned(),
+        (None, _) => {
+            let message = format!("there is no base image {name:?}");
+            let hint =
+                format!("name one: [recipes.base] \"{name}\" = \"/path/of/image.sif\", or a URI");
+            return Err(vec![Problem::of_file(message).hinted(hint)]);
+        }
+    };
+    plain("a base image", &base).map_err(|problem| vec![problem])?;
+    Ok(base)
+}
+
+/// Agents of Apptainer's definition files whose `From` is the rest of the URI.
+const AGENTS: [&str; 6] = [
+    "docker",
+    "library",
+    "oras",
+    "docker-archive",
+    "oci",
+    "oci-archive",
+];
+
+fn bootstrap(base: &str) -> Result<String, Vec<Problem>> {
+    if base.starts_with('/') {
+        return Ok(format!("Bootstrap: localimage\nFrom: {base}"));
+    }
+    let (scheme, rest) = base.split_once(':').unwrap_or((base, ""));
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    if AGENTS.contains(&scheme) && rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
+    {
+        return Ok(format!("Bootstrap: {scheme}\nFrom: {rest}"));
+    }
+    let message = format!("{base:?} cannot be built on");
+    Err(vec![Problem::of_file(message).hinted(format!(
+        "an absolute path, or a URI of {}",
+        AGENTS.join(", ")
+    ))])
+}
+
+/// Labels for `apptainer inspect`, by which an image is known again.
+fn labels(values: &Values, base: &str, microarch: Option<&str>) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    let mut add = |name: &str, value: &str| {
+        if !value.is_empty() {
+            labels.insert(name.to_owned(), value.to_owned());
+        }
+    };
+    let value = |name: &str| values.get(name).map_or("", String::as_str);
+    for name in [
+        "recipe",
+        "framework",
+        "version",
+        "provenance",
+        "compiler",
+        "accelerator",
+        "arch",
+        "mpi",
+    ] {
+        add(&format!("dlrun.{name}"), value(name));
+    }
+    add("dlrun.microarch", microarch.unwrap_or_default());
+    add(
+        "dlrun.cuda",
+        if value("nvidia").is_empty() {
+            ""
+        } else {
+            value("cuda")
+        },
+    );
+    add("org.opencontainers.image.title", value("framework"));
+    add("org.opencontainers.image.version", value("version"));
+    add("org.opencontainers.image.base.name", base);
+    labels
+}
+
+fn name(
+    target: &Target,
+    choice: &Choice,
+    cuda: Option<&str>,
+    microarch: Option<&str>,
+    hash: &str,
+) -> String {
+    let mut parts = vec![
+        choice.recipe.framework.clone(),
+        choice.pin.version.clone(),
+        choice.recipe.provenance.as_str().to_owned(),
+        match (target.accelerator, cuda) {
+            (Accelerator::None, _) => "cpu".to_owned(),
+            (Accelerator::Nvidia, Some(cuda)) => format!("cuda{cuda}"),
+            (of, _) => of.as_str().to_owned(),
+        },
+    ];
+    parts.extend(Some(choice.compiler.clone()).filter(|compiler| compiler != "none"));
+    parts.extend(target.mpi.clone());
+    parts.extend(microarch.map(str::to_owned));
+    parts.extend(Some(target.arch.clone()).filter(|arch| arch != "x86_64"));
+    parts.push(hash[..8].to_owned());
+    parts.join("-")
+}
+
+fn needs(choice: &Choice, base: &str, site: &Site) -> Needs {
+    let base = Some(PathBuf::from(base)).filter(|base| base.is_absolute());
+    Needs {
+        files: base.into_iter().chain(site.certificates.clone()).collect(),
+        disk: choice.recipe.disk,
+    }
+}
+
+fn notes(
+    target: &Target,
+    choice: &Choice,
+    values: &Values,
+    compiled: bool,
+) -> Result<Vec<String>, Vec<Problem>> {
+    let mut notes = Vec::new();
+    for note in &choice.recipe.notes {
+        let filled = fill(note, values).map_err(|problems| of_recipe(choice, problems))?;
+        notes.extend(Some(filled.trim().to_owned()).filter(|note| !note.is_empty()));
+    }
+    if let Some(microarch) = target.microarch.as_ref().filter(|_| !compiled) {
+        notes.push(format!(
+            "nothing is compiled here, so that {microarch} has no effect; --provenance source compiles"
+        ));
+    }
+    Ok(notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_target_gives_the_same_bytes_and_another_one_another_hash() {
+        let (target, site) = (Target::new("tensorflow", "x86_64"), Site::default());
+        let first = definition(&target, &site).expect("it serves");
+        assert_eq!(definition(&target, &site).as_ref(), Ok(&first));
+        assert!(
+            first
+                .text
+                .contains(&format!("    dlrun.definition {}\n", first.hash)),
+            "{}",
+            first.text
+        );
+        assert!(
+            first.name.ends_with(&first.hash[..8]) && !first.text.contains("{{"),
+            "{}",
+            first.text
+        );
+        let with_xla = Target {
+            compiler: Some("xla".into()),
+            ..target
+        };
+        assert_ne!(
+            definition(&with_xla, &site).expect("it serves").hash,
+            first.hash
+        );
+    }
+}

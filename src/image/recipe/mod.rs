@@ -1,0 +1,130 @@
+//! Definition files of images, written from recipes for a target. Pure.
+//!
+//! A recipe is a template: a header that says what it makes and of which versions, and the text of a definition file with
+//! `{{placeholders}}`. dlrun has some built in ([`built_in`]); those of the site and of the user are read beside them and win.
+//! The same target, site and recipes give the same definition, byte for byte, so that its hash names it.
+//!
+//! Nothing that a person wrote gets into a definition as it is: words are looked up in tables, versions select a pin, and what
+//! comes from settings must be plain (`values.rs`) or is refused.
+
+mod built_in;
+mod choice;
+mod definition;
+mod fill;
+mod header;
+mod microarch;
+mod values;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::config::{Origin, RecipeTable, VersionRange};
+use crate::image::catalogue::Accelerator;
+use crate::job::Provenance;
+
+pub use built_in::built_in;
+pub use definition::{Definition, definition};
+pub use header::{Pin, Recipe};
+pub use microarch::compiler_flag;
+
+/// What an image is wanted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`, or what a recipe of the site calls its own.
+    pub framework: String,
+    /// Versions that will do; `None`: the recipe's first.
+    pub version: Option<VersionRange>,
+    /// Where the framework is to come from; `None`: from wherever the first recipe that fits takes it.
+    pub provenance: Option<Provenance>,
+    /// The graph compiler: `xla`, `inductor`, .., or `none`; `None`: any.
+    pub compiler: Option<String>,
+    /// What it computes on.
+    pub accelerator: Accelerator,
+    /// As `uname -m` has it.
+    pub arch: String,
+    /// The least processor that it must run on, which source builds are optimised for: `x86-64-v3`, `skylake_avx512`.
+    pub microarch: Option<String>,
+    /// Versions of CUDA that will do, such as `<=12.4` for an older driver.
+    pub cuda: Option<VersionRange>,
+    /// Python packages to put in beside the framework, as requirements of pip: `scikit-learn==1.7.2`.
+    pub with: Vec<String>,
+    /// The MPI to put in: `openmpi` or `mpich`.
+    pub mpi: Option<String>,
+    /// The recipe to take, by its name.
+    pub recipe: Option<String>,
+    /// The image to begin with, in place of the recipe's: a name of `[recipes.base]`, a URI or an absolute path.
+    pub base: Option<String>,
+}
+
+impl Target {
+    /// Any version of `framework`, for CPUs of `arch`.
+    #[must_use]
+    pub fn new(framework: &str, arch: &str) -> Self {
+        Self {
+            framework: framework.to_owned(),
+            version: None,
+            provenance: None,
+            compiler: None,
+            accelerator: Accelerator::None,
+            arch: arch.to_owned(),
+            microarch: None,
+            cuda: None,
+            with: Vec::new(),
+            mpi: None,
+            recipe: None,
+            base: None,
+        }
+    }
+}
+
+/// What the site says of builds: `[recipes]`, and recipes from its files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Site {
+    /// Images to begin with, by name: URIs or absolute paths of SIF files and sandboxes.
+    pub bases: BTreeMap<String, String>,
+    /// The package index that `pip` asks; `None`: its own default.
+    pub pip_index: Option<String>,
+    /// A second index.
+    pub pip_extra_index: Option<String>,
+    /// Hosts whose certificates `pip` does not check.
+    pub pip_trusted: Vec<String>,
+    /// A file of certificates on the building machine that downloads of the build trust.
+    pub certificates: Option<PathBuf>,
+    /// Mirrors by what they mirror: `debian`, `debian-security`, `ubuntu`.
+    pub apt_mirrors: BTreeMap<String, String>,
+    /// What stands in place of `https://github.com`.
+    pub git_mirror: Option<String>,
+    /// Variables of the build, such as `https_proxy`. They stay in the image's definition file.
+    pub environment: BTreeMap<String, String>,
+    /// Recipes of the site and of the user, those that win first.
+    pub recipes: Vec<Recipe>,
+}
+
+impl Site {
+    /// What settings and files say. `recipes` are the user's, then the site's.
+    #[must_use]
+    pub fn new(table: &RecipeTable, recipes: Vec<Recipe>) -> Self {
+        let value = |name: &str| table.values.get(name).map(|(value, _)| value.clone());
+        let named = |table: &BTreeMap<String, (String, Origin)>| {
+            table
+                .iter()
+                .map(|(name, (value, _))| (name.clone(), value.clone()))
+                .collect()
+        };
+        Self {
+            bases: named(&table.bases),
+            pip_index: value("pip_index"),
+            pip_extra_index: value("pip_extra_index"),
+            pip_trusted: table
+                .pip_trusted
+                .as_ref()
+                .map(|(hosts, _)| hosts.clone())
+                .unwrap_or_default(),
+            certificates: value("certificates").map(PathBuf::from),
+            apt_mirrors: named(&table.apt_mirrors),
+            git_mirror: value("git_mirror"),
+            environment: named(&table.environment),
+            recipes,
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The values of a recipe's placeholders, from target, pin and site. What could be read as syntax is refused here.
+
+use std::fmt::Write as _;
+
+use crate::foundation::diagnostic::Problem;
+use crate::image::catalogue::Accelerator;
+
+use super::choice::Choice;
+use super::fill::Values;
+use super::header::Pin;
+use super::microarch::compiler_flag;
+use super::{Site, Target};
+
+/// MPI libraries that recipes may put in.
+const MPIS: [&str; 2] = ["openmpi", "mpich"];
+
+/// Graph compilers that conditions may name.
+const COMPILERS: [&str; 4] = ["xla", "inductor", "ngraph", "glow"];
+
+/// Where the sources of all frameworks are.
+const GIT_HOST: &str = "https://github.com";
+
+/// Where the file of certificates lies while an image is built.
+const CERTIFICATES: &str = "/opt/dlrun-build/certificates.pem";
+
+/// Text that neither a shell nor the definition's syntax reads as anything but itself.
+///
+/// # Errors
+/// With what is wrong about `what`.
+pub(super) fn plain(what: &str, text: &str) -> Result<(), Problem> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-:/@=,~".contains(c);
+    let fits = !text.is_empty()
+        && text.len() <= 1000
+        && !text.starts_with('-')
+        && text.chars().all(allowed);
+    if fits {
+        return Ok(());
+    }
+    let message =
+        format!("{what} cannot be {text:?}: letters, digits and `. _ + - : / @ = , ~` only");
+    Err(Problem::of_file(message))
+}
+
+/// A word or requirement between single quotes, for the shell of the build.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// All values but those that depend on others: base, labels, set-up.
+pub(super) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Values, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut values = Values::new();
+    let mut set = |name: &str, value: &str| {
+        values.insert(name.to_owned(), value.to_owned());
+    };
+    let (recipe, pin) = (&choice.recipe, &choice.pin);
+    // Pins of other versions say which placeholders there are.
+    for name in recipe
+        .pins
+        .iter()
+        .flat_map(|pin| pin.values.keys())
+        .map(String::as_str)
+        .chain(PIN_NAMES)
+    {
+        let value = pin.values.get(name).map_or("", String::as_str);
+        if !value.is_empty() {
+            problems.extend(plain(&format!("`{name}` of version {}", pin.version), value).err());
+        }
+        set(name, value);
+    }
+    set("recipe", &recipe.name);
+    set("framework", &recipe.framework);
+    set("provenance", recipe.provenance.as_str());
+    set("version", &pin.version);
+    set("compiler", &choice.compiler);
+    set("accelerator", target.accelerator.as_str());
+    set("arch", &target.arch);
+    let on = |on: bool| if on { "1" } else { "" };
+    set("cpu", on(target.accelerator == Accelerator::None));
+    set("nvidia", on(target.accelerator == Accelerator::Nvidia));
+    set("amd", on(target.accelerator == Accelerator::Amd));
+    for name in COMPILERS {
+        set(name, on(choice.compiler == name));
+    }
+    for name in MPIS {
+        set(name, on(target.mpi.as_deref() == Some(name)));
+    }
+    for name in ["x86_64", "aarch64", "ppc64le"] {
+        set(name, on(target.arch == name));
+    }
+    if let Some(mpi) = target.mpi.as_deref().filter(|mpi| !MPIS.contains(mpi)) {
+        let message = format!(
+            "there is no MPI {mpi:?} to put in; there are {}",
+            MPIS.join(", ")
+        );
+        problems.push(Problem::of_file(message));
+    }
+    set("mpi", target.mpi.as_deref().unwrap_or_default());
+    set("pip_extra_index", on(site.pip_extra_index.is_some()));
+    match requirements(target, pin) {
+        Ok(text) => set("with", &text),
+        Err(problem) => problems.push(problem),
+    }
+    let microarch = target.microarch.as_deref();
+    match microarch.map_or(Ok(""), |microarch| compiler_flag(&target.arch, microarch)) {
+        Ok(flag) => {
+            set("march", flag);
+            set("microarch", microarch.unwrap_or_default());
+        }
+        Err(why) => problems.push(Problem::of_file(why)),
+    }
+    if problems.is_empty() {
+        Ok(values)
+    } else {
+        Err(problems)
+    }
+}
+
+/// What pins may leave out although recipes ask for it.
+const PIN_NAMES: [&str; 6] = [
+    "python",
+    "python_min",
+    "python_max",
+    "cuda",
+    "rocm",
+    "commit",
+];
+
+/// Those of the version, and those that are asked for.
+fn requirements(target: &Target, pin: &Pin) -> Result<String, Problem> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-<>=!~,[]*".contains(c);
+    let is_odd = |text: &&String| {
+        let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+        !begins || text.len() > 200 || !text.chars().all(allowed)
+    };
+    let all = || pin.with.iter().chain(&target.with);
+    if let Some(odd) = all().find(is_odd) {
+        let message =
+            format!("`with`: {odd:?} is no requirement of pip such as `scikit-learn>=1.5`");
+        return Err(Problem::of_file(message));
+    }
+    Ok(all().map(|text| quoted(text)).collect::<Vec<_>>().join(" "))
+}
+
+/// An address that may stand in a definition, which anyone who has the image can read.
+fn address(what: &str, text: &str) -> Result<(), Problem> {
+    let web =
+        text.starts_with("https://") || text.starts_with("http://") || text.starts_with("file:///");
+    let host = text
+        .split_once("://")
+        .map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+    if !web {
+        return Err(Problem::of_file(format!(
+            "{what} must begin with https://, http:// or file:///, not {text:?}"
+        )));
+    }
+    if host.contains('@') {
+        let message =
+            format!("{what} holds a user name or a password, which would stay in the image");
+        return Err(Problem::of_file(message).hinted("name a mirror that asks for none"));
+    }
+    plain(what, text)
+}
+
+/// The `%files` section, or nothing.
+pub(super) fn files(site: &Site) -> Result<String, Vec<Problem>> {
+    let Some(path) = &site.certificates else {
+        return Ok(String::new());
+    };
+    let text = path.to_string_lossy();
+    plain("`recipes.certificates`", &text).map_err(|problem| vec![problem])?;
+    if !path.is_absolute() {
+        return Err(vec![Problem::of_file(format!(
+            "`recipes.certificates` must be absolute, not {text:?}"
+        ))]);
+    }
+    Ok(format!("%files\n    {text} {CERTIFICATES}"))
+}
+
+/// What `%post` begins with: settings of the build, and the functions that recipes use.
+pub(super) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut out = String::from(SETUP);
+    let mut export = |name: &str, value: &str| {
+        let _ = writeln!(out, "export {name}={}", quoted(value));
+    };
+    for (name, index) in [
+        ("PIP_INDEX_URL", &site.pip_index),
+        ("PIP_EXTRA_INDEX_URL", &site.pip_extra_index),
+    ] {
+        if let Some(index) = index {
+            problems.extend(address("an index of [recipes]", index).err());
+            export(name, index);
+        }
+    }
+    if !site.pip_trusted.is_empty() {
+        problems.extend(
+            site.pip_trusted
+                .iter()
+                .filter_map(|host| plain("`recipes.pip_trusted`", host).err()),
+        );
+        export("PIP_TRUSTED_HOST", &site.pip_trusted.join(" "));
+    }
+    if site.certificates.is_some() {
+        for name in [
+            "PIP_CERT",
+            "REQUESTS_CA_BUNDLE",
+            "SSL_CERT_FILE",
+            "CURL_CA_BUNDLE",
+            "GIT_SSL_CAINFO",
+        ] {
+            export(name, CERTIFICATES);
+        }
+    }
+    for (name, value) in &site.environment {
+        problems.extend(variable(name, value).err());
+        export(name, value);
+    }
+    for (of, mirror) in &site.apt_mirrors {
+        problems.extend(address(&format!("`recipes.apt_mirror.{of}`"), mirror).err());
+        export(&format!("apt_mirror_{}", of.replace('-', "_")), mirror);
+        if !["debian", "debian-security", "ubuntu"].contains(&of.as_str()) {
+            let message =
+                format!("`recipes.apt_mirror`: {of:?} is none of debian, debian-security, ubuntu");
+            problems.push(Problem::of_file(message));
+        }
+    }
+    export(
+        "git_host",
+        site.git_mirror
+            .as_deref()
+            .map_or(GIT_HOST, |mirror| mirror.trim_end_matches('/')),
+    );
+    if let Some(mirror) = &site.git_mirror {
+        problems.extend(address("`recipes.git_mirror`", mirror).err());
+        let key = format!("url.{}/.insteadOf", mirror.trim_end_matches('/'));
+        for (name, value) in [
+            ("COUNT", "1"),
+            ("KEY_0", &key),
+            ("VALUE_0", &format!("{GIT_HOST}/")),
+        ] {
+            export(&format!("GIT_CONFIG_{name}"), value);
+        }
+    }
+    out.push_str(FUNCTIONS);
+    if problems.is_empty() {
+        Ok(out)
+    } else {
+        Err(problems)
+    }
+}
+
+/// A variable of the build, whose value stands between single quotes.
+fn variable(name: &str, value: &str) -> Result<(), Problem> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(allowed);
+    if !is_name || value.chars().any(char::is_control) || value.len() > 4000 {
+        return Err(Problem::of_file(format!(
+            "`recipes.environment`: {name:?} and its value cannot be a variable"
+        )));
+    }
+    let host = value
+        .split_once("://")
+        .map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+    if host.contains('@') {
+        let message =
+            format!("`recipes.environment.{name}` holds a password, which would stay in the image");
+        return Err(Problem::of_file(message));
+    }
+    Ok(())
+}
+
+const SETUP: &str = "\
+set -eu
+umask 022
+export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1
+";
+
+/// Functions for `%post`.
+///
+/// As the user `_apt`, which apt becomes for downloads, nothing can be written where only one user is mapped into the
+/// namespace. Python 3.12 and later put no `setuptools` into an environment; 81 took `pkg_resources` out, which old packages
+/// import.
+const FUNCTIONS: &str = r#"
+
+# Debian packages, from the site's mirror where it has one.
+apt_install() {
+    . /etc/os-release
+    mkdir -p /etc/apt/apt.conf.d
+    printf 'APT::Sandbox::User "root";\nAcquire::Retries "3";\n' > /etc/apt/apt.conf.d/90dlrun
+    [ -z "${SSL_CERT_FILE:-}" ] || printf 'Acquire::https::CaInfo "%s";\n' "$SSL_CERT_FILE" >> /etc/apt/apt.conf.d/90dlrun
+    apt_mirror= apt_parts=main
+    case "$ID" in
+        debian) apt_mirror="${apt_mirror_debian:-}" ;;
+        ubuntu) apt_mirror="${apt_mirror_ubuntu:-}" apt_parts='main universe' ;;
+    esac
+    if [ -n "$apt_mirror" ]; then
+        rm -f /etc/apt/sources.list.d/*
+        echo "deb $apt_mirror $VERSION_CODENAME $apt_parts" > /etc/apt/sources.list
+        [ -z "${apt_mirror_debian_security:-}" ] ||
+            echo "deb $apt_mirror_debian_security $VERSION_CODENAME-security main" >> /etc/apt/sources.list
+    fi
+    apt-get update -q
+    apt-get install -q -y --no-install-recommends "$@"
+    rm -rf /var/lib/apt/lists/* /etc/apt/apt.conf.d/90dlrun
+}
+
+# An environment in /opt/dlrun of a Python between two versions.
+python_env() {
+    if ! python3 -c 'import ensurepip, venv' 2> /dev/null; then
+        apt_install python3 python3-venv ca-certificates
+    fi
+    python3 -c 'import sys; v = lambda t: [int(n) for n in t.split(".")]; sys.exit(not v(sys.argv[1]) <= list(sys.version_info[:2]) <= v(sys.argv[2]))' "$1" "$2" || {
+        echo "the base has $(python3 --version), and this recipe needs Python $1 to $2" >&2
+        exit 1
+    }
+    python3 -m venv /opt/dlrun
+    PATH="/opt/dlrun/bin:$PATH"
+    export PATH
+    pip install -q 'setuptools<81' wheel
+}
+
+# A C++ compiler and Python's headers.
+cxx() {
+    command -v g++ > /dev/null || apt_install g++ libc6-dev
+    python3 -c 'import os, sysconfig; open(os.path.join(sysconfig.get_paths()["include"], "Python.h"))' 2> /dev/null ||
+        apt_install python3-dev
+}
+
+# An MPI library with its commands, from the base's distribution.
+mpi() {
+    case "$1" in
+        openmpi) apt_install openmpi-bin libopenmpi-dev ;;
+        mpich) apt_install mpich libmpich-dev ;;
+    esac
+}
+
+# A release of a repository with its submodules, if it is the commit that it should be.
+fetch_source() {
+    mkdir -p "$4"
+    git init -q "$4"
+    cd "$4"
+    git remote add origin "$git_host/$1"
+    git fetch -q --depth 1 origin "refs/tags/$2"
+    git checkout -q FETCH_HEAD
+    case "$(git rev-parse HEAD)" in
+        "$3"*) ;;
+        *) echo "$2 of $1 is the commit $(git rev-parse HEAD), and should be $3" >&2; exit 1 ;;
+    esac
+    git submodule update -q --init --recursive --depth 1
+}
+
+# What is in the environment, for people who look into the image.
+finish() {
+    pip freeze > /opt/dlrun/requirements.txt
+    rm -rf /opt/dlrun-build /root/.cache
+}
+"#;

@@ -1,0 +1,191 @@
+//! The job file while it is put together.
+
+use std::ops::Range;
+
+use super::write::{self, Entry, Value};
+use super::{Converted, Format};
+use crate::foundation::diagnostic::{Problem, printable};
+use crate::job;
+
+/// Notes longer than this are cut: they may quote the description.
+const MAX_NOTE: usize = 400;
+
+/// What must be known of a conversion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The key or option of the description, such as `job_options.queue` or `--mem`.
+    pub about: String,
+    /// What became of it.
+    pub message: String,
+    /// Where it stands in the description.
+    pub span: Option<Range<usize>>,
+    /// True where the job file asks for less than the description: such a job must not be submitted as it is.
+    pub is_refusal: bool,
+}
+
+/// Where a value comes from: its name and place in the description.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    pub(super) about: String,
+    pub(super) span: Range<usize>,
+}
+
+/// Keys, comments and notes so far.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    entries: Vec<Entry>,
+    notes: Vec<Note>,
+}
+
+impl Draft {
+    /// Sets a key of the job file, such as `resources.nodes`, if the job file's reader takes the value; else the
+    /// refusal is noted. Says whether it did. A later value replaces an earlier one.
+    pub(super) fn set(&mut self, key: &'static str, value: Value, origin: &Origin) -> bool {
+        if let Err(why) = accepted(key, &value) {
+            self.refuse(origin, why);
+            return false;
+        }
+        self.entries.retain(|entry| entry.key != key);
+        self.entries.push(Entry {
+            key,
+            value,
+            comment: None,
+            origin: origin.span.clone(),
+        });
+        true
+    }
+
+    /// Says whether the job file's reader would take the value.
+    pub(super) fn takes(key: &'static str, value: &Value) -> bool {
+        accepted(key, value).is_ok()
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        self.entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| &entry.value)
+    }
+
+    pub(super) fn holds(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    pub(super) fn remove(&mut self, key: &str) {
+        self.entries.retain(|entry| entry.key != key);
+    }
+
+    /// Adds an item to a list of the job file.
+    pub(super) fn push(&mut self, key: &'static str, item: String, origin: &Origin) -> bool {
+        let mut items = match self.get(key) {
+            Some(Value::Texts(items)) => items.clone(),
+            _ => Vec::new(),
+        };
+        items.push(item);
+        self.set(key, Value::Texts(items), origin)
+    }
+
+    /// Adds a pair to a table of the job file; a later value of the same name replaces an earlier one.
+    pub(super) fn insert(
+        &mut self,
+        key: &'static str,
+        name: &str,
+        value: Value,
+        origin: &Origin,
+    ) -> bool {
+        let mut pairs = match self.get(key) {
+            Some(Value::Table(pairs)) => pairs.clone(),
+            _ => Vec::new(),
+        };
+        pairs.retain(|(known, _)| known != name);
+        pairs.push((name.to_owned(), value));
+        self.set(key, Value::Table(pairs), origin)
+    }
+
+    /// A line of prose above a key that was set.
+    pub(super) fn comment(&mut self, key: &str, text: &str) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key) {
+            entry.comment = Some(text.to_owned());
+        }
+    }
+
+    /// Tells what became of a part of the description that has no line of its own.
+    pub(super) fn note(&mut self, origin: &Origin, message: impl Into<String>) {
+        self.tell(origin, message.into(), false);
+    }
+
+    /// Tells that something asked for cannot be written.
+    pub(super) fn refuse(&mut self, origin: &Origin, message: impl Into<String>) {
+        self.tell(origin, message.into(), true);
+    }
+
+    fn tell(&mut self, origin: &Origin, message: String, is_refusal: bool) {
+        let one_line = |text: &str| {
+            let text = printable(text).replace(['\n', '\t'], " ");
+            let cut = text.char_indices().nth(MAX_NOTE).map(|(at, _)| at);
+            cut.map_or(text.clone(), |at| format!("{}..", &text[..at]))
+        };
+        self.notes.push(Note {
+            about: one_line(&origin.about),
+            message: one_line(&message),
+            span: Some(origin.span.clone()),
+            is_refusal,
+        });
+    }
+
+    /// Writes the job file. `title` is its first line.
+    pub(super) fn finish(
+        mut self,
+        format: Format,
+        title: &'static str,
+    ) -> Result<Converted, Vec<Problem>> {
+        let (job_file, lines) = write::job_file(title, &self.entries);
+        self.notes
+            .sort_by_key(|note| note.span.as_ref().map_or(0, |span| span.start));
+        let Self { entries, notes } = self;
+        let converted = Converted {
+            format,
+            job_file,
+            notes,
+            title,
+            entries,
+            lines,
+        };
+        match job::parse(&converted.job_file) {
+            Ok(_) => Ok(converted),
+            Err(faults) => Err(faults
+                .into_iter()
+                .map(|fault| converted.in_description(fault))
+                .collect()),
+        }
+    }
+}
+
+/// Whether the reader takes `key = value`, in a job file that has no other fault.
+fn accepted(key: &'static str, value: &Value) -> Result<(), String> {
+    let entry = |key, value: &Value| Entry {
+        key,
+        value: value.clone(),
+        comment: None,
+        origin: 0..0,
+    };
+    let mut entries = vec![entry(key, value)];
+    if !matches!(key, "run.command" | "run.script") {
+        entries.push(entry("run.command", &Value::Texts(vec!["true".to_owned()])));
+    }
+    if key.starts_with("build.") && key != "build.source" {
+        entries.push(entry("build.source", &Value::Text("x".to_owned())));
+    }
+    let (text, _) = write::job_file("", &entries);
+    let prefix = format!("`{key}`: ");
+    match job::parse(&text) {
+        Ok(_) => Ok(()),
+        Err(faults) => Err(faults.first().map_or_else(String::new, |fault| {
+            fault
+                .message
+                .strip_prefix(&prefix)
+                .unwrap_or(&fault.message)
+                .to_owned()
+        })),
+    }
+}

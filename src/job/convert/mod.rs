@@ -1,0 +1,185 @@
+//! Other programs' job descriptions as job files: MODAK's JSON, scripts with `#SBATCH` or `#PBS` lines.
+//!
+//! Pure: text in, the text of a job file and notes out. Nothing is dropped in silence: what has no meaning here, or
+//! cannot be carried over, is a note. Every value goes through the job file's own reader before it is written, so the
+//! result can be read by it.
+
+mod begin;
+mod block;
+mod depend;
+mod draft;
+mod json;
+mod mail;
+mod modak;
+mod script;
+mod shape;
+mod size;
+mod time;
+mod variables;
+mod words;
+mod write;
+
+use std::ops::Range;
+
+pub use draft::Note;
+
+use crate::foundation::diagnostic::Problem;
+use write::{Entry, Line, Value};
+
+/// A description larger than this is refused, as a job file is.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// What an image is made to run (`apptainer(1)`, "run").
+const RUNSCRIPT: &str = "/.singularity.d/runscript";
+
+/// Whose description it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// MODAK's JSON.
+    Modak,
+    /// A script with `#SBATCH` lines.
+    Slurm,
+    /// A script with `#PBS` lines in Torque's words, or in those that all of PBS share.
+    Torque,
+    /// A script with `#PBS` lines in OpenPBS's words.
+    OpenPbs,
+}
+
+impl Format {
+    /// The word for programs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Modak => "modak",
+            Self::Slurm => "slurm",
+            Self::Torque => "torque",
+            Self::OpenPbs => "openpbs",
+        }
+    }
+}
+
+/// A converted description.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Converted {
+    /// Whose it was.
+    pub format: Format,
+    /// The text of a job file. [`crate::job::parse`] reads it.
+    pub job_file: String,
+    /// What must be known of it, in the order of the description.
+    pub notes: Vec<Note>,
+    title: &'static str,
+    entries: Vec<Entry>,
+    lines: Vec<Line>,
+}
+
+impl Converted {
+    /// A problem of the job file as one of the description, pointing at what the faulty line comes from.
+    #[must_use]
+    pub fn in_description(&self, problem: Problem) -> Problem {
+        let origin = |span: &Range<usize>| self.line_at(span).map(|line| line.origin.clone());
+        Problem {
+            span: problem.span.as_ref().and_then(origin),
+            ..problem
+        }
+    }
+
+    fn line_at(&self, span: &Range<usize>) -> Option<&Line> {
+        self.lines
+            .iter()
+            .find(|line| line.made.contains(&span.start))
+    }
+
+    /// Takes out of the job file what a problem points at, with a note: of a list the item, else the key. Says whether
+    /// it did; what runs is never taken out.
+    pub fn leave_out(&mut self, problem: &Problem) -> bool {
+        let Some(span) = &problem.span else {
+            return false;
+        };
+        let Some(Line { key, origin, .. }) = self.line_at(span).cloned() else {
+            return false;
+        };
+        let Some(at) = self.entries.iter().position(|entry| entry.key == key) else {
+            return false;
+        };
+        if key.starts_with("run.") {
+            return false;
+        }
+        let item = self.job_file.get(span.clone()).unwrap_or_default();
+        match &mut self.entries[at].value {
+            Value::Texts(items) if items.len() > 1 => {
+                items.retain(|text| write::quoted(text) != item)
+            }
+            _ => drop(self.entries.remove(at)),
+        }
+        let message = format!("{}; left out", problem.message);
+        self.notes.push(Note {
+            about: key.to_owned(),
+            message,
+            span: Some(origin),
+            is_refusal: true,
+        });
+        let before = self.job_file.len();
+        (self.job_file, self.lines) = write::job_file(self.title, &self.entries);
+        self.job_file.len() < before
+    }
+
+    /// What the description says and the job file could not say after it: no such job may be submitted as it is.
+    pub fn refusals(&self) -> impl Iterator<Item = Problem> + '_ {
+        let problem = |note: &Note| Problem {
+            span: note.span.clone(),
+            message: format!("`{}`: {}", note.about, note.message),
+            hint: None,
+        };
+        self.notes
+            .iter()
+            .filter(|note| note.is_refusal)
+            .map(problem)
+    }
+}
+
+/// How a job file names a script that it keeps, since it does more than start one program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptPlace {
+    /// Seen from the job file's directory.
+    pub name: String,
+    /// From the root, for a job with a working directory of its own.
+    pub path: String,
+    /// The user's home directory, which scripts call `~`.
+    pub home: Option<String>,
+}
+
+/// Converts a description. Without a `place`, as on standard input, a script that must be kept becomes the command.
+///
+/// # Errors
+/// Where the text is none of the formats, is broken, or describes no job or one that no job file can describe. The
+/// places are in the text.
+pub fn convert(text: &str, place: Option<&ScriptPlace>) -> Result<Converted, Vec<Problem>> {
+    if text.len() > MAX_BYTES {
+        return Err(vec![Problem::of_file(
+            "the text is larger than 1 MiB, which no job description is",
+        )]);
+    }
+    if text.contains('\0') {
+        return Err(vec![Problem::of_file(
+            "there is a NUL character: this is no text",
+        )]);
+    }
+    if looks_like_json(text) {
+        return modak::convert(text);
+    }
+    script::convert(text, place)
+}
+
+/// Says whether a text is JSON, or meant to be: a job file begins otherwise, and so does a script.
+#[must_use]
+pub fn looks_like_json(text: &str) -> bool {
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    // Two of MODAK's own examples lack the outer braces. `"key" = ..` may begin a job file.
+    let bare_key = || {
+        let (_, rest) = text.strip_prefix('"')?.split_once('"')?;
+        Some(rest.trim_start().starts_with(':'))
+    };
+    text.starts_with('{')
+        || text.starts_with('[') && text[1..].trim_start().starts_with('{')
+        || bare_key() == Some(true)
+}

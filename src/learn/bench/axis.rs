@@ -1,0 +1,405 @@
+//! `[bench.axes]`: what differs between cells. An axis is a key of the job file, a variable of the matrix's own, or a name
+//! under which each value sets several keys.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Value};
+
+use super::MOST_AXES;
+use super::document::shown;
+use crate::foundation::diagnostic::{Problem, nearest};
+use crate::job::TABLES;
+
+/// Values of an axis at most.
+const MOST_VALUES: usize = 1_000;
+/// Characters of a value's name at most.
+const MOST_LABEL: usize = 200;
+/// The table of variables that are no keys of the job file.
+pub(super) const VARS: &str = "vars";
+
+/// One axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// Its name as written: `framework.compiler`.
+    pub name: String,
+    /// The last part of the name where no other axis ends so: `compiler`.
+    pub short: String,
+    /// Its values, in the order of the file.
+    pub values: Vec<AxisValue>,
+    pub(super) span: Range<usize>,
+}
+
+/// One value of an axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AxisValue {
+    /// What it is called in tables, and where the matrix names it again.
+    pub label: String,
+    /// The keys that it sets.
+    pub(super) sets: Vec<(Vec<String>, Value)>,
+    pub(super) span: Range<usize>,
+}
+
+impl Axis {
+    /// Where a value of it stands among its values.
+    pub(super) fn place_of(&self, label: &str) -> Option<usize> {
+        self.values.iter().position(|value| value.label == label)
+    }
+}
+
+/// Reads the axes, in the order of the file.
+pub(super) fn read(
+    table: &DeTable<'_>,
+    plain: &toml::Table,
+    problems: &mut Vec<Problem>,
+) -> Vec<Axis> {
+    let mut axes = Vec::new();
+    collect("", table, plain, &mut axes, problems);
+    axes.sort_by_key(|axis| axis.span.start);
+    if let Some(beyond) = axes.get(MOST_AXES) {
+        let message = format!("a matrix has at most {MOST_AXES} axes, not {}", axes.len());
+        problems.push(
+            Problem::at(beyond.span.clone(), message).hinted("make matrices of their own of some"),
+        );
+    }
+    clashes(&axes, problems);
+    let names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
+    for axis in &mut axes {
+        let last = last_part(&axis.name);
+        let is_alone = names.iter().filter(|name| last_part(name) == last).count() == 1;
+        axis.short = if is_alone {
+            last.to_owned()
+        } else {
+            axis.name.clone()
+        };
+    }
+    axes
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// `framework.name = [...]` is a table in a table.
+fn collect(
+    prefix: &str,
+    table: &DeTable<'_>,
+    plain: &toml::Table,
+    axes: &mut Vec<Axis>,
+    problems: &mut Vec<Problem>,
+) {
+    for (key, value) in table {
+        let part: &str = key.get_ref();
+        let name = format!("{prefix}{part}");
+        match (value.get_ref(), plain.get(part)) {
+            (DeValue::Table(inner), Some(Value::Table(plain))) => {
+                collect(&format!("{name}."), inner, plain, axes, problems);
+            }
+            (DeValue::Array(items), Some(Value::Array(plain))) => {
+                axes.extend(axis(name, key.span(), items, plain, problems));
+            }
+            _ => {
+                let message = format!("`bench.axes.{name}` must be a list of values");
+                let problem = Problem::at(value.span(), message);
+                problems.push(problem.hinted(format!(
+                    "write {name} = [..]; what is the same in all cells stands in the job file's own tables"
+                )));
+            }
+        }
+    }
+}
+
+fn axis(
+    name: String,
+    span: Range<usize>,
+    items: &[Spanned<DeValue<'_>>],
+    plain: &[Value],
+    problems: &mut Vec<Problem>,
+) -> Option<Axis> {
+    if items.is_empty() || items.len() > MOST_VALUES {
+        let message = format!(
+            "`bench.axes.{name}` must have 1 to {MOST_VALUES} values, not {}",
+            items.len()
+        );
+        problems.push(Problem::at(span, message));
+        return None;
+    }
+    let before = problems.len();
+    let mut values: Vec<AxisValue> = Vec::new();
+    for (item, plain) in items.iter().zip(plain) {
+        match value(&name, plain) {
+            Ok((label, _)) if values.iter().any(|known| known.label == label) => {
+                let message = format!("`bench.axes.{name}`: the value `{label}` is there twice");
+                problems.push(
+                    Problem::at(item.span(), message)
+                        .hinted("values that are tables may have a `label`"),
+                );
+            }
+            Ok((label, sets)) => values.push(AxisValue {
+                label,
+                sets,
+                span: item.span(),
+            }),
+            Err((why, hint)) => {
+                let problem = Problem::at(item.span(), format!("`bench.axes.{name}`: {why}"));
+                problems.push(problem.hinted(hint));
+            }
+        }
+    }
+    (problems.len() == before).then(|| Axis {
+        short: name.clone(),
+        name,
+        values,
+        span,
+    })
+}
+
+/// What a value is called, and which keys it sets.
+type Sets = (String, Vec<(Vec<String>, Value)>);
+
+/// A value; else what is wrong with it, and the next step.
+fn value(axis: &str, plain: &Value) -> Result<Sets, (String, String)> {
+    let Value::Table(table) = plain else {
+        let path = path_of(axis)?;
+        return Ok((label_of(shown(plain))?, vec![(path, plain.clone())]));
+    };
+    let mut sets = Vec::new();
+    let label = match table.get("label") {
+        Some(Value::String(label)) => Some(label.clone()),
+        Some(_) => {
+            return Err((
+                "`label` must be text".to_owned(),
+                "write label = \"..\"".to_owned(),
+            ));
+        }
+        None => None,
+    };
+    for (key, value) in table.iter().filter(|(key, _)| *key != "label") {
+        flatten(key, value, &mut sets)?;
+    }
+    if sets.is_empty() {
+        let hint =
+            "name keys of the job file, such as { framework.name = \"jax\", vars.venv = \"a\" }";
+        return Err(("it sets no key".to_owned(), hint.to_owned()));
+    }
+    let joined = || {
+        sets.iter()
+            .map(|(_, value)| shown(value))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    Ok((label_of(label.unwrap_or_else(joined))?, sets))
+}
+
+/// The keys in a table, those in its tables with dots.
+fn flatten(
+    name: &str,
+    value: &Value,
+    sets: &mut Vec<(Vec<String>, Value)>,
+) -> Result<(), (String, String)> {
+    match value {
+        Value::Table(inner) => inner
+            .iter()
+            .try_for_each(|(key, value)| flatten(&format!("{name}.{key}"), value, sets)),
+        _ => {
+            sets.push((path_of(name)?, value.clone()));
+            Ok(())
+        }
+    }
+}
+
+fn label_of(label: String) -> Result<String, (String, String)> {
+    let why = match label.chars().count() {
+        0 => "a value must not be empty",
+        1..=MOST_LABEL if !label.chars().any(char::is_control) => return Ok(label),
+        1..=MOST_LABEL => "a value must not contain line breaks or control characters",
+        _ => "a value is at most 200 characters long",
+    };
+    Err((
+        why.to_owned(),
+        "write it as a table with a short `label`: { label = \"a\", vars.x = \"..\" }".to_owned(),
+    ))
+}
+
+/// The parts of a key that an axis may set; else why it may not, and the next step.
+fn path_of(name: &str) -> Result<Vec<String>, (String, String)> {
+    let parts: Vec<String> = name.split('.').map(str::to_owned).collect();
+    let is_word = |part: &String| {
+        !part.is_empty() && !part.chars().any(|c| c.is_control() || c.is_whitespace())
+    };
+    let table = parts[0].as_str();
+    let usage = "an axis is a key of the job file (workload.batch_size), a variable (vars.threads), or a name whose values are \
+                 all tables ({ framework.name = \"jax\", vars.venv = \"a\" })";
+    if !parts.iter().all(is_word) || parts.len() < 2 {
+        return Err((
+            format!("`{name}` names no key of a job file"),
+            usage.to_owned(),
+        ));
+    }
+    if table == VARS {
+        let is_plain = parts.len() == 2
+            && parts[1]
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let hint = "write vars.threads, and {{threads}} where its value belongs";
+        let why = || {
+            (
+                format!("`{name}` is no variable: one word of letters, digits and `_`"),
+                hint.to_owned(),
+            )
+        };
+        return if is_plain { Ok(parts) } else { Err(why()) };
+    }
+    if !TABLES.contains(&table) {
+        let hint = nearest(table, TABLES.iter().copied().chain([VARS])).map_or_else(
+            || usage.to_owned(),
+            |guess| format!("did you mean `{guess}`?"),
+        );
+        return Err((format!("a job file has no table `{table}`"), hint));
+    }
+    if name == "resources.array" || table == "scheduler" {
+        let hint =
+            "each cell is a job of its own; `bench.repeats` says how often it runs, `--scheduler` where"
+                .to_owned();
+        return Err((format!("`{name}` cannot differ between cells"), hint));
+    }
+    Ok(parts)
+}
+
+/// Two axes that set one key would fight.
+fn clashes(axes: &[Axis], problems: &mut Vec<Problem>) {
+    let mut owners: Vec<(&[String], usize)> = Vec::new();
+    for (place, axis) in axes.iter().enumerate() {
+        for (path, _) in axis.values.iter().flat_map(|value| &value.sets) {
+            let clash = owners.iter().find(|(other, owner)| {
+                *owner != place && (other.starts_with(path) || path.starts_with(other))
+            });
+            if let Some((_, owner)) = clash {
+                let message = format!(
+                    "`{}` is set by the axes `{}` and `{}`",
+                    path.join("."),
+                    axes[*owner].name,
+                    axis.name
+                );
+                problems
+                    .push(Problem::at(axis.span.clone(), message).hinted("set it in one of them"));
+                return;
+            }
+            if !owners.contains(&(path, place)) {
+                owners.push((path, place));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes(text: &str) -> Result<Vec<Axis>, Vec<String>> {
+        let (document, faults) = DeTable::parse_recoverable(text);
+        assert!(faults.is_empty(), "{faults:?}");
+        let mut problems = Vec::new();
+        let axes = read(
+            document.get_ref(),
+            &toml::from_str(text).expect("valid"),
+            &mut problems,
+        );
+        if problems.is_empty() {
+            Ok(axes)
+        } else {
+            Err(problems
+                .into_iter()
+                .map(|problem| problem.message)
+                .collect())
+        }
+    }
+
+    #[test]
+    fn an_axis_is_a_key_a_variable_or_a_name() {
+        let text = "framework.compiler = [\"none\", \"xla\"]\nworkload.batch_size = [64, 256]\n\"vars.threads\" = [1]\n\
+                    software = [{ label = \"tf\", framework.name = \"tensorflow\", vars.python = \"/a\" }, \
+                    { framework.name = \"jax\" }]\n";
+        let axes = axes(text).expect("valid");
+        let names: Vec<(&str, &str)> = axes
+            .iter()
+            .map(|axis| (axis.name.as_str(), axis.short.as_str()))
+            .collect();
+        let expected = [
+            ("framework.compiler", "compiler"),
+            ("workload.batch_size", "batch_size"),
+            ("vars.threads", "threads"),
+            ("software", "software"),
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(axes[1].values[1].label, "256");
+        assert_eq!(
+            (
+                axes[3].values[0].label.as_str(),
+                axes[3].values[1].label.as_str()
+            ),
+            ("tf", "jax")
+        );
+        assert_eq!(
+            axes[3].values[0].sets[1],
+            (
+                vec!["vars".to_owned(), "python".to_owned()],
+                Value::from("/a")
+            )
+        );
+        assert_eq!(
+            (axes[0].place_of("xla"), axes[0].place_of("ngraph")),
+            (Some(1), None)
+        );
+    }
+
+    #[test]
+    fn two_axes_that_end_alike_keep_their_whole_names() {
+        let axes = axes("framework.name = [\"a\"]\nvars.name = [\"b\"]\n").expect("valid");
+        assert_eq!(
+            (axes[0].short.as_str(), axes[1].short.as_str()),
+            ("framework.name", "vars.name")
+        );
+    }
+
+    #[test]
+    fn what_is_no_axis_is_refused_with_the_reason() {
+        for (text, part) in [
+            ("workload.batch_size = 64", "must be a list of values"),
+            ("workload.batch_size = []", "1 to 1000 values, not 0"),
+            (
+                "workload.batch_size = [64, 64]",
+                "the value `64` is there twice",
+            ),
+            ("threads = [1, 2]", "`threads` names no key of a job file"),
+            ("wrkload.batch_size = [1]", "no table `wrkload`"),
+            ("name = [\"a\"]", "names no key"),
+            ("vars.a.b = [1]", "is no variable"),
+            ("vars.\"a b\" = [1]", "names no key"),
+            ("resources.array = [\"0-9\"]", "cannot differ"),
+            ("scheduler.kind = [\"local\"]", "cannot differ"),
+            ("a = [{ label = 3, vars.x = 1 }]", "`label` must be text"),
+            ("a = [{ label = \"b\" }]", "it sets no key"),
+            ("vars.a = [\"\"]", "must not be empty"),
+            ("vars.a = [\"x\\ny\"]", "line breaks"),
+            (
+                "run.env = [{ workload.epochs = 1 }]\nworkload.epochs = [1]",
+                "is set by the axes",
+            ),
+            (
+                "run.env.A = [\"1\"]\nb = [{ run.env = \"x\" }]",
+                "is set by the axes",
+            ),
+        ] {
+            let problems = axes(text).expect_err(text);
+            assert!(
+                problems.iter().any(|problem| problem.contains(part)),
+                "{text}: {problems:?}"
+            );
+        }
+        let many: String = (0..17)
+            .map(|axis| format!("vars.v{axis} = [1]\n"))
+            .collect();
+        assert!(axes(&many).expect_err("too many")[0].contains("at most 16 axes"));
+    }
+}

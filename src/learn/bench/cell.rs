@@ -1,0 +1,245 @@
+//! One cell of a matrix: a job file of its own.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use toml::Value;
+
+use super::axis::VARS;
+use super::document::{Document, Origin, in_matrix};
+use super::fill::Names;
+use super::matrix::Matrix;
+use crate::foundation::diagnostic::Problem;
+
+/// A cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Its number, from 0; people count from 1.
+    pub number: usize,
+    /// The name of its jobs.
+    pub name: String,
+    /// Its values in words.
+    pub label: String,
+    /// Its job file. Relative paths in it begin where the matrix lies.
+    pub job_file: String,
+    places: Vec<(Range<usize>, Origin)>,
+}
+
+impl Cell {
+    /// A problem of its job file, as one of the matrix.
+    #[must_use]
+    pub fn in_matrix(&self, problem: Problem) -> Problem {
+        in_matrix(&self.places, &self.shown(), problem)
+    }
+
+    /// What it is called: `cell 3 (compiler=xla)`.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self.label.as_str() {
+            "" => format!("cell {}", self.number + 1),
+            label => format!("cell {} ({label})", self.number + 1),
+        }
+    }
+}
+
+/// Makes the job file of a cell.
+pub(super) fn cell(matrix: &Matrix, number: usize) -> Result<Cell, Vec<Problem>> {
+    let mut document = matrix.base.clone();
+    let (mut vars, mut of_axes) = (Vec::new(), BTreeSet::new());
+    for (axis, at) in matrix.axes.iter().zip(matrix.at(number)) {
+        let value = &axis.values[*at];
+        for (path, set) in &value.sets {
+            of_axes.insert(path.join("."));
+            if path[0] == VARS {
+                vars.push((path[1].clone(), super::document::shown(set)));
+            } else {
+                let origin = Origin {
+                    span: Some(value.span.clone()),
+                    varies: true,
+                };
+                document.set(path, set.clone(), origin);
+            }
+        }
+    }
+    let digits = matrix.len().to_string().len();
+    let name = format!("{}-{:0digits$}", matrix.name, number + 1);
+    let nobody = || Origin {
+        span: None,
+        varies: false,
+    };
+    document.set(
+        &[String::new(), "name".to_owned()],
+        Value::from(name.clone()),
+        nobody(),
+    );
+    let exclusive = ["resources", "exclusive"].map(str::to_owned);
+    if matrix.exclusive && document.get(&exclusive).is_none() {
+        document.set(&exclusive, Value::from(true), nobody());
+    }
+    let names = Names::new(&document, &vars, of_axes);
+    let mut cell = Cell {
+        number,
+        name,
+        label: matrix.label(number),
+        job_file: String::new(),
+        places: Vec::new(),
+    };
+    fill(&mut document, &names).map_err(|problem| {
+        vec![Problem {
+            message: format!("{}: {}", cell.shown(), problem.message),
+            ..problem
+        }]
+    })?;
+    (cell.job_file, cell.places) = document.written();
+    Ok(cell)
+}
+
+/// Fills the words of the command and the values of the variables.
+fn fill(document: &mut Document, names: &Names) -> Result<(), Problem> {
+    let filled = |value: &mut Value, changed: &mut bool| match value {
+        Value::String(text) => {
+            let new = names.fill(text)?;
+            *changed |= new != *text;
+            *text = new;
+            Ok(())
+        }
+        _ => Ok(()),
+    };
+    for leaf in document.0.iter_mut().filter(|leaf| leaf.table == "run") {
+        let mut changed = false;
+        let done: Result<(), String> = match (leaf.key.as_str(), &mut leaf.value) {
+            ("command", Value::Array(words)) => words
+                .iter_mut()
+                .try_for_each(|word| filled(word, &mut changed)),
+            ("env", Value::Table(env)) => env
+                .iter_mut()
+                .try_for_each(|(_, value)| filled(value, &mut changed)),
+            _ => Ok(()),
+        };
+        leaf.origin.varies |= changed;
+        if let Err(why) = done {
+            let message = format!("`run.{}`: {why}", leaf.key);
+            let problem = Problem {
+                span: leaf.origin.span.clone(),
+                message,
+                hint: None,
+            };
+            return Err(problem.hinted("a placeholder is the name of a key such as workload.batch_size, its last part, or a variable of the axes"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job;
+    use crate::learn::bench::parse;
+
+    const TEXT: &str = r#"name = "base"
+
+[run]
+command = ["python3", "train.py", "--batch={{batch_size}}", "{{network}}"]
+env.OMP_NUM_THREADS = "{{threads}}"
+
+[workload]
+epochs = 3
+batch_size = 1
+
+[framework]
+compiler = "none"
+
+[bench.axes]
+framework.compiler = ["none", "xla"]
+workload.batch_size = [64, 256]
+vars.threads = [1]
+vars.network = ["a b; $(id) `id` \"'"]
+"#;
+
+    #[test]
+    fn a_cell_is_a_job_file() {
+        let matrix = parse(TEXT, "stem").expect("valid");
+        let cell = matrix.cell(3).expect("all names are known");
+        let spec = job::parse(&cell.job_file).expect("a job file");
+        assert_eq!(cell.name, "base-4");
+        assert_eq!(spec.name.as_deref(), Some("base-4"));
+        let job::Command::Argv(words) = &spec.run.command.value else {
+            panic!("words")
+        };
+        assert_eq!(words[2..], ["--batch=256", "a b; $(id) `id` \"'"]);
+        assert_eq!(spec.run.env[0].value, "1");
+        assert_eq!(
+            (spec.workload.batch_size, spec.workload.epochs),
+            (Some(256), Some(3))
+        );
+        assert_eq!(spec.framework.compiler.as_deref(), Some("xla"));
+        assert_eq!(spec.resources.exclusive, Some(true));
+        let texts: BTreeSet<String> = (0..4)
+            .map(|number| matrix.cell(number).expect("valid").job_file)
+            .collect();
+        assert_eq!(texts.len(), 4);
+    }
+
+    #[test]
+    fn exclusive_is_the_matrix_s_word_where_the_job_file_has_none() {
+        let told = |bench: &str, resources: &str| {
+            let text = format!("{bench}\n{resources}\n[run]\ncommand = [\"a\"]\n");
+            let matrix = parse(&text, "stem").expect("valid");
+            let cell = matrix.cell(0).expect("valid");
+            job::parse(&cell.job_file)
+                .expect("a job file")
+                .resources
+                .exclusive
+        };
+        assert_eq!(told("[bench]", ""), Some(true));
+        assert_eq!(told("[bench]\nexclusive = false", ""), None);
+        assert_eq!(
+            told("[bench]", "[resources]\nexclusive = false"),
+            Some(false)
+        );
+        assert_eq!(told("[bench]", "[resources]\nnodes = 2"), Some(true));
+    }
+
+    #[test]
+    fn faults_of_a_cell_stand_where_the_matrix_has_their_cause() {
+        let text = TEXT
+            .replace("[64, 256]", "[64, 0]")
+            .replace("epochs = 3", "epochs = \"x\"");
+        let cell = parse(&text, "stem")
+            .expect("valid")
+            .cell(1)
+            .expect("filled");
+        let problems = job::parse(&cell.job_file).expect_err("two faults");
+        let problems: Vec<Problem> = problems
+            .into_iter()
+            .map(|problem| cell.in_matrix(problem))
+            .collect();
+        let at: Vec<Option<&str>> = problems
+            .iter()
+            .map(|problem| problem.span.clone().map(|span| &text[span]))
+            .collect();
+        assert_eq!(at, [Some("\"x\""), Some("0")], "{problems:?}");
+        assert!(
+            problems[0].message.starts_with("`workload.epochs` must be"),
+            "{problems:?}"
+        );
+        let expected = "cell 2 (compiler=none batch_size=0 threads=1 network=";
+        assert!(problems[1].message.starts_with(expected), "{problems:?}");
+    }
+
+    #[test]
+    fn a_placeholder_without_a_value_is_told_before_anything_runs() {
+        let text = TEXT.replace("--batch={{batch_size}}", "{{batchsize}} {{batch_size}}");
+        let problems = parse(&text, "stem")
+            .expect("valid")
+            .cell(0)
+            .expect_err("unknown");
+        assert!(
+            problems[0]
+                .message
+                .contains("`run.command`: nothing has the name of {{batchsize}}"),
+            "{problems:?}"
+        );
+        assert_eq!(problems[0].position(&text).map(|(line, _)| line), Some(4));
+    }
+}

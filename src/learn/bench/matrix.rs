@@ -1,0 +1,574 @@
+//! The matrix file: a job file with a table `[bench]`.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use toml::Value;
+use toml::de::{DeTable, DeValue};
+
+use super::axis::{self, Axis, VARS};
+use super::cell::{Cell, cell};
+use super::document::Document;
+use super::fill::names_in;
+use super::pick::{self, Compare, Exclude};
+use super::{MOST_CELLS, MOST_COMBINATIONS, MOST_JOBS, MOST_REPEATS, MOST_RUNS, USUAL_REPEATS};
+use crate::foundation::diagnostic::Problem;
+use crate::job::{Fields, name_problem};
+
+/// The longest name of a matrix: a cell's number is put behind it.
+const MOST_NAME: usize = 80;
+/// Epochs that may be left out at most.
+const MOST_WARM_UP: u64 = 1_000;
+
+/// A matrix, read and expanded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matrix {
+    /// What it is called; jobs are called after it.
+    pub name: String,
+    /// How often each cell runs.
+    pub repeats: u32,
+    /// Epochs at the begin of each start of the program that no figure counts.
+    pub warm_up: u32,
+    /// Decides the order of the runs.
+    pub seed: u64,
+    /// Whether jobs have their nodes for themselves.
+    pub exclusive: bool,
+    /// Jobs that are queued or run at a time.
+    pub max_jobs: u32,
+    /// What differs between cells.
+    pub axes: Vec<Axis>,
+    /// What is held against what.
+    pub compares: Vec<Compare>,
+    /// What its author should know, but nothing that is wrong.
+    pub notes: Vec<String>,
+    /// Where `bench.repeats`, or else `[bench]`, stands.
+    span: Range<usize>,
+    pub(super) base: Document,
+    /// Of each cell the place of its value in each axis.
+    cells: Vec<Vec<usize>>,
+}
+
+/// Reads a matrix. `stem` names it where it has no name itself.
+///
+/// # Errors
+/// Every fault of the table `[bench]`; those of the job files it makes are found when they are read.
+pub fn parse(text: &str, stem: &str) -> Result<Matrix, Vec<Problem>> {
+    let (document, syntax) = DeTable::parse_recoverable(text);
+    let faulty = |error: &toml::de::Error| Problem {
+        span: error.span(),
+        message: error.message().trim().replace('\n', "; "),
+        hint: None,
+    };
+    if !syntax.is_empty() {
+        return Err(syntax.iter().map(faulty).collect());
+    }
+    let plain: toml::Table = toml::from_str(text).map_err(|error| vec![faulty(&error)])?;
+    let document = document.get_ref();
+    let mut problems = Vec::new();
+    let matrix = match (
+        document
+            .get("bench")
+            .map(|bench| (bench.span(), bench.get_ref())),
+        plain.get("bench"),
+    ) {
+        (Some((span, DeValue::Table(table))), Some(Value::Table(bench))) => {
+            read(document, &plain, (span, table, bench), stem, &mut problems)
+        }
+        (Some((span, _)), _) => {
+            problems.push(Problem::at(
+                span,
+                "`bench` must be a table, written [bench]",
+            ));
+            None
+        }
+        (None, _) => {
+            let problem = Problem::of_file(
+                "the table `[bench]` is missing: this is a job file, not a matrix",
+            );
+            problems
+                .push(problem.hinted("add: [bench.axes]\n        workload.batch_size = [64, 256]"));
+            None
+        }
+    };
+    match matrix {
+        Some(matrix) if problems.is_empty() => Ok(matrix),
+        _ => {
+            problems
+                .sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
+            Err(problems)
+        }
+    }
+}
+
+fn read(
+    document: &DeTable<'_>,
+    plain: &toml::Table,
+    (span, table, bench): (Range<usize>, &DeTable<'_>, &toml::Table),
+    stem: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Matrix> {
+    let mut faults = Vec::new();
+    let mut fields = Fields::new("bench.", table, &[], problems);
+    let whole = |text: &str| named(text).map(|()| text.to_owned());
+    let name = fields.parsed("name", whole).map(|name| name.value);
+    let repeats = fields.count("repeats", MOST_REPEATS);
+    let warm_up = fields
+        .number("warm_up", 0..MOST_WARM_UP + 1)
+        .map_or(1, |epochs| epochs.value);
+    let seed = fields
+        .number("seed", 0..u64::MAX)
+        .map_or(1, |seed| seed.value);
+    let exclusive = fields.boolean("exclusive").unwrap_or(true);
+    let max_jobs = fields
+        .count("max_jobs", MOST_JOBS)
+        .map_or(1, |jobs| jobs.value);
+    let axes_table = fields.table("axes").map(|axes| axes.value);
+    let (exclude, compare) = (fields.raw("exclude"), fields.raw("compare"));
+    fields.finish();
+    let axes = match (axes_table, bench.get("axes")) {
+        (Some(table), Some(Value::Table(plain))) => axis::read(table, plain, &mut faults),
+        _ => Vec::new(),
+    };
+    let excludes = match (exclude, bench.get("exclude")) {
+        (Some(value), Some(plain)) if faults.is_empty() => {
+            pick::excludes(value, plain, &axes, &mut faults)
+        }
+        _ => Vec::new(),
+    };
+    let compares = if faults.is_empty() {
+        pick::compares(compare.zip(bench.get("compare")), &axes, &mut faults)
+    } else {
+        Vec::new()
+    };
+    let base = Document::of_matrix(document, plain);
+    if let Some(array) = table_key(document, "resources", "array") {
+        let problem = Problem::at(
+            array,
+            "a matrix has no job arrays: each of its cells is a job of its own",
+        );
+        faults
+            .push(problem.hinted("take the line out; `bench.repeats` says how often a cell runs"));
+    }
+    let name = name.or_else(|| base_name(plain, stem, &mut faults));
+    let cells = if faults.is_empty() {
+        expand(&axes, &excludes, &span, &mut faults)
+    } else {
+        Vec::new()
+    };
+    let notes = idle(&axes, &base, &mut faults);
+    let span = repeats
+        .as_ref()
+        .map_or(span, |repeats| repeats.span.clone());
+    let repeats = repeats.map_or(USUAL_REPEATS, |repeats| repeats.value);
+    problems.append(&mut faults);
+    Some(Matrix {
+        name: name?,
+        repeats,
+        warm_up: u32::try_from(warm_up).ok()?,
+        seed,
+        exclusive,
+        max_jobs,
+        axes,
+        compares,
+        notes,
+        span,
+        base,
+        cells,
+    })
+}
+
+fn named(name: &str) -> Result<(), String> {
+    match name_problem(name) {
+        Some(why) => Err(why),
+        None if name.len() > MOST_NAME => Err(format!(
+            "is {} bytes long; {MOST_NAME} is the limit",
+            name.len()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The job's name, else that of the file.
+fn base_name(plain: &toml::Table, stem: &str, faults: &mut Vec<Problem>) -> Option<String> {
+    let name = plain.get("name").and_then(Value::as_str).unwrap_or(stem);
+    if let Err(why) = named(name) {
+        let problem = Problem::of_file(format!("`{name}` cannot name a matrix: it {why}"));
+        faults.push(problem.hinted("name it with `bench.name`"));
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+fn table_key(document: &DeTable<'_>, table: &str, key: &str) -> Option<Range<usize>> {
+    let table = document.get(table)?.get_ref().as_table()?;
+    table
+        .keys()
+        .find(|known| *known.get_ref() == key)
+        .map(toml::Spanned::span)
+}
+
+/// All combinations but those that are excluded, the last axis the quickest.
+fn expand(
+    axes: &[Axis],
+    excludes: &[Exclude],
+    span: &Range<usize>,
+    faults: &mut Vec<Problem>,
+) -> Vec<Vec<usize>> {
+    let too_many = |cells: &str| {
+        let problem = Problem::at(
+            span.clone(),
+            format!("the matrix has {cells} cells; {MOST_CELLS} is the limit"),
+        );
+        problem.hinted("take values out, exclude combinations, or make several matrices")
+    };
+    let product = axes.iter().try_fold(1_usize, |product, axis| {
+        product.checked_mul(axis.values.len())
+    });
+    let Some(product) = product.filter(|product| *product <= MOST_COMBINATIONS) else {
+        faults.push(too_many(&product.map_or_else(
+            || "too many".to_owned(),
+            |product| product.to_string(),
+        )));
+        return Vec::new();
+    };
+    let mut cells = Vec::new();
+    for number in 0..product {
+        let mut at = vec![0; axes.len()];
+        let mut rest = number;
+        for (place, axis) in at.iter_mut().zip(axes).rev() {
+            *place = rest % axis.values.len();
+            rest /= axis.values.len();
+        }
+        if !excludes.iter().any(|exclude| exclude.holds(&at)) {
+            cells.push(at);
+        }
+    }
+    if cells.is_empty() {
+        let problem = Problem::at(span.clone(), "every combination is excluded");
+        faults.push(problem.hinted("take an entry of `bench.exclude` out"));
+    }
+    if cells.len() > MOST_CELLS {
+        faults.push(too_many(&cells.len().to_string()));
+    }
+    cells
+}
+
+/// Keys of `[workload]` that a program must be told of; the others only describe.
+const TOLD: [&str; 4] = ["batch_size", "epochs", "precision", "samples"];
+
+/// Variables that stand nowhere make cells that are the same: that is a fault. A key of `[workload]` that the program is not
+/// told of is worth a note.
+fn idle(axes: &[Axis], base: &Document, faults: &mut Vec<Problem>) -> Vec<String> {
+    let mut named = BTreeSet::new();
+    let settings = axes
+        .iter()
+        .flat_map(|axis| &axis.values)
+        .flat_map(|value| &value.sets)
+        .map(|(_, value)| value);
+    for value in base.0.iter().map(|leaf| &leaf.value).chain(settings) {
+        gather(value, &mut named);
+    }
+    let is_named = |path: &[String]| {
+        let last = path.last().map_or("", String::as_str);
+        named.contains(last) || named.contains(&path.join("."))
+    };
+    let mut notes = Vec::new();
+    for axis in axes {
+        let paths: BTreeSet<&[String]> = axis
+            .values
+            .iter()
+            .flat_map(|value| value.sets.iter().map(|(path, _)| path.as_slice()))
+            .collect();
+        for path in paths.into_iter().filter(|path| !is_named(path)) {
+            let (whole, last) = (path.join("."), path.last().map_or("", String::as_str));
+            if path[0] == VARS {
+                let message = format!(
+                    "the variable `{whole}` of the axis `{}` stands nowhere",
+                    axis.name
+                );
+                let hint = format!(
+                    "write {{{{{last}}}}} where its value belongs, in run.command or run.env"
+                );
+                faults.push(Problem::at(axis.span.clone(), message).hinted(hint));
+            } else if path[0] == "workload" && TOLD.contains(&last) {
+                notes.push(format!(
+                    "the axis `{}` changes {whole}, but {{{{{last}}}}} stands neither in run.command nor in run.env: does the \
+                     program know of it?",
+                    axis.name
+                ));
+            }
+        }
+    }
+    notes
+}
+
+fn gather(value: &Value, named: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => named.extend(names_in(text).into_iter().map(str::to_owned)),
+        Value::Array(items) => items.iter().for_each(|item| gather(item, named)),
+        Value::Table(table) => table.values().for_each(|item| gather(item, named)),
+        _ => {}
+    }
+}
+
+impl Matrix {
+    /// How many cells it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Never: a matrix without cells is refused.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Of a cell the place of its value in each axis.
+    #[must_use]
+    pub fn at(&self, number: usize) -> &[usize] {
+        self.cells.get(number).map_or(&[], Vec::as_slice)
+    }
+
+    /// The cell's values in words: `compiler=xla batch_size=64`; of a matrix without axes nothing.
+    #[must_use]
+    pub fn label(&self, number: usize) -> String {
+        let values = self.axes.iter().zip(self.at(number));
+        let words = values.map(|(axis, at)| format!("{}={}", axis.short, axis.values[*at].label));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The job file of a cell.
+    ///
+    /// # Errors
+    /// Placeholders that stand for nothing.
+    pub fn cell(&self, number: usize) -> Result<Cell, Vec<Problem>> {
+        cell(self, number)
+    }
+
+    /// What is wrong with so many repeats, if anything.
+    #[must_use]
+    pub fn too_many_runs(&self, repeats: u32) -> Option<Problem> {
+        let runs = self.cells.len().saturating_mul(repeats as usize);
+        let message = || {
+            format!(
+                "the matrix has {} cells and {repeats} repeats: {runs} runs; {MOST_RUNS} is the limit",
+                self.cells.len()
+            )
+        };
+        (runs > MOST_RUNS)
+            .then(|| Problem::at(self.span.clone(), message()).hinted("repeat less often"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = "[run]\ncommand = [\"train\", \"-b{{batch_size}}\", \"{{threads}}\"]\n[workload]\nepochs = 3\n";
+
+    fn matrix(bench: &str) -> Result<Matrix, Vec<String>> {
+        let text = format!("{BASE}{bench}");
+        let shown = |problem: Problem| format!("{:?} {}", problem.position(&text), problem.message);
+        parse(&text, "stem").map_err(|problems| problems.into_iter().map(shown).collect())
+    }
+
+    const AXES: &str = "[bench.axes]\nworkload.batch_size = [64, 256]\nvars.threads = [1, 2, 4]\n";
+
+    #[test]
+    fn axes_make_cells_and_excluded_ones_are_left_out() {
+        let matrix = matrix(&format!(
+            "{AXES}[[bench.exclude]]\nbatch_size = 64\nvars.threads = [1, 2]\n[bench]\nrepeats = 7\nwarm_up = 2\n"
+        ));
+        let matrix = matrix.expect("valid");
+        let labels: Vec<String> = (0..matrix.len()).map(|cell| matrix.label(cell)).collect();
+        let expected = [
+            "batch_size=64 threads=4",
+            "batch_size=256 threads=1",
+            "batch_size=256 threads=2",
+            "batch_size=256 threads=4",
+        ];
+        assert_eq!(labels, expected);
+        assert_eq!(
+            (matrix.name.as_str(), matrix.repeats, matrix.warm_up),
+            ("stem", 7, 2)
+        );
+        assert_eq!(
+            (matrix.exclusive, matrix.max_jobs, matrix.seed),
+            (true, 1, 1)
+        );
+        assert_eq!(
+            matrix.compares,
+            [
+                Compare {
+                    axis: 0,
+                    baseline: 0
+                },
+                Compare {
+                    axis: 1,
+                    baseline: 0
+                }
+            ]
+        );
+        assert_eq!(matrix.notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_matrix_without_axes_is_one_cell() {
+        let text = "[run]\ncommand = [\"train\"]\n[bench]\nname = \"noise\"\n";
+        let matrix = parse(text, "stem").expect("valid");
+        assert_eq!(
+            (matrix.len(), matrix.label(0).as_str(), matrix.repeats),
+            (1, "", USUAL_REPEATS)
+        );
+        assert!(!matrix.is_empty() && matrix.too_many_runs(1_000).is_none());
+    }
+
+    #[test]
+    fn the_baseline_may_be_named() {
+        let compare = "[bench.compare]\naxis = \"threads\"\nbaseline = 4\n";
+        assert_eq!(
+            matrix(&format!("{AXES}{compare}")).expect("valid").compares,
+            [Compare {
+                axis: 1,
+                baseline: 2
+            }]
+        );
+        let compares = "[[bench.compare]]\naxis = \"vars.threads\"\n[[bench.compare]]\naxis = \"batch_size\"\nbaseline = 256\n";
+        let expected = [
+            Compare {
+                axis: 1,
+                baseline: 0,
+            },
+            Compare {
+                axis: 0,
+                baseline: 1,
+            },
+        ];
+        assert_eq!(
+            matrix(&format!("{AXES}{compares}"))
+                .expect("valid")
+                .compares,
+            expected
+        );
+    }
+
+    #[test]
+    fn faults_are_told_with_their_lines() {
+        for (bench, expected) in [
+            (
+                "[bench]\nrepeat = 5\n",
+                "Some((6, 1)) unknown key `bench.repeat`",
+            ),
+            (
+                "[bench]\nrepeats = 0\n",
+                "Some((6, 11)) `bench.repeats` must be from 1 to 1000, not 0",
+            ),
+            (
+                "[bench]\nrepeats = \"5\"\n",
+                "Some((6, 11)) `bench.repeats` must be a whole number, not text",
+            ),
+            (
+                "[bench]\nname = \"../x\"\n",
+                "Some((6, 8)) `bench.name`: must not contain '/'",
+            ),
+            (
+                "[bench]\naxes = 3\n",
+                "Some((6, 8)) `bench.axes` must be a table",
+            ),
+            ("bench = 3\n", "`bench.bench`"),
+            (
+                "[bench.axes]\nvars.threads = [1]\nvars.other = [1]\n",
+                "Some((7, 6)) the variable `vars.other` of the axis",
+            ),
+            (
+                "[bench.axes]\nvars.threads = [1]\n[[bench.exclude]]\nthread = 1\n",
+                "Some((8, 1)) `bench.exclude`: there is no axis `thread`",
+            ),
+            (
+                "[bench.axes]\nvars.threads = [1]\n[[bench.exclude]]\nthreads = 2\n",
+                "Some((8, 11)) `bench.exclude`: the axis `vars.threads` has no value `2`",
+            ),
+            (
+                "[bench.axes]\nvars.threads = [1]\n[[bench.exclude]]\nthreads = 1\n",
+                "every combination is excluded",
+            ),
+            (
+                "[bench.axes]\nvars.threads = [1]\n[[bench.exclude]]\n",
+                "it would exclude everything",
+            ),
+            (
+                "[bench]\nexclude = 3\n",
+                "Some((6, 11)) `bench.exclude` must be a table",
+            ),
+            (
+                "[bench.axes]\nvars.threads = [1]\n[bench.compare]\naxis = \"cpu\"\n",
+                "Some((8, 8)) `bench.compare`: there is no axis `cpu`",
+            ),
+            (
+                "[bench.axes]\nvars.threads = [1]\n[bench.compare]\naxis = \"threads\"\nbaseline = 3\n",
+                "Some((9, 12)) `bench.compare`: the axis",
+            ),
+            (
+                "[bench.axes]\nvars.threads = [1]\n[bench.compare]\nbase = 3\n",
+                "unknown key `bench.compare.base`",
+            ),
+            (
+                "[resources]\narray = \"0-3\"\n[bench]\n",
+                "Some((6, 1)) a matrix has no job arrays",
+            ),
+            ("[bench]\nseed = 99999999999999999999\n", "Some((6, 8))"),
+        ] {
+            let bench = if bench.starts_with("bench") {
+                format!("[bench]\n{bench}")
+            } else {
+                bench.to_owned()
+            };
+            let problems = matrix(&bench).expect_err(&bench);
+            assert!(
+                problems.iter().any(|problem| problem.contains(expected)),
+                "{bench}: {problems:?}"
+            );
+        }
+        assert!(matrix("").expect_err("no [bench]")[0].contains("not a matrix"));
+        assert!(matrix("[bench\n").expect_err("no TOML")[0].starts_with("Some((5,"));
+    }
+
+    #[test]
+    fn a_matrix_has_bounds() {
+        let values = |count: usize| {
+            (0..count)
+                .map(|value| value.to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let two = |a, b| {
+            format!(
+                "[bench.axes]\nvars.threads = [{}]\nworkload.batch_size = [{}]\n",
+                values(a),
+                values(b)
+            )
+        };
+        assert!(
+            matrix(&two(101, 100)).expect_err("too many")[0]
+                .contains("10100 cells; 10000 is the limit")
+        );
+        assert!(matrix(&two(1000, 1000)).expect_err("too many")[0].contains("1000000 cells"));
+        let full = matrix(&two(100, 100)).expect("the limit itself");
+        assert_eq!(full.len(), 10_000);
+        assert!(
+            full.too_many_runs(11)
+                .is_some_and(|problem| problem.message.contains("110000 runs"))
+        );
+    }
+
+    #[test]
+    fn a_workload_that_the_program_is_not_told_of_is_noted() {
+        let text = "[run]\ncommand = [\"train\"]\n[bench.axes]\nworkload.batch_size = [1, 2]\n";
+        let notes = parse(text, "stem").expect("valid").notes;
+        assert!(
+            notes[0].contains("{{batch_size}} stands neither"),
+            "{notes:?}"
+        );
+    }
+}

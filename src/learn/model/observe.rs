@@ -1,0 +1,693 @@
+//! What was measured of one start of a run, as an observation.
+
+use super::{Doubts, EpochFigures, EpochTally, Hardware, Length, Observation, Situation};
+use crate::job::{JobState, RunId, SchedulerKind};
+use crate::record::{ExitStatus, NodeFigures, NodeRecord, NodeState};
+
+/// Others are a doubt from this share of the node's CPUs on.
+const OTHERS_BUSY: f64 = 0.1;
+/// A quota, heat or a power limit is a doubt where it held the run down for this share of its time.
+const THROTTLED: f64 = 0.05;
+
+/// How a start of a run ended, as far as its times go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It got through.
+    Completed,
+    /// It ended by itself, too early: its epochs count, its length does not.
+    Failed,
+    /// It would have gone on: cancelled, at its time limit, preempted, without its node.
+    CutOff,
+    /// It goes on.
+    GoesOn,
+}
+
+impl Ending {
+    /// From the state of the run or element, where it is the last start of it; `None`: nobody noted a state. Where that does not
+    /// tell, the batch shell's exit code and what the nodes saw decide.
+    #[must_use]
+    pub fn of(
+        state: Option<JobState>,
+        is_last: bool,
+        shell_code: Option<i32>,
+        nodes: &[NodeMeasure],
+    ) -> Self {
+        if !is_last {
+            return Self::CutOff;
+        }
+        match state.unwrap_or(JobState::Unknown) {
+            JobState::Completed => Self::Completed,
+            JobState::Failed | JobState::OutOfMemory => Self::Failed,
+            JobState::Timeout | JobState::Preempted | JobState::NodeFail | JobState::Cancelled => {
+                Self::CutOff
+            }
+            JobState::Pending | JobState::Running | JobState::Suspended => Self::GoesOn,
+            JobState::Unknown => Self::of_marks(shell_code, nodes),
+        }
+    }
+
+    fn of_marks(shell_code: Option<i32>, nodes: &[NodeMeasure]) -> Self {
+        if let Some(code) = shell_code {
+            return if code == 0 {
+                Self::Completed
+            } else {
+                Self::Failed
+            };
+        }
+        if nodes
+            .iter()
+            .any(|node| node.state == NodeState::Interrupted)
+        {
+            return Self::CutOff;
+        }
+        match nodes.iter().all(|node| node.state == NodeState::Ended) {
+            true if nodes.is_empty() => Self::GoesOn,
+            true if nodes.iter().all(|node| node.went_well) => Self::Completed,
+            true => Self::Failed,
+            false => Self::GoesOn,
+        }
+    }
+}
+
+/// What one node saw of a start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeMeasure {
+    /// Where its command stands.
+    pub state: NodeState,
+    /// Whether it ended with exit code 0.
+    pub went_well: bool,
+    /// When it began, in Unix milliseconds UTC.
+    pub started_at_ms: u64,
+    /// When it ended; of one that was killed, when its record was written last.
+    pub last_at_ms: u64,
+    /// Whether anything was recognised in its output.
+    pub is_recognised: bool,
+    /// Epochs that ended, by its record.
+    pub epochs_completed: u64,
+    /// How often they began to count anew.
+    pub restarts: u32,
+    /// What the epochs come to.
+    pub epochs: EpochFigures,
+    /// Model name of the CPU.
+    pub cpu_model: Option<String>,
+    /// CPUs of the machine.
+    pub cpus: Option<u64>,
+    /// CPUs that it may use.
+    pub cpus_allowed: Option<u64>,
+    /// CPUs that it can keep busy.
+    pub cpus_effective: Option<f64>,
+    /// CPUs that others kept busy.
+    pub others_cpus_busy: Option<f64>,
+    /// `OMP_NUM_THREADS`.
+    pub omp_num_threads: Option<String>,
+    /// Model name of its GPUs.
+    pub gpu_model: Option<String>,
+    /// Its GPUs.
+    pub gpus: u32,
+    /// Time in which a GPU was held down, the longest of them, in seconds.
+    pub gpu_throttled_seconds: f64,
+    /// Time in which a CPU quota held it down, in seconds.
+    pub cpu_throttled_seconds: Option<f64>,
+    /// Wall time of the command, in seconds.
+    pub wall_seconds: Option<f64>,
+    /// Largest memory, in bytes.
+    pub mem_peak_bytes: Option<u64>,
+    /// Whether its series has holes.
+    pub has_gaps: bool,
+    /// What its kind of node was measured to do.
+    pub figures: Option<NodeFigures>,
+}
+
+impl NodeMeasure {
+    /// What a node's record says. What its kind of node was measured to do is not in it.
+    #[must_use]
+    pub fn of(record: &NodeRecord) -> Self {
+        let progress = &record.progress;
+        let dropped = progress
+            .epochs_completed
+            .saturating_sub(progress.epochs.len() as u64);
+        let mut tally = EpochTally::default();
+        for (index, epoch) in (0..).zip(&progress.epochs) {
+            // A record drops the oldest but the first.
+            tally.add(if index == 0 { 0 } else { index + dropped }, epoch);
+        }
+        let parents: Vec<&str> = record
+            .gpus
+            .iter()
+            .filter_map(|usage| usage.gpu.parent.as_deref())
+            .collect();
+        let gpus = || {
+            record
+                .gpus
+                .iter()
+                .filter(|usage| !parents.contains(&usage.gpu.uuid.as_str()))
+        };
+        Self {
+            state: record.state,
+            went_well: record.exit.is_some_and(ExitStatus::is_success),
+            started_at_ms: record.started_at_ms,
+            last_at_ms: record.ended_at_ms.unwrap_or(record.updated_at_ms),
+            is_recognised: progress.recogniser.is_some(),
+            epochs_completed: progress.epochs_completed,
+            restarts: progress.restarts,
+            epochs: tally.figures(),
+            cpu_model: record.host.cpu_model.clone(),
+            cpus: record.host.cpus,
+            cpus_allowed: record.host.cpus_allowed,
+            cpus_effective: record.conditions.cpus_effective,
+            others_cpus_busy: record.conditions.others_cpus_busy,
+            omp_num_threads: record.host.omp_num_threads.clone(),
+            gpu_model: gpus().next().map(|usage| usage.gpu.name.clone()),
+            gpus: u32::try_from(gpus().count()).unwrap_or(u32::MAX),
+            gpu_throttled_seconds: gpus()
+                .map(|usage| usage.throttled_seconds)
+                .fold(0.0, f64::max),
+            cpu_throttled_seconds: record.usage.cpu_throttled_seconds,
+            wall_seconds: record.usage.wall_seconds,
+            mem_peak_bytes: record.sure_memory_peak(),
+            has_gaps: !record.gaps.is_empty(),
+            figures: None,
+        }
+    }
+
+    fn hardware(&self, tasks: u32) -> Hardware {
+        let positive = |number: &f64| number.is_finite() && *number > 0.0;
+        let cpus = self.cpus.map(|cpus| cpus as f64).filter(positive);
+        let allowed = self.cpus_allowed.map(|cpus| cpus as f64).filter(positive);
+        let allowed = self.cpus_effective.filter(positive).or(allowed);
+        let may_use = allowed.or(cpus);
+        // `4,2`: nested regions; the outer one has 4. It is the number of one process.
+        let first = |text: &str| {
+            text.split(',')
+                .next()
+                .and_then(|text| text.trim().parse::<u32>().ok())
+        };
+        let asked = self
+            .omp_num_threads
+            .as_deref()
+            .and_then(first)
+            .filter(|threads| *threads > 0);
+        let asked = asked.map(|threads| f64::from(threads) * f64::from(tasks.max(1)));
+        Hardware {
+            cpu_model: self.cpu_model.clone(),
+            threads: match (may_use, asked) {
+                (Some(may_use), Some(asked)) => Some(may_use.min(asked)),
+                (one, other) => one.or(other),
+            },
+            cpus,
+            allowed,
+            gpu_model: self.gpu_model.clone(),
+            gpus: self.gpus,
+            figures: self.figures,
+        }
+    }
+
+    fn others_busy(&self) -> bool {
+        let cpus = self.cpus.map(|cpus| cpus as f64).or(self.cpus_effective);
+        self.others_cpus_busy
+            .zip(cpus)
+            .is_some_and(|(busy, cpus)| busy > OTHERS_BUSY * cpus)
+    }
+
+    fn throttled(&self) -> bool {
+        let held = self
+            .cpu_throttled_seconds
+            .unwrap_or(0.0)
+            .max(self.gpu_throttled_seconds);
+        self.wall_seconds
+            .is_some_and(|wall| held > THROTTLED * wall)
+    }
+}
+
+/// One start of a run, with what its nodes saw.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// Index in the job array; 0 without one.
+    pub element: u32,
+    /// 0 for the first start.
+    pub attempt: u32,
+    /// How it ended.
+    pub ending: Ending,
+    /// When it began, in Unix milliseconds UTC, by the marks of its script or by its scheduler.
+    pub started_at_ms: Option<u64>,
+    /// When it ended, likewise.
+    pub ended_at_ms: Option<u64>,
+    /// Its nodes, by name.
+    pub nodes: Vec<NodeMeasure>,
+}
+
+/// What the starts of a run share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    /// The run.
+    pub run_id: RunId,
+    /// When it was handed over, in Unix milliseconds UTC.
+    pub at_ms: u64,
+    /// Who had it.
+    pub scheduler: SchedulerKind,
+    /// The queue that it waited in.
+    pub queue: Option<String>,
+    /// What it was; the hardware comes from the nodes.
+    pub situation: Situation,
+}
+
+impl Start {
+    /// The start as the model sees it; `None` where it goes on or nothing was measured.
+    #[must_use]
+    pub fn observe(&self, run: &Submitted) -> Option<Observation> {
+        if self.ending == Ending::GoesOn {
+            return None;
+        }
+        let timed = self.timed()?;
+        let epochs = &timed.epochs;
+        let wall = self.wall_seconds();
+        let cut_off = self.ending == Ending::CutOff;
+        let completed = self.ending == Ending::Completed;
+        let steady = epochs.steady_seconds.map(Length::Known);
+        let only = epochs
+            .only_seconds
+            .filter(|_| completed && steady.is_none());
+        let second = || cut_off.then(|| timed.second_epoch_at_least()).flatten();
+        let memory = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.mem_peak_bytes)
+            .max();
+        let any = |has: fn(&NodeMeasure) -> bool| self.nodes.iter().any(has);
+        let mut situation = run.situation.clone();
+        situation.hardware = timed.hardware(situation.tasks_per_node);
+        Some(Observation {
+            run_id: run.run_id.clone(),
+            element: self.element,
+            attempt: self.attempt,
+            at_ms: run.at_ms,
+            scheduler: run.scheduler,
+            queue: run.queue.clone(),
+            situation,
+            epoch_seconds: steady.or(only.map(Length::Known)).or_else(second),
+            epochs: epochs.steady,
+            first_extra_seconds: epochs.first_extra_seconds,
+            outside_seconds: wall.and_then(|wall| match self.ending {
+                Ending::Completed => timed.outside_of(wall).map(Length::Known),
+                Ending::CutOff => timed.outside_at_least(wall),
+                Ending::Failed | Ending::GoesOn => None,
+            }),
+            wall_seconds: match self.ending {
+                Ending::Completed => wall.map(Length::Known),
+                Ending::CutOff => wall.map(Length::AtLeast),
+                Ending::Failed | Ending::GoesOn => None,
+            },
+            // One that was cut off after steady epochs had taken what it needs.
+            memory_bytes: memory
+                .filter(|bytes| *bytes > 0 && (completed || (cut_off && epochs.steady > 0))),
+            doubts: Doubts {
+                others_busy: any(NodeMeasure::others_busy),
+                throttled: any(NodeMeasure::throttled),
+                resumed: self.attempt > 0 || any(|node| node.restarts > 0),
+                incomplete: any(|node| node.has_gaps || node.state == NodeState::Interrupted),
+                warm_up: only.is_some(),
+            },
+        })
+    }
+
+    /// The node whose epochs stand for the run: the first with epochs, else the first in whose output anything was recognised,
+    /// else the first.
+    fn timed(&self) -> Option<&NodeMeasure> {
+        let with_epochs = self.nodes.iter().find(|node| node.epochs_completed > 0);
+        let recognised = || self.nodes.iter().find(|node| node.is_recognised);
+        with_epochs
+            .or_else(recognised)
+            .or_else(|| self.nodes.first())
+    }
+
+    /// From the beginning of its script to its end, in seconds; without marks by what the nodes saw.
+    fn wall_seconds(&self) -> Option<f64> {
+        let started = self
+            .started_at_ms
+            .or_else(|| self.nodes.iter().map(|node| node.started_at_ms).min())?;
+        let ended = self
+            .ended_at_ms
+            .or_else(|| self.nodes.iter().map(|node| node.last_at_ms).max())?;
+        let passed_ms = ended.checked_sub(started).filter(|ms| *ms > 0)?;
+        Some(passed_ms as f64 / 1e3)
+    }
+}
+
+impl NodeMeasure {
+    /// Of a node that was cut off in its second epoch: what it had run into it, in seconds.
+    fn second_epoch_at_least(&self) -> Option<Length> {
+        let passed_ms = self
+            .last_at_ms
+            .checked_sub(self.epochs.last_ended_at_ms?)
+            .filter(|ms| *ms > 0)?;
+        (self.epochs.ended == 1).then_some(Length::AtLeast(passed_ms as f64 / 1e3))
+    }
+
+    /// What of the run's `wall` seconds was no training; `None` where not all epochs are known. An epoch without a time, as the
+    /// first of a program that never says when it begins, is taken for a steady one: by how much it was longer is in this then.
+    fn outside_of(&self, wall: f64) -> Option<f64> {
+        let all = u64::from(self.epochs.ended) == self.epochs_completed && self.restarts == 0;
+        let training = self.epochs.training_seconds.filter(|_| all);
+        if let Some(training) = training {
+            return Some(wall - training).filter(|outside| *outside >= 0.0);
+        }
+        // Where that first epoch was shorter there is nothing outside that could be told from it.
+        let outside = wall - self.epochs.likely_seconds.filter(|_| all)?;
+        (outside > -self.epochs.steady_seconds?).then_some(outside.max(0.0))
+    }
+
+    /// The same of a run that was cut off: what it spent in an epoch that it did not end is no part of it.
+    fn outside_at_least(&self, wall: f64) -> Option<Length> {
+        let since_the_last = self
+            .epochs
+            .last_ended_at_ms
+            .and_then(|at_ms| self.last_at_ms.checked_sub(at_ms));
+        let in_epoch = since_the_last
+            .map(|ms| ms as f64 / 1e3)
+            .or(self.epochs.steady_seconds)?;
+        let outside = self.outside_of(wall)? - in_epoch;
+        (outside > 0.0).then_some(Length::AtLeast(outside))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learn::model::tally::tests::{figures, stated};
+    use crate::record::Epoch;
+
+    fn node() -> NodeMeasure {
+        NodeMeasure {
+            state: NodeState::Ended,
+            went_well: true,
+            started_at_ms: 2_000,
+            last_at_ms: 62_000,
+            is_recognised: true,
+            epochs_completed: 0,
+            restarts: 0,
+            epochs: EpochFigures::default(),
+            cpu_model: None,
+            cpus: Some(8),
+            cpus_allowed: None,
+            cpus_effective: None,
+            others_cpus_busy: None,
+            omp_num_threads: None,
+            gpu_model: None,
+            gpus: 0,
+            gpu_throttled_seconds: 0.0,
+            cpu_throttled_seconds: None,
+            wall_seconds: Some(60.0),
+            mem_peak_bytes: Some(1 << 30),
+            has_gaps: false,
+            figures: None,
+        }
+    }
+
+    /// Epochs of 12, 5, 5 and 5 s.
+    fn trained() -> NodeMeasure {
+        let epochs = figures(&[stated(12.0), stated(5.5), stated(5.0), stated(4.5)]);
+        NodeMeasure {
+            epochs_completed: 4,
+            epochs,
+            ..node()
+        }
+    }
+
+    fn observed(ending: Ending, nodes: Vec<NodeMeasure>) -> Option<Observation> {
+        let run = Submitted {
+            run_id: RunId::from_random([1; 10]),
+            at_ms: 500,
+            scheduler: SchedulerKind::Local,
+            queue: None,
+            situation: Situation::default(),
+        };
+        let start = Start {
+            element: 0,
+            attempt: 0,
+            ending,
+            started_at_ms: Some(1_000),
+            ended_at_ms: Some(63_000),
+            nodes,
+        };
+        start.observe(&run)
+    }
+
+    #[test]
+    fn a_run_that_got_through_tells_all() {
+        let seen = observed(Ending::Completed, vec![trained()]).expect("an observation");
+        assert_eq!(
+            (seen.epoch_seconds, seen.epochs),
+            (Some(Length::Known(5.0)), 3)
+        );
+        assert_eq!(seen.first_extra_seconds, Some(7.0));
+        assert_eq!(seen.wall_seconds, Some(Length::Known(62.0)));
+        assert_eq!(seen.outside_seconds, Some(Length::Known(35.0)));
+        assert_eq!(seen.memory_bytes, Some(1 << 30));
+        assert!(!seen.doubts.any());
+    }
+
+    #[test]
+    fn what_was_cut_off_is_a_bound_and_no_mean() {
+        let seen = observed(Ending::CutOff, vec![trained()]).expect("an observation");
+        assert_eq!(
+            seen.epoch_seconds,
+            Some(Length::Known(5.0)),
+            "epochs that were seen to their end count"
+        );
+        let bound = Some(Length::AtLeast(30.0));
+        assert_eq!(
+            (seen.wall_seconds, seen.outside_seconds),
+            (Some(Length::AtLeast(62.0)), bound),
+            "one more epoch may have gone on"
+        );
+        let mut first = stated(12.0);
+        first.ended_at_ms = Some(22_000);
+        let early = NodeMeasure {
+            epochs_completed: 1,
+            epochs: figures(&[first]),
+            ..node()
+        };
+        let seen = observed(Ending::CutOff, vec![early.clone()]).expect("an observation");
+        assert_eq!(
+            (seen.epoch_seconds, seen.memory_bytes),
+            (Some(Length::AtLeast(40.0)), None)
+        );
+        // One that was to have one epoch has measured it, if with all that a start takes.
+        let seen = observed(Ending::Completed, vec![early.clone()]).expect("an observation");
+        assert_eq!(
+            (seen.epoch_seconds, seen.doubts.warm_up),
+            (Some(Length::Known(12.0)), true)
+        );
+        assert_eq!(
+            (seen.first_extra_seconds, seen.outside_seconds),
+            (None, Some(Length::Known(50.0)))
+        );
+        // That it ended by itself bounds nothing.
+        assert_eq!(
+            observed(Ending::Failed, vec![early])
+                .expect("an observation")
+                .epoch_seconds,
+            None
+        );
+        assert_eq!(
+            observed(Ending::CutOff, vec![node()])
+                .expect("an observation")
+                .epoch_seconds,
+            None
+        );
+    }
+
+    #[test]
+    fn a_first_epoch_without_a_time_is_told_with_what_is_outside() {
+        // It never says when an epoch begins, so its first has no time.
+        let epochs = figures(&[
+            Epoch::default(),
+            stated(1.0),
+            stated(1.0),
+            stated(1.0),
+            stated(1.0),
+        ]);
+        let slow = NodeMeasure {
+            epochs_completed: 5,
+            epochs,
+            ..node()
+        };
+        let seen = observed(Ending::Completed, vec![slow.clone()]).expect("an observation");
+        assert_eq!(
+            (seen.epoch_seconds, seen.first_extra_seconds),
+            (Some(Length::Known(1.0)), None)
+        );
+        assert_eq!(
+            seen.outside_seconds,
+            Some(Length::Known(57.0)),
+            "62 s and five epochs"
+        );
+        let lacking = NodeMeasure {
+            epochs_completed: 6,
+            ..slow
+        };
+        assert_eq!(
+            observed(Ending::Completed, vec![lacking])
+                .expect("an observation")
+                .outside_seconds,
+            None
+        );
+        // Where the first was shorter than the others nothing is left.
+        let epochs = figures(&[Epoch::default(), stated(19.0), stated(20.0), stated(20.0)]);
+        let quick = NodeMeasure {
+            epochs_completed: 4,
+            epochs,
+            ..node()
+        };
+        let seen = observed(Ending::Completed, vec![quick]).expect("an observation");
+        assert_eq!(seen.outside_seconds, Some(Length::Known(0.0)));
+    }
+
+    #[test]
+    fn of_a_failed_run_the_epochs_count_and_its_length_does_not() {
+        let seen = observed(Ending::Failed, vec![trained()]).expect("an observation");
+        assert_eq!(seen.epoch_seconds, Some(Length::Known(5.0)));
+        assert_eq!(
+            (seen.wall_seconds, seen.memory_bytes, seen.outside_seconds),
+            (None, None, None)
+        );
+        assert_eq!(observed(Ending::GoesOn, vec![trained()]), None);
+        assert_eq!(observed(Ending::Completed, Vec::new()), None);
+    }
+
+    #[test]
+    fn threads_are_what_the_program_can_keep_busy() {
+        let threads = |effective: Option<f64>, omp: Option<&str>, tasks| {
+            let node = NodeMeasure {
+                cpus_effective: effective,
+                omp_num_threads: omp.map(str::to_owned),
+                ..node()
+            };
+            node.hardware(tasks).threads
+        };
+        assert_eq!(threads(Some(4.0), Some("2"), 1), Some(2.0));
+        assert_eq!(threads(Some(4.0), Some("16,2"), 1), Some(4.0));
+        assert_eq!(
+            threads(Some(6.5), Some("2"), 3),
+            Some(6.0),
+            "each task has two"
+        );
+        assert_eq!(
+            [
+                threads(Some(4.0), Some("many"), 1),
+                threads(None, Some("0"), 1)
+            ],
+            [Some(4.0), Some(8.0)]
+        );
+        assert_eq!(threads(Some(f64::NAN), None, 1), Some(8.0));
+    }
+
+    #[test]
+    fn what_speaks_against_a_measurement_is_noted() {
+        let doubts = |node| {
+            observed(Ending::Completed, vec![trained(), node])
+                .expect("an observation")
+                .doubts
+        };
+        assert!(
+            doubts(NodeMeasure {
+                others_cpus_busy: Some(0.9),
+                ..node()
+            })
+            .others_busy
+        );
+        assert!(
+            !doubts(NodeMeasure {
+                others_cpus_busy: Some(0.7),
+                ..node()
+            })
+            .any(),
+            "of 8 CPUs"
+        );
+        assert!(
+            doubts(NodeMeasure {
+                cpu_throttled_seconds: Some(4.0),
+                ..node()
+            })
+            .throttled
+        );
+        assert!(
+            doubts(NodeMeasure {
+                gpu_throttled_seconds: 4.0,
+                ..node()
+            })
+            .throttled
+        );
+        assert!(
+            doubts(NodeMeasure {
+                restarts: 1,
+                ..node()
+            })
+            .resumed
+        );
+        assert!(
+            doubts(NodeMeasure {
+                has_gaps: true,
+                ..node()
+            })
+            .incomplete
+        );
+        assert!(
+            doubts(NodeMeasure {
+                state: NodeState::Interrupted,
+                ..node()
+            })
+            .incomplete
+        );
+    }
+
+    #[test]
+    fn how_a_start_ended_is_told_by_state_shell_or_nodes() {
+        let of = |state, last, code, nodes: &[NodeMeasure]| Ending::of(state, last, code, nodes);
+        assert_eq!(
+            of(Some(JobState::Completed), true, None, &[]),
+            Ending::Completed
+        );
+        assert_eq!(
+            of(Some(JobState::Completed), false, Some(0), &[]),
+            Ending::CutOff,
+            "it was requeued"
+        );
+        assert_eq!(
+            of(Some(JobState::Timeout), true, Some(0), &[]),
+            Ending::CutOff
+        );
+        assert_eq!(
+            of(Some(JobState::OutOfMemory), true, None, &[]),
+            Ending::Failed
+        );
+        assert_eq!(
+            of(Some(JobState::Running), true, None, &[node()]),
+            Ending::GoesOn
+        );
+        assert_eq!(of(None, true, Some(0), &[]), Ending::Completed);
+        assert_eq!(
+            of(Some(JobState::Unknown), true, Some(3), &[]),
+            Ending::Failed
+        );
+        let killed = NodeMeasure {
+            state: NodeState::Interrupted,
+            ..node()
+        };
+        assert_eq!(of(None, true, None, &[node(), killed]), Ending::CutOff);
+        assert_eq!(of(None, true, None, &[node()]), Ending::Completed);
+        assert_eq!(
+            of(
+                None,
+                true,
+                None,
+                &[NodeMeasure {
+                    went_well: false,
+                    ..node()
+                }]
+            ),
+            Ending::Failed
+        );
+        assert_eq!(of(None, true, None, &[]), Ending::GoesOn);
+    }
+}

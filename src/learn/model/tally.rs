@@ -1,0 +1,284 @@
+//! The epochs of one node in few figures.
+
+use crate::record::{Epoch, TimeSource, median};
+
+/// Epochs that an [`EpochTally`] keeps one by one; of more every second, fourth, ... is kept.
+const KEPT: usize = 32;
+
+const SOURCES: [TimeSource; 3] = [TimeSource::Event, TimeSource::Stated, TimeSource::Clock];
+
+/// Epochs of one node, taken in one by one in any order, in bounded memory.
+#[derive(Debug, Clone, Default)]
+pub struct EpochTally {
+    /// Steady ones: place, source, seconds. Of many those whose place is a multiple of `stride`.
+    kept: Vec<(u32, u8, f64)>,
+    stride: u32,
+    /// Steady ones of each source.
+    steady: [u32; 3],
+    has_warmup: bool,
+    first: Option<First>,
+    ended: u32,
+    passed_over: u32,
+    /// In nanoseconds: whole numbers come to the same sum in any order.
+    training_nanoseconds: u128,
+    last_ended_at_ms: Option<u64>,
+}
+
+/// The epoch at place 0.
+#[derive(Debug, Clone, Copy)]
+struct First {
+    seconds: f64,
+    source: u8,
+    is_warmup: bool,
+}
+
+/// What the epochs of one node come to.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct EpochFigures {
+    /// Median of the steady ones of the source that has most, in seconds.
+    pub steady_seconds: Option<f64>,
+    /// How many that are.
+    pub steady: u32,
+    /// By how much the first was longer, in seconds.
+    pub first_extra_seconds: Option<f64>,
+    /// The only one, in seconds; `None` where there are more or none.
+    pub only_seconds: Option<f64>,
+    /// Time of all of them, in seconds; `None` where one has no time.
+    pub training_seconds: Option<f64>,
+    /// The same, with those that have no time taken for steady ones; `None` where none is steady.
+    pub likely_seconds: Option<f64>,
+    /// Epochs that ended.
+    pub ended: u32,
+    /// Those without a usable time: none, zero, negative or no number.
+    pub passed_over: u32,
+    /// When the last ended, in Unix milliseconds UTC.
+    pub last_ended_at_ms: Option<u64>,
+}
+
+impl EpochTally {
+    /// Takes an epoch in; `place` is its number in the order in which they ended, from 0. Evaluation and checkpoints are no
+    /// part of its time.
+    pub fn add(&mut self, place: u64, epoch: &Epoch) {
+        self.ended = self.ended.saturating_add(1);
+        self.has_warmup |= epoch.warmup;
+        self.last_ended_at_ms = self.last_ended_at_ms.max(epoch.ended_at_ms);
+        let Some((seconds, source)) = epoch.training_time() else {
+            self.passed_over = self.passed_over.saturating_add(1);
+            return;
+        };
+        self.training_nanoseconds = self
+            .training_nanoseconds
+            .saturating_add(nanoseconds(seconds));
+        let source = match source {
+            TimeSource::Event => 0,
+            TimeSource::Stated => 1,
+            TimeSource::Clock => 2,
+        };
+        if place == 0 {
+            self.first = Some(First {
+                seconds,
+                source,
+                is_warmup: epoch.warmup,
+            });
+        } else if !epoch.warmup {
+            self.keep(place, source, seconds);
+        }
+    }
+
+    /// Which are kept depends on what came, never on its order.
+    fn keep(&mut self, place: u64, source: u8, seconds: f64) {
+        self.steady[usize::from(source)] += 1;
+        self.stride = self.stride.max(1);
+        // No program gets as far; a place that says so is one of somebody's making.
+        let Ok(place) = u32::try_from(place) else {
+            return;
+        };
+        if place.is_multiple_of(self.stride) {
+            self.kept.push((place, source, seconds));
+        }
+        while self.kept.len() > KEPT {
+            self.stride = self.stride.saturating_mul(2);
+            self.kept
+                .retain(|(place, ..)| place.is_multiple_of(self.stride));
+        }
+    }
+
+    /// What they come to.
+    #[must_use]
+    pub fn figures(mut self) -> EpochFigures {
+        // Records of before warm-up was noted: the first epoch is it.
+        let warm = self
+            .first
+            .filter(|first| first.is_warmup || !self.has_warmup);
+        if let (Some(first), None) = (self.first, warm) {
+            self.keep(0, first.source, first.seconds);
+        }
+        let most = (0..SOURCES.len())
+            .rev()
+            .max_by_key(|source| self.steady[*source])
+            .unwrap_or(0);
+        let of_source = self
+            .kept
+            .iter()
+            .filter(|(_, source, _)| usize::from(*source) == most);
+        let seconds: Vec<f64> = of_source.map(|(.., seconds)| *seconds).collect();
+        let steady_seconds = median(seconds);
+        EpochFigures {
+            steady_seconds,
+            steady: if steady_seconds.is_some() {
+                self.steady[most]
+            } else {
+                0
+            },
+            first_extra_seconds: warm
+                .zip(steady_seconds)
+                .map(|(first, steady)| first.seconds - steady),
+            only_seconds: self
+                .first
+                .filter(|_| self.ended == 1)
+                .map(|first| first.seconds),
+            likely_seconds: steady_seconds.map(|steady| {
+                self.training_nanoseconds as f64 / 1e9 + f64::from(self.passed_over) * steady
+            }),
+            training_seconds: (self.passed_over == 0 && self.ended > 0)
+                .then(|| self.training_nanoseconds as f64 / 1e9),
+            ended: self.ended,
+            passed_over: self.passed_over,
+            last_ended_at_ms: self.last_ended_at_ms,
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive, and saturating"
+)]
+fn nanoseconds(seconds: f64) -> u128 {
+    (seconds * 1e9).round() as u128
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::learn::model) fn stated(seconds: f64) -> Epoch {
+        Epoch {
+            printed_seconds: Some(seconds),
+            ..Epoch::default()
+        }
+    }
+
+    pub(in crate::learn::model) fn figures(epochs: &[Epoch]) -> EpochFigures {
+        let mut tally = EpochTally::default();
+        (0..)
+            .zip(epochs)
+            .for_each(|(place, epoch)| tally.add(place, epoch));
+        tally.figures()
+    }
+
+    #[test]
+    fn the_first_epoch_and_what_is_no_training_stand_apart() {
+        let mut second = stated(5.0);
+        second.evaluation_seconds = Some(0.5);
+        second.checkpoint_seconds = Some(0.25);
+        let of = figures(&[stated(12.0), second, stated(4.25)]);
+        assert_eq!((of.steady_seconds, of.steady, of.ended), (Some(4.25), 2, 3));
+        assert_eq!(
+            (of.first_extra_seconds, of.training_seconds),
+            (Some(7.75), Some(20.5))
+        );
+        let alone = figures(&[stated(3.0)]);
+        assert_eq!(
+            (alone.steady_seconds, alone.only_seconds),
+            (None, Some(3.0)),
+            "one epoch is no steady one"
+        );
+        assert_eq!(of.only_seconds, None);
+        assert_eq!(figures(&[]), EpochFigures::default());
+    }
+
+    #[test]
+    fn each_start_of_the_program_warms_up() {
+        let warm = |seconds| Epoch {
+            warmup: true,
+            ..stated(seconds)
+        };
+        let of = figures(&[warm(9.0), stated(2.0), warm(8.0), stated(2.5), stated(2.25)]);
+        assert_eq!(
+            (of.steady_seconds, of.steady, of.first_extra_seconds),
+            (Some(2.25), 3, Some(6.75))
+        );
+        // Where warm-up is noted and the first is none, it is as good as the others.
+        assert_eq!(
+            figures(&[stated(2.0), warm(8.0), stated(3.0)]).steady_seconds,
+            Some(2.5)
+        );
+    }
+
+    #[test]
+    fn epochs_without_a_usable_time_are_counted_and_passed_over() {
+        let of = figures(&[
+            stated(9.0),
+            stated(f64::NAN),
+            stated(0.0),
+            stated(-3.0),
+            stated(f64::INFINITY),
+            stated(2.0),
+        ]);
+        assert_eq!(
+            (
+                of.steady_seconds,
+                of.steady,
+                of.passed_over,
+                of.training_seconds
+            ),
+            (Some(2.0), 1, 4, None)
+        );
+        let unknown = Epoch::default();
+        assert_eq!(figures(&[unknown.clone(), unknown]).passed_over, 2);
+    }
+
+    #[test]
+    fn the_source_with_most_epochs_counts() {
+        let clock = |seconds| Epoch {
+            clock_seconds: Some(seconds),
+            ..Epoch::default()
+        };
+        let of = figures(&[clock(9.0), clock(4.0), stated(3.5), stated(3.5)]);
+        assert_eq!((of.steady_seconds, of.steady), (Some(3.5), 2));
+    }
+
+    #[test]
+    fn of_many_epochs_some_are_kept_whatever_their_order() {
+        let many: Vec<(u64, Epoch)> = (0..1000_u32)
+            .map(|at| (u64::from(at), stated(f64::from(at % 7) + 1.0)))
+            .collect();
+        let mut forwards = EpochTally::default();
+        many.iter()
+            .for_each(|(place, epoch)| forwards.add(*place, epoch));
+        let mut backwards = EpochTally::default();
+        many.iter()
+            .rev()
+            .for_each(|(place, epoch)| backwards.add(*place, epoch));
+        assert!(forwards.kept.len() <= KEPT && backwards.kept.len() <= KEPT);
+        let (forwards, backwards) = (forwards.figures(), backwards.figures());
+        assert_eq!(forwards.steady_seconds, backwards.steady_seconds);
+        assert_eq!((forwards.steady, backwards.steady), (999, 999));
+        assert!(
+            (3.0..=5.0).contains(&forwards.steady_seconds.expect("some")),
+            "{forwards:?}"
+        );
+    }
+
+    #[test]
+    fn the_sum_of_the_times_does_not_hang_on_their_order() {
+        let mut epochs: Vec<Epoch> = (1..40).map(|at| stated(0.1 * f64::from(at))).collect();
+        let forwards = figures(&epochs).training_seconds;
+        epochs.reverse();
+        assert_eq!(
+            figures(&epochs).training_seconds.map(f64::to_bits),
+            forwards.map(f64::to_bits)
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! `dlrund check-config`: what the configuration means on this machine.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::start::say;
+use crate::config::DaemonSettings;
+use crate::foundation::filesystem::{FileSystem, Kind};
+use crate::observe::monitor::gpu_driver_present;
+
+/// Says each setting with its origin, then what would not work. Returns the exit code: 78 where something would not.
+pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> u8 {
+    let mut text = String::new();
+    if files.is_empty() {
+        text.push_str("no configuration file is there; the defaults hold\n");
+    }
+    for file in files {
+        text.push_str(&format!("read {}\n", file.display()));
+    }
+    text.push('\n');
+    let width = settings
+        .all()
+        .iter()
+        .map(|setting| setting.key.name.len())
+        .max()
+        .unwrap_or(0);
+    for setting in settings.all() {
+        let value = setting
+            .value
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), ToString::to_string);
+        text.push_str(&format!(
+            "{:width$}  {value}  ({})\n",
+            setting.key.name, setting.origin
+        ));
+    }
+    let problems = problems(settings);
+    text.push('\n');
+    for problem in &problems {
+        text.push_str(&format!("problem: {problem}\n"));
+    }
+    if problems.is_empty() {
+        text.push_str("everything that the configuration names is there\n");
+    }
+    match (say(&text), problems.is_empty()) {
+        (0, false) => 78,
+        (code, _) => code,
+    }
+}
+
+/// What is said of a `read_group` that the machine does not have.
+pub(super) fn no_group(name: &str) -> String {
+    format!(
+        "there is no group `{name}`; systemd-sysusers makes `dlrun`, and `read_group = \"\"` is for none"
+    )
+}
+
+fn problems(settings: &DaemonSettings) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut must_be_directory = |key: &str, path: Option<&Path>| {
+        if let Some(path) = path.filter(|path| !path.is_dir()) {
+            problems.push(format!(
+                "{key}: `{}` is no directory; systemd makes the usual ones when it starts dlrund.service",
+                path.display()
+            ));
+        }
+    };
+    must_be_directory("state_dir", Some(settings.state_dir()));
+    must_be_directory("socket", settings.socket().parent());
+    must_be_directory(
+        "metrics.textfile",
+        settings.metrics_textfile().and_then(Path::parent),
+    );
+    if let Ok(found) = FileSystem::at(settings.state_dir())
+        && found.kind == Kind::Network
+    {
+        problems.push(format!(
+            "state_dir: `{}` lies on {}, a network file system; a database needs a local disk",
+            settings.state_dir().display(),
+            found.name.unwrap_or("an unknown one")
+        ));
+    }
+    if let Ok(found) = fs::metadata(settings.state_dir())
+        && found.mode() & 0o007 != 0
+    {
+        problems.push(format!(
+            "state_dir: `{}` is open to others; make it 0750",
+            settings.state_dir().display()
+        ));
+    }
+    if let Some(group) = settings.read_group()
+        && !matches!(nix::unistd::Group::from_name(group), Ok(Some(_)))
+    {
+        problems.push(format!("read_group: {}", no_group(group)));
+    }
+    if let Some(library) = settings.gpu_library()
+        && !library.exists()
+    {
+        problems.push(format!("gpu.library: `{}` is not there", library.display()));
+    }
+    if settings.gpu() && settings.gpu_library().is_none() && !gpu_driver_present(Path::new("/")) {
+        tracing::debug!("no NVIDIA driver on this node");
+    }
+    problems
+}

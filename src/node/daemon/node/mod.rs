@@ -1,0 +1,484 @@
+//! The owner of all that is known of this node: the runs under watch, the GPUs, the cost of watching.
+
+mod clocks;
+mod foreign;
+mod requests;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::foundation::clock::now_ms;
+use crate::node::daemon::discover::Discovery;
+use crate::node::daemon::recorder::{End, Handle, Job, Notice, Recorder, Register, Reply};
+use crate::node::daemon::watched::{Memory, Stage, Watched};
+use crate::observe::monitor::{self, GpuReport, GpuWatch, identity};
+use crate::observe::protocol::{
+    DaemonCost, DaemonStatus, Process, RefusalKind, Registered, Response,
+};
+use crate::record::store::{Live, LiveRun, NodeId, Shortened};
+use crate::record::{EventKind, Gap, RunRecord, Sample};
+
+/// What the owner must know of the configuration.
+#[derive(Debug, Clone)]
+pub(in crate::node::daemon) struct Options {
+    pub(in crate::node::daemon) interval: Duration,
+    pub(in crate::node::daemon) process_interval: Duration,
+    /// Ticks between two folds.
+    pub(in crate::node::daemon) fold_ticks: usize,
+    pub(in crate::node::daemon) runs_per_user: usize,
+    pub(in crate::node::daemon) keep: Duration,
+    pub(in crate::node::daemon) max_bytes: u64,
+}
+
+/// Segments of clients that wait for the disk at a time.
+const BACKFILLS: usize = 2;
+
+/// The owner.
+pub(in crate::node::daemon) struct Node {
+    options: Options,
+    pub(in crate::node::daemon) runs: BTreeMap<Handle, Watched>,
+    by_connection: HashMap<u64, Handle>,
+    next: Handle,
+    gpus: Option<GpuWatch>,
+    recorder: Recorder,
+    /// Places for samples that clients hand in: until the disk has them, each segment takes dozens of megabytes.
+    backfills: Arc<Semaphore>,
+    /// Ends for which the recorder had no room: nobody else would tell it that those runs are over.
+    late: VecDeque<Job>,
+    boot_id: String,
+    host: String,
+    started_at_ms: u64,
+    pub(in crate::node::daemon) cost: DaemonCost,
+    /// The wall clock, the steady clock and the time since boot, at the last tick. The steady clock stands while the machine
+    /// is suspended, the last does not.
+    clocks: Option<(u64, Instant, Duration)>,
+    ticks_since_fold: usize,
+    /// Looks for jobs of others, where the site wants them.
+    discovery: Option<Discovery>,
+    pub(in crate::node::daemon) problems: Vec<String>,
+}
+
+impl Node {
+    pub(in crate::node::daemon) fn new(
+        options: Options,
+        gpus: Option<GpuWatch>,
+        recorder: Recorder,
+        problems: Vec<String>,
+    ) -> Self {
+        Self {
+            options,
+            runs: BTreeMap::new(),
+            by_connection: HashMap::new(),
+            next: 1,
+            gpus,
+            recorder,
+            backfills: Arc::new(Semaphore::new(BACKFILLS)),
+            late: VecDeque::new(),
+            boot_id: identity::boot_id().unwrap_or_default(),
+            host: monitor::host_facts(None).hostname,
+            started_at_ms: now_ms(),
+            cost: DaemonCost::default(),
+            clocks: None,
+            ticks_since_fold: 0,
+            discovery: None,
+            problems,
+        }
+    }
+
+    /// Records all jobs of the node from now on.
+    pub(in crate::node::daemon) fn record_all_jobs(&mut self) {
+        self.discovery = Some(Discovery::new(self.boot_id.clone()));
+    }
+
+    // ------------------------------------------------------------------------------------------------- after a restart
+
+    /// Takes up what a former daemon left: lives that go on are watched again, the others are closed.
+    pub(in crate::node::daemon) fn recover(&mut self, found: Vec<(LiveRun, Vec<Sample>)>) {
+        for (run, spooled) in found {
+            let handle = self.next;
+            self.next += 1;
+            let command = Process {
+                pid: run.live.pid,
+                start_time_ticks: run.live.start_time_ticks,
+            };
+            let mut memory: Memory = serde_json::from_str(&run.live.state).unwrap_or_default();
+            if run.live.boot_id != self.boot_id {
+                memory.booted_at_ms = 0;
+            }
+            let stopped = memory.stopped;
+            let weight = serde_json::to_vec(&run.record).map_or(0, |text| text.len());
+            let mut watched = Watched::new(
+                run.uid,
+                command,
+                run.record,
+                memory,
+                self.options.process_interval,
+            );
+            (watched.node, watched.weight) = (Some(run.node), weight);
+            let is_alive = run.live.boot_id == self.boot_id && watched.is_alive();
+            watched.replay(&spooled);
+            let (from_ms, to_ms) = (watched.memory.last_at_ms, watched.now_ms());
+            if is_alive {
+                let why = if stopped {
+                    "dlrund was stopped and started again"
+                } else {
+                    "dlrund was killed and started again"
+                };
+                if from_ms > 0 {
+                    watched.add_gap(Gap {
+                        from_ms,
+                        to_ms,
+                        why: why.to_owned(),
+                    });
+                }
+                watched.memory.stopped = false;
+                watched.stage = Stage::Live;
+                tracing::info!(run = %watched.key.run_id, "the run is watched again");
+                self.runs.insert(handle, watched);
+            } else {
+                let why = "the run ended while dlrund was not running";
+                watched.note(to_ms, EventKind::Note, why.to_owned());
+                tracing::info!(run = %watched.key.run_id, why);
+                self.close(watched);
+            }
+        }
+        // What comes from now on is another block than what was before the gap.
+        self.fold(false);
+    }
+
+    fn close(&mut self, mut watched: Watched) {
+        let record = Box::new(watched.interrupt());
+        let Watched { uid, weight, .. } = watched;
+        if let Some(node) = watched.node {
+            self.hand_on(Job::End(End {
+                node,
+                uid,
+                weight,
+                record,
+                answer: None,
+            }));
+        }
+    }
+
+    /// Tells the recorder of ends for which it had no room before.
+    fn end_late(&mut self) {
+        while let Some(job) = self.late.pop_front() {
+            if let Err(job) = self.recorder.send(job) {
+                self.late.push_front(job);
+                break;
+            }
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------------- every interval
+
+    /// Takes one sample of each run.
+    pub(in crate::node::daemon) fn tick(&mut self, is_late: bool) {
+        let begun = Instant::now();
+        let now = now_ms();
+        self.watch_clocks(now, begun);
+        let report = self.gpu_report();
+        self.pass_events_on();
+        let mut samples: Vec<(NodeId, Sample)> = Vec::with_capacity(self.runs.len());
+        let mut abandoned = Vec::new();
+        for (handle, watched) in &mut self.runs {
+            let (Stage::Live, Some(node)) = (watched.stage, watched.node) else {
+                continue;
+            };
+            watched.memory.late_ticks += u64::from(is_late);
+            samples.push((node, watched.sample(report.as_ref(), false)));
+            if watched.is_abandoned(begun) {
+                abandoned.push(*handle);
+            }
+        }
+        self.recorder.tick(samples);
+        self.end_late();
+        self.fold_when_due();
+        for handle in abandoned {
+            if let Some(mut watched) = self.runs.remove(&handle) {
+                let now = watched.now_ms();
+                watched.note(
+                    now,
+                    EventKind::Note,
+                    "the command ended and nobody said how".to_owned(),
+                );
+                tracing::info!(run = %watched.key.run_id, "the run was abandoned");
+                self.close(watched);
+            }
+        }
+        self.account(begun.elapsed());
+    }
+
+    /// All runs are folded at once: they share the wait for the disk.
+    fn fold_when_due(&mut self) {
+        self.ticks_since_fold += 1;
+        if self.ticks_since_fold >= self.options.fold_ticks {
+            self.ticks_since_fold = 0;
+            self.fold(false);
+            // Not only now and then: many short runs fill it in between.
+            if self.recorder.bytes() > self.options.max_bytes {
+                self.retain();
+            }
+        }
+    }
+
+    fn fold(&self, stopping: bool) {
+        let live = self
+            .runs
+            .values()
+            .filter(|watched| watched.stage == Stage::Live);
+        let states: Vec<(NodeId, String)> = live
+            .filter_map(|watched| Some((watched.node?, watched.remembered(stopping))))
+            .collect();
+        if !states.is_empty() {
+            let _ = self.recorder.send(Job::Fold { states });
+        }
+    }
+
+    /// What happened to a GPU is an event of the runs that have it.
+    fn pass_events_on(&mut self) {
+        let Some(gpus) = &self.gpus else { return };
+        for (uuid, event) in gpus.take_events() {
+            tracing::info!(
+                gpu = uuid.as_deref().unwrap_or("all"),
+                kind = event.kind.as_str(),
+                event.detail
+            );
+            for watched in self.runs.values_mut() {
+                if uuid.as_deref().is_none_or(|uuid| watched.has_gpu(uuid)) {
+                    watched.note(event.at_ms, event.kind, event.detail.clone());
+                }
+            }
+        }
+    }
+
+    fn account(&mut self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let cost = &mut self.cost;
+        cost.ticks += 1;
+        cost.last_tick_us = micros;
+        cost.longest_tick_us = cost.longest_tick_us.max(micros);
+        if took > self.options.interval {
+            cost.overruns += 1;
+            tracing::warn!(
+                milliseconds = took.as_millis(),
+                "a tick took longer than the time between two"
+            );
+        }
+    }
+
+    /// Removes what is old.
+    pub(in crate::node::daemon) fn retain(&self) {
+        let max_age_ms = u64::try_from(self.options.keep.as_millis()).unwrap_or(u64::MAX);
+        let job = Job::Retain {
+            now_ms: now_ms(),
+            max_age_ms,
+            max_bytes: self.options.max_bytes,
+        };
+        let _ = self.recorder.send(job);
+    }
+
+    // ------------------------------------------------------------------------------------------------- the database
+
+    /// Gives the database a run to keep; false where it has no room for that.
+    fn enrol(
+        &self,
+        handle: Handle,
+        watched: &Watched,
+        run: RunRecord,
+        resumed: bool,
+        reply: Option<Reply>,
+    ) -> bool {
+        let live = Live {
+            pid: watched.command.pid,
+            start_time_ticks: watched.command.start_time_ticks,
+            boot_id: self.boot_id.clone(),
+            state: watched.remembered(false),
+        };
+        let answer = self.registered(watched, resumed);
+        let (uid, record) = (watched.uid, watched.record());
+        let register = Register {
+            handle,
+            run,
+            uid,
+            record,
+            live,
+            answer,
+            reply,
+        };
+        let Err(job) = self.recorder.send(Job::Register(Box::new(register))) else {
+            return true;
+        };
+        if let Job::Register(register) = job {
+            too_slow(register.reply);
+        }
+        false
+    }
+
+    fn registered(&self, watched: &Watched, resumed: bool) -> Registered {
+        Registered {
+            interval_ms: u64::try_from(self.options.interval.as_millis()).unwrap_or(u64::MAX),
+            resumed,
+            acknowledged: None,
+            cgroup: watched.cgroup().map(str::to_owned),
+        }
+    }
+
+    /// Gives the database a job. Where it has no room for more, who waits is told so; an end is kept for later.
+    fn hand_on(&mut self, job: Job) {
+        let Err(job) = self.recorder.send(job) else {
+            return;
+        };
+        match job {
+            Job::Collect { reply, .. } | Job::Backfill { reply, .. } => too_slow(Some(reply)),
+            Job::End(mut end) => {
+                too_slow(end.answer.take().map(|(_, reply)| reply));
+                self.late.push_back(Job::End(end));
+            }
+            _ => {}
+        }
+    }
+
+    pub(in crate::node::daemon) fn notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Registered { handle, node } => {
+                let report = self.gpu_report();
+                let Some(watched) = self.runs.get_mut(&handle) else {
+                    return;
+                };
+                watched.node = Some(node);
+                if watched.stage == Stage::Pending {
+                    watched.stage = Stage::Live;
+                    let sample = watched.sample(report.as_ref(), true);
+                    self.recorder.tick(vec![(node, sample)]);
+                }
+            }
+            // One that is watched already stays so, whatever became of its client's return.
+            Notice::Rejected { handle } => {
+                if self
+                    .runs
+                    .get(&handle)
+                    .is_some_and(|watched| watched.stage == Stage::Pending)
+                    && let Some(connection) = self
+                        .runs
+                        .remove(&handle)
+                        .and_then(|watched| watched.connection)
+                {
+                    self.by_connection.remove(&connection);
+                }
+            }
+            Notice::Shortened(Shortened {
+                node,
+                from_ms,
+                to_ms,
+                samples,
+                collected,
+            }) => {
+                tracing::warn!(
+                    samples,
+                    "live runs fill the database (`store.max_size`): old samples went"
+                );
+                if let Some(watched) = self
+                    .runs
+                    .values_mut()
+                    .find(|watched| watched.node == Some(node))
+                {
+                    let why = "the database of the node was full (`store.max_size`)";
+                    let seconds = to_ms.saturating_sub(from_ms) / 1000;
+                    let detail = format!(
+                        "{why}: the oldest {samples} samples, of {seconds} s, are no longer in it"
+                    );
+                    watched.note(watched.now_ms(), EventKind::Note, detail);
+                    if !collected {
+                        watched.add_gap(Gap {
+                            from_ms,
+                            to_ms,
+                            why: why.to_owned(),
+                        });
+                    }
+                }
+            }
+            Notice::Dropped { node, gap, samples } => {
+                tracing::warn!(samples, why = gap.why, "samples were dropped");
+                if let Some(watched) = self
+                    .runs
+                    .values_mut()
+                    .find(|watched| watched.node == Some(node))
+                {
+                    watched.add_gap(gap);
+                }
+            }
+        }
+    }
+
+    pub(in crate::node::daemon) fn status(&self) -> DaemonStatus {
+        let report = self.gpu_report();
+        let mut problems = self.problems.clone();
+        problems.extend(report.as_ref().and_then(|report| report.missing.clone()));
+        problems.extend(report.iter().flat_map(|report| &report.refused).cloned());
+        DaemonStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started_at_ms: self.started_at_ms,
+            interval_ms: u64::try_from(self.options.interval.as_millis()).unwrap_or(u64::MAX),
+            runs: self
+                .runs
+                .values()
+                .filter(|watched| watched.stage == Stage::Live)
+                .count(),
+            gpus: report
+                .iter()
+                .flat_map(|report| &report.gpus)
+                .map(|gpu| (*gpu.facts).clone())
+                .collect(),
+            cost: self.cost(),
+            store: self.recorder.status(),
+            problems,
+        }
+    }
+
+    /// What the daemon costs, memory and CPU time read now.
+    pub(in crate::node::daemon) fn cost(&self) -> DaemonCost {
+        DaemonCost {
+            cpu_us: monitor::own_cpu_us(),
+            mem_rss_bytes: monitor::own_rss_bytes(),
+            ..self.cost
+        }
+    }
+
+    pub(in crate::node::daemon) fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub(in crate::node::daemon) fn gpu_report(&self) -> Option<GpuReport> {
+        self.gpus.as_ref().map(GpuWatch::latest)
+    }
+
+    pub(in crate::node::daemon) fn is_sound(&self) -> bool {
+        !self.recorder.is_dead()
+    }
+
+    /// Folds everything and remembers that this was no crash.
+    pub(in crate::node::daemon) fn stop(mut self, patience: Duration) -> bool {
+        self.end_late();
+        self.fold(true);
+        self.recorder.stop(patience)
+    }
+}
+
+fn answer(reply: oneshot::Sender<Response>, response: Response) {
+    // The client may have left.
+    let _ = reply.send(response);
+}
+
+fn too_slow(reply: Option<Reply>) {
+    if let Some(reply) = reply {
+        answer(
+            reply,
+            Response::refused(RefusalKind::Busy, "the disk of the node is too slow"),
+        );
+    }
+}

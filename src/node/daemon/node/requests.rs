@@ -1,0 +1,760 @@
+//! What clients ask of the node, and the answers.
+
+use std::sync::Arc;
+
+use super::{Node, answer};
+use crate::foundation::clock::{booted_at_ms, now_from, now_ms};
+use crate::job::SchedulerKind;
+use crate::node::daemon::admit::{Admitted, admit, check, check_owner, check_record};
+use crate::node::daemon::budget;
+use crate::node::daemon::connection::Question;
+use crate::node::daemon::peer::Peer;
+use crate::node::daemon::recorder::{End, Handle, Job, Reply};
+use crate::node::daemon::watched::{Memory, Stage, Watched, not_in_the_future};
+use crate::observe::monitor::{GpuReport, JobCgroup, JobSigns, identity};
+use crate::observe::protocol::{
+    Ending, MAX_MESSAGE_BYTES, Process, Refusal, RefusalKind, Registration, Request, Response,
+    Runs, RunsQuery,
+};
+use crate::record::{
+    EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment_within,
+};
+
+/// What a client may hand in for one run, so that nobody fills the node's disk: days of samples without a daemon.
+const BACKFILL_MAX: usize = 16 << 20;
+/// Likewise in samples, which may be packed so well that their bytes bound nothing: eleven days at one a second.
+const BACKFILL_SAMPLES_MAX: usize = 1_000_000;
+/// How far the clock of a run may be ahead of the wall clock: that may have been set back meanwhile.
+const DATED_AHEAD_MS: u64 = 86_400_000;
+/// What one segment may hold in memory, in cells of 16 bytes. Packs of watchers (`supervise::link`) stay below.
+const BACKFILL_CELLS_MAX: usize = 1 << 20;
+/// How far a run may seem to begin before its command, of which the kernel tells the start in hundredths of a second.
+const START_SLACK_MS: u64 = 500;
+/// Room that is left in an answer for what surrounds the runs.
+const ANSWER_ROOM: usize = MAX_MESSAGE_BYTES - 4096;
+
+impl Node {
+    pub(in crate::node::daemon) fn hear(&mut self, asked: Question) {
+        let Question {
+            connection,
+            peer,
+            request,
+            reply,
+        } = asked;
+        match *request {
+            Request::Hello(_) => {
+                answer(
+                    reply,
+                    Response::refused(RefusalKind::BadRequest, "there was a hello already"),
+                );
+            }
+            Request::Register(registration) => {
+                self.register(connection, peer, *registration, reply)
+            }
+            Request::Runs(query) => answer(reply, Response::Runs(self.list(peer, &query))),
+            Request::Status => answer(reply, Response::Status(Box::new(self.status()))),
+            Request::Update(update) => self.update(connection, update.record, reply),
+            Request::Backfill(backfill) => self.backfill(connection, &backfill.bytes, reply),
+            Request::Collect(collect) => {
+                match self.of_connection(connection).and_then(|run| run.node) {
+                    Some(node) => {
+                        self.hand_on(Job::Collect {
+                            node,
+                            acknowledged: collect.acknowledged,
+                            reply,
+                        });
+                    }
+                    None => answer(reply, unregistered()),
+                }
+            }
+            Request::End(ending) => self.end(connection, *ending, reply),
+        }
+    }
+
+    /// The run that this connection registered.
+    fn of_connection(&mut self, connection: u64) -> Option<&mut Watched> {
+        self.runs.get_mut(self.by_connection.get(&connection)?)
+    }
+
+    /// A connection is over.
+    pub(in crate::node::daemon) fn part(&mut self, connection: u64) {
+        let Some(handle) = self.by_connection.remove(&connection) else {
+            return;
+        };
+        let Some(watched) = self.runs.get_mut(&handle) else {
+            return;
+        };
+        if watched.connection == Some(connection) {
+            watched.connection = None;
+            if watched.stage == Stage::Ended {
+                self.runs.remove(&handle);
+            }
+        }
+    }
+
+    fn register(&mut self, connection: u64, peer: Peer, registration: Registration, reply: Reply) {
+        if self.by_connection.contains_key(&connection) {
+            let message = "this connection has registered a run already";
+            return answer(reply, Response::refused(RefusalKind::BadRequest, message));
+        }
+        let weight = match check(&registration) {
+            Ok(weight) => weight,
+            Err(refusal) => return answer(reply, Response::Refused(refusal)),
+        };
+        let known = self
+            .runs
+            .iter()
+            .find(|(_, watched)| watched.key == registration.record.key);
+        let known = known.map(|(handle, watched)| (*handle, watched));
+        if let Err(refusal) = self.room(peer.uid, known.map(|(handle, _)| handle), weight) {
+            return answer(reply, Response::Refused(refusal));
+        }
+        // One whose command has just ended is let in too: its client has the last words.
+        if let Some((handle, watched)) = known
+            && watched.is_of(peer, registration.command)
+        {
+            return self.resume(connection, (handle, weight), peer, registration, reply);
+        }
+        // What an older daemon took is watched to its end.
+        let owned = if known.is_none() {
+            check_owner(&registration.run.run_id, peer)
+        } else {
+            Ok(())
+        };
+        let admitted = match owned.and_then(|()| admit(peer, &registration)) {
+            Ok(admitted) => admitted,
+            Err(refusal) => return answer(reply, Response::Refused(refusal)),
+        };
+        if let Some((handle, watched)) = known {
+            let is_same = watched.uid == peer.uid && watched.command == admitted.command;
+            // One that is not in the database yet asks again where its client did not wait for the first answer.
+            if !is_same || watched.stage == Stage::Ended {
+                let (kind, message) = (
+                    RefusalKind::NotPermitted,
+                    "this measurement belongs to another command",
+                );
+                return answer(reply, Response::refused(kind, message));
+            }
+            return self.resume(connection, (handle, weight), peer, registration, reply);
+        }
+        let of_user = self
+            .runs
+            .values()
+            .filter(|watched| watched.uid == peer.uid)
+            .count();
+        if of_user >= self.options.runs_per_user {
+            let message = format!(
+                "user id {} has {of_user} runs on this node already",
+                peer.uid
+            );
+            return answer(reply, Response::refused(RefusalKind::Busy, message));
+        }
+        self.take_up(connection, peer, (registration, weight), admitted, reply);
+    }
+
+    /// Whether a record of this weight has room beside the other records: one user's must not take the memory of all. What is over
+    /// a budget is refused to who asks; watchers go on without the daemon.
+    fn room(&self, uid: u32, handle: Option<Handle>, weight: usize) -> Result<(), Refusal> {
+        let others = self
+            .runs
+            .iter()
+            .filter(|(other, _)| Some(**other) != handle);
+        let held = others.map(|(_, watched)| (watched.uid, watched.weight));
+        budget::room(held, uid, weight).map_err(|message| Refusal {
+            kind: RefusalKind::Busy,
+            message,
+        })
+    }
+
+    fn take_up(
+        &mut self,
+        connection: u64,
+        peer: Peer,
+        (registration, weight): (Registration, usize),
+        admitted: Admitted,
+        reply: Reply,
+    ) {
+        let Registration {
+            run,
+            mut record,
+            gpus,
+            gap,
+            booted_at_ms: dated,
+            ..
+        } = registration;
+        let Admitted {
+            command,
+            supervisor,
+            cgroup,
+        } = admitted;
+        let handle = self.next;
+        self.next += 1;
+        // Who names a later date has no advantage by it for long.
+        let dated = dated.filter(|dated| *dated <= booted_at_ms() + DATED_AHEAD_MS);
+        let now = now_from(dated.unwrap_or_else(booted_at_ms));
+        not_in_the_future(&mut record, now);
+        not_before(&mut record, command, now);
+        let memory = Memory {
+            name: run.name.clone(),
+            supervisor: Some(supervisor),
+            client: Some(peer.pid),
+            // The id in the environment of a local job is that of a job around it.
+            signs: JobSigns::of_process(peer.pid).filter(|_| run.scheduler != SchedulerKind::Local),
+            booted_at_ms: dated.unwrap_or_default(),
+            notices_steps: dated.is_some(),
+            allocated: allowed(gpus, cgroup.as_ref(), self.gpu_report().as_ref()),
+            cgroup,
+            // What the client measured before.
+            usage: record.usage,
+            gpus: record.gpus.clone(),
+            ..Memory::default()
+        };
+        let mut watched = Watched::new(
+            peer.uid,
+            command,
+            record,
+            memory,
+            self.options.process_interval,
+        );
+        if let Some(hint) = gap {
+            let why = "dlrund was not there".to_owned();
+            watched.add_gap(Gap {
+                from_ms: hint.lost_at_ms,
+                to_ms: now,
+                why,
+            });
+        }
+        if let Some(cgroup) = watched.cgroup().map(str::to_owned) {
+            self.note_sharing(&mut watched, &cgroup);
+        }
+        (watched.connection, watched.weight) = (Some(connection), weight);
+        if self.enrol(handle, &watched, run, false, Some(reply)) {
+            self.by_connection.insert(connection, handle);
+            self.runs.insert(handle, watched);
+        }
+    }
+
+    /// The client, or this daemon, was started anew; the run is the same.
+    fn resume(
+        &mut self,
+        connection: u64,
+        (handle, weight): (Handle, usize),
+        peer: Peer,
+        registration: Registration,
+        reply: Reply,
+    ) {
+        let Some(watched) = self.runs.get_mut(&handle) else {
+            return;
+        };
+        watched.weight = weight;
+        if let Some(former) = watched.connection.replace(connection) {
+            self.by_connection.remove(&former);
+        }
+        self.by_connection.insert(connection, handle);
+        watched.come_back(registration.record, peer.pid);
+        self.enrol(
+            handle,
+            &self.runs[&handle],
+            registration.run,
+            true,
+            Some(reply),
+        );
+    }
+
+    /// Two runs of one job share its cgroup: each has the totals of both.
+    fn note_sharing(&mut self, watched: &mut Watched, cgroup: &str) {
+        for other in self
+            .runs
+            .values_mut()
+            .filter(|other| other.stage != Stage::Ended)
+        {
+            if other.cgroup() == Some(cgroup) {
+                let detail = |key: &MeasureKey| {
+                    format!(
+                        "CPU, memory and I/O are those of the job; run {} is in it too",
+                        key.run_id
+                    )
+                };
+                watched.note(
+                    watched.now_ms(),
+                    EventKind::SharedCgroup,
+                    detail(&other.key),
+                );
+                let key = watched.key.clone();
+                other.note(other.now_ms(), EventKind::SharedCgroup, detail(&key));
+            }
+        }
+    }
+
+    /// What the new record of a connection's run weighs, where that has room.
+    fn weight_of(&self, connection: u64, uid: u32, record: &NodeRecord) -> Result<usize, Refusal> {
+        let weight = check_record(record)?;
+        self.room(uid, self.by_connection.get(&connection).copied(), weight)
+            .map(|()| weight)
+    }
+
+    fn update(&mut self, connection: u64, record: NodeRecord, reply: Reply) {
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
+        if watched.stage == Stage::Ended {
+            return answer(reply, over());
+        }
+        let uid = watched.uid;
+        let weight = match self.weight_of(connection, uid, &record) {
+            Ok(weight) => weight,
+            Err(refusal) => return answer(reply, Response::Refused(refusal)),
+        };
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
+        watched.weight = weight;
+        watched.update(record);
+        answer(reply, Response::Measured(Box::new(watched.measured())));
+        if let Some(node) = watched.node {
+            let (record, memory) = (Box::new(watched.record()), watched.remembered(false));
+            self.recorder.update(node, record, memory);
+        }
+    }
+
+    fn backfill(&mut self, connection: u64, bytes: &[u8], reply: Reply) {
+        let report = self.gpu_report();
+        let bad = |message: String| Response::refused(RefusalKind::BadRequest, message);
+        let place = Arc::clone(&self.backfills).try_acquire_owned();
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
+        let Some(node) = watched.node else {
+            return answer(reply, unregistered());
+        };
+        // One of few: a crowd of them must not be in memory at once.
+        let Ok(place) = place else {
+            let message = "the node is busy with other samples; try again later";
+            return answer(reply, Response::refused(RefusalKind::Busy, message));
+        };
+        let memory = &mut watched.memory;
+        memory.backfilled_bytes = memory.backfilled_bytes.saturating_add(bytes.len());
+        if memory.backfilled_bytes > BACKFILL_MAX
+            || memory.backfilled_samples > BACKFILL_SAMPLES_MAX
+        {
+            return answer(
+                reply,
+                bad("too many samples were handed in for this run".to_owned()),
+            );
+        }
+        let samples = match decode_segment_within(bytes, MAX_SEGMENT_SAMPLES, BACKFILL_CELLS_MAX) {
+            Ok(samples) => samples,
+            Err(error) => {
+                // No dlrun makes such a segment, and looking into one costs: there is no further one.
+                memory.backfilled_samples = usize::MAX;
+                return answer(reply, bad(error.to_string()));
+            }
+        };
+        memory.backfilled_samples = memory.backfilled_samples.saturating_add(samples.len());
+        let samples = watched.plausible(samples, report.as_ref());
+        let measured = Box::new(Response::Measured(Box::new(watched.measured())));
+        self.hand_on(Job::Backfill {
+            node,
+            samples,
+            answer: measured,
+            reply,
+            place,
+        });
+    }
+
+    fn end(&mut self, connection: u64, ending: Ending, reply: Reply) {
+        let report = self.gpu_report();
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
+        let (Stage::Live, Some(node)) = (watched.stage, watched.node) else {
+            return answer(reply, over());
+        };
+        let uid = watched.uid;
+        let weight = match self.weight_of(connection, uid, &ending.record) {
+            Ok(weight) => weight,
+            Err(refusal) => return answer(reply, Response::Refused(refusal)),
+        };
+        let Some(watched) = self.of_connection(connection) else {
+            return answer(reply, unregistered());
+        };
+        watched.weight = weight;
+        let sample = watched.sample(report.as_ref(), true);
+        watched.end(ending);
+        let record = Box::new(watched.record());
+        let measured = Box::new(Response::Measured(Box::new(watched.measured())));
+        self.recorder.tick(vec![(node, sample)]);
+        self.hand_on(Job::End(End {
+            node,
+            uid,
+            weight,
+            record,
+            answer: Some((measured, reply)),
+        }));
+    }
+
+    fn list(&self, peer: Peer, query: &RunsQuery) -> Runs {
+        let may_see =
+            |watched: &&Watched| watched.stage == Stage::Live && peer.may_read(watched.uid);
+        let mut runs = Vec::new();
+        let (mut bytes, mut more) = (0, false);
+        for watched in self.runs.values().filter(may_see).skip(query.skip) {
+            let view = watched.view(query.processes);
+            bytes += serde_json::to_vec(&view).map_or(0, |text| text.len() + 1);
+            if bytes > ANSWER_ROOM && !runs.is_empty() {
+                more = true;
+                break;
+            }
+            runs.push(view);
+        }
+        Runs {
+            host: self.host.clone(),
+            at_ms: now_ms(),
+            runs,
+            more,
+        }
+    }
+}
+
+/// The GPUs that the client claims, as far as the kernel lets its job use them. Those of a job that claims none are those that
+/// it may use, where it may not use all.
+fn allowed(
+    claimed: Vec<String>,
+    cgroup: Option<&JobCgroup>,
+    report: Option<&GpuReport>,
+) -> Vec<String> {
+    let (Some(minors), Some(report)) = (cgroup.and_then(JobCgroup::gpu_minors), report) else {
+        return claimed;
+    };
+    let whole = |facts: &GpuFacts| facts.parent.clone().unwrap_or_else(|| facts.uuid.clone());
+    let facts = || report.gpus.iter().map(|gpu| &gpu.facts);
+    let is_let_in = |uuid: &str| {
+        facts().any(|facts| {
+            facts.uuid == uuid && facts.minor.is_some_and(|minor| minors.contains(&minor))
+        })
+    };
+    let may_use = facts().filter(|facts| is_let_in(&whole(facts)));
+    may_use
+        .map(|facts| facts.uuid.clone())
+        .filter(|uuid| claimed.is_empty() || claimed.contains(uuid))
+        .collect()
+}
+
+/// A run began no earlier than its command.
+fn not_before(record: &mut NodeRecord, command: Process, now: u64) {
+    if let Ok(age) = identity::age(command.start_time_ticks) {
+        let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        let begun_ms = now.saturating_sub(age_ms).saturating_sub(START_SLACK_MS);
+        record.started_at_ms = record.started_at_ms.clamp(begun_ms, now.max(begun_ms));
+    }
+}
+
+fn unregistered() -> Response {
+    Response::refused(
+        RefusalKind::BadRequest,
+        "this connection has not registered a run",
+    )
+}
+
+fn over() -> Response {
+    Response::refused(RefusalKind::BadRequest, "the run has ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc::Receiver;
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::job::RunId;
+    use crate::node::daemon::node::Options;
+    use crate::node::daemon::recorder::{Notice, Recorder};
+    use crate::observe::protocol::{Backfill, Update};
+    use crate::record::store::{Live, LiveRun, NodeId};
+    use crate::record::{GpuReading, Sample, encode_segments};
+
+    const OPTIONS: Options = Options {
+        interval: Duration::from_secs(1),
+        process_interval: Duration::from_secs(5),
+        fold_ticks: 60,
+        runs_per_user: 4,
+        keep: Duration::from_secs(1),
+        max_bytes: 1,
+    };
+
+    fn node(room: usize) -> (Node, Receiver<Job>) {
+        let (recorder, queue) = Recorder::queue_only(room);
+        (Node::new(OPTIONS, None, recorder, Vec::new()), queue)
+    }
+
+    fn registration() -> Registration {
+        let text = include_str!("../../../../tests/fixtures/protocol/v1/request-register.json");
+        let Ok(Request::Register(registration)) = serde_json::from_str(text) else {
+            panic!("a registration")
+        };
+        *registration
+    }
+
+    /// A supervisor with a client and a command.
+    struct Family {
+        shell: Child,
+        peer: Peer,
+        registration: Registration,
+    }
+
+    impl Family {
+        fn new() -> Self {
+            let script = "sleep 60 & a=$!; echo $a; sleep 60 & b=$!; echo $b; read end; kill $a $b";
+            let mut shell = Command::new("sh");
+            shell
+                .args(["-c", script])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
+            let mut shell = shell.spawn().expect("a shell");
+            let mut lines = BufReader::new(shell.stdout.take().expect("a pipe")).lines();
+            let mut pid = || {
+                lines
+                    .next()
+                    .expect("a line")
+                    .expect("text")
+                    .parse::<u32>()
+                    .expect("a pid")
+            };
+            let (client, command) = (pid(), pid());
+            let peer = Peer {
+                uid: nix::unistd::getuid().as_raw(),
+                pid: client,
+                reads_all: false,
+            };
+            let mut registration = registration();
+            let start_time_ticks = identity::start_time_ticks(command).expect("it runs");
+            registration.command = Process {
+                pid: command,
+                start_time_ticks,
+            };
+            registration.run.run_id = RunId::of_owner([7; 10], peer.uid);
+            registration.record.key.run_id = registration.run.run_id.clone();
+            Self {
+                shell,
+                peer,
+                registration,
+            }
+        }
+
+        fn ask(&self, node: &mut Node, request: Request) -> oneshot::Receiver<Response> {
+            let (reply, answer) = oneshot::channel();
+            node.hear(Question {
+                connection: 7,
+                peer: self.peer,
+                request: Box::new(request),
+                reply,
+            });
+            answer
+        }
+
+        fn register(&self, node: &mut Node) -> oneshot::Receiver<Response> {
+            self.ask(node, Request::Register(Box::new(self.registration.clone())))
+        }
+
+        /// Registers, and lets the database have it.
+        fn live(&self, node: &mut Node, queue: &Receiver<Job>) -> u64 {
+            drop(self.register(node));
+            let Ok(Job::Register(register)) = queue.try_recv() else {
+                panic!("nothing was registered")
+            };
+            node.notice(Notice::Registered {
+                handle: register.handle,
+                node: NodeId(1),
+            });
+            let _ = queue.try_recv();
+            register.record.started_at_ms
+        }
+
+        fn end(&self, node: &mut Node) -> oneshot::Receiver<Response> {
+            let record = self.registration.record.clone();
+            self.ask(
+                node,
+                Request::End(Box::new(Ending {
+                    record,
+                    cpu_user_us: 0,
+                    cpu_system_us: 0,
+                })),
+            )
+        }
+    }
+
+    impl Drop for Family {
+        fn drop(&mut self) {
+            drop(self.shell.stdin.take());
+            let _ = self.shell.wait();
+        }
+    }
+
+    fn refusal(mut answer: oneshot::Receiver<Response>) -> Option<RefusalKind> {
+        match answer.try_recv() {
+            Ok(Response::Refused(refusal)) => Some(refusal.kind),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_run_for_which_there_was_no_room_can_come_again() {
+        let (mut node, queue) = node(0);
+        let family = Family::new();
+        assert_eq!(refusal(family.register(&mut node)), Some(RefusalKind::Busy));
+        assert!(node.runs.is_empty() && node.by_connection.is_empty());
+        drop(queue);
+    }
+
+    #[test]
+    fn an_end_waits_for_room() {
+        let (mut node, queue) = node(1);
+        let family = Family::new();
+        family.live(&mut node, &queue);
+        // The sample before the end takes the only place.
+        assert_eq!(refusal(family.end(&mut node)), Some(RefusalKind::Busy));
+        assert!(matches!(queue.try_recv(), Ok(Job::Ticks)));
+        node.tick(false);
+        assert!(matches!(queue.try_recv(), Ok(Job::End { .. })));
+        node.tick(false);
+        assert!(queue.try_recv().is_err());
+    }
+
+    #[test]
+    fn times_of_a_run_are_those_of_its_command() {
+        let (mut node, queue) = node(9);
+        let family = Family::new();
+        let begun_ms = now_ms();
+        let started_at_ms = family.live(&mut node, &queue);
+        assert!(started_at_ms.abs_diff(begun_ms) < 60_000, "{started_at_ms}");
+        let mut record = family.registration.record.clone();
+        (record.updated_at_ms, record.ended_at_ms) = (u64::MAX, Some(u64::MAX));
+        drop(family.ask(&mut node, Request::Update(Box::new(Update { record }))));
+        let Ok(Job::Update { node: id }) = queue.try_recv() else {
+            panic!("no update")
+        };
+        let record = node.recorder.updated(id).expect("a record");
+        assert!(record.updated_at_ms <= now_ms() && record.ended_at_ms <= Some(now_ms()));
+    }
+
+    #[test]
+    fn long_records_are_refused_whenever_they_come() {
+        let (mut node, queue) = node(9);
+        let mut family = Family::new();
+        family.live(&mut node, &queue);
+        family.registration.record.output = Some("x".repeat(300 << 10));
+        let record = family.registration.record.clone();
+        let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+        assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
+        assert_eq!(
+            refusal(family.end(&mut node)),
+            Some(RefusalKind::BadRequest)
+        );
+        // What `import` would refuse would stand in exports.
+        for text in ["x".repeat(5_000), "a\0b".to_owned()] {
+            let record = NodeRecord {
+                output: Some(text),
+                ..family.registration.record.clone()
+            };
+            let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+            assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
+        }
+        node.part(7);
+        assert_eq!(
+            refusal(family.register(&mut node)),
+            Some(RefusalKind::BadRequest)
+        );
+        assert!(queue.try_recv().is_err());
+    }
+
+    #[test]
+    fn records_of_one_user_leave_room_for_those_of_others() {
+        let (mut node, queue) = node(9);
+        let family = Family::new();
+        family.live(&mut node, &queue);
+        let handle = *node.runs.keys().next().expect("it is watched");
+        node.runs.get_mut(&handle).expect("it is watched").weight = budget::OF_USER;
+        let uid = family.peer.uid;
+        assert_eq!(
+            node.room(uid, None, 1).map_err(|refusal| refusal.kind),
+            Err(RefusalKind::Busy)
+        );
+        assert_eq!(node.room(uid + 1, None, 1), Ok(()));
+        // A newer version of the same record takes the place of the older.
+        assert_eq!(node.room(uid, Some(handle), budget::OF_USER), Ok(()));
+        assert!(node.room(uid + 1, None, budget::OF_ALL).is_err());
+    }
+
+    #[test]
+    fn only_samples_that_can_be_are_taken_in() {
+        let (mut node, queue) = node(9);
+        let mut family = Family::new();
+        family.registration.record.gpus.clear();
+        family.live(&mut node, &queue);
+        let now = now_ms();
+        let at = |at_ms| Sample {
+            at_ms,
+            ..Sample::default()
+        };
+        let gpus = vec![GpuReading {
+            power_milliwatts: Some(1),
+            ..GpuReading::of("GPU-of-nobody".into())
+        }];
+        let samples = [at(5), Sample { gpus, ..at(now) }, at(now * 2)];
+        let hand_in = |node: &mut Node, samples: &[Sample]| {
+            let bytes = encode_segments(samples).remove(0);
+            family.ask(node, Request::Backfill(Box::new(Backfill { bytes })))
+        };
+        drop(hand_in(&mut node, &samples));
+        let Ok(Job::Backfill { samples, .. }) = queue.try_recv() else {
+            panic!("no samples")
+        };
+        assert_eq!(samples, [at(now)]);
+        drop((hand_in(&mut node, &samples), hand_in(&mut node, &samples)));
+        assert_eq!(
+            refusal(hand_in(&mut node, &samples)),
+            Some(RefusalKind::Busy)
+        );
+        assert!(queue.try_recv().is_ok() && queue.try_recv().is_ok());
+        let many: Vec<Sample> = (0..4096).map(|ms| at(now + ms)).collect();
+        for _ in 0..BACKFILL_SAMPLES_MAX / many.len() + 1 {
+            assert_eq!(refusal(hand_in(&mut node, &many)), None);
+            assert!(queue.try_recv().is_ok());
+        }
+        assert_eq!(
+            refusal(hand_in(&mut node, &many)),
+            Some(RefusalKind::BadRequest)
+        );
+    }
+
+    #[test]
+    fn jobs_of_others_live_as_long_as_their_cgroup() {
+        let cgroup = tempfile::tempdir().expect("a directory");
+        std::fs::write(cgroup.path().join("cgroup.procs"), "1\n").expect("written");
+        let (mut node, _queue) = node(9);
+        let state = serde_json::json!({"foreign": true, "cgroup": {
+            "scheduler": "slurm", "path": "/slurm/uid_7/job_1", "directories": {"processes": cgroup.path()},
+        }});
+        let live = Live {
+            pid: 0,
+            start_time_ticks: 1,
+            boot_id: node.boot_id.clone(),
+            state: state.to_string(),
+        };
+        let run = LiveRun {
+            node: NodeId(1),
+            uid: 7,
+            live,
+            record: registration().record,
+            acknowledged_seq: None,
+            last_at_ms: None,
+            spooled: false,
+        };
+        node.recover(vec![(run, Vec::new())]);
+        assert_eq!(node.runs.len(), 1);
+    }
+}

@@ -1,0 +1,614 @@
+//! The database's thread. A disk may be slow, full or gone; nobody but those who ask for what lies on it waits.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::unistd::{Uid, User};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use super::budget;
+use crate::observe::protocol::{RefusalKind, Registered, Response, Segment, StoreStatus};
+use crate::record::store::{Backlog, Collected, Live, NodeId, NodeStore, Shortened, StoreError};
+use crate::record::{Gap, NodeRecord, RunRecord, Sample};
+
+/// The daemon's own number for a run.
+pub(super) type Handle = u64;
+pub(super) type Reply = oneshot::Sender<Response>;
+
+/// Jobs that may wait for a slow disk. Samples are not among them: they wait in the backlog. One user has at most a job
+/// for each connection and one for each run there, which by default is half of it.
+const QUEUE: usize = 1024;
+/// Ends that are written together.
+const ENDS_AT_ONCE: usize = 64;
+/// Samples that wait for a disk that takes nothing: an hour of one run, half a minute of a hundred; some 10 MB.
+const BACKLOG: usize = 4096;
+/// Ends that wait for a disk that takes nothing, and how often they are tried.
+const UNENDED: usize = 512;
+const TRY_AGAIN: Duration = Duration::from_secs(2);
+/// The name of a user is waited for so long.
+const NAME_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What the database is to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    Register(Box<Register>),
+    /// There are samples in the backlog.
+    Ticks,
+    /// Fold the samples of these runs, and remember this of each.
+    Fold {
+        states: Vec<(NodeId, String)>,
+    },
+    /// There is an update of this run.
+    Update {
+        node: NodeId,
+    },
+    /// Samples of the client's own. The answer is given once they are safe.
+    Backfill {
+        node: NodeId,
+        samples: Vec<Sample>,
+        answer: Box<Response>,
+        reply: Reply,
+        place: OwnedSemaphorePermit,
+    },
+    End(End),
+    Collect {
+        node: NodeId,
+        acknowledged: Option<u32>,
+        reply: Reply,
+    },
+    Retain {
+        now_ms: u64,
+        max_age_ms: u64,
+        max_bytes: u64,
+    },
+    /// Finish what is there and end; told when done.
+    Stop {
+        done: SyncSender<()>,
+    },
+}
+
+/// A run that is over. The answer is given once that is safe.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) node: NodeId,
+    pub(super) uid: u32,
+    /// Bytes of the client's record as JSON.
+    pub(super) weight: usize,
+    pub(super) record: Box<NodeRecord>,
+    pub(super) answer: Option<(Box<Response>, Reply)>,
+}
+
+/// A run that is to be watched.
+#[derive(Debug)]
+pub(super) struct Register {
+    pub(super) handle: Handle,
+    pub(super) run: RunRecord,
+    pub(super) uid: u32,
+    pub(super) record: NodeRecord,
+    pub(super) live: Live,
+    pub(super) answer: Registered,
+    /// Nobody asked for a job that was found.
+    pub(super) reply: Option<Reply>,
+}
+
+/// What the node's owner hears of it.
+#[derive(Debug)]
+pub(super) enum Notice {
+    Registered {
+        handle: Handle,
+        node: NodeId,
+    },
+    Rejected {
+        handle: Handle,
+    },
+    /// Samples were dropped.
+    Dropped {
+        node: NodeId,
+        gap: Gap,
+        samples: u64,
+    },
+    /// Samples that were written have gone again.
+    Shortened(Shortened),
+}
+
+/// Updates that wait for the disk: of each run the newest, so that a client who sends many fills nothing.
+type Updates = HashMap<NodeId, (Box<NodeRecord>, String)>;
+
+/// The owner's end.
+pub(super) struct Recorder {
+    jobs: SyncSender<Job>,
+    backlog: Arc<Mutex<Backlog>>,
+    updates: Arc<Mutex<Updates>>,
+    status: Arc<Mutex<StoreStatus>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recorder {
+    /// Starts the thread over an open database.
+    pub(super) fn start(
+        store: NodeStore,
+        path: &Path,
+        notices: mpsc::UnboundedSender<Notice>,
+    ) -> Self {
+        let (jobs, queue) = sync_channel(QUEUE);
+        let backlog = Arc::new(Mutex::new(Backlog::new(BACKLOG)));
+        let status = Arc::new(Mutex::new(StoreStatus {
+            path: path.display().to_string(),
+            ..StoreStatus::default()
+        }));
+        let updates = Arc::new(Mutex::new(Updates::new()));
+        let desk = Desk {
+            store,
+            notices,
+            backlog: Arc::clone(&backlog),
+            updates: Arc::clone(&updates),
+            status: Arc::clone(&status),
+            unended: VecDeque::new(),
+            wanted: None,
+            names: HashMap::new(),
+            looked_up: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || desk.work(&queue));
+        Self {
+            jobs,
+            backlog,
+            updates,
+            status,
+            thread: thread.ok(),
+        }
+    }
+
+    /// The update of a run that waits.
+    #[cfg(test)]
+    pub(super) fn updated(&self, node: NodeId) -> Option<NodeRecord> {
+        lock(&self.updates)
+            .get(&node)
+            .map(|(record, _)| (**record).clone())
+    }
+
+    /// One without a database, whose queue has room for `room` jobs.
+    #[cfg(test)]
+    pub(super) fn queue_only(room: usize) -> (Self, Receiver<Job>) {
+        let (jobs, queue) = sync_channel(room);
+        let (backlog, status) = (Arc::new(Mutex::new(Backlog::new(BACKLOG))), Arc::default());
+        (
+            Self {
+                jobs,
+                backlog,
+                updates: Arc::default(),
+                status,
+                thread: None,
+            },
+            queue,
+        )
+    }
+
+    /// Puts the samples of one tick where the database finds them.
+    pub(super) fn tick(&self, samples: Vec<(NodeId, Sample)>) {
+        if samples.is_empty() {
+            return;
+        }
+        lock(&self.backlog).push(samples);
+        // Where the queue is full the backlog is taken with a later job.
+        let _ = self.jobs.try_send(Job::Ticks);
+    }
+
+    /// Keeps the record of a live run, and what the daemon remembers of it, for the disk.
+    pub(super) fn update(&self, node: NodeId, record: Box<NodeRecord>, memory: String) {
+        let is_first = lock(&self.updates).insert(node, (record, memory)).is_none();
+        if is_first && self.jobs.try_send(Job::Update { node }).is_err() {
+            // The next one will do.
+            lock(&self.updates).remove(&node);
+        }
+    }
+
+    /// Queues a job; the job comes back where the disk is too slow for more.
+    pub(super) fn send(&self, job: Job) -> Result<(), Job> {
+        self.jobs.try_send(job).map_err(|error| match error {
+            TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
+        })
+    }
+
+    pub(super) fn status(&self) -> StoreStatus {
+        lock(&self.status).clone()
+    }
+
+    /// Bytes of the database.
+    pub(super) fn bytes(&self) -> u64 {
+        lock(&self.status).bytes
+    }
+
+    /// True where the thread has died, which it never should.
+    pub(super) fn is_dead(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends the thread when it has done all that was queued, or after `patience`.
+    pub(super) fn stop(self, patience: Duration) -> bool {
+        let (done, waiting) = sync_channel(1);
+        // A full queue behind a hung disk does not keep the daemon.
+        self.jobs.try_send(Job::Stop { done }).is_ok() && waiting.recv_timeout(patience).is_ok()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The thread's end.
+struct Desk {
+    store: NodeStore,
+    notices: mpsc::UnboundedSender<Notice>,
+    backlog: Arc<Mutex<Backlog>>,
+    updates: Arc<Mutex<Updates>>,
+    status: Arc<Mutex<StoreStatus>>,
+    /// Runs that are over, which the disk has not taken yet.
+    unended: VecDeque<End>,
+    /// The time, the greatest age and the greatest size, while old runs are being forgotten.
+    wanted: Option<(u64, u64, u64)>,
+    /// Names of users, by their ids.
+    names: HashMap<u32, String>,
+    /// A question for a name that was not answered in time.
+    looked_up: Option<Receiver<Option<String>>>,
+}
+
+impl Desk {
+    fn work(mut self, queue: &Receiver<Job>) {
+        let mut aside = None;
+        while let Some(job) = aside.take().or_else(|| self.next_job(queue)) {
+            let job = match job {
+                Job::End(end) => {
+                    let (ends, other) = ends_from(end, queue);
+                    self.take_backlog();
+                    self.end(ends);
+                    aside = other;
+                    continue;
+                }
+                other => other,
+            };
+            // Before anything else: an end must not come before the samples that led to it.
+            self.take_backlog();
+            self.end_late();
+            if let Job::Stop { done } = job {
+                let _ = done.send(());
+                return;
+            }
+            // Asking costs as much as writing a tick does; what ticks add is in sight at the next fold.
+            if matches!(job, Job::Ticks) {
+                continue;
+            }
+            self.do_job(job);
+            self.retain();
+            if let Ok(bytes) = self.store.used_bytes() {
+                lock(&self.status).bytes = bytes;
+            }
+        }
+    }
+
+    /// Waits for a job; meanwhile ends that failed are tried again. `None`: nobody is left to give any.
+    fn next_job(&mut self, queue: &Receiver<Job>) -> Option<Job> {
+        while !self.unended.is_empty() {
+            match queue.recv_timeout(TRY_AGAIN) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.take_backlog();
+                    self.end_late();
+                }
+            }
+        }
+        queue.recv().ok()
+    }
+
+    fn end_late(&mut self) {
+        while let Some(end) = self.unended.pop_front() {
+            let done = self.store.end(&[(end.node, &*end.record)]);
+            let has_failed = done.is_err();
+            self.note(done);
+            if has_failed {
+                self.unended.push_front(end);
+                return;
+            }
+        }
+    }
+
+    /// Writes what waits; on failure it goes on waiting, until there is no room for it.
+    fn take_backlog(&mut self) {
+        // The lock is not held while the disk works: the owner must not wait for it.
+        while let Some(tick) = { lock(&self.backlog).take() } {
+            let rows: Vec<_> = tick.iter().map(|(node, sample)| (*node, sample)).collect();
+            let written = self.store.append(&rows);
+            let has_failed = written.is_err();
+            self.note(written);
+            if has_failed {
+                lock(&self.backlog).put_back(tick);
+                break;
+            }
+        }
+        let dropped = lock(&self.backlog).take_dropped();
+        for (node, dropped) in dropped {
+            let why = lock(&self.status)
+                .error
+                .clone()
+                .unwrap_or_else(|| "the disk is too slow".to_owned());
+            lock(&self.status).dropped_samples += dropped.samples;
+            let gap = Gap {
+                from_ms: dropped.from_ms,
+                to_ms: dropped.to_ms,
+                why,
+            };
+            let _ = self.notices.send(Notice::Dropped {
+                node,
+                gap,
+                samples: dropped.samples,
+            });
+        }
+    }
+
+    fn do_job(&mut self, job: Job) {
+        let done = match job {
+            Job::Register(register) => self.register(*register),
+            // Done by `work`.
+            Job::Ticks | Job::End(_) | Job::Stop { .. } => return,
+            Job::Fold { states } => {
+                let nodes: Vec<NodeId> = states.iter().map(|(node, _)| *node).collect();
+                self.store
+                    .remember(&states)
+                    .and_then(|()| self.store.fold(&nodes))
+            }
+            Job::Update { node } => self.update(node),
+            Job::Backfill {
+                node,
+                samples,
+                answer,
+                reply,
+                place,
+            } => {
+                let done = self.store.backfill(node, &samples);
+                drop((samples, place));
+                let _ = reply.send(told(&done, *answer));
+                done
+            }
+            Job::Collect {
+                node,
+                acknowledged,
+                reply,
+            } => self.collect(node, acknowledged, reply),
+            Job::Retain {
+                now_ms,
+                max_age_ms,
+                max_bytes,
+            } => {
+                self.wanted = Some((now_ms, max_age_ms, max_bytes));
+                return;
+            }
+        };
+        self.note(done);
+    }
+
+    /// A user's name, or `uid 1001` where there is none. Directory services may hang (`nsswitch.conf(5)`): one question at a time.
+    fn name_of(&mut self, uid: u32) -> String {
+        let none = format!("uid {uid}");
+        if let Some(name) = self.names.get(&uid) {
+            return name.clone();
+        }
+        if self
+            .looked_up
+            .as_ref()
+            .is_some_and(|hanging| hanging.try_recv() == Err(TryRecvError::Empty))
+        {
+            return none;
+        }
+        let (sender, receiver) = channel();
+        let look_up = move || {
+            let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+            let _ = sender.send(user.map(|user| user.name));
+        };
+        let started = std::thread::Builder::new()
+            .name("names".to_owned())
+            .spawn(look_up);
+        match receiver.recv_timeout(NAME_TIMEOUT) {
+            Ok(found) => self
+                .names
+                .entry(uid)
+                .or_insert(found.unwrap_or(none))
+                .clone(),
+            Err(_) => {
+                self.looked_up = started.is_ok().then_some(receiver);
+                none
+            }
+        }
+    }
+
+    fn register(&mut self, register: Register) -> Result<(), StoreError> {
+        let Register {
+            handle,
+            mut run,
+            uid,
+            record,
+            live,
+            mut answer,
+            reply,
+        } = register;
+        // Whose it is the kernel says, not who asks.
+        run.user = self.name_of(uid);
+        let done = self.store.register(&run, uid, &record, &live);
+        let done = done.and_then(|node| Ok((node, self.store.acknowledged(node)?)));
+        let error = match done {
+            Ok((node, acknowledged)) => {
+                answer.acknowledged = acknowledged;
+                let _ = self.notices.send(Notice::Registered { handle, node });
+                tell(reply, Response::Registered(answer));
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        let _ = self.notices.send(Notice::Rejected { handle });
+        if let StoreError::OtherUser { .. } = error {
+            tell(
+                reply,
+                Response::refused(RefusalKind::NotPermitted, chain(&error)),
+            );
+            return Ok(());
+        }
+        tell(
+            reply,
+            Response::refused(RefusalKind::Internal, chain(&error)),
+        );
+        Err(error)
+    }
+
+    /// Forgets some old runs, and goes on after the next job: nobody is to wait for all of them.
+    fn retain(&mut self) {
+        let Some((now_ms, max_age_ms, max_bytes)) = self.wanted.take() else {
+            return;
+        };
+        let done = self
+            .store
+            .retain(now_ms, max_age_ms, max_bytes)
+            .map(|gone| {
+                self.wanted = gone.more.then_some((now_ms, max_age_ms, max_bytes));
+                for shortened in &gone.shortened {
+                    let _ = self.notices.send(Notice::Shortened(*shortened));
+                }
+                tracing::debug!(?gone, "old runs were looked for");
+            });
+        self.note(done);
+    }
+
+    fn update(&mut self, node: NodeId) -> Result<(), StoreError> {
+        let Some((record, memory)) = lock(&self.updates).remove(&node) else {
+            return Ok(());
+        };
+        self.store
+            .update(node, &record)
+            .and_then(|()| self.store.remember(&[(node, memory)]))
+    }
+
+    /// Ends runs, together where that goes: the jobs of a node often end at once, and each wait for the disk is long.
+    fn end(&mut self, ends: Vec<End>) {
+        let records: Vec<(NodeId, &NodeRecord)> =
+            ends.iter().map(|end| (end.node, &*end.record)).collect();
+        let all = self.store.end(&records);
+        for mut end in ends {
+            // One that the database refuses must not keep the others.
+            let done = if all.is_ok() {
+                Ok(())
+            } else {
+                self.store.end(&[(end.node, &*end.record)])
+            };
+            if let Some((answer, reply)) = end.answer.take() {
+                let _ = reply.send(told(&done, *answer));
+            }
+            let held = self.unended.iter().map(|end| (end.uid, end.weight));
+            if done.is_err()
+                && self.unended.len() < UNENDED
+                && budget::room(held, end.uid, end.weight).is_ok()
+            {
+                self.unended.push_back(end);
+            }
+            self.note(done);
+        }
+    }
+
+    fn collect(
+        &mut self,
+        node: NodeId,
+        acknowledged: Option<u32>,
+        reply: Reply,
+    ) -> Result<(), StoreError> {
+        let noted = acknowledged.map_or(Ok(()), |seq| self.store.acknowledge(node, seq));
+        let collected = noted.and_then(|()| {
+            self.store
+                .collect(node, acknowledged, crate::record::MAX_SEGMENT_BYTES)
+        });
+        let (answer, done) = match collected {
+            Ok(Some(found)) => {
+                let Collected {
+                    through_seq,
+                    bytes,
+                    more,
+                } = found;
+                (
+                    Response::Segment(Segment {
+                        through: Some(through_seq),
+                        bytes,
+                        more,
+                    }),
+                    Ok(()),
+                )
+            }
+            Ok(None) => (
+                Response::Segment(Segment {
+                    through: None,
+                    bytes: Vec::new(),
+                    more: false,
+                }),
+                Ok(()),
+            ),
+            Err(error) => (
+                Response::refused(RefusalKind::Internal, chain(&error)),
+                Err(error),
+            ),
+        };
+        let _ = reply.send(answer);
+        done
+    }
+
+    /// Keeps what failed last, for the status; logs it once.
+    fn note(&self, done: Result<(), StoreError>) {
+        let error = done.err().map(|error| chain(&error));
+        let mut status = lock(&self.status);
+        if status.error != error {
+            match &error {
+                Some(error) => {
+                    tracing::warn!(error, "the database takes nothing; samples wait in memory")
+                }
+                None => tracing::info!("the database takes samples again"),
+            }
+            status.error = error;
+        }
+    }
+}
+
+fn tell(reply: Option<Reply>, response: Response) {
+    if let Some(reply) = reply {
+        // The client may have left.
+        let _ = reply.send(response);
+    }
+}
+
+/// This end and those that wait behind it, with nothing but ticks between; and what came after them.
+fn ends_from(first: End, queue: &Receiver<Job>) -> (Vec<End>, Option<Job>) {
+    let mut ends = vec![first];
+    while ends.len() < ENDS_AT_ONCE {
+        match queue.try_recv() {
+            Ok(Job::End(end)) => ends.push(end),
+            // Their samples are in the backlog already.
+            Ok(Job::Ticks) => {}
+            Ok(other) => return (ends, Some(other)),
+            Err(_) => break,
+        }
+    }
+    (ends, None)
+}
+
+/// What the client hears of something that was to be done.
+fn told(done: &Result<(), StoreError>, answer: Response) -> Response {
+    match done {
+        Ok(()) => answer,
+        Err(error) => Response::refused(RefusalKind::Internal, chain(error)),
+    }
+}
+
+fn chain(error: &StoreError) -> String {
+    crate::foundation::diagnostic::chain(error).join(": ")
+}

@@ -1,0 +1,278 @@
+//! The port on which Prometheus may fetch the metrics: `GET /metrics` and nothing else, on loopback alone.
+//!
+//! Every user of the machine can connect, so nobody holds a place: where all are taken, the oldest client gives way. A web page
+//! in a user's browser can be made to ask here too, by a name that its owner's name server turns into 127.0.0.1; the name
+//! that it asks for tells.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::record::export::{Family, Flavour, write_metrics};
+
+/// Bytes of a request's head at most.
+const HEAD_BYTES: usize = 8192;
+/// How long a request may take to arrive, and its answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Pause after a client that could not be let in.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Clients whose requests are read at once, and those who take their answers.
+const READ: usize = 64;
+const ANSWERED: usize = 8;
+
+/// Tasks at once; the oldest gives way.
+#[derive(Debug)]
+struct Crowd {
+    most: usize,
+    tasks: VecDeque<JoinHandle<()>>,
+}
+
+impl Crowd {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            tasks: VecDeque::new(),
+        }
+    }
+
+    fn add(&mut self, task: JoinHandle<()>) {
+        self.tasks.retain(|task| !task.is_finished());
+        self.tasks.push_back(task);
+        if self.tasks.len() > self.most
+            && let Some(oldest) = self.tasks.pop_front()
+        {
+            oldest.abort();
+        }
+    }
+}
+
+/// A client that has said what it wants.
+#[derive(Debug)]
+pub(super) struct Scraper {
+    client: TcpStream,
+    head: String,
+}
+
+/// The port.
+#[derive(Debug)]
+pub(super) struct Port {
+    scrapers: mpsc::Receiver<Scraper>,
+    answered: Crowd,
+    hosts: Vec<String>,
+}
+
+impl Port {
+    /// Takes the port. `hosts` are the names, beside those of the loopback interface, by which it may be asked.
+    pub(super) async fn open(address: SocketAddr, hosts: Vec<String>) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let (sender, scrapers) = mpsc::channel(ANSWERED);
+        tokio::spawn(let_in(listener, sender));
+        Ok(Self {
+            scrapers,
+            answered: Crowd::new(ANSWERED),
+            hosts,
+        })
+    }
+
+    /// Answers a client with these metrics.
+    pub(super) fn answer(&mut self, scraper: Scraper, families: &[Family]) {
+        let Scraper { mut client, head } = scraper;
+        let response = response(&head, &self.hosts, families);
+        self.answered.add(tokio::spawn(async move {
+            let written = async {
+                client.write_all(&response).await?;
+                client.shutdown().await
+            };
+            let _ = timeout(PATIENCE, written).await;
+        }));
+    }
+}
+
+/// The next client that has said what it wants; never one where there is no port.
+pub(super) async fn next(port: Option<&mut Port>) -> Scraper {
+    if let Some(port) = port
+        && let Some(scraper) = port.scrapers.recv().await
+    {
+        return scraper;
+    }
+    std::future::pending().await
+}
+
+async fn let_in(listener: TcpListener, sender: mpsc::Sender<Scraper>) {
+    let mut read = Crowd::new(READ);
+    loop {
+        let Ok((client, _)) = listener.accept().await else {
+            // No descriptors are left, for instance: asking again at once would only cost.
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let sender = sender.clone();
+        read.add(tokio::spawn(async move {
+            let asked = async {
+                if let Some(scraper) = listen_to(client).await {
+                    let _ = sender.send(scraper).await;
+                }
+            };
+            let _ = timeout(PATIENCE, asked).await;
+        }));
+        // Whoever has sent its request is heard before the next one comes.
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn listen_to(mut client: TcpStream) -> Option<Scraper> {
+    let mut head = Vec::new();
+    let mut buffer = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD_BYTES {
+        match client.read(&mut buffer).await.ok()? {
+            0 => return None,
+            count => head.extend_from_slice(&buffer[..count]),
+        }
+    }
+    Some(Scraper {
+        client,
+        head: String::from_utf8_lossy(&head).into_owned(),
+    })
+}
+
+/// True where each `Host` of the request is this machine by a name that no name server gives to others.
+fn is_for_us(head: &str, hosts: &[String]) -> bool {
+    let of_line = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("host")
+            .then(|| value.trim().to_ascii_lowercase())
+    };
+    head.lines().skip(1).filter_map(of_line).all(|host| {
+        let bare = match host.rsplit_once(':') {
+            Some((bare, port)) if port.parse::<u16>().is_ok() => bare,
+            _ => &host,
+        };
+        let address: Option<IpAddr> = bare
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .parse()
+            .ok();
+        let is_loopback = address.is_some_and(|address| address.is_loopback());
+        is_loopback
+            || bare == "localhost"
+            || hosts.iter().any(|known| known.eq_ignore_ascii_case(bare))
+    })
+}
+
+fn response(head: &str, hosts: &[String], families: &[Family]) -> Vec<u8> {
+    let line = head.lines().next().unwrap_or_default();
+    let mut words = line.split(' ');
+    let (method, target) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    let path = target.split('?').next().unwrap_or_default();
+    let refused = if !is_for_us(head, hosts) {
+        Some("421 Misdirected Request")
+    } else if path != "/metrics" {
+        Some("404 Not Found")
+    } else {
+        (!["GET", "HEAD"].contains(&method)).then_some("405 Method Not Allowed")
+    };
+    if let Some(status) = refused {
+        let text = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        return text.into_bytes();
+    }
+    let accepts = head.lines().any(|line| {
+        let lower = line.to_ascii_lowercase();
+        lower.starts_with("accept:") && lower.contains("application/openmetrics-text")
+    });
+    let flavour = if accepts {
+        Flavour::OpenMetrics
+    } else {
+        Flavour::Prometheus
+    };
+    let mut body = Vec::new();
+    let _ = write_metrics(&mut body, flavour, families);
+    let (length, kind) = (body.len(), flavour.content_type());
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    let mut bytes = head.into_bytes();
+    if method == "GET" {
+        bytes.extend(body);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::export::MetricKind;
+
+    fn text(head: &str) -> String {
+        let families = [Family::single("dlrun_x", "", MetricKind::Gauge, 2.0, "X.")];
+        String::from_utf8(response(head, &["n1.site".to_owned()], &families)).expect("text")
+    }
+
+    #[test]
+    fn metrics_come_in_the_wanted_flavour_and_nothing_else_comes() {
+        let plain = text("GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(
+            plain.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain")
+                && plain.ends_with("dlrun_x 2\n")
+        );
+        let open = text(
+            "GET /metrics?x HTTP/1.1\r\nAccept: application/openmetrics-text; version=1.0.0\r\n\r\n",
+        );
+        assert!(open.contains("application/openmetrics-text") && open.ends_with("# EOF\n"));
+        assert!(text("HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+        for (head, status) in [
+            ("POST /metrics", "405"),
+            ("GET /", "404"),
+            ("GET /etc/passwd", "404"),
+            ("", "404"),
+        ] {
+            assert!(
+                text(head).starts_with(&format!("HTTP/1.1 {status} ")),
+                "{head}"
+            );
+        }
+    }
+
+    #[test]
+    fn request_for_another_host_is_refused() {
+        for host in [
+            "localhost",
+            "LOCALHOST:9477",
+            "127.0.0.1:9477",
+            "127.9.9.9",
+            "[::1]:9477",
+            "[::1]",
+            "n1.site:80",
+        ] {
+            assert!(
+                text(&format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n")).contains(" 200 "),
+                "{host}"
+            );
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9477",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "n1",
+            "",
+            "127.0.0.1.evil.example",
+        ] {
+            let answer = text(&format!("GET /metrics HTTP/1.1\r\nhOST:{host}\r\n\r\n"));
+            assert!(
+                answer.starts_with("HTTP/1.1 421 ") && !answer.contains("dlrun_x"),
+                "{host}"
+            );
+        }
+        let two = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
+        assert!(text(two).starts_with("HTTP/1.1 421 "));
+    }
+}

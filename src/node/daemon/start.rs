@@ -1,0 +1,209 @@
+//! From a command line to a running daemon. It is so short that no crate reads it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::serve::{self, DaemonError};
+use crate::config::{DaemonSettings, Fragment};
+use crate::foundation::diagnostic::{chain, render_problems};
+use crate::foundation::logging;
+use crate::record::store::StoreError;
+
+const CONFIG: &str = "/etc/dlrun/dlrund.toml";
+const HELP: &str = "\
+dlrund watches all dlrun runs of this node: CPU, memory, I/O and GPUs.
+
+Usage: dlrund [--config FILE]                run until SIGTERM; systemd starts it so
+       dlrund check-config [--config FILE]   say what the configuration means, and what is wrong with it
+       dlrund --help | --version
+
+  --config FILE   instead of /etc/dlrun/dlrund.toml; FILE's directory may hold further files in dlrund.conf.d
+
+More: docs/operations.md, which `systemd/install` puts into share/doc/dlrun.
+";
+
+/// Exit codes, as those of `dlrun`.
+const USAGE: u8 = 64;
+const INTERNAL: u8 = 70;
+const CANNOT_WRITE: u8 = 73;
+const TRY_AGAIN: u8 = 75;
+const CONFIGURATION: u8 = 78;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Command {
+    Run(Option<PathBuf>),
+    Check(Option<PathBuf>),
+    Help,
+    Version,
+}
+
+/// Runs one command line, without the program's name; returns the exit code.
+#[must_use]
+pub fn start(arguments: impl Iterator<Item = OsString>) -> u8 {
+    match parse(arguments) {
+        Err(why) => {
+            complain(&format!("error: {why}\n\n{HELP}"));
+            USAGE
+        }
+        Ok(Command::Help) => say(HELP),
+        Ok(Command::Version) => say(&format!("dlrund {}\n", env!("CARGO_PKG_VERSION"))),
+        Ok(Command::Check(path)) => match configuration(path.as_deref()) {
+            Ok((settings, files)) => super::check::check(&settings, &files),
+            Err(code) => code,
+        },
+        Ok(Command::Run(path)) => match configuration(path.as_deref()) {
+            Ok((settings, _)) => run(&settings),
+            Err(code) => code,
+        },
+    }
+}
+
+fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
+    let (mut config, mut check) = (None, false);
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        match argument.to_str() {
+            Some("--help" | "-h") => return Ok(Command::Help),
+            Some("--version" | "-V") => return Ok(Command::Version),
+            Some("--config") => {
+                config = Some(PathBuf::from(
+                    arguments.next().ok_or("--config wants a file")?,
+                ));
+            }
+            Some("check-config") if !check => check = true,
+            _ => return Err(format!("unknown argument {argument:?}")),
+        }
+    }
+    Ok(if check {
+        Command::Check(config)
+    } else {
+        Command::Run(config)
+    })
+}
+
+fn run(settings: &DaemonSettings) -> u8 {
+    logging::start_at(settings.log_level());
+    let Err(error) = serve::run(settings) else {
+        return 0;
+    };
+    tracing::error!("{}", chain(&error).join(": "));
+    match error {
+        DaemonError::Store {
+            source: StoreError::Held { .. },
+        } => TRY_AGAIN,
+        DaemonError::Store {
+            source: StoreError::Network { .. },
+        } => CONFIGURATION,
+        DaemonError::Store { .. } | DaemonError::Socket { .. } => CANNOT_WRITE,
+        DaemonError::Metrics { .. } => CONFIGURATION,
+        DaemonError::System { .. } => INTERNAL,
+    }
+}
+
+/// Reads the configuration; a fault is shown, and becomes the exit code.
+fn configuration(path: Option<&Path>) -> Result<(DaemonSettings, Vec<PathBuf>), u8> {
+    let main = path.unwrap_or(Path::new(CONFIG));
+    let mut files = vec![main.to_owned()];
+    let parts = main
+        .parent()
+        .unwrap_or(Path::new("/"))
+        .join("dlrund.conf.d");
+    let mut further: Vec<PathBuf> = fs::read_dir(parts)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    further.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
+    further.sort();
+    files.extend(further);
+    let (mut fragments, mut read, mut is_sound) = (Vec::new(), Vec::new(), true);
+    for file in files {
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            // Without a file the defaults hold; one that is named must be there.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && path.is_none() && file == main =>
+            {
+                continue;
+            }
+            Err(error) => {
+                complain(&format!(
+                    "error: cannot read `{}`\n  caused by: {error}\n",
+                    file.display()
+                ));
+                is_sound = false;
+                continue;
+            }
+        };
+        let fragment = Fragment::from_daemon_toml(&file, &text);
+        let problems = [&fragment.errors[..], &fragment.unknown[..]].concat();
+        if !problems.is_empty() {
+            complain(&render_problems(
+                &file.display().to_string(),
+                &text,
+                &problems,
+                false,
+            ));
+            is_sound = false;
+        }
+        fragments.push(fragment);
+        read.push(file);
+    }
+    if is_sound {
+        Ok((DaemonSettings::merge(&fragments), read))
+    } else {
+        Err(CONFIGURATION)
+    }
+}
+
+/// Writes to standard output; the exit code says whether it took it.
+pub(super) fn say(text: &str) -> u8 {
+    let mut out = io::stdout().lock();
+    if out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .is_ok()
+    {
+        0
+    } else {
+        CANNOT_WRITE
+    }
+}
+
+fn complain(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Command, String> {
+        parse(words.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn command_lines() {
+        assert_eq!(parsed(&[]), Ok(Command::Run(None)));
+        assert_eq!(
+            parsed(&["check-config", "--config", "/x"]),
+            Ok(Command::Check(Some("/x".into())))
+        );
+        assert_eq!(
+            parsed(&["--config", "/x"]),
+            Ok(Command::Run(Some("/x".into())))
+        );
+        assert_eq!(parsed(&["-h"]), Ok(Command::Help));
+        for wrong in [
+            &["--config"][..],
+            &["start"],
+            &["check-config", "check-config"],
+            &[""],
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,552 @@
+//! One run under watch.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::peer::Peer;
+use crate::foundation::clock::{booted_at_ms, now_from};
+use crate::job::JobId;
+use crate::observe::monitor::{
+    self, Baseline, GpuReport, GpuShare, GpuState, JobCgroup, JobSigns, Sampler, SamplerOptions,
+    TreeRoot, identity,
+};
+use crate::observe::protocol::{Ending, Measured, Process, RunView};
+use crate::record::store::NodeId;
+use crate::record::{
+    Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, ProcessReading,
+    Sample, Usage, add_gpu_readings,
+};
+
+/// Gaps and events of a run that are kept; a source of endless trouble must not fill the record.
+const GAPS_KEPT: usize = 500;
+const EVENTS_KEPT: usize = 500;
+/// Events that are told to who looks at a run.
+const EVENTS_TOLD: usize = 10;
+/// How far a client's times may lie outside the run's: a clock that was set meanwhile.
+const CLOCK_SLACK_MS: u64 = 3_600_000;
+/// How long a run whose command ended may stay without its client's last words, while its supervisor lives and after that.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+const NOBODY_LEFT: Duration = Duration::from_secs(5);
+
+/// What the daemon must know of a run after it was started anew; kept in the database as JSON.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Memory {
+    pub(super) name: String,
+    pub(super) supervisor: Option<Process>,
+    pub(super) client: Option<u32>,
+    /// How processes of its job are recognised, where it has no cgroup.
+    pub(super) signs: Option<JobSigns>,
+    pub(super) cgroup: Option<JobCgroup>,
+    pub(super) baseline: Option<Baseline>,
+    pub(super) allocated: Vec<String>,
+    pub(super) usage: Usage,
+    pub(super) gpus: Vec<GpuUsage>,
+    pub(super) gaps: Vec<Gap>,
+    pub(super) events: Vec<Event>,
+    pub(super) samples: u64,
+    pub(super) late_ticks: u64,
+    pub(super) cpu_us: u64,
+    pub(super) last_at_ms: u64,
+    pub(super) backfilled_bytes: usize,
+    pub(super) backfilled_samples: usize,
+    /// The date from which the times of this run count ([`now_from`]); 0: none is known.
+    pub(super) booted_at_ms: u64,
+    /// Its client notices steps of the wall clock itself.
+    pub(super) notices_steps: bool,
+    /// A job that no dlrun registered.
+    pub(super) foreign: bool,
+    /// The daemon was stopped, not killed.
+    pub(super) stopped: bool,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The database does not have it yet; nothing is sampled.
+    Pending,
+    Live,
+    /// Its client may still collect.
+    Ended,
+}
+
+/// A run, its sampler, and what was measured.
+pub(super) struct Watched {
+    pub(super) key: MeasureKey,
+    pub(super) uid: u32,
+    pub(super) command: Process,
+    pub(super) stage: Stage,
+    /// Its place in the database.
+    pub(super) node: Option<NodeId>,
+    pub(super) connection: Option<u64>,
+    pub(super) memory: Memory,
+    /// Bytes of the client's record as JSON.
+    pub(super) weight: usize,
+    record: NodeRecord,
+    sampler: Sampler,
+    share: GpuShare,
+    last: Option<Sample>,
+    /// The processes as they were last read, and when: for who looks in between.
+    processes: Option<(u64, Vec<ProcessReading>)>,
+    ended_at: Option<Instant>,
+}
+
+impl Watched {
+    pub(super) fn new(
+        uid: u32,
+        command: Process,
+        record: NodeRecord,
+        mut memory: Memory,
+        process_interval: Duration,
+    ) -> Self {
+        if memory.booted_at_ms == 0 {
+            memory.booted_at_ms = booted_at_ms();
+        }
+        // After a restart its pid may be a stranger's, whose children are nobody's business.
+        let lives = |it: &Process| {
+            identity::start_time_ticks(it.pid).is_ok_and(|start| start == it.start_time_ticks)
+        };
+        let supervisor = memory.supervisor.filter(lives).map(|it| it.pid);
+        let root = TreeRoot {
+            pid: command.pid,
+            start_time_ticks: command.start_time_ticks,
+            process_group: command.pid,
+            supervisor,
+            exclude: memory.client.into_iter().collect(),
+        };
+        let options = SamplerOptions { process_interval };
+        let mut sampler =
+            Sampler::of_job(root, memory.cgroup.as_ref(), options).with_signs(memory.signs.clone());
+        if let Some(baseline) = &memory.baseline {
+            sampler = sampler.with_baseline(baseline.clone());
+        }
+        Self {
+            key: record.key.clone(),
+            uid,
+            command,
+            stage: Stage::Pending,
+            node: None,
+            connection: None,
+            share: GpuShare::new(memory.allocated.clone()),
+            memory,
+            weight: 0,
+            record,
+            sampler,
+            last: None,
+            processes: None,
+            ended_at: None,
+        }
+    }
+
+    /// Now by the clock of this run, in Unix milliseconds UTC.
+    pub(super) fn now_ms(&self) -> u64 {
+        now_from(self.memory.booted_at_ms)
+    }
+
+    /// Takes one sample; `all` reads also what is not due.
+    pub(super) fn sample(&mut self, gpus: Option<&GpuReport>, all: bool) -> Sample {
+        let cpu_before = monitor::own_cpu_us();
+        let now_ms = self.now_ms();
+        let mut sample = if all {
+            self.sampler.sample_all(now_ms)
+        } else {
+            self.sampler.sample(now_ms)
+        };
+        if let Some(report) = gpus {
+            sample.gpus = self.share.readings(report, |pid| self.sampler.owns(pid));
+            sample.gpus.retain(|gpu| {
+                gpu.run_processes != Some(0) || !is_anothers(report, &gpu.uuid, self.uid)
+            });
+        }
+        self.account(&sample, gpus);
+        self.memory.cpu_us += monitor::own_cpu_us().saturating_sub(cpu_before);
+        if !sample.commands.is_empty() {
+            self.processes = Some((sample.at_ms, sample.commands.clone()));
+        }
+        self.last = Some(sample.clone());
+        sample
+    }
+
+    /// Takes a sample into the figures derived so far.
+    fn account(&mut self, sample: &Sample, gpus: Option<&GpuReport>) {
+        let kills_before = self.memory.usage.mem_oom_kills.unwrap_or(0);
+        self.memory.samples += 1;
+        self.memory.last_at_ms = sample.at_ms;
+        self.memory
+            .usage
+            .add_sample(sample, self.record.started_at_ms);
+        let kills = self.memory.usage.mem_oom_kills.unwrap_or(0);
+        if kills > kills_before {
+            let detail = format!(
+                "the kernel killed {} of its processes",
+                kills - kills_before
+            );
+            self.note(sample.at_ms, EventKind::OomKill, detail);
+        }
+        add_gpu_readings(&mut self.memory.gpus, sample, |uuid| facts_of(gpus?, uuid));
+    }
+
+    /// Takes samples in that are in the database already, or that the client took while there was no daemon.
+    pub(super) fn replay(&mut self, samples: &[Sample]) {
+        for sample in samples {
+            if sample.at_ms > self.memory.last_at_ms {
+                self.account(sample, None);
+                self.last = Some(sample.clone());
+            }
+        }
+    }
+
+    /// Of samples that the client took, those that can be: of the time in which the command ran, and on GPUs of this node
+    /// (of the run, while the driver has not said which there are).
+    pub(super) fn plausible(
+        &self,
+        mut samples: Vec<Sample>,
+        gpus: Option<&GpuReport>,
+    ) -> Vec<Sample> {
+        let from_ms = self.record.started_at_ms.saturating_sub(CLOCK_SLACK_MS);
+        let to_ms = self.now_ms() + CLOCK_SLACK_MS;
+        samples.retain(|sample| (from_ms..=to_ms).contains(&sample.at_ms));
+        let known: Vec<&str> = gpus
+            .iter()
+            .flat_map(|report| &report.gpus)
+            .map(|gpu| gpu.facts.uuid.as_str())
+            .collect();
+        for sample in &mut samples {
+            sample.gpus.retain(|gpu| match known.is_empty() {
+                true => self.has_gpu(&gpu.uuid),
+                false => known.contains(&&*gpu.uuid),
+            });
+        }
+        samples
+    }
+
+    /// True where this run has that GPU.
+    pub(super) fn has_gpu(&self, uuid: &str) -> bool {
+        self.memory.gpus.iter().any(|usage| usage.gpu.uuid == uuid)
+    }
+
+    pub(super) fn note(&mut self, at_ms: u64, kind: EventKind, detail: String) {
+        self.memory.events.push(Event {
+            at_ms,
+            kind,
+            detail,
+        });
+        let surplus = self.memory.events.len().saturating_sub(EVENTS_KEPT);
+        self.memory.events.drain(..surplus);
+    }
+
+    pub(super) fn add_gap(&mut self, gap: Gap) {
+        self.memory.gaps.push(gap);
+        let surplus = self.memory.gaps.len().saturating_sub(GAPS_KEPT);
+        self.memory.gaps.drain(..surplus);
+    }
+
+    /// True where this is the run's own client come back, be its command alive or not.
+    pub(super) fn is_of(&self, peer: Peer, claimed: Process) -> bool {
+        self.stage != Stage::Ended
+            && self.uid == peer.uid
+            && self.command == claimed
+            && identity::parent_of(peer.pid).is_ok_and(|parent| {
+                self.memory
+                    .supervisor
+                    .is_some_and(|supervisor| supervisor.pid == parent)
+            })
+    }
+
+    /// True where the command is gone and nobody will say how it ended. A client that lives, or that its supervisor is
+    /// starting anew, has a minute.
+    pub(super) fn is_abandoned(&mut self, now: Instant) -> bool {
+        if self.memory.foreign {
+            return !self.is_alive();
+        }
+        if self.sampler.is_root_alive() {
+            self.ended_at = None;
+            return false;
+        }
+        let since = *self.ended_at.get_or_insert(now);
+        let has_supervisor = self.memory.supervisor.is_some_and(|supervisor| {
+            identity::is_alive(supervisor.pid, supervisor.start_time_ticks)
+        });
+        now.duration_since(since)
+            >= if has_supervisor {
+                LAST_WORDS
+            } else {
+                NOBODY_LEFT
+            }
+    }
+
+    /// Takes the client's record in. What the daemon measures itself is not taken from it.
+    pub(super) fn update(&mut self, mut record: NodeRecord) {
+        record.key = self.key.clone();
+        record.started_at_ms = self.record.started_at_ms;
+        not_in_the_future(&mut record, self.now_ms());
+        self.record = record;
+    }
+
+    /// The client, or this daemon, was started anew.
+    pub(super) fn come_back(&mut self, record: NodeRecord, client: u32) {
+        self.update(record);
+        self.memory.client = Some(client);
+        self.sampler.exclude_only(client);
+    }
+
+    /// Takes the end in: how the command ended, and what the kernel summed up for the whole family.
+    pub(super) fn end(&mut self, ending: Ending) {
+        let Ending {
+            record,
+            cpu_user_us,
+            cpu_system_us,
+        } = ending;
+        self.update(record);
+        if let Some(ended_at_ms) = self.record.ended_at_ms {
+            let wall_ms = ended_at_ms.saturating_sub(self.record.started_at_ms);
+            self.memory
+                .usage
+                .add_family(wall_ms, cpu_user_us, cpu_system_us);
+        }
+        self.stage = Stage::Ended;
+    }
+
+    /// True while it goes on: its command, or, of a job that nobody registered, any process in its
+    /// cgroup.
+    pub(super) fn is_alive(&self) -> bool {
+        if self.memory.foreign {
+            let processes = self.memory.cgroup.as_ref().and_then(JobCgroup::process_ids);
+            return processes.is_some_and(|processes| !processes.is_empty());
+        }
+        identity::is_alive(self.command.pid, self.command.start_time_ticks)
+    }
+
+    /// Ends it without anybody's word.
+    pub(super) fn interrupt(&mut self) -> NodeRecord {
+        // How a job ended that nobody registered is not known, but that it ended is.
+        self.record.state = if self.memory.foreign {
+            NodeState::Ended
+        } else {
+            NodeState::Interrupted
+        };
+        self.record.ended_at_ms =
+            Some(self.memory.last_at_ms).filter(|at_ms| self.memory.foreign && *at_ms > 0);
+        self.record.updated_at_ms = self.record.updated_at_ms.max(self.memory.last_at_ms);
+        self.stage = Stage::Ended;
+        self.record()
+    }
+
+    /// The record for the database: the client's part with the daemon's figures. What either noted is in it once.
+    pub(super) fn record(&self) -> NodeRecord {
+        let measured = self.measured();
+        let mut record = self.record.clone();
+        record.usage.add_view(&measured.usage);
+        // One that the client told of stays as it told it: it knows when the watcher read on.
+        for gap in measured.gaps {
+            if record.gaps.iter().all(|known| known.from_ms != gap.from_ms) {
+                record.gaps.push(gap);
+            }
+        }
+        add_new(&mut record.events, measured.events);
+        record.events.sort_by_key(|event| event.at_ms);
+        record.gpus = measured.gpus;
+        record.cgroup = measured.cgroup;
+        // The client's counts hold ours as of its last update.
+        let watcher = &mut record.watcher;
+        watcher.samples = watcher.samples.max(measured.samples);
+        watcher.late_ticks = watcher.late_ticks.max(measured.late_ticks);
+        watcher.cpu_us = watcher.cpu_us.max(measured.cpu_us);
+        // What the client could not measure of the series does not matter while the daemon does.
+        record
+            .missing
+            .retain(|missing| missing.what == "timing" || missing.what.starts_with("metric "));
+        record.missing.extend(measured.missing);
+        record
+    }
+
+    pub(super) fn measured(&self) -> Measured {
+        Measured {
+            usage: self.memory.usage,
+            gaps: self.memory.gaps.clone(),
+            missing: self.sampler.missing(),
+            events: self.memory.events.clone(),
+            gpus: self.memory.gpus.clone(),
+            cgroup: self.sampler.cgroup().map(str::to_owned),
+            samples: self.memory.samples,
+            late_ticks: self.memory.late_ticks,
+            cpu_us: self.memory.cpu_us,
+        }
+    }
+
+    /// What is kept for a restart.
+    pub(super) fn remembered(&self, stopped: bool) -> String {
+        let memory = Memory {
+            baseline: Some(self.sampler.baseline().clone()),
+            stopped,
+            ..self.memory.clone()
+        };
+        serde_json::to_string(&memory).expect("plain data with text keys")
+    }
+
+    pub(super) fn view(&self, processes: bool) -> RunView {
+        let mut sample = self.last.clone();
+        let read = self.processes.as_ref().filter(|_| processes);
+        if let Some(sample) = &mut sample {
+            sample.commands = read
+                .map(|(_, commands)| commands.clone())
+                .unwrap_or_default();
+        }
+        let events = &self.memory.events;
+        let events = events[events.len().saturating_sub(EVENTS_TOLD)..].to_vec();
+        let mut progress = self.record.progress.clone();
+        progress.epochs.clear();
+        RunView {
+            key: self.key.clone(),
+            name: self.memory.name.clone(),
+            job_id: self.job_id().cloned(),
+            uid: self.uid,
+            started_at_ms: self.record.started_at_ms,
+            sample,
+            usage: self.memory.usage,
+            gpus: self.memory.gpus.clone(),
+            progress,
+            events,
+            processes_at_ms: read.map(|(at_ms, _)| *at_ms),
+        }
+    }
+
+    pub(super) fn job_id(&self) -> Option<&JobId> {
+        self.record.job_id.as_ref()
+    }
+
+    pub(super) fn last(&self) -> Option<&Sample> {
+        self.last.as_ref()
+    }
+
+    pub(super) fn cgroup(&self) -> Option<&str> {
+        self.sampler.cgroup()
+    }
+}
+
+/// Which runs go first when room is wanted is told by their last times: nobody stays by naming a later one.
+pub(super) fn not_in_the_future(record: &mut NodeRecord, now: u64) {
+    record.updated_at_ms = record.updated_at_ms.min(now);
+    record.ended_at_ms = record.ended_at_ms.map(|at_ms| at_ms.min(now));
+}
+
+/// True for a GPU on which another user's process computes. Which GPUs a run has is its client's word; one that only others
+/// use is theirs. (root's processes serve several users, such as MPS.)
+fn is_anothers(report: &GpuReport, uuid: &str, uid: u32) -> bool {
+    let gpu = report
+        .gpus
+        .iter()
+        .find(|gpu| gpu.fresh().is_some_and(|read| *read.reading.uuid == *uuid));
+    let processes = gpu
+        .and_then(GpuState::fresh)
+        .and_then(|read| read.processes.as_deref());
+    let is_another = |user: u32| user != uid && user != 0;
+    processes
+        .unwrap_or_default()
+        .iter()
+        .any(|process| identity::uid_of(process.pid).is_ok_and(is_another))
+}
+
+fn facts_of(gpus: &GpuReport, uuid: &str) -> Option<GpuFacts> {
+    gpus.gpus
+        .iter()
+        .find(|gpu| gpu.facts.uuid == uuid)
+        .map(|gpu| (*gpu.facts).clone())
+}
+
+fn add_new<T: PartialEq>(list: &mut Vec<T>, more: Vec<T>) {
+    for item in more {
+        if !list.contains(&item) {
+            list.push(item);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio, id};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::observe::monitor::{GpuCondition, GpuProcess, GpuRead};
+    use crate::observe::protocol::Request;
+    use crate::record::GpuReading;
+
+    fn watched(memory: Memory) -> Watched {
+        let text = include_str!("../../../tests/fixtures/protocol/v1/request-register.json");
+        let Ok(Request::Register(registration)) = serde_json::from_str(text) else {
+            panic!("a registration")
+        };
+        let nobody = Process {
+            pid: u32::MAX,
+            start_time_ticks: 1,
+        };
+        Watched::new(70_000, nobody, registration.record, memory, Duration::ZERO)
+    }
+
+    #[test]
+    fn pid_of_a_supervisor_that_passed_on_brings_no_children() {
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("cat");
+        let own = identity::start_time_ticks(id()).expect("it runs");
+        let has_child = [own, own + 1].map(|start_time_ticks| {
+            let supervisor = Some(Process {
+                pid: id(),
+                start_time_ticks,
+            });
+            let mut watched = watched(Memory {
+                supervisor,
+                ..Memory::default()
+            });
+            watched.sample(None, true);
+            watched.sampler.owns(child.id())
+        });
+        drop(child.stdin.take());
+        child.wait().expect("waited");
+        assert_eq!(has_child, [true, false]);
+    }
+
+    #[test]
+    fn a_gpu_that_only_another_user_computes_on_is_not_shown() {
+        let own = match nix::unistd::getuid().as_raw() {
+            0 => 65_534,
+            own => own,
+        };
+        let mut other = Command::new("cat");
+        let mut other = other
+            .uid(own)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("cat");
+        let process = GpuProcess {
+            pid: other.id(),
+            mem_bytes: None,
+            sm_percent: None,
+        };
+        let reading = GpuReading::of("GPU-1".into());
+        let state = GpuState {
+            facts: Arc::default(),
+            last: Some(Arc::new(GpuRead {
+                reading,
+                processes: Some(vec![process]),
+            })),
+            at_ms: Some(1),
+            condition: GpuCondition::Fresh,
+        };
+        let report = GpuReport {
+            gpus: vec![state],
+            missing: None,
+            ..GpuReport::default()
+        };
+        let seen = [("GPU-1", 70_000), ("GPU-1", own), ("GPU-2", 70_000)];
+        let seen = seen.map(|(uuid, uid)| is_anothers(&report, uuid, uid));
+        drop(other.stdin.take());
+        other.wait().expect("waited");
+        assert_eq!(seen, [true, false, false]);
+    }
+}

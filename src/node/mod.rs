@@ -1,0 +1,5 @@
+//! The programs that run on the nodes of a job: the supervisor and its watcher, the daemon, and a node's own benchmark.
+
+pub mod bench;
+pub mod daemon;
+pub mod supervise;

@@ -1,0 +1,323 @@
+//! What was measured so far, by the watcher and by the node daemon, as one.
+
+use super::handover::Ended;
+use super::writer::Resumed;
+use crate::foundation::clock::now_ms;
+use crate::observe::protocol::Measured;
+use crate::record::{
+    Event, EventKind, Gap, GpuFacts, GpuUsage, Missing, NodeRecord, Sample, Usage, add_gpu_readings,
+};
+
+/// Events that the watcher keeps of its own; the oldest go first. A daemon that comes and goes all day must not fill the
+/// record.
+const MAX_EVENTS: usize = 128;
+
+/// The sums. What the daemon says replaces what it said before, and is added to what the watcher has of its own.
+pub(super) struct Account {
+    started_at_ms: u64,
+    usage: Usage,
+    gpus: Vec<GpuUsage>,
+    gaps: Vec<Gap>,
+    events: Vec<Event>,
+    missing: Vec<Missing>,
+    samples: u64,
+    late_ticks: u64,
+    /// CPU time of daemons whose count is over, in microseconds.
+    cpu_us: u64,
+    /// What the daemon said last.
+    measured: Measured,
+    /// From a watcher that was killed to this one, unless the daemon watched on.
+    takeover: Option<Gap>,
+    /// The counts of the killed watcher hold the daemon's.
+    holds_daemons_counts: bool,
+    /// What the daemon has and did not hand over yet.
+    owed: Option<Gap>,
+}
+
+impl Account {
+    pub(super) fn starting(started_at_ms: u64) -> Self {
+        Self {
+            started_at_ms,
+            usage: Usage::default(),
+            gpus: Vec::new(),
+            gaps: Vec::new(),
+            events: Vec::new(),
+            missing: Vec::new(),
+            samples: 0,
+            late_ticks: 0,
+            cpu_us: 0,
+            measured: Measured::default(),
+            takeover: None,
+            holds_daemons_counts: false,
+            owed: None,
+        }
+    }
+
+    /// Goes on where a killed watcher ended; `from_ms` is the last sample that it left.
+    pub(super) fn take_over(&mut self, former: Option<&Resumed>) {
+        // What the former watcher had read and not yet written is lost with it.
+        let from_ms = former
+            .and_then(|former| former.last_sample_ms())
+            .unwrap_or(self.started_at_ms);
+        if let Some(record) = former.map(|former| former.record.clone()) {
+            self.usage = record.usage;
+            self.gpus = record.gpus;
+            self.gaps = record.gaps;
+            self.events = record.events;
+            self.samples = record.watcher.samples;
+            self.late_ticks = record.watcher.late_ticks;
+            self.measured.cgroup = record.cgroup;
+        }
+        let why = "the watcher was killed and started again".to_owned();
+        self.takeover = Some(Gap {
+            from_ms,
+            to_ms: now_ms(),
+            why,
+        });
+    }
+
+    /// True for a watcher that took over from a killed one and does not know yet whether the daemon watched on.
+    pub(super) fn is_taken_over(&self) -> bool {
+        self.takeover.is_some()
+    }
+
+    /// The daemon watched on while the watcher was dead: there is no hole.
+    pub(super) fn nothing_was_missed(&mut self) {
+        self.takeover = None;
+        self.holds_daemons_counts = true;
+    }
+
+    /// The run's directory has samples of these times, which are in order; between two of one series lies `slack_ms` at most.
+    /// A killed watcher noted a hole before it could ask the daemon: where the daemon read, there is none.
+    pub(super) fn has_samples(&mut self, times: impl IntoIterator<Item = u64>, slack_ms: u64) {
+        let mut holes: Vec<(u64, Gap)> =
+            self.gaps.drain(..).map(|gap| (gap.from_ms, gap)).collect();
+        for at in times {
+            for (_, gap) in &mut holes {
+                if (gap.from_ms..=gap.from_ms.saturating_add(slack_ms)).contains(&at)
+                    && at < gap.to_ms
+                {
+                    gap.from_ms = at;
+                }
+            }
+        }
+        let is_closed = |from_ms: u64, gap: &Gap| {
+            gap.from_ms > from_ms && gap.to_ms.saturating_sub(gap.from_ms) <= slack_ms
+        };
+        self.gaps.extend(
+            holes
+                .into_iter()
+                .filter(|(from, gap)| !is_closed(*from, gap))
+                .map(|(_, gap)| gap),
+        );
+    }
+
+    /// Takes in a sample of the watcher's own.
+    pub(super) fn add(&mut self, sample: &Sample, facts: &[GpuFacts]) {
+        self.samples += 1;
+        self.usage.add_sample(sample, self.started_at_ms);
+        add_gpu_readings(&mut self.gpus, sample, |uuid| {
+            facts.iter().find(|facts| facts.uuid == uuid).cloned()
+        });
+    }
+
+    /// Takes in what the daemon measured.
+    pub(super) fn take(&mut self, mut measured: Measured) {
+        // The watcher looks at the clock itself.
+        measured
+            .events
+            .retain(|event| event.kind != EventKind::ClockJump);
+        if std::mem::take(&mut self.holds_daemons_counts) {
+            self.samples = self.samples.saturating_sub(measured.samples);
+            self.late_ticks = self.late_ticks.saturating_sub(measured.late_ticks);
+        }
+        self.usage.add_view(&measured.usage);
+        // The daemon goes on from the figures that it was given on registering.
+        if !measured.gpus.is_empty() {
+            self.gpus = std::mem::take(&mut measured.gpus);
+        }
+        self.measured = measured;
+    }
+
+    /// The daemon that takes the run knows nothing of what was measured before: that becomes the watcher's own.
+    pub(super) fn begin_anew(&mut self) {
+        let Measured {
+            gaps,
+            missing,
+            events,
+            cgroup,
+            samples,
+            late_ticks,
+            cpu_us,
+            ..
+        } = std::mem::take(&mut self.measured);
+        add_new(&mut self.gaps, &gaps);
+        add_new(&mut self.missing, &missing);
+        add_new(&mut self.events, &events);
+        self.gaps.extend(self.owed.take());
+        self.samples += samples;
+        self.late_ticks += late_ticks;
+        self.cpu_us += cpu_us;
+        self.measured.cgroup = cgroup;
+    }
+
+    pub(super) fn note(&mut self, kind: EventKind, detail: String) {
+        self.note_at(Event {
+            at_ms: now_ms(),
+            kind,
+            detail,
+        });
+    }
+
+    /// When the wall clock was set, as far as that was noticed.
+    pub(super) fn clock_steps(&self) -> impl Iterator<Item = u64> {
+        self.events
+            .iter()
+            .filter(|event| event.kind == EventKind::ClockJump)
+            .map(|event| event.at_ms)
+    }
+
+    pub(super) fn note_at(&mut self, event: Event) {
+        if self.events.len() >= MAX_EVENTS {
+            let place = self
+                .events
+                .iter()
+                .position(|event| event.kind != EventKind::ClockJump);
+            self.events.remove(place.unwrap_or(0));
+        }
+        self.events.push(event);
+    }
+
+    /// The daemon holds samples from `from_ms` to now that are not in the run's directory.
+    pub(super) fn is_owed(&mut self, from_ms: u64) {
+        let why = "dlrund was lost before it handed over what it measured".to_owned();
+        let from_ms = self.owed.as_ref().map_or(from_ms, |owed| owed.from_ms);
+        self.owed = Some(Gap {
+            from_ms,
+            to_ms: now_ms(),
+            why,
+        });
+    }
+
+    /// The daemon handed all over.
+    pub(super) fn is_settled(&mut self) {
+        self.owed = None;
+    }
+
+    /// Something will be missing in the record.
+    pub(super) fn lacks(&mut self, what: &str, why: String) {
+        self.missing.push(Missing {
+            what: what.to_owned(),
+            why,
+        });
+    }
+
+    /// A daemon without privileges may not read the I/O of other users' processes.
+    pub(super) fn lacks_io(&self) -> bool {
+        self.measured
+            .missing
+            .iter()
+            .any(|missing| missing.what == "io_write_bytes")
+    }
+
+    /// Takes the I/O of the whole run from a reading of the watcher's own: their owner may read it.
+    pub(super) fn complete_io(&mut self, last: &Sample) {
+        self.usage.add_view(&Usage {
+            io_read_bytes: last.io_read_bytes,
+            io_write_bytes: last.io_write_bytes,
+            ..Usage::default()
+        });
+    }
+
+    pub(super) fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    /// What was missed by the daemon, and what the watcher could not get from it.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        let mut missing = self.missing.clone();
+        missing.extend(self.measured.missing.iter().cloned());
+        missing
+    }
+
+    /// The kernel's sums over the whole family count what no sample saw, and the end is known exactly.
+    pub(super) fn close(&mut self, ended: &Ended) {
+        let wall_ms = ended.ended_at_ms.saturating_sub(self.started_at_ms);
+        self.usage
+            .add_family(wall_ms, ended.cpu_user_us, ended.cpu_system_us);
+    }
+
+    /// Writes the sums into a record whose watcher counts are those of this process.
+    pub(super) fn fill(&self, record: &mut NodeRecord) {
+        record.usage = self.usage;
+        record.gpus.clone_from(&self.gpus);
+        // The daemon's where it reads; it looks from outside, where a container hides nothing.
+        if self.measured.cgroup.is_some() {
+            record.cgroup.clone_from(&self.measured.cgroup);
+        }
+        record.gaps.clone_from(&self.gaps);
+        record
+            .gaps
+            .extend(self.takeover.iter().chain(&self.owed).cloned());
+        add_new(&mut record.gaps, &self.measured.gaps);
+        record.events.clone_from(&self.events);
+        add_new(&mut record.events, &self.measured.events);
+        record.events.sort_by_key(|event| event.at_ms);
+        record.watcher.samples += self.samples + self.measured.samples;
+        record.watcher.late_ticks += self.late_ticks + self.measured.late_ticks;
+        record.watcher.cpu_us += self.cpu_us + self.measured.cpu_us;
+    }
+}
+
+/// Adds what is not there yet: the daemon may give back what it was told.
+fn add_new<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
+    for item in more {
+        if !list.contains(item) {
+            list.push(item.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_gaps(gaps: &[(u64, u64)]) -> Account {
+        let why = "the watcher was killed and started again".to_owned();
+        let gap = |(from_ms, to_ms): &(u64, u64)| Gap {
+            from_ms: *from_ms,
+            to_ms: *to_ms,
+            why: why.clone(),
+        };
+        let gaps = gaps.iter().map(gap).collect();
+        Account {
+            gaps,
+            ..Account::starting(0)
+        }
+    }
+
+    fn left(account: &Account) -> Vec<(u64, u64)> {
+        account
+            .gaps
+            .iter()
+            .map(|gap| (gap.from_ms, gap.to_ms))
+            .collect()
+    }
+
+    #[test]
+    fn gap_in_which_the_daemon_read_is_none_also_where_its_samples_come_in_pieces() {
+        let mut account = with_gaps(&[(1000, 7100)]);
+        account.has_samples([1000, 2000, 3000], 2000);
+        assert_eq!(left(&account), [(3000, 7100)]);
+        account.has_samples([4000, 5000, 6000, 7000, 8000], 2000);
+        assert_eq!(left(&account), []);
+    }
+
+    #[test]
+    fn gap_without_samples_in_it_stays() {
+        let mut account = with_gaps(&[(1000, 2500), (5000, 9000)]);
+        // Before, at its edges and after it, and a single one far from the others.
+        account.has_samples([500, 1000, 2500, 3500, 5000, 8000, 9000], 2000);
+        assert_eq!(left(&account), [(1000, 2500), (5000, 9000)]);
+    }
+}

@@ -1,0 +1,343 @@
+//! From the plan's container to the words that start it here.
+//!
+//! The node decides: what GPUs, namespaces and programs it has is known nowhere else. Where it cannot be asked, the words of
+//! the submission do: a job never fails because of dlrun. What the job file asks for and cannot be had here is another matter.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::image::container::{ContainerError, ImageKind, inspect, node_facts};
+use crate::image::flags::{self, Container, Invocation, NodeFacts, Reason, Refusal, Surroundings};
+use crate::job::{Bind, GpuMode};
+use crate::node::supervise::events;
+use crate::record::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
+
+/// Names of the variables that came from the job's `env_file`, for the rules. No command needs it.
+const ENV_NAMES: &str = "DLRUN_ENV_NAMES";
+/// A runtime on a file system that hangs must not hold the job up for ever. Its version alone is waited for 20 s.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A command as it starts in its container on this node.
+#[derive(Debug)]
+pub struct Entry {
+    /// The runtime's words and the command's.
+    pub argv: Vec<OsString>,
+    /// Variables to set.
+    pub sets: Vec<(OsString, OsString)>,
+    /// Variables to take away.
+    pub removals: Vec<OsString>,
+    /// All of it, for the record.
+    pub record: ContainerRecord,
+}
+
+/// Why the container must not be started here, with what is known of it.
+#[derive(Debug, thiserror::Error)]
+#[error("the container is not started: {why}")]
+pub struct NoEntry {
+    /// Why.
+    pub why: Closed,
+    /// For the record.
+    pub record: Box<ContainerRecord>,
+}
+
+/// What keeps a container from being started.
+#[derive(Debug, thiserror::Error)]
+pub enum Closed {
+    /// Something of the job file cannot be had here.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// No runtime is here.
+    #[error(transparent)]
+    NoRuntime(ContainerError),
+    /// The image is not here.
+    #[error("the image {path} is not there on this node")]
+    NoImage {
+        /// Its path.
+        path: String,
+    },
+}
+
+/// Decides how `command` starts in `container`, in the current directory. `bare` are the words that start the container as
+/// the submission has it; `variables` those that the command will see.
+///
+/// # Errors
+/// When the container cannot be started here as the job file wants it. That the node cannot be asked is none.
+pub(in crate::node::supervise) fn enter(
+    container: &Container,
+    bare: &[OsString],
+    command: &[OsString],
+    variables: BTreeMap<String, String>,
+) -> Result<Entry, NoEntry> {
+    let mut record = record_of(container);
+    let mut container = container.clone();
+    let named = by_its_true_name(&mut container);
+    let events = show_events(&mut container, &variables);
+    let decided = match decide(&container, bare, variables) {
+        Ok(decided) => decided,
+        Err(why) => {
+            record.failure = Some(why.to_string());
+            return Err(NoEntry {
+                why,
+                record: Box::new(record),
+            });
+        }
+    };
+    let Decided {
+        runtime,
+        identity,
+        invocation,
+        unasked,
+    } = decided;
+    let Invocation {
+        argv,
+        sets,
+        removals,
+        reasons,
+        warnings,
+        gpu_missing,
+    } = invocation;
+    record.runtime = runtime;
+    record.identity = identity;
+    record.words = argv.get(1..).unwrap_or_default().to_vec();
+    let link = named.map(|named| format!("{}:{named}", container.workdir));
+    let events = events.map(|dir| format!("{dir}:{dir}"));
+    let told = |reason: Reason| match &link {
+        _ if events
+            .as_ref()
+            .is_some_and(|events| reason.flag.ends_with(events)) =>
+        {
+            FlagReason {
+                flag: reason.flag,
+                why: "where the program may tell how far it is (DLRUN_EVENTS)".to_owned(),
+            }
+        }
+        Some(link) if reason.flag.ends_with(link) => FlagReason {
+            flag: reason.flag,
+            why: "the working directory by its name in the job file".to_owned(),
+        },
+        _ => FlagReason {
+            flag: reason.flag,
+            why: reason.why,
+        },
+    };
+    record.flags = reasons.into_iter().map(told).collect();
+    record.warnings = warnings;
+    record.gpu_missing = gpu_missing;
+    if let Some(why) = unasked {
+        record.warnings.push(format!(
+            "{why}; the container gets the flags of the submission"
+        ));
+        record.unasked = Some(why);
+    }
+    let mut removals: Vec<OsString> = removals.into_iter().map(OsString::from).collect();
+    removals.push(ENV_NAMES.into());
+    Ok(Entry {
+        argv: argv
+            .into_iter()
+            .map(OsString::from)
+            .chain(command.iter().cloned())
+            .collect(),
+        sets: sets
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        removals,
+        record,
+    })
+}
+
+fn record_of(container: &Container) -> ContainerRecord {
+    ContainerRecord {
+        image: RunImage {
+            source: container.source.clone(),
+            name: container.name.clone(),
+            digest: container.digest.clone(),
+        },
+        identity: None,
+        runtime: None,
+        words: Vec::new(),
+        flags: Vec::new(),
+        warnings: Vec::new(),
+        unasked: None,
+        gpu_missing: None,
+        failure: None,
+    }
+}
+
+/// Sets the working directory to the current one by its name without links: a link may lead to where nothing is seen in the
+/// container, and the runtime then starts the command in the home directory, with a warning. Seen by the job file's name
+/// it is too, for words of the command that hold that. Returns that name where it is another.
+fn by_its_true_name(container: &mut Container) -> Option<String> {
+    let here = std::env::current_dir()
+        .ok()?
+        .into_os_string()
+        .into_string()
+        .ok()?;
+    let named = std::mem::replace(&mut container.workdir, here.clone());
+    let is_link = named != here
+        && named.starts_with('/')
+        && std::fs::canonicalize(&named).is_ok_and(|found| found == Path::new(&here));
+    if !is_link {
+        return None;
+    }
+    container.binds.push(Bind {
+        source: here,
+        target: named.clone(),
+        read_only: false,
+    });
+    Some(named)
+}
+
+/// Has the directory of the run's events seen in the container, under its own name: a file that is bound alone stays
+/// seen when another takes its place. A rank on another node than the file's sees none. Returns the directory.
+fn show_events(container: &mut Container, variables: &BTreeMap<String, String>) -> Option<String> {
+    let dir = Path::new(variables.get(events::VARIABLE)?).parent()?;
+    let name = dir
+        .to_str()
+        .filter(|_| dir.is_absolute() && dir.is_dir())?
+        .to_owned();
+    container.binds.push(Bind {
+        source: name.clone(),
+        target: name.clone(),
+        read_only: false,
+    });
+    Some(name)
+}
+
+struct Decided {
+    runtime: Option<ContainerRuntime>,
+    identity: Option<ImageIdentity>,
+    invocation: Invocation,
+    unasked: Option<String>,
+}
+
+/// Asks the node on a thread of its own, which may hang.
+fn decide(
+    container: &Container,
+    bare: &[OsString],
+    variables: BTreeMap<String, String>,
+) -> Result<Decided, Closed> {
+    let (sender, receiver) = channel();
+    let asked = container.clone();
+    let asking = std::thread::spawn(move || drop(sender.send(by_the_node(&asked, &variables))));
+    let answer = receiver.recv_timeout(PATIENCE);
+    if answer.is_ok() {
+        // It is older than the supervisor's mask, and a signal that it took while it ends would end the process.
+        let _ = asking.join();
+    }
+    match answer {
+        Ok(Ok(decided)) => Ok(decided),
+        Ok(Err(Unknown::Closed(why))) => Err(why),
+        Ok(Err(Unknown::Odd(why))) => Ok(by_the_submission(bare, why)),
+        Err(_) => Ok(by_the_submission(
+            bare,
+            "this node's facts could not be found out".to_owned(),
+        )),
+    }
+}
+
+enum Unknown {
+    Closed(Closed),
+    /// No fault of the job's.
+    Odd(String),
+}
+
+fn by_the_node(
+    container: &Container,
+    variables: &BTreeMap<String, String>,
+) -> Result<Decided, Unknown> {
+    let source = Path::new(&container.source);
+    if source.is_absolute() && !source.exists() {
+        return Err(Unknown::Closed(Closed::NoImage {
+            path: container.source.clone(),
+        }));
+    }
+    let asked = container.runtime.as_deref().map(Path::new);
+    let facts = node_facts(asked, container.gpu != GpuMode::None && has_nvidia_driver()).map_err(
+        |error| match error {
+            ContainerError::NoRuntime | ContainerError::RuntimeMissing { .. } => {
+                Unknown::Closed(Closed::NoRuntime(error))
+            }
+            error => Unknown::Odd(crate::foundation::diagnostic::chain(&error).join(": ")),
+        },
+    )?;
+    let names: Vec<String> = variables
+        .keys()
+        .filter(|name| *name != ENV_NAMES)
+        .cloned()
+        .collect();
+    let around = Surroundings {
+        variables: &|name| variables.get(name).cloned(),
+        names: &names,
+        exists: &|path| Path::new(path).exists(),
+        is_sandbox: source.is_dir(),
+    };
+    let invocation = flags::choose(container, &facts, &around)
+        .map_err(|refusal| Unknown::Closed(refusal.into()))?;
+    Ok(Decided {
+        runtime: Some(runtime_of(&facts)),
+        identity: identity(source),
+        invocation,
+        unasked: None,
+    })
+}
+
+/// What the image is, for the record; what is wrong with it the runtime says.
+fn identity(source: &Path) -> Option<ImageIdentity> {
+    let file = source
+        .is_absolute()
+        .then(|| inspect(source).ok())
+        .flatten()?;
+    let uuid = match &file.kind {
+        ImageKind::Sif(sif) => Some(sif.uuid.clone()),
+        _ => None,
+    };
+    Some(ImageIdentity {
+        form: file.kind.as_str().to_owned(),
+        uuid,
+        size_bytes: file.size_bytes,
+        modified_at_ms: Some(file.modified_ms),
+    })
+}
+
+/// Without a driver nobody asks which of its libraries the linker knows: that costs a process at every start.
+fn has_nvidia_driver() -> bool {
+    ["/dev/nvidiactl", "/proc/driver/nvidia/version"]
+        .iter()
+        .any(|path| Path::new(path).exists())
+}
+
+fn runtime_of(facts: &NodeFacts) -> ContainerRuntime {
+    ContainerRuntime {
+        path: facts.command.clone(),
+        product: facts
+            .runtime
+            .map(|runtime| runtime.product.as_str().to_owned()),
+        version: facts.runtime.map(|runtime| runtime.version.to_string()),
+    }
+}
+
+fn by_the_submission(bare: &[OsString], why: String) -> Decided {
+    let words: Vec<String> = bare
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let runtime = words.first().cloned().map(|path| ContainerRuntime {
+        path,
+        product: None,
+        version: None,
+    });
+    let invocation = Invocation {
+        argv: words,
+        ..Invocation::default()
+    };
+    Decided {
+        runtime,
+        identity: None,
+        invocation,
+        unasked: Some(why),
+    }
+}

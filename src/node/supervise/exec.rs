@@ -1,0 +1,325 @@
+//! The supervisor.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeVal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, pipe2};
+
+use super::handover::{DROP_SIGNALS, Ended, Handover};
+use super::output;
+use super::prepare::Prepared;
+use super::signals::{Echoes, Sender, Signals, is_pending};
+use super::step::Process;
+use crate::foundation::clock::{self, now_ms};
+use crate::foundation::command::{
+    CommandError, Destination, TrainingCommand, spawn_companion, spawn_training,
+};
+use crate::job::SchedulerKind;
+use crate::observe::monitor;
+use crate::record::ExitStatus;
+
+/// How often a killed watcher is started again.
+const RESTARTS: u32 = 5;
+/// How long the end of a job waits for the watcher's last words: a state directory that hangs must not hold it up.
+const LAST_WORDS: Duration = Duration::from_secs(8);
+
+/// Starts the command, watches over it and returns how it ended.
+///
+/// # Errors
+/// When the command cannot be started; [`CommandError::shell_code`] is then the exit code.
+pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
+    let Prepared {
+        context,
+        argv,
+        sets,
+        removals,
+        container,
+        is_runtime,
+        events,
+    } = prepared;
+    // Orphans of the command come back to us instead of to init, so that their CPU time is counted.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    let signals = Signals::take();
+    let output = output::choose(&context);
+    // In the process group of the batch shell, as without us: a signal to the group reaches the command by itself.
+    let training = TrainingCommand {
+        argv,
+        sets,
+        removals,
+        stdout: output.stdout,
+        stderr: output.stderr,
+        leads_group: false,
+    };
+    let before = children_cpu_us();
+    let booted_at_ms = clock::booted_at_ms();
+    clock::count_from(booted_at_ms);
+    let started_at_ms = now_ms();
+    let pid = spawn_training(training)?.pid();
+    let Ok(signals) = signals else {
+        return Ok(wait_plainly(pid));
+    };
+    let number = pid.as_raw().unsigned_abs();
+    let is_of_slurm = context
+        .plan
+        .as_ref()
+        .is_some_and(|plan| plan.scheduler == SchedulerKind::Slurm);
+    let handover = Handover {
+        context,
+        container,
+        is_runtime,
+        pid: number,
+        start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
+        supervisor: std::process::id(),
+        step: if is_of_slurm {
+            Process::of_step()
+        } else {
+            None
+        },
+        started_at_ms,
+        booted_at_ms,
+        output: output.file,
+        events,
+        echo: output.echo,
+        resumes: false,
+    };
+    let mut supervisor = Supervisor {
+        training: pid,
+        signals,
+        echoes: Echoes::default(),
+        watcher: Watcher::new(handover, before),
+    };
+    supervisor.watcher.start();
+    Ok(supervisor.run())
+}
+
+/// Without a descriptor for signals the command is still waited for.
+fn wait_plainly(pid: Pid) -> ExitStatus {
+    loop {
+        match waitpid(pid, None) {
+            Ok(WaitStatus::Exited(_, code)) => return ExitStatus::Code(code),
+            Ok(WaitStatus::Signaled(_, signal, _)) => return ExitStatus::Signal(signal as i32),
+            Err(nix::errno::Errno::ECHILD) => return ExitStatus::Code(125),
+            _ => {}
+        }
+    }
+}
+
+struct Supervisor {
+    training: Pid,
+    signals: Signals,
+    echoes: Echoes,
+    watcher: Watcher,
+}
+
+impl Supervisor {
+    fn run(&mut self) -> ExitStatus {
+        let exit = loop {
+            if let Some(exit) = self.reap() {
+                break exit;
+            }
+            for (signal, sender) in self.signals.wait(self.watcher.restart_in()) {
+                self.forward(signal, sender);
+            }
+            self.watcher.restart_when_due();
+        };
+        self.watcher.tell_end(exit);
+        let deadline = Instant::now() + LAST_WORDS;
+        let mut told_again = false;
+        while self.watcher.pid.is_some() && Instant::now() < deadline {
+            self.reap();
+            if self.watcher.was_killed && !std::mem::replace(&mut told_again, true) {
+                self.watcher.tell_end(exit);
+            }
+            if self.watcher.pid.is_some() {
+                self.signals
+                    .wait(Some(deadline.saturating_duration_since(Instant::now())));
+            }
+        }
+        exit
+    }
+
+    /// Passes a signal on to the command alone, where it was meant for the process whose place the command has: the
+    /// batch script or the task. Where a whole process group, session or job was signalled, the command has it already.
+    fn forward(&mut self, signal: Signal, sender: Sender) {
+        if self.echoes.is_echo(signal, sender, Instant::now()) {
+            tracing::debug!(%signal, "the batch shell passed on what came here directly too");
+        } else if self.watcher.has_it_too(signal, sender) {
+            tracing::debug!(%signal, "it came to every process");
+        } else {
+            let _ = kill(self.training, signal);
+        }
+    }
+
+    /// Collects all children that ended: the command, the watcher, adopted orphans.
+    fn reap(&mut self) -> Option<ExitStatus> {
+        let mut exit = None;
+        loop {
+            let status = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) | Err(_) => return exit,
+                Ok(status) => status,
+            };
+            if status.pid() == self.watcher.pid {
+                self.watcher
+                    .ended(!matches!(status, WaitStatus::Exited(_, 0)));
+            } else if status.pid() == Some(self.training) {
+                exit = match status {
+                    WaitStatus::Exited(_, code) => Some(ExitStatus::Code(code)),
+                    WaitStatus::Signaled(_, signal, _) => Some(ExitStatus::Signal(signal as i32)),
+                    _ => exit,
+                };
+            }
+        }
+    }
+}
+
+/// The watcher as its supervisor sees it.
+struct Watcher {
+    handover: Handover,
+    /// CPU time of what ran before the command, user and system, in microseconds.
+    before: (u64, u64),
+    pid: Option<Pid>,
+    pipe: Option<File>,
+    restarts: u32,
+    restart_at: Option<Instant>,
+    /// True from the violent end of a watcher to the start of the next.
+    was_killed: bool,
+}
+
+impl Watcher {
+    fn new(handover: Handover, before: (u64, u64)) -> Self {
+        Self {
+            handover,
+            before,
+            pid: None,
+            pipe: None,
+            restarts: 0,
+            restart_at: None,
+            was_killed: false,
+        }
+    }
+
+    /// Starts the watcher. That it cannot be started costs the record, never the run.
+    fn start(&mut self) {
+        self.was_killed = false;
+        let Ok((reader, writer)) = pipe2(OFlag::O_CLOEXEC) else {
+            return;
+        };
+        // Room for the whole plan: a watcher that does not read must not hold the supervisor up.
+        let _ = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(1 << 20));
+        let _ = fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
+        // The binary that runs now, even where it was replaced or its file system hangs.
+        let argv = ["/proc/self/exe", "exec-watch"].map(OsString::from);
+        let stdout = if self.handover.echo {
+            Destination::Inherit
+        } else {
+            null()
+        };
+        match spawn_companion(&argv, reader, stdout) {
+            Ok(pid) => self.pid = Some(pid),
+            Err(error) => {
+                tracing::warn!(%error, "the run is not watched");
+                return;
+            }
+        }
+        let mut pipe = File::from(writer);
+        let line =
+            serde_json::to_vec(&self.handover).expect("a handover is plain data with text keys");
+        // A watcher that died at once has closed its end; SIGPIPE is ignored in Rust programs.
+        if pipe
+            .write_all(&line)
+            .and_then(|()| pipe.write_all(b"\n"))
+            .is_ok()
+        {
+            self.pipe = Some(pipe);
+        }
+    }
+
+    /// Says whether a signal came to every process of our group, session or job. Whom Slurm signals depends on the signal,
+    /// the step, `ProctrackType` and the version; PBS's MOM signals the processes of a session one by one. Where the sender does not
+    /// show it, the watcher does: it is in our session and blocks the signals, so they stay pending until it is asked to drop them.
+    fn has_it_too(&mut self, signal: Signal, sender: Sender) -> bool {
+        if sender == Sender::Everybody {
+            return true;
+        }
+        // One process is signalled after the other.
+        std::thread::sleep(Duration::from_millis(20));
+        let Some(pid) = self.pid else {
+            return sender == Sender::Other;
+        };
+        let has_it = is_pending(pid.as_raw(), signal);
+        if let Some(pipe) = self.pipe.as_mut().filter(|_| has_it) {
+            let _ = pipe.write_all(format!("{DROP_SIGNALS}\n").as_bytes());
+        }
+        has_it
+    }
+
+    fn ended(&mut self, was_killed: bool) {
+        self.was_killed = was_killed;
+        self.pid = None;
+        self.pipe = None;
+        if self.restarts < RESTARTS {
+            self.restart_at = Some(Instant::now() + Duration::from_secs(1 << self.restarts));
+        }
+    }
+
+    fn restart_in(&self) -> Option<Duration> {
+        self.restart_at
+            .map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    fn restart_when_due(&mut self) {
+        if self.restart_at.is_some_and(|at| Instant::now() >= at) {
+            self.restart_at = None;
+            self.restarts += 1;
+            self.handover.resumes = true;
+            self.start();
+        }
+    }
+
+    fn tell_end(&mut self, exit: ExitStatus) {
+        if self.pid.is_none() && (self.restart_at.take().is_some() || self.was_killed) {
+            // The watcher died shortly before the end: one more writes the end down.
+            self.handover.resumes = true;
+            self.start();
+        }
+        self.restarts = RESTARTS;
+        let (user, system) = children_cpu_us();
+        let ended = Ended {
+            exit,
+            ended_at_ms: now_ms(),
+            cpu_user_us: user.saturating_sub(self.before.0),
+            cpu_system_us: system.saturating_sub(self.before.1),
+        };
+        if let Some(mut pipe) = self.pipe.take() {
+            let line = serde_json::to_vec(&ended).expect("plain data");
+            let _ = pipe.write_all(&line).and_then(|()| pipe.write_all(b"\n"));
+        }
+    }
+}
+
+fn null() -> Destination {
+    File::options()
+        .write(true)
+        .open("/dev/null")
+        .map_or(Destination::Inherit, Destination::File)
+}
+
+/// CPU time of all children that were waited for, user and system, in microseconds.
+fn children_cpu_us() -> (u64, u64) {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
+    usage.map_or((0, 0), |usage| {
+        (micros(usage.user_time()), micros(usage.system_time()))
+    })
+}
+
+fn micros(time: TimeVal) -> u64 {
+    u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000
+        + u64::try_from(time.tv_usec()).unwrap_or(0)
+}

@@ -1,0 +1,268 @@
+//! Reads the output behind the command: epochs and steps out of it, and the echo where it is no file of the job.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
+use super::container::Judge;
+use super::events::EventFile;
+use super::handover::Handover;
+use super::output::Reader;
+use crate::foundation::units::Bytes;
+use crate::observe::timing::Follower;
+use crate::record::{ExitStatus, LAST_WORDS_BYTES, Missing, Progress, last_words};
+
+/// Shortest time between two reads: a progress bar that redraws a thousand times a second must not keep us awake.
+const SPACING: Duration = Duration::from_millis(20);
+/// Bytes read at one go before the watcher looks at its clock again, and how long that may take: samples are due meanwhile.
+const PORTION: usize = 4 << 20;
+const PORTION_TIME: Duration = Duration::from_millis(100);
+
+/// The command's output under watch.
+pub(super) struct Followed {
+    follower: Follower,
+    reader: Option<Reader>,
+    changes: Option<Inotify>,
+    judge: Option<Judge>,
+    /// The end of the output.
+    tail: Vec<u8>,
+    events: Option<EventFile>,
+    echo: bool,
+    last_read: Instant,
+    missing: Vec<Missing>,
+    /// Bytes in which nothing was looked for: the command has ended, and time is up.
+    unheard: u64,
+    until: Option<Instant>,
+    /// The last portion was not all that there was.
+    has_more: bool,
+}
+
+impl Followed {
+    /// Opens the output. What stands in it already (a watcher that takes over) is read without times.
+    pub(super) fn open(handover: &Handover) -> Self {
+        let Handover {
+            context,
+            output,
+            echo,
+            resumes,
+            ..
+        } = handover;
+        let pattern = context.plan.as_ref().and_then(|plan| plan.timing.as_ref());
+        let output = output.as_ref();
+        let mut missing = Vec::new();
+        let follower = Follower::new(pattern).or_else(|error| {
+            missing.push(timing_missing(error.to_string()));
+            Follower::new(None)
+        });
+        let follower =
+            follower.unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"));
+        // What only echoes is a file of the run's own.
+        let is_shared = !*echo
+            && context
+                .plan
+                .as_ref()
+                .is_some_and(|plan| !plan.has_own_output());
+        let reader = match output.map(|output| Reader::open(&output.path, output.offset)) {
+            Some(_) if is_shared => {
+                let why = "other jobs may write to the output file; put `%j` into `run.output`";
+                missing.push(timing_missing(why.to_owned()));
+                None
+            }
+            Some(Ok(reader)) => Some(reader),
+            Some(Err(error)) => {
+                missing.push(timing_missing(format!(
+                    "the output cannot be read: {error}"
+                )));
+                None
+            }
+            None => {
+                missing.push(timing_missing(
+                    "the output is no file that dlrun can read".to_owned(),
+                ));
+                None
+            }
+        };
+        let changes = output.filter(|_| reader.is_some()).and_then(|output| {
+            let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
+            inotify
+                .add_watch(&output.path, AddWatchFlags::IN_MODIFY)
+                .ok()?;
+            Some(inotify)
+        });
+        let judge = handover.is_runtime.then(|| Judge::of(handover.pid));
+        let events = handover
+            .events
+            .as_deref()
+            .and_then(|path| EventFile::open(path, *resumes).ok());
+        let last_read = Instant::now();
+        let mut followed = Self {
+            follower,
+            reader,
+            changes,
+            judge,
+            tail: Vec::new(),
+            events,
+            echo: false,
+            last_read,
+            missing,
+            unheard: 0,
+            until: None,
+            has_more: false,
+        };
+        if *resumes {
+            while followed.portion(None) > 0 {}
+        }
+        followed.echo = *echo;
+        followed
+    }
+
+    /// Descriptors that are readable when the output or the file of events has grown.
+    pub(super) fn changes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let output = self.changes.as_ref().map(|changes| changes.as_fd());
+        output
+            .into_iter()
+            .chain(self.events.as_ref().and_then(EventFile::changes))
+    }
+
+    /// True where something is read and nobody tells when it grows.
+    pub(super) fn is_unannounced(&self) -> bool {
+        let untold = self
+            .events
+            .as_ref()
+            .is_some_and(|events| events.changes().is_none());
+        untold || (self.reader.is_some() && self.changes.is_none())
+    }
+
+    /// True where more is there to be read at once.
+    pub(super) fn is_behind(&self) -> bool {
+        self.has_more || self.events.as_ref().is_some_and(EventFile::is_behind)
+    }
+
+    /// When the next read may come.
+    pub(super) fn not_before(&self) -> Instant {
+        self.last_read + SPACING
+    }
+
+    /// Reads what is new, at most a portion.
+    pub(super) fn read(&mut self, now_ms: u64) {
+        if let Some(changes) = &self.changes {
+            let _ = changes.read_events();
+        }
+        self.portion(Some(now_ms));
+        if let Some(events) = &mut self.events {
+            events.read(now_ms);
+        }
+        self.last_read = Instant::now();
+    }
+
+    /// Reads all that is left; the command has ended. After `until` nothing is recognised any more: the job waits, and the record
+    /// must be written.
+    pub(super) fn finish(&mut self, now_ms: u64, until: Instant) {
+        self.until = Some(until);
+        while self.portion(Some(now_ms)) > 0 {}
+        if self.unheard > 0 {
+            let (all, unheard) = (
+                Bytes(self.reader.as_ref().map_or(0, Reader::offset)),
+                Bytes(self.unheard),
+            );
+            let why = format!(
+                "it was written faster than read: the last {unheard} of {all} are not in it"
+            );
+            self.missing.push(timing_missing(why));
+        }
+        self.follower.finish(Some(now_ms));
+        if let Some(events) = &mut self.events {
+            events.finish(now_ms);
+        }
+    }
+
+    fn portion(&mut self, at_ms: Option<u64>) -> usize {
+        let mut total = 0;
+        let begun = Instant::now();
+        self.has_more = true;
+        while total < PORTION && begun.elapsed() < PORTION_TIME {
+            let Some(reader) = &mut self.reader else {
+                self.has_more = false;
+                break;
+            };
+            match reader.read() {
+                Ok([]) => {
+                    self.has_more = false;
+                    break;
+                }
+                Ok(bytes) => {
+                    total += bytes.len();
+                    if self.until.is_some_and(|until| Instant::now() >= until) {
+                        self.unheard += bytes.len() as u64;
+                    } else {
+                        self.follower.feed(bytes, at_ms);
+                    }
+                    keep_end(&mut self.tail, bytes);
+                    if let Some(judge) = &mut self.judge {
+                        judge.hear(bytes);
+                    }
+                    if self.echo
+                        && io::stdout()
+                            .write_all(bytes)
+                            .and_then(|()| io::stdout().flush())
+                            .is_err()
+                    {
+                        self.echo = false;
+                    }
+                }
+                Err(error) => {
+                    self.missing.push(timing_missing(format!(
+                        "the output cannot be read any more: {error}"
+                    )));
+                    self.reader = None;
+                }
+            }
+        }
+        total
+    }
+
+    /// Why the container did not start, where it did not. All of the output was read before.
+    pub(super) fn container_failure(&mut self, exit: ExitStatus) -> Option<String> {
+        self.judge.as_mut()?.failure(exit)
+    }
+
+    /// What the command said last, where it failed.
+    pub(super) fn last_words(&self, exit: ExitStatus) -> Vec<String> {
+        if exit.is_success() {
+            Vec::new()
+        } else {
+            last_words(&self.tail, exit)
+        }
+    }
+
+    /// What was recognised; the program's own word, told as events, wins.
+    pub(super) fn progress(&self) -> Progress {
+        let heard = self.follower.progress();
+        match &self.events {
+            Some(events) => events.over(heard),
+            None => heard,
+        }
+    }
+
+    pub(super) fn missing(&self) -> impl Iterator<Item = Missing> {
+        let of_events = self.events.iter().flat_map(EventFile::missing);
+        self.missing.iter().cloned().chain(of_events)
+    }
+}
+
+/// Adds to the end of an output, of which no more than twice [`LAST_WORDS_BYTES`] are held.
+fn keep_end(tail: &mut Vec<u8>, bytes: &[u8]) {
+    tail.extend_from_slice(&bytes[bytes.len().saturating_sub(LAST_WORDS_BYTES)..]);
+    if tail.len() > 2 * LAST_WORDS_BYTES {
+        tail.drain(..tail.len() - LAST_WORDS_BYTES);
+    }
+}
+
+fn timing_missing(why: String) -> Missing {
+    Missing {
+        what: "timing".to_owned(),
+        why,
+    }
+}

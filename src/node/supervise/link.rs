@@ -1,0 +1,437 @@
+//! The watcher's connection to the node daemon: who is asked when, what was handed over in both directions.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+use super::writer::{Job, Placed, Writer};
+use crate::observe::client::{ClientError, Daemon};
+use crate::observe::protocol::{
+    Backfill, Collect, Ending, Measured, RefusalKind, Registered, Registration, Request, Response,
+    Segment, Update,
+};
+use crate::record::rundir::fitted;
+use crate::record::{Gap, NodeRecord, ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
+
+/// How long one question may take, connecting included.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two updates.
+const UPDATE_PAUSE: Duration = Duration::from_secs(5);
+/// Pauses between attempts double from the first to the second.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// After a refusal that will not go by itself.
+const REFUSED_PAUSE: Duration = Duration::from_secs(600);
+/// How soon something is looked at that another thread works on.
+const SOON: Duration = Duration::from_millis(20);
+/// Samples that wait unpacked, and packs of them: at one a second they hold some four hours.
+const PACK_SAMPLES: usize = 120;
+const MAX_PACKS: usize = 120;
+/// Times without the daemon that are remembered.
+const MAX_PERIODS: usize = 64;
+
+/// An attempt's result.
+type Outcome = Result<(Daemon, Registered), ClientError>;
+
+/// The connection, or the wish for one.
+#[derive(Default)]
+pub(super) struct Link {
+    /// `None`: no daemon is wanted.
+    socket: Option<PathBuf>,
+    pub(super) placed: Option<Box<Placed>>,
+    daemon: Option<Daemon>,
+    /// An attempt under way, on a thread of its own: a daemon that hangs must cost neither samples nor the job's end.
+    attempt: Option<Receiver<Outcome>>,
+    retry_at: Option<Instant>,
+    pause: Duration,
+    update_at: Option<Instant>,
+    /// True from the first registration on.
+    pub(super) was_registered: bool,
+    pub(super) lost_at_ms: Option<u64>,
+    unsent: Unsent,
+    handed: Handed,
+}
+
+/// Samples of the watcher's own that the daemon does not have.
+#[derive(Default)]
+struct Unsent {
+    samples: Vec<Sample>,
+    packs: VecDeque<Vec<u8>>,
+    /// First and last of them, in Unix milliseconds UTC.
+    period: Option<(u64, u64)>,
+}
+
+/// What the daemon handed over.
+#[derive(Default)]
+struct Handed {
+    /// The daemon's last segment that the writer has, and the last that is on disk.
+    through: Option<u32>,
+    safe: Option<u32>,
+    more: bool,
+    /// The newest sample of it, in Unix milliseconds UTC; before the first, when the daemon took over.
+    last_ms: u64,
+    /// Times of samples that lie in the run's directory already, from a watcher that was killed.
+    known: BTreeSet<u64>,
+    /// Times in which the watcher's own samples are in the run's directory.
+    periods: VecDeque<(u64, u64)>,
+}
+
+impl Link {
+    /// `known` are times of samples in the run's directory, `begun_ms` is the start of the command.
+    pub(super) fn to(socket: Option<PathBuf>, known: BTreeSet<u64>, begun_ms: u64) -> Self {
+        let last_ms = known.last().copied().unwrap_or(begun_ms);
+        let handed = Handed {
+            last_ms,
+            known,
+            ..Handed::default()
+        };
+        Self {
+            socket,
+            pause: RETRY_PAUSE,
+            handed,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.daemon.is_some()
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_default()
+    }
+
+    /// A descriptor that is readable when the daemon is gone.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.daemon.as_ref().map(|daemon| daemon.as_fd())
+    }
+
+    /// The daemon's version of dlrun.
+    pub(super) fn version(&self) -> &str {
+        self.daemon
+            .as_ref()
+            .map_or("", |daemon| &daemon.hello().version)
+    }
+
+    /// When the link wants to be tended next.
+    pub(super) fn due(&self, now: Instant) -> Option<Instant> {
+        if self.daemon.is_some() {
+            let more = (self.handed.more || !self.unsent.packs.is_empty()).then(|| now + SOON);
+            return more.into_iter().chain(self.update_at).min();
+        }
+        if self.attempt.is_some() {
+            return Some(now + SOON);
+        }
+        self.retry_at.filter(|_| self.placed.is_some())
+    }
+
+    /// The place of the records is known: from now on the daemon is looked for.
+    pub(super) fn place(&mut self, placed: Box<Placed>) {
+        self.placed = Some(placed);
+        self.retry_at = self.socket.as_ref().map(|_| Instant::now());
+    }
+
+    pub(super) fn is_time_to_try(&self, now: Instant) -> bool {
+        let idle = self.daemon.is_none() && self.attempt.is_none() && self.placed.is_some();
+        idle && self.retry_at.is_some_and(|at| now >= at)
+    }
+
+    /// Tries a little later.
+    pub(super) fn postpone(&mut self, pause: Duration) {
+        self.retry_at = Some(Instant::now() + pause);
+    }
+
+    /// Begins to connect and register.
+    pub(super) fn try_now(&mut self, registration: Registration) {
+        let Some(socket) = self.socket.clone() else {
+            return;
+        };
+        let (sender, receiver) = sync_channel(1);
+        std::thread::spawn(move || {
+            let outcome = Daemon::connect(&socket, PATIENCE).and_then(|mut daemon| {
+                match daemon.ask(&Request::Register(Box::new(registration)))? {
+                    Response::Registered(registered) => Ok((daemon, registered)),
+                    _ => Err(daemon.unexpected()),
+                }
+            });
+            let _ = sender.send(outcome);
+        });
+        self.attempt = Some(receiver);
+    }
+
+    /// How the attempt went, waiting `patience` for it; `None` where there is none or it is not over.
+    pub(super) fn outcome(
+        &mut self,
+        patience: Duration,
+    ) -> Option<Result<Registered, ClientError>> {
+        let receiver = self.attempt.as_ref()?;
+        let outcome = match receiver.try_recv() {
+            Err(TryRecvError::Empty) if !patience.is_zero() => {
+                receiver.recv_timeout(patience).ok()?
+            }
+            outcome => outcome.ok()?,
+        };
+        self.attempt = None;
+        Some(outcome.map(|(daemon, registered)| {
+            self.connected(daemon, &registered);
+            registered
+        }))
+    }
+
+    fn connected(&mut self, daemon: Daemon, registered: &Registered) {
+        self.daemon = Some(daemon);
+        self.pause = RETRY_PAUSE;
+        self.update_at = Some(Instant::now());
+        let handed = &mut self.handed;
+        if registered.resumed {
+            handed.safe = handed.safe.max(registered.acknowledged);
+        } else {
+            handed.safe = registered.acknowledged;
+        }
+        // A daemon that has the run has samples of it.
+        (handed.through, handed.more) = (handed.safe, registered.resumed);
+    }
+
+    /// The attempt failed: the next one is later.
+    pub(super) fn try_later(&mut self, refusal: Option<RefusalKind>) {
+        let lasting = matches!(
+            refusal,
+            Some(RefusalKind::Version | RefusalKind::NotPermitted)
+        );
+        let pause = if lasting { REFUSED_PAUSE } else { self.pause };
+        self.pause = (self.pause * 2).min(RETRY_PAUSE_MAX);
+        self.retry_at = Some(Instant::now() + pause);
+    }
+
+    /// The daemon is lost. Returns the newest sample that it handed over.
+    pub(super) fn lose(&mut self, now_ms: u64) -> u64 {
+        self.daemon = None;
+        self.lost_at_ms = Some(now_ms);
+        self.handed.more = false;
+        self.pause = RETRY_PAUSE;
+        self.try_later(None);
+        self.handed.last_ms
+    }
+
+    /// Keeps a sample for a daemon that comes later.
+    pub(super) fn keep(&mut self, sample: &Sample) {
+        if self.socket.is_none() {
+            return;
+        }
+        let unsent = &mut self.unsent;
+        let first = unsent.period.map_or(sample.at_ms, |(first, _)| first);
+        unsent.period = Some((first, sample.at_ms));
+        unsent.samples.push(sample.clone());
+        if unsent.samples.len() >= PACK_SAMPLES {
+            unsent
+                .packs
+                .extend(encode_segments(&std::mem::take(&mut unsent.samples)));
+            while unsent.packs.len() > MAX_PACKS {
+                unsent.packs.pop_front();
+            }
+        }
+    }
+
+    /// The daemon has samples of the same time and better ones.
+    pub(super) fn forget_unsent(&mut self) {
+        self.unsent = Unsent::default();
+    }
+
+    /// From here on the daemon reads: what the watcher read before is to be handed to it.
+    pub(super) fn seal_unsent(&mut self) {
+        let Self { unsent, handed, .. } = self;
+        unsent
+            .packs
+            .extend(encode_segments(&std::mem::take(&mut unsent.samples)));
+        if let Some((first, last)) = unsent.period.take() {
+            handed.last_ms = handed.last_ms.max(last);
+            handed.periods.push_back((first, last));
+            if handed.periods.len() > MAX_PERIODS {
+                handed.periods.pop_front();
+            }
+        }
+    }
+
+    /// What is left of a hole in what the daemon read where the watcher read instead: the time until its first sample.
+    /// `slack_ms` is what two of its readings may be apart.
+    pub(super) fn what_is_left_of(&self, gap: Gap, slack_ms: u64) -> Gap {
+        let covers = |(first, last): &&(u64, u64)| {
+            gap.from_ms.saturating_add(slack_ms) >= *first
+                && gap.to_ms <= last.saturating_add(slack_ms)
+        };
+        match self.handed.periods.iter().find(covers) {
+            Some((first, _)) => Gap {
+                from_ms: gap.from_ms,
+                to_ms: (*first).clamp(gap.from_ms, gap.to_ms.max(gap.from_ms)),
+                why: format!("{}; the watcher read meanwhile", gap.why),
+            },
+            None => gap,
+        }
+    }
+
+    /// Hands the daemon samples that it does not have. Returns whether there were any.
+    pub(super) fn backfill(&mut self, patience: Duration) -> Result<bool, ClientError> {
+        if self.daemon.is_none() {
+            return Ok(false);
+        }
+        let Some(bytes) = self.unsent.packs.front().cloned() else {
+            return Ok(false);
+        };
+        match self.ask(&Request::Backfill(Box::new(Backfill { bytes })), patience) {
+            // Not now.
+            Err(error) if error.refusal() == Some(RefusalKind::Busy) => return Ok(false),
+            // Where the daemon does not want it, it is in the run's directory all the same.
+            Ok(_) | Err(ClientError::Refused { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.unsent.packs.pop_front();
+        Ok(true)
+    }
+
+    pub(super) fn is_time_to_update(&self, now: Instant) -> bool {
+        self.daemon.is_some() && self.update_at.is_some_and(|at| now >= at)
+    }
+
+    /// Tells the daemon what the output said, and is told what was measured.
+    pub(super) fn update(&mut self, record: &NodeRecord) -> Result<Measured, ClientError> {
+        self.update_at = Some(Instant::now() + UPDATE_PAUSE);
+        let record = self.shown(record);
+        self.measured(&Request::Update(Box::new(Update { record })), PATIENCE)
+    }
+
+    /// Tells the daemon how the run ended.
+    pub(super) fn end(
+        &mut self,
+        ending: Ending,
+        patience: Duration,
+    ) -> Result<Measured, ClientError> {
+        let ending = Ending {
+            record: self.shown(&ending.record),
+            ..ending
+        };
+        self.measured(&Request::End(Box::new(ending)), patience)
+    }
+
+    /// The record as the daemon gets it: with its true key, and no larger than on disk.
+    pub(super) fn shown(&self, record: &NodeRecord) -> NodeRecord {
+        let mut shown = fitted(record).unwrap_or_else(|| record.clone());
+        if let Some(placed) = &self.placed {
+            shown.key.clone_from(&placed.key);
+        }
+        shown
+    }
+
+    /// More samples are waiting, and what came before is on disk.
+    pub(super) fn can_collect_more(&self) -> bool {
+        self.daemon.is_some() && self.handed.more && !self.waits_for_disk()
+    }
+
+    /// The daemon cannot hand anything over now: it is asked again with the next segment, not at once.
+    pub(super) fn collect_later(&mut self) {
+        self.handed.more = false;
+    }
+
+    /// Nothing that the daemon had when it was asked last is missing here.
+    pub(super) fn has_all(&self) -> bool {
+        !self.handed.more
+    }
+
+    pub(super) fn waits_for_disk(&self) -> bool {
+        self.handed.through != self.handed.safe
+    }
+
+    /// What the daemon sent up to `through` is on disk.
+    pub(super) fn is_safe(&mut self, through: u32) {
+        if self.handed.through == Some(through) {
+            self.handed.safe = Some(through);
+        }
+    }
+
+    /// Acknowledges what is on disk and hands what is next to the writer. Returns the times of the samples, or
+    /// `None` where there was nothing.
+    pub(super) fn collect(
+        &mut self,
+        writer: &mut Writer,
+        patience: Duration,
+    ) -> Result<Option<Vec<u64>>, ClientError> {
+        if self.waits_for_disk() {
+            return Ok(None);
+        }
+        let acknowledged = self.handed.safe;
+        let response = self.ask(&Request::Collect(Collect { acknowledged }), patience)?;
+        let Response::Segment(Segment {
+            through,
+            bytes,
+            more,
+        }) = response
+        else {
+            return Err(self.unexpected());
+        };
+        let Some(through) = through else {
+            self.handed.more = false;
+            return Ok(None);
+        };
+        if acknowledged.is_some_and(|acknowledged| through <= acknowledged) {
+            return Err(self.unexpected());
+        }
+        let samples = decode_segment(&bytes).map_err(|_| self.unexpected())?;
+        let times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
+        let blocks = self.handed.new_ones(samples, bytes);
+        if writer.send(Job::Collected { through, blocks }) {
+            self.handed.through = Some(through);
+            self.handed.last_ms = self
+                .handed
+                .last_ms
+                .max(times.iter().copied().max().unwrap_or(0));
+            self.handed.more = more;
+        }
+        Ok(Some(times))
+    }
+
+    fn measured(&mut self, request: &Request, patience: Duration) -> Result<Measured, ClientError> {
+        match self.ask(request, patience)? {
+            Response::Measured(measured) => Ok(*measured),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn ask(&mut self, request: &Request, patience: Duration) -> Result<Response, ClientError> {
+        match &mut self.daemon {
+            Some(daemon) => daemon.ask_within(request, patience),
+            None => Err(self.unexpected()),
+        }
+    }
+
+    fn unexpected(&self) -> ClientError {
+        let closed = || ClientError::Closed {
+            socket: self.socket(),
+        };
+        self.daemon.as_ref().map_or_else(closed, Daemon::unexpected)
+    }
+}
+
+impl Handed {
+    /// The blocks without what is in the run's directory already.
+    fn new_ones(&self, mut samples: Vec<Sample>, bytes: Vec<u8>) -> Vec<Vec<u8>> {
+        let before = samples.len();
+        let is_here = |at_ms: u64| {
+            self.known.contains(&at_ms)
+                || self.periods.iter().any(|(from, to)| {
+                    (from.saturating_sub(ONE_MOMENT_MS)..=to.saturating_add(ONE_MOMENT_MS))
+                        .contains(&at_ms)
+                })
+        };
+        samples.retain(|sample| !is_here(sample.at_ms));
+        if samples.len() == before {
+            vec![bytes]
+        } else {
+            encode_segments(&samples)
+        }
+    }
+}

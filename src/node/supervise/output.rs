@@ -1,0 +1,133 @@
+//! Where the command's output goes, and how it is read behind the command.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nix::fcntl::OFlag;
+use nix::sys::stat::{SFlag, fstat};
+
+use super::context::Context;
+use super::handover::OutputFile;
+use crate::foundation::command::Destination;
+
+/// The command's standard streams.
+pub(super) struct Output {
+    pub(super) stdout: Destination,
+    pub(super) stderr: Destination,
+    pub(super) file: Option<OutputFile>,
+    /// True when what the file gets must be shown on our own standard output too.
+    pub(super) echo: bool,
+}
+
+/// Chooses the output. A regular file on our standard output is the job's output file and is inherited; else the output
+/// goes to `out.NODE` in the run's directory, from where the watcher shows it. Where that file cannot be had in five
+/// seconds, the streams are inherited as they are and nothing is recognised.
+pub(super) fn choose(context: &Context) -> Output {
+    if let Some(file) = inherited_file() {
+        return Output {
+            stdout: Destination::Inherit,
+            stderr: Destination::Inherit,
+            file: Some(file),
+            echo: false,
+        };
+    }
+    let own = context
+        .run_id
+        .as_ref()
+        .zip(context.state_dir.as_ref())
+        .map(|(run_id, state_dir)| {
+            state_dir
+                .join("runs")
+                .join(run_id.as_str())
+                .join(format!("out.{}", context.node.replace('/', "_")))
+        });
+    let Some((path, file)) = own.and_then(open_within_five_seconds) else {
+        return Output {
+            stdout: Destination::Inherit,
+            stderr: Destination::Inherit,
+            file: None,
+            echo: false,
+        };
+    };
+    let offset = file.metadata().map_or(0, |metadata| metadata.len());
+    let Ok(twin) = file.try_clone() else {
+        return Output {
+            stdout: Destination::Inherit,
+            stderr: Destination::Inherit,
+            file: None,
+            echo: false,
+        };
+    };
+    Output {
+        stdout: Destination::File(file),
+        stderr: Destination::File(twin),
+        file: Some(OutputFile { path, offset }),
+        echo: true,
+    }
+}
+
+fn inherited_file() -> Option<OutputFile> {
+    let stat = fstat(io::stdout().as_fd()).ok()?;
+    if SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG {
+        return None;
+    }
+    let path = fs::read_link("/proc/self/fd/1").ok()?;
+    Some(OutputFile {
+        path,
+        offset: u64::try_from(stat.st_size).unwrap_or(0),
+    })
+}
+
+fn open_within_five_seconds(path: PathBuf) -> Option<(PathBuf, File)> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
+        let open = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .custom_flags(flags)
+            .open(&path);
+        let _ = sender.send(open.ok().map(|file| (path, file)));
+    });
+    receiver.recv_timeout(Duration::from_secs(5)).ok().flatten()
+}
+
+/// Reads a growing file from an offset.
+pub(super) struct Reader {
+    file: File,
+    offset: u64,
+    buffer: Vec<u8>,
+}
+
+impl Reader {
+    pub(super) fn open(path: &Path, offset: u64) -> io::Result<Self> {
+        Ok(Self {
+            file: File::open(path)?,
+            offset,
+            buffer: vec![0; 64 << 10],
+        })
+    }
+
+    /// How far it has come.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next bytes; empty when there are none yet. A file that became shorter is read from its beginning: somebody
+    /// emptied it.
+    pub(super) fn read(&mut self) -> io::Result<&[u8]> {
+        let mut read = self.file.read_at(&mut self.buffer, self.offset)?;
+        if read == 0 && self.file.metadata()?.len() < self.offset {
+            self.offset = 0;
+            read = self.file.read_at(&mut self.buffer, 0)?;
+        }
+        self.offset += read as u64;
+        Ok(&self.buffer[..read])
+    }
+}

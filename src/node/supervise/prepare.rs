@@ -1,0 +1,186 @@
+//! What is decided before the command starts: how it enters its container on this node.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::container::{Entry, NoEntry, enter};
+use super::context::{Context, INTERNAL};
+use super::events;
+use super::writer::{Job, Writer};
+use crate::foundation::clock::now_ms;
+use crate::image::flags::Container;
+use crate::job::{Launcher, RunId};
+use crate::observe::monitor;
+use crate::record::{ContainerRecord, ExitStatus, MeasureKey, NodeRecord, NodeState};
+
+/// How long the record of a command that is not started may take to reach the disk.
+const LAST_WRITE: Duration = Duration::from_secs(6);
+
+/// A command, ready to be started.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) context: Context,
+    pub(super) argv: Vec<OsString>,
+    pub(super) sets: Vec<(OsString, OsString)>,
+    pub(super) removals: Vec<OsString>,
+    pub(super) container: Option<ContainerRecord>,
+    /// Whether `argv` begins with the container's runtime.
+    pub(super) is_runtime: bool,
+    /// The file in which the command tells events.
+    pub(super) events: Option<PathBuf>,
+}
+
+impl Prepared {
+    /// What the user must know before the command starts. The ranks of an MPI program say it themselves.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        let own = self.container.as_ref().filter(|_| self.is_runtime);
+        own.map(|container| &*container.warnings)
+            .unwrap_or_default()
+    }
+}
+
+/// A command that is not started.
+#[derive(Debug)]
+pub struct NotPrepared {
+    /// Why.
+    pub why: NoEntry,
+    context: Context,
+}
+
+/// Makes a command ready. The first `bare` words of `argv` start the plan's container as the submission had it; they are what
+/// is left where this node cannot be asked.
+///
+/// # Errors
+/// When the container cannot be started here as the job file wants it.
+pub fn prepare(
+    argv: Vec<OsString>,
+    bare: usize,
+    context: Context,
+) -> Result<Prepared, Box<NotPrepared>> {
+    // What is submitted from inside this run is no part of it.
+    let inside = |run_id: &RunId| ("DLRUN_INSIDE".into(), run_id.as_str().into());
+    let mut sets: Vec<(OsString, OsString)> = context.run_id.iter().map(inside).collect();
+    let mut removals = INTERNAL.map(OsString::from).to_vec();
+    let events = context.run_id.as_ref().and_then(|_| events::make());
+    match &events {
+        Some(file) => sets.push((events::VARIABLE.into(), file.into())),
+        // One of an outer run is not ours.
+        None => removals.push(events::VARIABLE.into()),
+    }
+    let plan = context.plan.as_ref();
+    let Some(container) = plan.and_then(|plan| plan.image.clone()) else {
+        let is_runtime = bare > 0;
+        return Ok(Prepared {
+            context,
+            argv,
+            sets,
+            removals,
+            container: None,
+            is_runtime,
+            events,
+        });
+    };
+    if bare == 0 {
+        // Each rank enters its container by itself; what this node decides for its own is recorded.
+        let is_mpi = plan.is_some_and(|plan| plan.launcher == Launcher::Mpi);
+        let entry = is_mpi.then(|| enter(&container, &[], &[], variables(&sets, &removals)));
+        let record = entry.and_then(Result::ok).map(|entry| entry.record);
+        let is_runtime = false;
+        return Ok(Prepared {
+            context,
+            argv,
+            sets,
+            removals,
+            container: record,
+            is_runtime,
+            events,
+        });
+    }
+    let (words, command) = argv.split_at(bare.min(argv.len()));
+    match enter(&container, words, command, variables(&sets, &removals)) {
+        Ok(entry) => {
+            sets.extend(entry.sets);
+            removals.extend(entry.removals);
+            let (argv, container) = (entry.argv, Some(entry.record));
+            Ok(Prepared {
+                context,
+                argv,
+                sets,
+                removals,
+                container,
+                is_runtime: true,
+                events,
+            })
+        }
+        Err(why) => {
+            events.iter().for_each(|file| events::remove(file));
+            Err(Box::new(NotPrepared { why, context }))
+        }
+    }
+}
+
+/// The words of one rank of an MPI program, or of a build, in its container, here in the current directory; `bare` as for
+/// [`prepare`].
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_rank(
+    container: &Container,
+    argv: &[OsString],
+    bare: usize,
+) -> Result<Entry, NoEntry> {
+    let (words, command) = argv.split_at(bare.min(argv.len()));
+    enter(
+        container,
+        words,
+        command,
+        variables(&[], &INTERNAL.map(OsString::from)),
+    )
+}
+
+/// The variables that the command will see, as far as they are text.
+fn variables(sets: &[(OsString, OsString)], removals: &[OsString]) -> BTreeMap<String, String> {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    let mut variables: BTreeMap<String, String> = std::env::vars_os().filter_map(text).collect();
+    variables.retain(|name, _| !removals.iter().any(|removed| removed == name.as_str()));
+    variables.extend(sets.iter().cloned().filter_map(text));
+    variables
+}
+
+impl NotPrepared {
+    /// Leaves a record of the command that is not started, which ends with this code. That it cannot be written is no
+    /// news to anybody: why the command is not started stands in the output.
+    pub fn record(self, exit_code: i32) -> NoEntry {
+        let Self { why, context } = self;
+        let Some(run_id) = context.run_id.clone() else {
+            return why;
+        };
+        let now = now_ms();
+        let key = MeasureKey {
+            run_id,
+            element: context.element,
+            attempt: context.attempt,
+            node: context.node.clone(),
+            step: 0,
+        };
+        let host = monitor::host_facts(context.omp_num_threads.clone());
+        let record = NodeRecord {
+            state: NodeState::Ended,
+            ended_at_ms: Some(now),
+            exit: Some(ExitStatus::Code(exit_code)),
+            container: Some((*why.record).clone()),
+            ..NodeRecord::begun(key, context.job_id.clone(), now, host)
+        };
+        let (mut writer, _) = Writer::start(context, None, LAST_WRITE);
+        writer.send(Job::Record(Box::new(record)));
+        if writer.flush(LAST_WRITE).is_err() {
+            tracing::warn!("the record did not reach the disk in time");
+        }
+        why
+    }
+}

@@ -1,0 +1,125 @@
+//! The watcher's own readings: all of them where there is no node daemon, else those of the time without it.
+
+use std::time::{Duration, Instant};
+
+use super::gpus::Gpus;
+use super::handover::Handover;
+use crate::foundation::clock::now_ms;
+use crate::job::SchedulerKind;
+use crate::observe::monitor::{JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot, cgroup};
+use crate::record::{Missing, Sample};
+
+/// The sampler and its rhythm. The sampler is kept while it rests, so that its counters go on.
+pub(super) struct Sampling {
+    sampler: Sampler,
+    pub(super) gpus: Gpus,
+    interval: Duration,
+    /// When the next reading is due; `None` while it rests.
+    next: Option<Instant>,
+    late_ticks: u64,
+}
+
+impl Sampling {
+    pub(super) fn of(handover: &Handover, interval: Duration) -> Self {
+        let root = TreeRoot {
+            pid: handover.pid,
+            start_time_ticks: handover.start_time_ticks,
+            process_group: handover.pid,
+            supervisor: Some(handover.supervisor),
+            exclude: vec![std::process::id()],
+        };
+        let process_interval = handover
+            .context
+            .plan
+            .as_ref()
+            .map(|plan| Duration::from_millis(plan.process_interval_ms));
+        let options = process_interval.map_or_else(SamplerOptions::default, |process_interval| {
+            SamplerOptions { process_interval }
+        });
+        Self {
+            sampler: Sampler::of_job(root, own_cgroup().as_ref(), options)
+                .with_signs(signs(handover)),
+            gpus: Gpus::of(handover, interval),
+            interval,
+            next: None,
+            late_ticks: 0,
+        }
+    }
+
+    /// Reads now, and goes on from here.
+    pub(super) fn start(&mut self) -> Sample {
+        self.gpus.start();
+        let sample = self.read(now_ms(), false);
+        self.next = Some(Instant::now() + self.interval);
+        sample
+    }
+
+    fn read(&mut self, now_ms: u64, all: bool) -> Sample {
+        let mut sample = if all {
+            self.sampler.sample_all(now_ms)
+        } else {
+            self.sampler.sample(now_ms)
+        };
+        self.gpus.fill(&mut sample, |pid| self.sampler.owns(pid));
+        sample
+    }
+
+    /// Rests: somebody else reads.
+    pub(super) fn stop(&mut self) {
+        self.next = None;
+        self.gpus.stop();
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.next.is_some()
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Reads if it is time.
+    pub(super) fn tick(&mut self, now: Instant) -> Option<Sample> {
+        let due = self.next.filter(|due| now >= *due)?;
+        self.late_ticks += u64::from(now > due + self.interval / 2);
+        let sample = self.read(now_ms(), false);
+        self.next = Some((due + self.interval).max(now));
+        Some(sample)
+    }
+
+    /// The last reading, with all columns.
+    pub(super) fn last(&mut self, now_ms: u64) -> Sample {
+        self.read(now_ms, true)
+    }
+
+    /// Ticks that came more than half an interval late.
+    pub(super) fn late_ticks(&self) -> u64 {
+        self.late_ticks
+    }
+
+    /// The cgroup that is read.
+    pub(super) fn cgroup(&self) -> Option<&str> {
+        self.sampler.cgroup()
+    }
+
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        let mut missing = self.sampler.missing();
+        missing.extend(self.gpus.missing());
+        missing
+    }
+}
+
+/// How processes of the job are recognised. Not for a local job: the id in its environment is that of a job around it.
+fn signs(handover: &Handover) -> Option<JobSigns> {
+    let plan = handover.context.plan.as_ref();
+    let is_local = plan.is_some_and(|plan| plan.scheduler == SchedulerKind::Local);
+    JobSigns::of_process(std::process::id()).filter(|_| !is_local)
+}
+
+/// The job's cgroup. A layout that nobody has seen yet costs the cgroup's figures, not the run's.
+fn own_cgroup() -> Option<JobCgroup> {
+    cgroup::locate(std::process::id()).unwrap_or_else(|error| {
+        tracing::warn!(error = %crate::foundation::diagnostic::chain(&error).join(": "), "no cgroup is found");
+        None
+    })
+}

@@ -1,0 +1,332 @@
+//! Writes a node's records, on a thread of its own: the state directory may be slow, full or gone.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::Duration;
+
+use super::context::Context;
+use crate::record::rundir::{Attempt, NodeDir, RunDirError, StateDir};
+use crate::record::{MeasureKey, Missing, NodeRecord, NodeState, RunRecord, decode_segment};
+
+/// What the watcher wants on disk. A record without a place yet has step 0; the writer puts the true step in.
+pub(super) enum Job {
+    /// A whole record.
+    Record(Box<NodeRecord>),
+    /// Blocks of samples, encoded.
+    Segments(Vec<Vec<u8>>),
+    /// Blocks that the daemon sent, up to its segment `through`. One at a time: the next after [`Report::Safe`].
+    Collected { through: u32, blocks: Vec<Vec<u8>> },
+    /// Answer when all before this is done: why the last record is not written, where it is not.
+    Flush(SyncSender<Option<String>>),
+}
+
+/// What the writer tells the watcher.
+pub(super) enum Report {
+    /// The place of the records is known.
+    Place(Box<Placed>),
+    /// What the daemon sent up to this segment is written.
+    Safe(u32),
+}
+
+/// Where the records are.
+pub(super) struct Placed {
+    /// The key, with the true step.
+    pub(super) key: MeasureKey,
+    /// The run as it was submitted; `None` where its file is not there.
+    pub(super) run: Option<RunRecord>,
+}
+
+/// What the writer found where a watcher takes over from a killed one.
+pub(super) struct Resumed {
+    pub(super) record: NodeRecord,
+    /// Times of the samples that reached the disk last, in Unix milliseconds UTC.
+    pub(super) times: BTreeSet<u64>,
+}
+
+impl Resumed {
+    /// The last sample that reached the disk.
+    pub(super) fn last_sample_ms(&self) -> Option<u64> {
+        self.times.last().copied()
+    }
+}
+
+/// The watcher's end of the writer.
+pub(super) struct Writer {
+    jobs: SyncSender<Job>,
+    reports: Receiver<Report>,
+    refused: u64,
+}
+
+/// Jobs that may wait for a slow disk.
+const QUEUE: usize = 64;
+
+impl Writer {
+    /// Starts the writer; `resumes` names the start of the command whose record is to be continued. Returns it with what
+    /// was found, if it was found within `patience`.
+    pub(super) fn start(
+        context: Context,
+        resumes: Option<u64>,
+        patience: Duration,
+    ) -> (Self, Option<Resumed>) {
+        let (jobs, queue) = sync_channel(QUEUE);
+        let (found, finding) = sync_channel(1);
+        // Two reports wait at most: the place, and one segment of the daemon's.
+        let (report, reports) = channel();
+        std::thread::spawn(move || {
+            let place = Place::open(&context, resumes);
+            let resumed = place.as_ref().ok().and_then(Place::resumed);
+            let _ = found.send(resumed);
+            work(&queue, place, &context, resumes, &report);
+        });
+        let resumed = if resumes.is_some() {
+            finding.recv_timeout(patience).ok().flatten()
+        } else {
+            None
+        };
+        (
+            Self {
+                jobs,
+                reports,
+                refused: 0,
+            },
+            resumed,
+        )
+    }
+
+    /// Queues a job; dropped where the disk is too slow. Returns whether it was taken.
+    pub(super) fn send(&mut self, job: Job) -> bool {
+        match self.jobs.try_send(job) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.refused += 1;
+                false
+            }
+        }
+    }
+
+    /// Jobs that were dropped because the disk was too slow.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// What the writer has to tell, waiting `patience` at most for it.
+    pub(super) fn report(&self, patience: Duration) -> Option<Report> {
+        self.reports.recv_timeout(patience).ok()
+    }
+
+    /// Waits until everything is on disk, `patience` at most.
+    ///
+    /// # Errors
+    /// Why the last record is not.
+    pub(super) fn flush(&mut self, patience: Duration) -> Result<(), String> {
+        let (done, waiting) = sync_channel(1);
+        let answer = if self.send(Job::Flush(done)) {
+            waiting.recv_timeout(patience).ok()
+        } else {
+            None
+        };
+        match answer {
+            Some(None) => Ok(()),
+            Some(Some(why)) => Err(why),
+            None => Err("the state directory gave no answer".to_owned()),
+        }
+    }
+}
+
+/// An open place for records.
+struct Place {
+    dir: NodeDir,
+    run: Option<RunRecord>,
+    resumed: Option<NodeRecord>,
+    next_segment: u32,
+}
+
+/// Segments whose samples' times are looked at where a watcher takes over: what the daemon sends again of what is here
+/// already is in the last ones.
+const KNOWN_SEGMENTS: u32 = 4;
+
+impl Place {
+    fn open(context: &Context, resumes: Option<u64>) -> Result<Self, String> {
+        let run_id = context
+            .run_id
+            .as_ref()
+            .ok_or("this command has no run id")?;
+        let state_dir = context
+            .state_dir
+            .as_ref()
+            .ok_or("no state directory is known")?;
+        let shown = |error: RunDirError| crate::foundation::diagnostic::chain(&error).join(": ");
+        let run = StateDir::create(state_dir)
+            .and_then(|state| state.ensure_run(run_id))
+            .map_err(shown)?;
+        let record = run.read_run().ok();
+        let attempt = Attempt {
+            element: context.element,
+            attempt: context.attempt,
+        };
+        let former = resumes.and_then(|started_at_ms| {
+            let nodes = run.outcome(attempt).outcome.nodes;
+            let same = |record: &NodeRecord| {
+                record.key.node == context.node && record.started_at_ms == started_at_ms
+            };
+            nodes.into_iter().find(same)
+        });
+        match former {
+            Some(former) => {
+                let dir = run.node_dir(&former.key).map_err(shown)?;
+                let last = dir.segments().map_err(shown)?.last().copied();
+                let next_segment = last.map_or(0, |last| last + 1);
+                Ok(Self {
+                    dir,
+                    run: record,
+                    resumed: Some(former),
+                    next_segment,
+                })
+            }
+            None => {
+                let dir = run.open_node_step(attempt, &context.node).map_err(shown)?;
+                Ok(Self {
+                    dir,
+                    run: record,
+                    resumed: None,
+                    next_segment: 0,
+                })
+            }
+        }
+    }
+}
+
+impl Place {
+    fn resumed(&self) -> Option<Resumed> {
+        let record = self.resumed.clone()?;
+        let last = self.next_segment.saturating_sub(KNOWN_SEGMENTS)..self.next_segment;
+        let read = last.filter_map(|seq| decode_segment(&self.dir.read_segment(seq).ok()?).ok());
+        let times = read.flatten().map(|sample| sample.at_ms).collect();
+        Some(Resumed { record, times })
+    }
+
+    fn told(&mut self) -> Report {
+        Report::Place(Box::new(Placed {
+            key: self.dir.key().clone(),
+            run: self.run.take(),
+        }))
+    }
+}
+
+/// A block on its way, and the daemon's segment that is safe with it.
+type Waiting = (Option<Vec<u8>>, Option<u32>);
+
+fn work(
+    queue: &Receiver<Job>,
+    mut place: Result<Place, String>,
+    context: &Context,
+    resumes: Option<u64>,
+    report: &Sender<Report>,
+) {
+    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut last_error: Option<String> = None;
+    let mut unwritten: Option<String> = None;
+    if let Ok(place) = &mut place {
+        let _ = report.send(place.told());
+    }
+    for job in queue {
+        if place.is_err() && !matches!(job, Job::Flush(_)) {
+            // The directory may have come back.
+            place = Place::open(context, resumes);
+            if let Ok(place) = &mut place {
+                let _ = report.send(place.told());
+            }
+        }
+        let mut record = None;
+        match job {
+            Job::Flush(done) => {
+                let _ = done.send(unwritten.clone());
+                continue;
+            }
+            Job::Segments(blocks) => {
+                waiting.extend(blocks.into_iter().map(|block| (Some(block), None)))
+            }
+            Job::Collected { through, blocks } => {
+                waiting.extend(blocks.into_iter().map(|block| (Some(block), None)));
+                waiting.push((None, Some(through)));
+            }
+            Job::Record(whole) => record = Some(whole),
+        }
+        match &mut place {
+            // What could not be written before may fit now.
+            Ok(place) if !waiting.is_empty() => {
+                last_error = write_waiting(place, &mut waiting, report).err();
+            }
+            Ok(_) => {}
+            Err(why) => last_error = Some(why.clone()),
+        }
+        if let Some(record) = record {
+            let written = place.as_ref().map_err(Clone::clone);
+            unwritten = written
+                .and_then(|place| write_record(place, *record, last_error.as_ref()))
+                .err();
+        }
+        thin(&mut waiting);
+    }
+}
+
+/// Blocks that may wait for a disk that is full: an hour of samples is about 30 KB.
+const MAX_WAITING: usize = 256;
+
+/// A disk that stays full costs the oldest blocks. Of what the daemon sent none is called safe any more: it keeps it.
+fn thin(waiting: &mut Vec<Waiting>) {
+    if waiting.len() > MAX_WAITING {
+        waiting.drain(..waiting.len() - MAX_WAITING);
+        waiting.retain(|(_, through)| through.is_none());
+    }
+}
+
+fn write_waiting(
+    place: &mut Place,
+    waiting: &mut Vec<Waiting>,
+    report: &Sender<Report>,
+) -> Result<(), String> {
+    while let Some((block, through)) = waiting.first() {
+        if let Some(bytes) = block {
+            place
+                .dir
+                .write_segment(place.next_segment, bytes)
+                .map_err(|error| crate::foundation::diagnostic::chain(&error).join(": "))?;
+            place.next_segment += 1;
+        }
+        if let Some(through) = through {
+            let _ = report.send(Report::Safe(*through));
+        }
+        waiting.remove(0);
+    }
+    Ok(())
+}
+
+fn write_record(
+    place: &Place,
+    mut record: NodeRecord,
+    error: Option<&String>,
+) -> Result<(), String> {
+    record.key = place.dir.key().clone();
+    record.segments = place.next_segment;
+    if let Some(why) = error {
+        record.missing.push(Missing {
+            what: "segments".to_owned(),
+            why: why.clone(),
+        });
+    }
+    let mut result = place.dir.write_record(&record);
+    if result.is_err() && record.state != NodeState::Running {
+        // The last record counts most: without its epochs it may fit a disk that is nearly full.
+        record.progress.epochs.clear();
+        record.missing.push(Missing {
+            what: "timing".to_owned(),
+            why: "the disk is full".to_owned(),
+        });
+        result = place.dir.write_record(&record);
+    }
+    result.map_err(|error| {
+        tracing::warn!(%error, "the node record was not written");
+        crate::foundation::diagnostic::chain(&error).join(": ")
+    })
+}

@@ -1,0 +1,201 @@
+//! Who a process is: what others claim of it is held against `/proc`.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use super::process::{ProcDir, line};
+use super::sampler::Units;
+
+/// A `status` with 65,536 groups is shorter.
+const STATUS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// When a process was started, in clock ticks since boot (field 22 of `/proc/PID/stat`). With its pid it names a process
+/// for ever, as far as this boot goes.
+///
+/// # Errors
+/// When there is no such process, or it may not be seen.
+pub fn start_time_ticks(pid: u32) -> io::Result<u64> {
+    Ok(proc().stat(pid)?.0.start_time_ticks)
+}
+
+/// True while the process runs that had this pid and this start; false for another one with the pid, for one that ended,
+/// also where it was not waited for yet, and for one that may not be seen.
+#[must_use]
+pub fn is_alive(pid: u32, start_time_ticks: u64) -> bool {
+    let stat = proc().stat(pid);
+    stat.is_ok_and(|(stat, _)| stat.start_time_ticks == start_time_ticks && !stat.is_ended())
+}
+
+/// True where that process certainly runs no longer; false also where the kernel does not say, as without room for an open file.
+#[must_use]
+pub fn is_gone(pid: u32, start_time_ticks: u64) -> bool {
+    match proc().stat(pid) {
+        Ok((stat, _)) => stat.start_time_ticks != start_time_ticks || stat.is_ended(),
+        Err(error) => {
+            error.kind() == io::ErrorKind::NotFound
+                || error.raw_os_error() == Some(nix::libc::ESRCH)
+        }
+    }
+}
+
+/// How long ago a process was started that was started so many clock ticks after boot (`/proc/uptime`).
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn age(start_time_ticks: u64) -> io::Result<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime")?;
+    let seconds = text
+        .split(' ')
+        .next()
+        .and_then(|seconds| seconds.parse().ok());
+    let uptime = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let uptime =
+        uptime.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no time since boot"))?;
+    Ok(uptime.saturating_sub(Duration::from_micros(
+        Units::of_system().us(start_time_ticks),
+    )))
+}
+
+/// The parent of a process; 0 for one that has none in this pid name space.
+///
+/// # Errors
+/// As [`start_time_ticks`].
+pub fn parent_of(pid: u32) -> io::Result<u32> {
+    Ok(proc().stat(pid)?.0.parent)
+}
+
+/// All processes that may be seen.
+///
+/// # Errors
+/// When they cannot be listed.
+pub fn all_pids() -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    proc().list(&mut pids)?;
+    Ok(pids)
+}
+
+/// The children of a process, each as pid and start. It looks at every process of the machine (10 us each): not for each
+/// tick. (`/proc/PID/task/TID/children` is not in every kernel and may leave some out.)
+///
+/// # Errors
+/// When the processes cannot be listed.
+pub fn children_of(pid: u32) -> io::Result<Vec<(u32, u64)>> {
+    let mut proc = proc();
+    let mut pids = Vec::new();
+    proc.list(&mut pids)?;
+    // One that ended meanwhile is no child any more.
+    let stats = pids
+        .into_iter()
+        .filter_map(|pid| Some(proc.stat(pid).ok()?.0));
+    Ok(stats
+        .filter(|stat| stat.parent == pid)
+        .map(|stat| (stat.pid, stat.start_time_ticks))
+        .collect())
+}
+
+/// The real user of a process (`Uid` of `/proc/PID/status`).
+///
+/// # Errors
+/// As [`start_time_ticks`].
+pub fn uid_of(pid: u32) -> io::Result<u32> {
+    let uid = line(&status(pid)?, b"Uid:").and_then(|uid| u32::try_from(uid).ok());
+    uid.ok_or_else(|| lacking("Uid"))
+}
+
+/// The pids of a process, from this pid name space down to its own (`NSpid` of `/proc/PID/status`, Linux 4.1).
+///
+/// # Errors
+/// As [`start_time_ticks`], and in kernels that do not say.
+pub fn nspids(pid: u32) -> io::Result<Vec<u32>> {
+    let status = status(pid)?;
+    let line = status
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"NSpid:"));
+    let pids = line
+        .and_then(|line| std::str::from_utf8(line).ok())
+        .ok_or_else(|| lacking("NSpid"))?;
+    pids.split_ascii_whitespace()
+        .map(|pid| pid.parse().map_err(|_| lacking("NSpid")))
+        .collect()
+}
+
+/// The id of this boot, 36 characters: pids and start times of another one mean other processes.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn boot_id() -> io::Result<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok(id.trim_ascii().to_owned())
+}
+
+fn proc() -> ProcDir {
+    ProcDir::new(Path::new("/proc"))
+}
+
+fn status(pid: u32) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(format!("/proc/{pid}/status"))?
+        .take(STATUS_BYTES_MAX)
+        .read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn lacking(key: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("its status has no `{key}`"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::parent_id;
+    use std::process::{Command, Stdio, id};
+
+    use super::*;
+    use crate::observe::monitor::process::is_gone;
+
+    #[test]
+    fn this_process_is_itself() {
+        let start = start_time_ticks(id()).expect("own");
+        assert!(is_alive(id(), start) && !is_alive(id(), start + 1));
+        assert_eq!(parent_of(id()).expect("known"), parent_id());
+        assert_eq!(uid_of(id()).expect("known"), nix::unistd::getuid().as_raw());
+        assert_eq!(nspids(id()).expect("known").first(), Some(&id()));
+        assert_eq!(boot_id().expect("known").len(), 36);
+        assert!(age(start).expect("known") < age(0).expect("known"));
+        assert!(age(start).expect("known") < Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn child_is_found_until_it_ends() {
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("cat");
+        let start = start_time_ticks(child.id()).expect("it runs");
+        assert!(
+            children_of(id())
+                .expect("listed")
+                .contains(&(child.id(), start))
+        );
+        assert!(is_alive(child.id(), start));
+        child.kill().expect("killed");
+        child.wait().expect("waited");
+        assert!(!is_alive(child.id(), start));
+        assert!(
+            !children_of(id())
+                .expect("listed")
+                .contains(&(child.id(), start))
+        );
+    }
+
+    #[test]
+    fn pid_0_is_gone() {
+        assert!(is_gone(&start_time_ticks(0).expect_err("no such process")));
+        assert!(uid_of(0).is_err() && nspids(0).is_err() && parent_of(0).is_err());
+    }
+}

@@ -1,0 +1,872 @@
+//! Which processes belong to a run, and what they add up to.
+//!
+//! A member is a descendant of the root, a process of the root's group or session, or an orphan that fell to the
+//! supervisor; once a member, always a member. Without a cgroup, processes of the same job that started after the root are
+//! members too ([`JobSigns`]). Identity is pid and start time, so a pid that is used again is another
+//! process.
+//!
+//! Parents are read before their children (members lie in order of their start, the supervisor comes first). A child that
+//! is waited for in between is then missing for one reading, never counted twice; [`super::ledger`] bridges that.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use nix::sys::resource::{Resource, getrlimit};
+
+use super::job_signs::JobSigns;
+use super::kept::Kept;
+use super::process::{CpuTicks, Io, ProcDir, Stat, is_gone, read_stat};
+
+/// Ticks after which a process that was no member is looked at again: it may have changed its group, or its pid may
+/// have passed on unseen. The looks are spread over the ticks.
+const LOOK_AGAIN_TICKS: u64 = 40;
+/// The same for kernel threads, which become members by reuse of their pid only.
+const LOOK_AGAIN_AT_KERNEL_TICKS: u64 = 160;
+/// `stat` files kept open at most, and the share of the limit on open files that they may take.
+const KEPT_FILES_MAX: u64 = 4096;
+const KEPT_FILES_SHARE: u64 = 4;
+/// The name of the process that Slurm runs beside each step.
+const SLURM_STEP_PROCESS: &[u8] = b"slurmstepd";
+/// The program that has Slurm start ranks, which are no children of it.
+const SLURM_STEP_LAUNCHER: &[u8] = b"srun";
+
+/// Where a run's processes hang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeRoot {
+    /// The command's first process.
+    pub pid: u32,
+    /// When it was started, in clock ticks since boot: [`start_time_ticks`](super::start_time_ticks).
+    pub start_time_ticks: u64,
+    /// The process group made for it; usually its pid.
+    pub process_group: u32,
+    /// The process that started it and, as the subreaper (`PR_SET_CHILD_SUBREAPER`), inherits its orphans. It is never
+    /// counted itself, but all it waited for is: it must start nothing else.
+    pub supervisor: Option<u32>,
+    /// Processes that are never counted: who watches. Their children are not counted either, while they live.
+    pub exclude: Vec<u32>,
+}
+
+/// What a known pid is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Member,
+    /// No member; looked at again now and then.
+    Stranger,
+    KernelThread,
+    /// Seen once, no member: its parent may have been missing in the listing, or it was about to change its group.
+    Unsure,
+}
+
+#[derive(Debug)]
+struct Known {
+    kind: Kind,
+    /// The last tick whose listing had it.
+    listed_at: u64,
+}
+
+/// A process that is read at every tick.
+#[derive(Debug)]
+struct Member {
+    stat: Stat,
+    io: Option<Io>,
+    file: Option<Kept>,
+    io_file: Option<Kept>,
+}
+
+impl Member {
+    fn new(stat: Stat) -> Self {
+        Self {
+            stat,
+            io: None,
+            file: None,
+            io_file: None,
+        }
+    }
+
+    /// Reads it again; false where it is gone. What may not be read any more keeps its last values.
+    fn read(&mut self, proc: &mut ProcDir, keep: bool) -> bool {
+        let read = match &self.file {
+            Some(file) => proc.stat_again(file),
+            None => proc.stat(self.stat.pid).map(|(stat, file)| {
+                self.file = Some(file).filter(|_| keep).and_then(Kept::of);
+                stat
+            }),
+        };
+        match read {
+            Ok(stat) if stat.start_time_ticks == self.stat.start_time_ticks => self.stat = stat,
+            Ok(_) => return false,
+            Err(error) => return !is_gone(&error),
+        }
+        true
+    }
+
+    fn read_io(&mut self, proc: &mut ProcDir, keep: bool) -> io::Result<Io> {
+        let io = match &self.io_file {
+            Some(file) => proc.io_again(file)?,
+            None => {
+                let (io, file) = proc.io(self.stat.pid)?;
+                self.io_file = Some(file).filter(|_| keep).and_then(Kept::of);
+                io
+            }
+        };
+        self.io = Some(io);
+        Ok(io)
+    }
+
+    fn kept_files(&self) -> usize {
+        usize::from(self.file.is_some()) + usize::from(self.io_file.is_some())
+    }
+}
+
+#[derive(Debug)]
+struct Supervisor {
+    process: Member,
+    /// What it had read and written itself before the run.
+    io_before: Io,
+    is_alive: bool,
+}
+
+/// CPU times, memory and numbers of a run at one tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Totals {
+    pub(super) times: CpuTicks,
+    /// Of processes that vanished since the last tick; their reapers may have been read before.
+    pub(super) vanished: CpuTicks,
+    pub(super) rss_pages: u64,
+    pub(super) processes: u64,
+    pub(super) threads: u64,
+}
+
+/// Storage I/O of a run at one tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct IoTotals {
+    pub(super) io: Io,
+    /// Of processes that vanished while this was read.
+    pub(super) vanished: Io,
+}
+
+/// The processes of one run.
+#[derive(Debug)]
+pub(super) struct Tree {
+    proc: ProcDir,
+    root: TreeRoot,
+    supervisor: Option<Supervisor>,
+    members: Vec<Member>,
+    known: HashMap<u32, Known>,
+    listing: Vec<u32>,
+    tick: u64,
+    keep_files: usize,
+    /// Anything was ever read.
+    seen: bool,
+    /// The root's group still holds its processes. (Its number is free for others after them.)
+    group_lives: bool,
+    session_lives: bool,
+    /// The list comes from the run's cgroup: all in it are members.
+    is_listed: bool,
+    /// How processes of the job are recognised that do not descend from the root.
+    signs: Option<JobSigns>,
+    found_by_signs: bool,
+    had_step_launcher: bool,
+}
+
+/// How many `stat` files may stay open in this process.
+pub(super) fn keep_files_limit() -> usize {
+    let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    usize::try_from((soft / KEPT_FILES_SHARE).min(KEPT_FILES_MAX)).unwrap_or(0)
+}
+
+impl Tree {
+    /// `keep_files`: how many `stat` files may stay open. Only the kernel's `/proc` allows any: a kept file of another
+    /// directory would outlive its process.
+    pub(super) fn new(path: &Path, root: TreeRoot, keep_files: usize) -> Self {
+        let mut proc = ProcDir::new(path);
+        let supervisor = root.supervisor.and_then(|pid| {
+            let process = Member::new(proc.stat(pid).ok()?.0);
+            let io_before = proc.io(pid).map(|(io, _)| io).unwrap_or_default();
+            Some(Supervisor {
+                process,
+                io_before,
+                is_alive: true,
+            })
+        });
+        Self {
+            proc,
+            root,
+            supervisor,
+            members: Vec::new(),
+            known: HashMap::new(),
+            listing: Vec::new(),
+            tick: 0,
+            keep_files,
+            seen: false,
+            group_lives: true,
+            session_lives: true,
+            is_listed: false,
+            signs: None,
+            found_by_signs: false,
+            had_step_launcher: false,
+        }
+    }
+
+    /// Also counts processes that have the signs of the job.
+    pub(super) fn know_by(&mut self, signs: JobSigns) {
+        self.signs = Some(signs);
+    }
+
+    /// How processes of the job are recognised that do not descend from the root.
+    pub(super) fn signs(&self) -> Option<&JobSigns> {
+        self.signs.as_ref()
+    }
+
+    /// True where `srun` ran and none of its ranks were found.
+    pub(super) fn lacks_ranks(&self) -> bool {
+        self.had_step_launcher && !self.found_by_signs && !self.is_listed
+    }
+
+    /// Reads all members and finds new ones in `/proc`. An error says why nothing is known.
+    pub(super) fn read(&mut self) -> Result<Totals, String> {
+        let listed = self.proc.list(&mut self.listing);
+        listed.map_err(|error| format!("cannot list {}: {error}", self.proc.path().display()))?;
+        self.read_listing()
+    }
+
+    /// Reads all members; new ones are those that `pids`, a list of the run's cgroup, has. Each of them is a member, but
+    /// for the supervisor, the excluded, and Slurm's process beside each step.
+    pub(super) fn read_listed(&mut self, pids: &[u32]) -> Result<Totals, String> {
+        if !std::mem::replace(&mut self.is_listed, true) {
+            self.known.retain(|_, known| known.kind == Kind::Member);
+        }
+        self.listing.clear();
+        self.listing.extend_from_slice(pids);
+        self.read_listing()
+    }
+
+    fn read_listing(&mut self) -> Result<Totals, String> {
+        self.tick += 1;
+        if let Some(supervisor) = &mut self.supervisor {
+            supervisor.is_alive &= supervisor.process.read(&mut self.proc, self.keep_files > 0);
+        }
+        let vanished = self.read_members();
+        let mut newcomers = self.read_newcomers();
+        self.admit(&mut newcomers);
+        self.remember_strangers(&newcomers);
+        self.note_group_and_session();
+        self.had_step_launcher |= self
+            .members
+            .iter()
+            .any(|member| member.stat.name.as_bytes() == SLURM_STEP_LAUNCHER);
+        self.seen |= self.supervisor.is_some() || !self.members.is_empty();
+        if !self.seen {
+            let path = self.proc.path().display();
+            return Err(format!(
+                "no process of the run was seen under {path}: it ended before, or is hidden"
+            ));
+        }
+        Ok(self.totals(vanished))
+    }
+
+    /// Reads the members again, drops those that are gone and returns what they had used when last seen.
+    fn read_members(&mut self) -> CpuTicks {
+        let mut vanished = CpuTicks::default();
+        let mut kept: usize = self.members.iter().map(Member::kept_files).sum();
+        self.members.retain_mut(|member| {
+            kept -= member.kept_files();
+            let is_there = member.read(&mut self.proc, kept < self.keep_files);
+            if is_there {
+                kept += member.kept_files();
+            } else {
+                vanished.add(member.stat.times_with_children());
+                self.known.remove(&member.stat.pid);
+            }
+            is_there
+        });
+        vanished
+    }
+
+    /// Reads the listed processes that are not known yet, or are to be looked at again.
+    fn read_newcomers(&mut self) -> Vec<Stat> {
+        let mut newcomers = Vec::new();
+        for &pid in &self.listing {
+            if self.root.exclude.contains(&pid) || self.root.supervisor == Some(pid) {
+                continue;
+            }
+            if let Some(known) = self.known.get_mut(&pid) {
+                known.listed_at = self.tick;
+                let turn = self.tick + u64::from(pid);
+                let is_due = match known.kind {
+                    Kind::Member => false,
+                    // A process of Slurm's becomes one of the run by `execve`.
+                    _ if self.is_listed => true,
+                    Kind::Unsure => true,
+                    Kind::Stranger => turn.is_multiple_of(LOOK_AGAIN_TICKS),
+                    Kind::KernelThread => turn.is_multiple_of(LOOK_AGAIN_AT_KERNEL_TICKS),
+                };
+                if !is_due {
+                    continue;
+                }
+            }
+            match self.proc.stat(pid) {
+                Ok((stat, _)) => newcomers.push(stat),
+                Err(error) if is_gone(&error) => {}
+                // Hidden (`hidepid=1`): not asked again at every tick.
+                Err(_) => {
+                    self.known.insert(
+                        pid,
+                        Known {
+                            kind: Kind::Stranger,
+                            listed_at: self.tick,
+                        },
+                    );
+                }
+            }
+        }
+        newcomers
+    }
+
+    /// Makes members of the newcomers that belong to the run, and leaves the others. A child may lie before its parent,
+    /// so it is tried until nobody joins.
+    fn admit(&mut self, newcomers: &mut Vec<Stat>) {
+        let before = self.members.len();
+        loop {
+            let left = newcomers.len();
+            newcomers.retain(|stat| {
+                let descends = self.belongs(stat);
+                let has_signs = !descends && self.has_signs(stat);
+                self.found_by_signs |= has_signs;
+                let joins = descends || has_signs;
+                if joins {
+                    self.known.insert(
+                        stat.pid,
+                        Known {
+                            kind: Kind::Member,
+                            listed_at: self.tick,
+                        },
+                    );
+                    self.members.push(Member::new(*stat));
+                }
+                !joins
+            });
+            if newcomers.len() == left {
+                break;
+            }
+        }
+        if self.members.len() > before {
+            self.members
+                .sort_unstable_by_key(|member| (member.stat.start_time_ticks, member.stat.pid));
+        }
+    }
+
+    fn belongs(&self, stat: &Stat) -> bool {
+        if self.is_listed {
+            return !stat.is_kernel_thread && stat.name.as_bytes() != SLURM_STEP_PROCESS;
+        }
+        let supervisor = self
+            .supervisor
+            .as_ref()
+            .filter(|supervisor| supervisor.is_alive);
+        self.is_root(stat)
+            || self
+                .known
+                .get(&stat.parent)
+                .is_some_and(|parent| parent.kind == Kind::Member)
+            || supervisor.is_some_and(|supervisor| supervisor.process.stat.pid == stat.parent)
+            || (self.group_lives && stat.process_group == self.root.process_group)
+            || (self.session_lives && stat.session == self.root.pid)
+    }
+
+    /// Processes older than the root are not the run's: batch shell, supervisor, Slurm's own.
+    fn has_signs(&self, stat: &Stat) -> bool {
+        let is_possible = !self.is_listed
+            && !stat.is_kernel_thread
+            && stat.start_time_ticks >= self.root.start_time_ticks
+            && stat.name.as_bytes() != SLURM_STEP_PROCESS
+            && !self.root.exclude.contains(&stat.parent);
+        let signs = self.signs.as_ref().filter(|_| is_possible);
+        signs.is_some_and(|signs| signs.are_of(self.proc.path(), stat.pid))
+    }
+
+    fn is_root(&self, stat: &Stat) -> bool {
+        stat.pid == self.root.pid && stat.start_time_ticks == self.root.start_time_ticks
+    }
+
+    fn remember_strangers(&mut self, strangers: &[Stat]) {
+        let tick = self.tick;
+        for stat in strangers {
+            let before = self.known.get(&stat.pid).map(|known| known.kind);
+            let kind = match before {
+                _ if stat.is_kernel_thread => Kind::KernelThread,
+                None => Kind::Unsure,
+                // It becomes a rank by `execve`, after a task prologue of any length.
+                Some(Kind::Unsure) if stat.name.as_bytes() == SLURM_STEP_PROCESS => Kind::Unsure,
+                Some(_) => Kind::Stranger,
+            };
+            self.known.insert(
+                stat.pid,
+                Known {
+                    kind,
+                    listed_at: tick,
+                },
+            );
+        }
+        self.known
+            .retain(|_, known| known.listed_at == tick || known.kind == Kind::Member);
+    }
+
+    fn note_group_and_session(&mut self) {
+        let root = &self.root;
+        let root_lives = self.members.iter().any(|member| self.is_root(&member.stat));
+        let any = |has: &dyn Fn(&Stat) -> bool| {
+            root_lives || self.members.iter().any(|member| has(&member.stat))
+        };
+        (self.group_lives, self.session_lives) = (
+            any(&|stat| stat.process_group == root.process_group),
+            any(&|stat| stat.session == root.pid),
+        );
+    }
+
+    fn totals(&self, vanished: CpuTicks) -> Totals {
+        let mut totals = Totals {
+            vanished,
+            ..Totals::default()
+        };
+        if let Some(supervisor) = &self.supervisor {
+            totals.times.add(supervisor.process.stat.children);
+        }
+        for stat in self.members.iter().map(|member| &member.stat) {
+            totals.times.add(stat.times_with_children());
+            if !stat.is_ended() {
+                totals.rss_pages = totals.rss_pages.saturating_add(stat.rss_pages);
+                totals.processes += 1;
+                totals.threads = totals.threads.saturating_add(stat.threads);
+            }
+        }
+        totals
+    }
+
+    /// True for a process that was a member when the members were last read.
+    pub(super) fn has(&self, pid: u32) -> bool {
+        self.known
+            .get(&pid)
+            .is_some_and(|known| known.kind == Kind::Member)
+    }
+
+    /// Leaves this process out from now on, a member no more if it was one, and no other: the pids of those before may have
+    /// passed on, and who comes back again and again must not make a long list.
+    pub(super) fn exclude_only(&mut self, pid: u32) {
+        self.root.exclude = vec![pid];
+        self.known.remove(&pid);
+        self.members.retain(|member| member.stat.pid != pid);
+    }
+
+    /// Reads the I/O of all members. An error says why none of it is known.
+    pub(super) fn read_io(&mut self) -> Result<IoTotals, String> {
+        let mut totals = IoTotals::default();
+        let mut why = "no process of the run was left to read".to_owned();
+        let (mut is_known, mut is_refused) = (false, false);
+        if let Some(supervisor) = &mut self.supervisor {
+            if supervisor.is_alive
+                && let Ok((io, _)) = self.proc.io(supervisor.process.stat.pid)
+            {
+                supervisor.process.io = Some(io);
+            }
+            is_known = supervisor.process.io.is_some();
+            totals.io = supervisor
+                .process
+                .io
+                .unwrap_or_default()
+                .since(supervisor.io_before);
+        }
+        let mut kept: usize = self.members.iter().map(Member::kept_files).sum();
+        for member in &mut self.members {
+            kept -= member.kept_files();
+            if let Err(error) = member.read_io(&mut self.proc, kept < self.keep_files) {
+                why = format!("cannot read io of process {}: {error}", member.stat.pid);
+                if is_gone(&error) {
+                    totals.vanished.add(member.io.take().unwrap_or_default());
+                } else {
+                    is_refused = true;
+                }
+            }
+            kept += member.kept_files();
+            totals.io.add(member.io.unwrap_or_default());
+        }
+        let members_known = self.members.iter().any(|member| member.io.is_some());
+        if members_known || (is_known && !is_refused) {
+            Ok(totals)
+        } else {
+            Err(why)
+        }
+    }
+
+    /// Reads the shared memory of the members, in bytes. An error says why none of it is known.
+    pub(super) fn read_shmem_bytes(&mut self) -> Result<u64, String> {
+        let mut why = "no process of the run was left to read".to_owned();
+        let mut total = None;
+        for stat in self
+            .members
+            .iter()
+            .map(|member| &member.stat)
+            .filter(|stat| !stat.is_ended())
+        {
+            match self.proc.shmem_bytes(stat.pid) {
+                Ok(bytes) => total = Some(bytes.saturating_add(total.unwrap_or(0))),
+                Err(error) => {
+                    why = format!("cannot read RssShmem of process {}: {error}", stat.pid)
+                }
+            }
+        }
+        total.ok_or(why)
+    }
+
+    /// The living members, each with its I/O when that was last read.
+    pub(super) fn processes(&self) -> impl Iterator<Item = (&Stat, Option<Io>)> {
+        let living = self.members.iter().filter(|member| !member.stat.is_ended());
+        living.map(|member| (&member.stat, member.io))
+    }
+
+    /// True while the root runs, asked now. False for a zombie.
+    pub(super) fn is_root_alive(&self) -> bool {
+        let mut kept = self
+            .members
+            .iter()
+            .filter(|member| self.is_root(&member.stat));
+        let stat = match kept.find_map(|member| member.file.as_ref()) {
+            Some(file) => read_stat(file),
+            None => ProcDir::new(self.proc.path())
+                .stat(self.root.pid)
+                .map(|(stat, _)| stat),
+        };
+        stat.is_ok_and(|stat| self.is_root(&stat) && !stat.is_ended())
+    }
+
+    /// True where the last reading had the root running.
+    pub(super) fn had_root(&self) -> bool {
+        self.members
+            .iter()
+            .any(|member| self.is_root(&member.stat) && !member.stat.is_ended())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::monitor::fake_proc::{FakeProc, Process};
+
+    fn tree(proc: &FakeProc, supervisor: Option<u32>) -> Tree {
+        let root = TreeRoot {
+            pid: 100,
+            start_time_ticks: 1000,
+            process_group: 100,
+            supervisor,
+            exclude: vec![50],
+        };
+        Tree::new(proc.path(), root, 0)
+    }
+
+    fn members(tree: &mut Tree) -> Vec<u32> {
+        tree.read().expect("a reading");
+        let mut pids: Vec<_> = tree.members.iter().map(|member| member.stat.pid).collect();
+        pids.sort_unstable();
+        pids
+    }
+
+    const ROOT: Process = Process {
+        pid: 100,
+        parent: 40,
+        group: 100,
+        session: 9,
+        start: 1000,
+        ..Process::NEW
+    };
+
+    #[test]
+    fn descendants_group_and_orphans_are_members_and_nobody_else() {
+        let proc = FakeProc::new();
+        proc.put(Process {
+            pid: 40,
+            parent: 9,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 50,
+            parent: 40,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 51,
+            parent: 50,
+            ..Process::NEW
+        });
+        proc.put(ROOT);
+        proc.put(Process {
+            pid: 90,
+            parent: 101,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            group: 101,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 102,
+            parent: 1,
+            group: 100,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 103,
+            parent: 40,
+            group: 103,
+            session: 103,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 104,
+            parent: 1,
+            group: 104,
+            session: 100,
+            ..Process::NEW
+        });
+        let mut tree = tree(&proc, Some(40));
+        assert_eq!(members(&mut tree), [90, 100, 101, 102, 103, 104]);
+    }
+
+    #[test]
+    fn a_member_stays_one_whatever_becomes_of_its_parents() {
+        let proc = FakeProc::new();
+        proc.put(ROOT);
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            group: 101,
+            ..Process::NEW
+        });
+        let mut tree = tree(&proc, None);
+        assert_eq!(members(&mut tree), [100, 101]);
+        proc.remove(100);
+        proc.put(Process {
+            pid: 101,
+            parent: 1,
+            group: 101,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 102,
+            parent: 101,
+            group: 102,
+            ..Process::NEW
+        });
+        assert_eq!(members(&mut tree), [101, 102]);
+    }
+
+    #[test]
+    fn a_pid_used_again_is_another_process() {
+        let proc = FakeProc::new();
+        proc.put(ROOT);
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            start: 1001,
+            user: 500,
+            ..Process::NEW
+        });
+        let mut tree = tree(&proc, None);
+        assert_eq!(members(&mut tree), [100, 101]);
+        proc.put(Process {
+            pid: 101,
+            parent: 1,
+            start: 2000,
+            user: 9999,
+            ..Process::NEW
+        });
+        proc.put(Process {
+            pid: 102,
+            parent: 101,
+            start: 2001,
+            ..Process::NEW
+        });
+        assert_eq!(members(&mut tree), [100]);
+        proc.put(Process {
+            start: 3000,
+            group: 77,
+            ..ROOT
+        });
+        assert!(members(&mut tree).is_empty());
+        assert!(!tree.is_root_alive());
+    }
+
+    #[test]
+    fn the_group_s_number_is_free_once_the_group_is_empty() {
+        let proc = FakeProc::new();
+        proc.put(ROOT);
+        let mut tree = tree(&proc, None);
+        assert_eq!(members(&mut tree), [100]);
+        proc.remove(100);
+        assert!(members(&mut tree).is_empty());
+        proc.put(Process {
+            start: 5000,
+            ..ROOT
+        });
+        assert!(members(&mut tree).is_empty());
+    }
+
+    #[test]
+    fn a_stranger_that_joins_the_group_is_found_later() {
+        let proc = FakeProc::new();
+        proc.put(ROOT);
+        proc.put(Process {
+            pid: 7,
+            parent: 1,
+            ..Process::NEW
+        });
+        let mut tree = tree(&proc, None);
+        assert_eq!([members(&mut tree), members(&mut tree)], [[100], [100]]);
+        proc.put(Process {
+            pid: 7,
+            parent: 1,
+            group: 100,
+            ..Process::NEW
+        });
+        let found = (0..LOOK_AGAIN_TICKS).any(|_| members(&mut tree) == [7, 100]);
+        assert!(found);
+    }
+
+    #[test]
+    fn ranks_are_known_by_the_signs_of_the_job_and_counted_once() {
+        let proc = FakeProc::new();
+        let sign = |pid: u32, job: u32| proc.write(pid, "environ", &format!("PBS_JOBID={job}\0"));
+        let elsewhere = |pid: u32, parent: u32, start: u64| {
+            proc.put(Process {
+                pid,
+                parent,
+                group: pid,
+                session: pid,
+                start,
+                user: 5,
+                ..Process::NEW
+            });
+        };
+        proc.put(Process { user: 1, ..ROOT });
+        sign(100, 8);
+        elsewhere(30, 1, 900);
+        elsewhere(200, 60, 1010);
+        elsewhere(201, 200, 1020);
+        elsewhere(202, 60, 1010);
+        elsewhere(203, 50, 1010);
+        for pid in [30, 200, 201, 203] {
+            sign(pid, 8);
+        }
+        sign(202, 80);
+        let mut tree = tree(&proc, None);
+        assert_eq!(members(&mut tree), [100]);
+        let mut tree = Tree::new(proc.path(), tree.root, 0);
+        tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
+        // 30 came before the root, 202 is of another job, 203 is a child of who watches.
+        assert_eq!(members(&mut tree), [100, 200, 201]);
+        assert_eq!(tree.read().expect("a reading").times.user, 11);
+        assert!(tree.has(201) && !tree.lacks_ranks());
+    }
+
+    #[test]
+    fn rank_that_slurm_is_about_to_start_is_found_once_it_runs() {
+        let proc = FakeProc::new();
+        proc.put(ROOT);
+        proc.write(100, "environ", "SLURM_JOB_ID=8\0");
+        let named = |pid: u32, name: &str| {
+            proc.put(Process {
+                pid,
+                parent: 60,
+                group: pid,
+                session: pid,
+                start: 1010,
+                ..Process::NEW
+            });
+            let stat =
+                std::fs::read_to_string(proc.path().join(format!("{pid}/stat"))).expect("read");
+            proc.write(
+                pid,
+                "stat",
+                &stat.replace("(a) R (b)", &format!("({name})")),
+            );
+        };
+        let mut tree = tree(&proc, None);
+        tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            ..Process::NEW
+        });
+        let srun = std::fs::read_to_string(proc.path().join("101/stat")).expect("read");
+        proc.write(101, "stat", &srun.replace("(a) R (b)", "(srun)"));
+        named(200, "slurmstepd");
+        for _ in 0..5 {
+            assert_eq!(members(&mut tree), [100, 101]);
+        }
+        assert!(tree.lacks_ranks());
+        named(200, "python3");
+        proc.write(200, "environ", "SLURM_JOB_ID=8\0");
+        assert_eq!(members(&mut tree), [100, 101, 200]);
+        assert!(!tree.lacks_ranks());
+    }
+
+    #[test]
+    fn zombies_count_with_their_times_only() {
+        let proc = FakeProc::new();
+        proc.put(Process {
+            user: 10,
+            rss_pages: 8,
+            threads: 3,
+            ..ROOT
+        });
+        proc.put(Process {
+            pid: 101,
+            parent: 100,
+            state: 'Z',
+            user: 7,
+            ..Process::NEW
+        });
+        let totals = tree(&proc, None).read().expect("a reading");
+        assert_eq!((totals.times.user, totals.rss_pages), (17, 8));
+        assert_eq!((totals.processes, totals.threads), (1, 3));
+    }
+
+    #[test]
+    fn nothing_seen_has_a_reason() {
+        let proc = FakeProc::new();
+        assert!(
+            tree(&proc, None)
+                .read()
+                .expect_err("empty")
+                .contains("no process of the run")
+        );
+        let path = proc.path().join("none");
+        let error = Tree::new(&path, tree(&proc, None).root, 0)
+            .read()
+            .expect_err("no directory");
+        assert!(error.contains("cannot list"));
+    }
+
+    #[test]
+    fn broken_and_hidden_files_are_skipped() {
+        let proc = FakeProc::new();
+        proc.put(ROOT);
+        std::fs::create_dir(proc.path().join("55")).expect("made");
+        std::fs::create_dir(proc.path().join("56")).expect("made");
+        std::fs::write(proc.path().join("56/stat"), "56 (x) S what").expect("written");
+        let mut tree = tree(&proc, None);
+        assert_eq!(members(&mut tree), [100]);
+        assert!(
+            tree.read_shmem_bytes()
+                .expect_err("no status")
+                .contains("RssShmem")
+        );
+        assert!(
+            tree.read_io()
+                .expect_err("no io")
+                .contains("io of process 100")
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Blocks of samples as rows: of each reading one, or one for each GPU or process in it.
+
+use std::borrow::Cow;
+
+use rusqlite::Row;
+
+use super::Selection;
+use crate::record::store::integer;
+use crate::record::{Cell, Sample, Table, decode_segment};
+
+/// Columns of a row before the values of the reading: the database, the change, the measurement with name and user, the segment.
+const BEFORE: usize = 10;
+
+/// Hands out the rows of one block that begin so.
+pub(super) fn each<E>(
+    mut cells: Vec<Cell<'static>>,
+    readings: &[Sample],
+    selection: &Selection,
+    out: &mut impl FnMut(&[Cell<'_>]) -> Result<(), E>,
+) -> Result<(), E> {
+    for sample in readings
+        .iter()
+        .filter(|sample| selection.is_in_time(sample.at_ms))
+    {
+        cells.truncate(BEFORE);
+        cells.push(Cell::Whole(integer(sample.at_ms)));
+        match selection.table {
+            Table::GpuSamples => gpus(&mut cells, sample, out)?,
+            Table::ProcessSamples => processes(&mut cells, sample, out)?,
+            _ => {
+                cells.extend(sample.values().map(value));
+                out(&cells)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The readings of a block; `None` where it is damaged.
+pub(super) fn readings(row: &Row<'_>) -> rusqlite::Result<Option<Vec<Sample>>> {
+    let bytes: Vec<u8> = row.get(BEFORE + 1)?;
+    Ok(decode_segment(&bytes).ok())
+}
+
+/// What all rows of a block begin with.
+pub(super) fn block(store: &str, row: &Row<'_>) -> rusqlite::Result<Vec<Cell<'static>>> {
+    let text = |column| Ok::<_, rusqlite::Error>(Cell::Text(Cow::Owned(row.get(column)?)));
+    let whole = |column| Ok::<_, rusqlite::Error>(Cell::Whole(row.get(column)?));
+    Ok(vec![
+        Cell::Text(Cow::Owned(store.to_owned())),
+        whole(2)?,
+        text(3)?,
+        whole(4)?,
+        whole(5)?,
+        text(6)?,
+        whole(7)?,
+        text(8)?,
+        text(9)?,
+        whole(10)?,
+    ])
+}
+
+fn gpus<E>(
+    cells: &mut Vec<Cell<'static>>,
+    sample: &Sample,
+    out: &mut impl FnMut(&[Cell<'_>]) -> Result<(), E>,
+) -> Result<(), E> {
+    let before = cells.len();
+    for gpu in &sample.gpus {
+        cells.truncate(before);
+        cells.push(text(&gpu.uuid));
+        cells.extend(gpu.values().map(value));
+        out(cells)?;
+    }
+    Ok(())
+}
+
+fn processes<E>(
+    cells: &mut Vec<Cell<'static>>,
+    sample: &Sample,
+    out: &mut impl FnMut(&[Cell<'_>]) -> Result<(), E>,
+) -> Result<(), E> {
+    let before = cells.len();
+    for process in &sample.commands {
+        cells.truncate(before);
+        cells.push(Cell::Whole(i64::from(process.pid)));
+        cells.push(Cell::Whole(integer(process.start_time_ticks)));
+        cells.push(text(&process.name));
+        cells.extend(process.values().map(value));
+        out(cells)?;
+    }
+    Ok(())
+}
+
+fn text(text: &str) -> Cell<'static> {
+    Cell::Text(Cow::Owned(text.to_owned()))
+}
+
+fn value(value: Option<u64>) -> Cell<'static> {
+    value.map_or(Cell::Null, |value| Cell::Whole(integer(value)))
+}

@@ -1,0 +1,247 @@
+//! What to ask for next time. Each rule says on which figures it rests, and why it says nothing where they are too few.
+
+mod cpus;
+mod gpus;
+mod memory;
+mod program;
+mod walltime;
+
+use serde::Serialize;
+
+use super::limit::{Limit, LimitKind};
+use super::threshold::{LEAST_COVERED, LEAST_SAMPLES, LEAST_SECONDS};
+use super::used::{NodeUsed, Used};
+use super::{Evidence, Request, RunView, Timing, Unmeasured, real};
+use crate::foundation::units::display_seconds;
+use crate::job::JobState;
+
+/// What a piece of advice is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdviceKind {
+    /// `resources.walltime`.
+    Walltime,
+    /// `resources.memory` or `resources.memory_per_cpu`.
+    Memory,
+    /// `resources.cpus_per_task`.
+    Cpus,
+    /// `resources.gpus_per_node`.
+    Gpus,
+    /// `storage.prefer`.
+    Storage,
+    /// Processes or threads that prepare the data.
+    Workers,
+    /// `OMP_NUM_THREADS`.
+    Threads,
+    /// The batch.
+    Batch,
+    /// GPUs that power or heat held down.
+    Cooling,
+    /// Evaluation and checkpoints.
+    Aside,
+    /// Nodes that differ.
+    Balance,
+}
+
+impl AdviceKind {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 11] = [
+        Self::Walltime,
+        Self::Memory,
+        Self::Cpus,
+        Self::Gpus,
+        Self::Storage,
+        Self::Workers,
+        Self::Threads,
+        Self::Batch,
+        Self::Cooling,
+        Self::Aside,
+        Self::Balance,
+    ];
+
+    /// Its word in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Walltime => "walltime",
+            Self::Memory => "memory",
+            Self::Cpus => "cpus",
+            Self::Gpus => "gpus",
+            Self::Storage => "storage",
+            Self::Workers => "workers",
+            Self::Threads => "threads",
+            Self::Batch => "batch",
+            Self::Cooling => "cooling",
+            Self::Aside => "aside",
+            Self::Balance => "balance",
+        }
+    }
+}
+
+/// A piece of advice.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advice {
+    /// What it is about.
+    pub kind: AdviceKind,
+    /// In a sentence.
+    pub text: String,
+    /// The table of the job file that [`Advice::paste`] belongs into: `resources`, `storage`.
+    pub table: Option<&'static str>,
+    /// Lines for that table, in the place of those of the same keys; `None` where no key helps.
+    pub paste: Option<String>,
+    /// The figures that say so.
+    pub rests_on: Vec<Evidence>,
+}
+
+/// What the rules look at.
+pub(super) struct Case<'a> {
+    pub(super) view: &'a RunView<'a>,
+    pub(super) used: &'a Used,
+    pub(super) limits: &'a [Limit],
+    pub(super) timing: Option<&'a Timing>,
+    /// From start to end of the job, in seconds.
+    pub(super) ran_seconds: Option<f64>,
+}
+
+/// A rule's word: advice, none, or why none may be given although it could be.
+type Word = Result<Option<Advice>, String>;
+
+impl Case<'_> {
+    fn state(&self) -> JobState {
+        self.view.status.state
+    }
+
+    fn request(&self) -> Option<&Request> {
+        self.view.request
+    }
+
+    fn nodes(&self) -> &[NodeUsed] {
+        &self.used.nodes
+    }
+
+    fn limit(&self, kinds: &[LimitKind]) -> Option<&Limit> {
+        self.limits.iter().find(|limit| kinds.contains(&limit.kind))
+    }
+
+    /// The largest of the nodes; `None` where one of them does not tell.
+    fn most(&self, of: impl Fn(&NodeUsed) -> Option<f64>) -> Option<f64> {
+        let values: Option<Vec<f64>> = self.nodes().iter().map(of).collect();
+        values?.into_iter().reduce(f64::max)
+    }
+
+    /// Why the samples are too few to advise anything.
+    fn too_little(&self) -> Result<(), String> {
+        if !self.state().is_final() {
+            return Err("the run goes on".to_owned());
+        }
+        if self.view.run.nodes as usize > self.nodes().len()
+            && self.request().is_none_or(Request::is_everywhere)
+        {
+            return Err(format!(
+                "only {} of {} nodes have a record",
+                self.nodes().len(),
+                self.view.run.nodes
+            ));
+        }
+        let mut names: Vec<&str> = self.nodes().iter().map(|node| node.node.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!(
+                "several commands ran on {}, and what they used together is not known",
+                twice[0]
+            ));
+        }
+        enough_to_limit(self.used)
+    }
+
+    /// An array's elements share what is asked for.
+    fn is_one_of_many(&self) -> Result<(), String> {
+        let is_array =
+            self.request().is_some_and(|request| request.is_array) || self.view.run.array.is_some();
+        if is_array {
+            Err(
+                "the elements of an array share the request, and one says nothing of the others"
+                    .to_owned(),
+            )
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Request {
+    /// True where a command runs on every node.
+    fn is_everywhere(&self) -> bool {
+        self.launcher != crate::job::Launcher::None
+    }
+}
+
+/// Why the samples are too few to say what limited the run.
+pub(super) fn enough_to_limit(used: &Used) -> Result<(), String> {
+    if used.nodes.is_empty() {
+        return Err("there is no record of any node".to_owned());
+    }
+    for node in &used.nodes {
+        let wall = node.wall_seconds.unwrap_or(0.0);
+        if wall < LEAST_SECONDS {
+            let text = display_seconds(wall);
+            return Err(format!(
+                "it ran for {text} on {}, less than {LEAST_SECONDS:.0} s",
+                node.node
+            ));
+        }
+        let Some(sampled) = &node.sampled else {
+            return Err(format!(
+                "the samples of {} are not there, or were not read",
+                node.node
+            ));
+        };
+        if real(sampled.samples) < LEAST_SAMPLES {
+            return Err(format!(
+                "there are {} samples of {}, less than {LEAST_SAMPLES:.0}",
+                sampled.samples, node.node
+            ));
+        }
+        let covered = sampled.covered_seconds / wall * 100.0;
+        if covered < LEAST_COVERED {
+            return Err(format!(
+                "samples cover {covered:.0}% of the time on {}, less than {LEAST_COVERED:.0}%",
+                node.node
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn evidence(what: &'static str, value: f64) -> Evidence {
+    Evidence { what, value }
+}
+
+/// All advice for the run, and why there is none on what was asked for.
+pub(super) fn advise(case: &Case<'_>) -> (Vec<Advice>, Vec<Unmeasured>) {
+    type Rule = fn(&Case<'_>) -> Word;
+    let rules: [(AdviceKind, Rule); 11] = [
+        (AdviceKind::Walltime, walltime::rule),
+        (AdviceKind::Memory, memory::rule),
+        (AdviceKind::Cpus, cpus::rule),
+        (AdviceKind::Gpus, gpus::rule),
+        (AdviceKind::Storage, program::storage),
+        (AdviceKind::Workers, program::workers),
+        (AdviceKind::Threads, cpus::threads),
+        (AdviceKind::Batch, gpus::batch),
+        (AdviceKind::Cooling, gpus::cooling),
+        (AdviceKind::Aside, program::aside),
+        (AdviceKind::Balance, program::balance),
+    ];
+    let (mut advice, mut withheld) = (Vec::new(), Vec::new());
+    for (kind, rule) in rules {
+        match rule(case) {
+            Ok(found) => advice.extend(found),
+            Err(why) => withheld.push(Unmeasured {
+                what: format!("advice/{}", kind.as_str()),
+                why,
+            }),
+        }
+    }
+    (advice, withheld)
+}

@@ -1,0 +1,146 @@
+//! The time limit: what the run took, or would have taken, with headroom.
+
+use super::{Advice, AdviceKind, Case, Word, evidence, real};
+use crate::foundation::units::{Walltime, display_seconds};
+use crate::job::JobState;
+use crate::report::insight::threshold::{HEADROOM, LEAST_EPOCHS, LEAST_SECONDS, TIME_LOW};
+
+/// No limit shorter than this is advised, in seconds.
+const LEAST_LIMIT: u64 = 300;
+
+pub(super) fn rule(case: &Case<'_>) -> Word {
+    let Some(request) = case.request() else {
+        return Ok(None);
+    };
+    let Some(asked) = request.walltime_seconds else {
+        return Ok(None);
+    };
+    match case.state() {
+        JobState::Timeout => longer(case, asked, request.queue_walltime_seconds),
+        JobState::Completed => shorter(case, asked),
+        _ => Ok(None),
+    }
+}
+
+fn shorter(case: &Case<'_>, asked: u64) -> Word {
+    let Some(ran) = case.ran_seconds else {
+        return Err("its start or its end is not known".to_owned());
+    };
+    let share = ran / real(asked) * 100.0;
+    if share >= TIME_LOW {
+        return Ok(None);
+    }
+    case.is_one_of_many()?;
+    if ran < LEAST_SECONDS {
+        return Err(format!(
+            "it ran for {}, less than {LEAST_SECONDS:.0} s",
+            display_seconds(ran)
+        ));
+    }
+    let advised = rounded_up(ran * HEADROOM);
+    if advised >= asked {
+        return Ok(None);
+    }
+    let text = format!(
+        "it took {} of {} ({share:.0}%)",
+        display_seconds(ran),
+        Walltime(asked)
+    );
+    let rests_on = vec![
+        evidence("ran_seconds", ran),
+        evidence("walltime_asked_seconds", real(asked)),
+    ];
+    Ok(Some(advice(text, Some(advised), rests_on)))
+}
+
+/// What a run that was cut off would have needed, by its epochs.
+fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Word {
+    let Some(timing) = case.timing else {
+        return Err(
+            "it ran into its time limit, and no epoch was timed that would tell how long it needs"
+                .to_owned(),
+        );
+    };
+    let epochs = timing
+        .epochs
+        .as_ref()
+        .filter(|epochs| !epochs.is_warmup && real(epochs.count as u64) >= LEAST_EPOCHS);
+    let Some((epochs, planned)) = epochs.zip(timing.epochs_planned) else {
+        return Err(format!(
+            "it ran into its time limit, and fewer than {LEAST_EPOCHS:.0} epochs were timed or their number is not known"
+        ));
+    };
+    let Some(left) = planned
+        .checked_sub(timing.epochs_completed)
+        .filter(|left| *left > 0)
+    else {
+        return Err("it ran into its time limit after its last epoch".to_owned());
+    };
+    case.is_one_of_many()?;
+    let ran = case.ran_seconds.unwrap_or_else(|| real(asked));
+    // The epoch that was cut off is made anew.
+    let needed = ran + real(left) * epochs.mean_seconds;
+    let advised = rounded_up(needed * HEADROOM);
+    let text = format!(
+        "{left} of {planned} epochs of {} were left",
+        display_seconds(epochs.mean_seconds)
+    );
+    let rests_on = vec![
+        evidence("ran_seconds", ran),
+        evidence("epochs_left", real(left)),
+        evidence("epoch_mean_seconds", epochs.mean_seconds),
+        evidence("epochs_timed", real(epochs.count as u64)),
+    ];
+    Ok(Some(match most {
+        Some(most) if advised > most && needed > real(most) => {
+            let most = Walltime(most);
+            let text = format!(
+                "{text}: more than the {most} of its queue; go on from a checkpoint in a second run"
+            );
+            advice(text, None, rests_on)
+        }
+        Some(most) => advice(text, Some(advised.min(most)), rests_on),
+        None => advice(text, Some(advised), rests_on),
+    }))
+}
+
+fn advice(text: String, seconds: Option<u64>, rests_on: Vec<super::Evidence>) -> Advice {
+    let paste = seconds.map(|seconds| format!("walltime = \"{}\"", Walltime(seconds)));
+    Advice {
+        kind: AdviceKind::Walltime,
+        text,
+        table: paste.is_some().then_some("resources"),
+        paste,
+        rests_on,
+    }
+}
+
+/// Up to 5 min, from an hour on to 15 min, from 12 h on to an hour; within the ten years that a job file may ask for.
+fn rounded_up(seconds: f64) -> u64 {
+    let step = match seconds {
+        ..=3600.0 => 300,
+        ..=43_200.0 => 900,
+        _ => 3600,
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "seconds, not negative"
+    )]
+    let whole = seconds.ceil().clamp(0.0, 3e8) as u64;
+    whole.div_ceil(step).saturating_mul(step).max(LEAST_LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_rounded_up_more_the_longer_they_are() {
+        let text = |seconds| Walltime(rounded_up(seconds)).to_string();
+        assert_eq!(
+            [1.0, 301.0, 3600.0, 3601.0, 43_201.0, 400_000.0].map(text),
+            ["5m", "10m", "1h", "1h15m", "13h", "112h"]
+        );
+    }
+}
