@@ -220,6 +220,16 @@ mod tests {
     }
 
     #[test]
+    fn every_evaluation_is_kept_however_many_lines_arrive_at_once() {
+        let log = (0..9).map(|round| format!("[{round}]\tvalidation_0-rmse:4.{round}\n"));
+        let log: String = log.collect();
+        let mut follower = crate::observe::timing::Follower::new(None).expect("no pattern");
+        follower.feed(log.as_bytes(), None);
+        follower.finish(None);
+        assert_eq!(follower.progress().points.len(), 9);
+    }
+
+    #[test]
     fn rounds_of_lightgbm_are_read() {
         let lines = [
             "[10]\tvalid_0's l2: 0.25\tvalid_0's auc: 0.75",

@@ -8,8 +8,7 @@ pub(super) fn is_of_evaluation(name: &str) -> bool {
         .split(|c: char| !c.is_ascii_alphabetic())
         .find(|word| !word.is_empty())
         .unwrap_or_default();
-    let first = first.to_ascii_lowercase();
-    [
+    const WORDS: [&str; 7] = [
         "val",
         "valid",
         "validation",
@@ -17,8 +16,8 @@ pub(super) fn is_of_evaluation(name: &str) -> bool {
         "evaluation",
         "test",
         "dev",
-    ]
-    .contains(&first.as_str())
+    ];
+    WORDS.iter().any(|word| first.eq_ignore_ascii_case(word))
 }
 
 /// Collects points.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
+use super::curve::is_of_evaluation;
 use crate::record::Scope;
 
 /// The longest duration that is believed, in seconds: three years. What is longer is a misprint, or was never a duration.
@@ -190,17 +191,23 @@ impl Event<'_> {
         }
     }
 
-    /// True where nothing is lost if a later line of the same form is read in the place of this one.
+    /// True where nothing is lost if a later line of the same form is read in the place of this one: of an evaluation
+    /// every figure is kept.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(
-            self,
-            Self::Step { .. }
-                | Self::Iteration { .. }
-                | Self::RunStep { .. }
-                | Self::Within { .. }
-                | Self::Mention { .. }
-                | Self::Figures { .. }
-        )
+        let evaluated = |facts: &Facts<'_>| {
+            let mut names = facts.metrics.iter().map(|(name, _)| name);
+            names.any(|name| is_of_evaluation(name))
+        };
+        !self.facts().is_some_and(evaluated)
+            && matches!(
+                self,
+                Self::Step { .. }
+                    | Self::Iteration { .. }
+                    | Self::RunStep { .. }
+                    | Self::Within { .. }
+                    | Self::Mention { .. }
+                    | Self::Figures { .. }
+            )
     }
 
     /// A word for what it says.

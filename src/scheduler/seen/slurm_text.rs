@@ -12,9 +12,8 @@ fn pairs(record: &str) -> Vec<(&str, &str)> {
     let starts: Vec<(usize, usize)> = record
         .match_indices('=')
         .filter_map(|(equals, _)| {
-            let key = record[..equals]
-                .rfind(|c: char| c.is_whitespace())
-                .map_or(0, |blank| blank + 1);
+            let before = record[..equals].rsplit(char::is_whitespace).next();
+            let key = equals - before.map_or(0, str::len);
             let name = &record[key..equals];
             let is_key = name.starts_with(|c: char| c.is_ascii_uppercase())
                 && name
@@ -186,5 +185,7 @@ mod tests {
         let seen = scontrol_job(text).expect("a job");
         assert_eq!(seen.jobs[0].name.as_deref(), Some("we ird|name"));
         assert_eq!(value(&pairs(text), "Comment"), Some("x=1 y"));
+        // A blank of three bytes before a key.
+        assert_eq!(value(&pairs("JobId=1\u{2000}User=x"), "User"), Some("x"));
     }
 }
