@@ -40,6 +40,21 @@ pub(crate) fn conf() -> PathBuf {
     path
 }
 
+/// Changes the cluster: `tests/cluster` with these arguments.
+pub(crate) fn cluster(arguments: &[&str]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster");
+    let dir = conf();
+    let dir = dir.parent().expect("a file in a directory");
+    let status = Command::new(script)
+        .args(arguments)
+        .env("DLRUN_CLUSTER_DIR", dir)
+        .status();
+    assert!(
+        status.expect("tests/cluster is there").success(),
+        "tests/cluster {arguments:?}"
+    );
+}
+
 /// A user with a new home, which is also the place of job files and outputs.
 pub(crate) struct User {
     home: TempDir,

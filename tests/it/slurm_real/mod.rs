@@ -882,17 +882,7 @@ struct Mortal;
 
 impl Mortal {
     fn cluster(verb: &str) {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster");
-        let dir = conf();
-        let status = Command::new(script)
-            .args(["node", verb, MORTAL_NODE])
-            .env(
-                "DLRUN_CLUSTER_DIR",
-                dir.parent().expect("a file in a directory"),
-            )
-            .status()
-            .expect("tests/cluster is there");
-        assert!(status.success(), "tests/cluster node {verb} {MORTAL_NODE}");
+        cluster::cluster(&["node", verb, MORTAL_NODE]);
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Chance, count, tell};
-use crate::slurm_real::cluster::{processes, until};
+use crate::slurm_real::cluster::{User, argv, cluster, processes, until};
 
 /// A machine with local runs of its own.
 pub(super) struct Machine {
@@ -258,6 +258,117 @@ fn a_waiting_run_whose_runner_is_killed_is_lost_and_holds_nobody_up() {
         ),
         (true, false)
     );
+}
+
+/// Brings the controller back, also after a failure.
+struct DeadController;
+
+impl Drop for DeadController {
+    fn drop(&mut self) {
+        cluster(&["controller", "start"]);
+    }
+}
+
+#[test]
+#[ignore = "soak tier: tests/run soak"]
+fn runs_survive_the_death_of_the_controller() {
+    let mut chance = Chance::new("controller kills");
+    let user = User::new();
+    // A controller that forgot a job's start starts it once more, as it would without dlrun.
+    let once = "[scheduler]\narguments = [\"--no-requeue\"]";
+    let file = user.job("train", &argv(&["/bin/sh", "-c", TRAINING, "whole"]), once);
+    let (submit, victims) = (
+        ["--json", "submit", &file.to_string_lossy()],
+        [Victim::Supervisor, Victim::Watcher],
+    );
+    let mut tally = std::collections::BTreeMap::new();
+    for _ in 0..count(5) {
+        let known = slurm_runs(&user);
+        let accepted = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| user.dlrun(&submit)))
+                .collect();
+            sleep(Duration::from_millis(chance.next() % 3_000));
+            cluster(&["controller", "kill"]);
+            let controller = DeadController;
+            for run in slurm_runs(&user)
+                .iter()
+                .filter(|run| !known.contains(run))
+                .take(2)
+            {
+                if let Some(pid) = chance.one_of(&victims).find(run) {
+                    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                    *tally
+                        .entry("a supervisor or watcher killed too".to_owned())
+                        .or_insert(0) += 1;
+                }
+            }
+            sleep(Duration::from_millis(chance.next() % 3_000));
+            drop(controller);
+            let codes = clients
+                .into_iter()
+                .map(|client| client.join().expect("no panic").code);
+            codes.filter(|code| *code == 0).count()
+        });
+        let new: Vec<String> = slurm_runs(&user)
+            .into_iter()
+            .filter(|run| !known.contains(run))
+            .collect();
+        assert!(
+            new.len() >= accepted,
+            "{accepted} were accepted, and there are {new:?}"
+        );
+        *tally
+            .entry("submissions refused or in doubt".to_owned())
+            .or_insert(0) += 4 - accepted;
+        for run in &new {
+            *tally.entry(see_slurm_run_end(&user, run)).or_insert(0) += 1;
+        }
+    }
+    for (what, times) in &tally {
+        tell(&format!("{times:4} {what}"));
+    }
+}
+
+fn slurm_runs(user: &User) -> Vec<String> {
+    let names = fs::read_dir(user.state_dir().join("runs"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+/// Waits until nothing more happens to a run; returns what became of it.
+fn see_slurm_run_end(user: &User, run: &str) -> String {
+    let state = until(&format!("{run} to end"), 180, || {
+        let state = user.dlrun(&["--json", "show", run]);
+        // One that was never handed over is not known.
+        let state = if state.code == 0 {
+            state.result()["status"]["state"].as_str()?.to_owned()
+        } else {
+            "no run".to_owned()
+        };
+        (!["pending", "running"].contains(&state.as_str())).then_some(state)
+    });
+    until(&format!("the processes of {run} to end"), 60, || {
+        processes(run, "").is_empty().then_some(())
+    });
+    let journal = user.read(&format!("journal.{run}"));
+    let begun = journal.lines().filter(|line| *line == "Epoch 1/12").count();
+    let whole = user.read(&format!("result.{run}"));
+    assert!(begun <= 1, "{run} ran twice: {journal}");
+    assert!(
+        state != "completed" || whole == "twelve epochs\n",
+        "{run} is called completed: {whole:?}"
+    );
+    let whole = if whole.is_empty() {
+        "without a result"
+    } else {
+        "with its result"
+    };
+    format!("{state}, {whole}, begun {begun} times")
 }
 
 /// Kills the submitting client; returns the run if one came to be that anybody can see.
