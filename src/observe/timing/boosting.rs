@@ -38,7 +38,7 @@ impl Recogniser for XgBoost {
         "xgboost"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &["]\t", "] ", "]#011", "Best iteration"]
     }
 
@@ -61,7 +61,7 @@ impl Recogniser for LightGbm {
         "lightgbm"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &["'s ", "[LightGBM] [Info] Iteration:", "est iteration is:"]
     }
 
@@ -94,7 +94,7 @@ impl Recogniser for CatBoost {
         "catboost"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &["learn: ", "remaining: "]
     }
 
@@ -114,10 +114,7 @@ impl Recogniser for CatBoost {
         if times.trim_end().ends_with("remaining: 0us")
             && let Some((seconds, _)) = scan::duration(times)
         {
-            say(Event::RunEnd {
-                seconds: Some(seconds),
-                facts: Facts::default(),
-            });
+            say(Event::run_end(Some(seconds), Facts::default()));
         }
     }
 }
@@ -128,17 +125,8 @@ fn say_round<'a>(
     say: &mut dyn FnMut(Event<'a>),
 ) {
     if let Some(metrics) = metrics.filter(|metrics| !metrics.is_empty()) {
-        let facts = Facts {
-            metrics,
-            ..Facts::default()
-        };
-        say(Event::RunStep {
-            epoch: None,
-            epochs: None,
-            step,
-            of: None,
-            facts,
-        });
+        let facts = Facts::with_metrics(metrics);
+        say(Event::run_step((step, None), facts));
     }
 }
 
@@ -174,6 +162,7 @@ fn metric(cell: &str, mark: char) -> Option<(Cow<'_, str>, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn said(mut recogniser: impl Recogniser, lines: &[&str]) -> Vec<String> {
         let mut said = Vec::new();
@@ -185,8 +174,17 @@ mod tests {
                 },
                 &mut |event| {
                     said.push(match event {
-                        Event::RunStep { step, facts, .. } => format!("{step} {:?}", facts.metrics),
-                        Event::RunEnd { seconds, .. } => format!("end {seconds:?}"),
+                        Event {
+                            says: Says::RunStep,
+                            step: Some(step),
+                            facts,
+                            ..
+                        } => format!("{step} {:?}", facts.metrics),
+                        Event {
+                            says: Says::RunEnd,
+                            seconds,
+                            ..
+                        } => format!("end {seconds:?}"),
                         other => panic!("{other:?}"),
                     });
                 },

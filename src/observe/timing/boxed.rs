@@ -65,7 +65,7 @@ impl Recogniser for Boxed {
         "boxed"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &["--------------------", "────────────────────"]
     }
 
@@ -143,28 +143,17 @@ impl Boxed {
             .map(|(name, value)| (name.clone().into(), *value))
             .collect();
         if let Some(epoch) = count("Epoch") {
-            return Some(Event::EpochEnd {
-                epoch,
-                epochs: None,
-                seconds: None,
-                step: None,
-                facts,
-            });
+            return Some(Event::epoch_end((epoch, None), facts));
         }
         let step = STEPS.iter().find_map(|name| count(name))?;
-        Some(Event::RunStep {
-            epoch: None,
-            epochs: None,
-            step,
-            of: None,
-            facts,
-        })
+        Some(Event::run_step((step, None), facts))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn said(output: &str) -> Vec<String> {
         let (mut boxed, mut said) = (Boxed::default(), Vec::new());
@@ -176,14 +165,24 @@ mod tests {
                 },
                 &mut |event| {
                     said.push(match event {
-                        Event::RunStep { step, facts, .. } => {
+                        Event {
+                            says: Says::RunStep,
+                            step: Some(step),
+                            facts,
+                            ..
+                        } => {
                             let rate = facts.throughput.map(|rate| rate.value);
                             format!(
                                 "{step} {rate:?} {:?} {:?}",
                                 facts.step_seconds, facts.metrics
                             )
                         }
-                        Event::EpochEnd { epoch, facts, .. } => {
+                        Event {
+                            says: Says::EpochEnd,
+                            epoch: Some(epoch),
+                            facts,
+                            ..
+                        } => {
                             format!("end {epoch} {:?}", facts.metrics)
                         }
                         other => panic!("{other:?}"),

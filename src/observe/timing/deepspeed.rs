@@ -43,7 +43,7 @@ impl Recogniser for DeepSpeed {
         }
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &[
             "SamplesPerSec=",
             ", skipped=",
@@ -80,22 +80,18 @@ impl DeepSpeed {
         if let Some(at) = text.find("] step=").filter(|_| text.contains(", skipped=")) {
             let (step, _) = scan::unsigned(&text[at + "] step=".len()..])?;
             let none = Facts::default();
-            return self.chat.is_none().then_some(Event::Iteration {
-                step: Some(step),
-                of: None,
-                facts: none,
-            });
+            return self
+                .chat
+                .is_none()
+                .then_some(Event::iteration(Some(step), None, none));
         }
         let (head, _) = text.split_once("SamplesPerSec=")?;
         let rate = ["RunningAvgSamplesPerSec=", "SamplesPerSec="]
             .into_iter()
             .find_map(|name| after(text, name))?;
-        let facts = Facts {
-            throughput: Rate::of_run(rate, "samples/s"),
-            ..Facts::default()
-        };
+        let facts = Facts::with_rate(Rate::of_run(rate, "samples/s"));
         if self.chat.is_some() {
-            return Some(Event::Figures { facts });
+            return Some(Event::figures(facts));
         }
         if let Some(at) = head.find("epoch=") {
             let (epoch, rest) = scan::unsigned(&head[at + "epoch=".len()..])?;
@@ -103,24 +99,14 @@ impl DeepSpeed {
                 .into_iter()
                 .find_map(|name| rest.split_once(name))?;
             let (step, _) = scan::unsigned(counted.1)?;
-            return Some(Event::Step {
-                epoch,
-                epochs: None,
-                step,
-                of: None,
-                facts,
-            });
+            return Some(Event::step((epoch, None), (step, None), facts));
         }
         // `0/40, `: the first number stands for the epoch but never grows.
         let counts = head.rsplit_once(',')?.0;
         let (_, step, rest) =
             scan::counted(&counts[counts.rfind([' ', ']']).map_or(0, |at| at + 1)..])?;
         let step = step.filter(|_| rest.is_empty());
-        Some(Event::Iteration {
-            step,
-            of: None,
-            facts,
-        })
+        Some(Event::iteration(step, None, facts))
     }
 
     /// Lines of DeepSpeed-Chat.
@@ -133,47 +119,28 @@ impl DeepSpeed {
                 return None;
             }
             self.chat = Some((epoch, steps));
-            say(Event::Announce { epochs, steps });
-            say(Event::EpochStart { epoch, epochs });
-            return steps.map(|_| Event::Iteration {
-                step: None,
-                of: steps,
-                facts: Facts::default(),
-            });
+            say(Event::announce(epochs, steps));
+            say(Event::epoch_start(epoch, epochs));
+            return steps.map(|_| Event::iteration(None, steps, Facts::default()));
         }
         if let Some((_, rest)) = text.split_once("***** Evaluating ") {
             let (epoch, epochs, _) = scan::counted(rest.split_once("Epoch ")?.1)?;
             let ended = self.chat.is_some_and(|(open, _)| open == epoch);
             let none = Facts::default();
-            return ended.then_some(Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: None,
-                step: None,
-                facts: none,
-            });
+            return ended.then_some(Event::epoch_end((epoch, epochs), none));
         }
         if let Some(rest) = text.strip_prefix("Epoch ")
             && let Some((epoch, epochs, rest)) = scan::counted(rest)
         {
             let loss = after(rest, " with loss ")?;
-            let facts = Facts {
-                metrics: vec![("loss".into(), loss)],
-                ..Facts::default()
-            };
-            return Some(Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: None,
-                step: None,
-                facts,
-            });
+            let facts = Facts::with_metrics(vec![("loss".into(), loss)]);
+            return Some(Event::epoch_end((epoch, epochs), facts));
         }
         if let Some(rest) = text.strip_prefix("Epoch: ") {
             return self.step(rest);
         }
         let facts = figures(text)?;
-        Some(Event::Figures { facts })
+        Some(Event::figures(facts))
     }
 
     /// What follows in `Epoch: 0, Step: 12, Rank: 0, loss = 2.3` and `Epoch: 0 | Step: 12 | PPO Epoch: 1 | Actor Loss: 0.1`.
@@ -198,13 +165,7 @@ impl DeepSpeed {
             }
         }
         let (epoch, of) = self.chat.unwrap_or((epoch, None));
-        Some(Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of,
-            facts,
-        })
+        Some(Event::step((epoch, None), (step, of), facts))
     }
 }
 
@@ -216,16 +177,16 @@ fn pipeline(text: &str) -> Option<Event<'_>> {
     let throughput = after(text, "samples/sec: ").and_then(|rate| Rate::of_run(rate, "samples/s"));
     let mut metrics = scan::metrics(&text[at..], &[]);
     metrics.retain(|(name, _)| name.contains("loss"));
-    Some(Event::Iteration {
-        step: Some(step),
-        of: None,
-        facts: Facts {
+    Some(Event::iteration(
+        Some(step),
+        None,
+        Facts {
             step_seconds,
             throughput,
             metrics,
             ..Facts::default()
         },
-    })
+    ))
 }
 
 /// `Loss: 10.8766` and nothing else behind what a logger writes: the engine leaves the loss to the script.
@@ -234,11 +195,8 @@ fn loss(text: &str) -> Option<Event<'_>> {
     let (value, _) = scan::number(value).filter(|(_, rest)| rest.is_empty())?;
     let (head, name) = words.split_at_checked(words.len().checked_sub("loss:".len())?)?;
     let alone = head.is_empty() || head.ends_with("] ") || head.ends_with("- ");
-    let facts = Facts {
-        metrics: vec![("loss".into(), value)],
-        ..Facts::default()
-    };
-    (alone && name.eq_ignore_ascii_case("loss:")).then_some(Event::Figures { facts })
+    let facts = Facts::with_metrics(vec![("loss".into(), value)]);
+    (alone && name.eq_ignore_ascii_case("loss:")).then_some(Event::figures(facts))
 }
 
 /// The figures of Chat's lines without a step.
@@ -278,6 +236,7 @@ fn after(text: &str, name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn read<'a>(recogniser: &mut DeepSpeed, text: &'a str) -> Vec<Event<'a>> {
         let mut said = Vec::new();
@@ -301,9 +260,10 @@ mod tests {
             "[2023] [INFO] [timer.py:199:stop] epoch=0/micro_step=20/global_step=10, RunningAvgSamplesPerSec=265.32, CurrSamplesPerSec=265.43, MemAllocated=4.34GB",
         );
         let [
-            Event::Step {
-                epoch: 0,
-                step: 10,
+            Event {
+                says: Says::Step,
+                epoch: Some(0),
+                step: Some(10),
                 of: None,
                 facts,
                 ..
@@ -317,7 +277,8 @@ mod tests {
             "[2022-03-11 02:06:58,985] [INFO] [timer.py:189:stop] 0/40, SamplesPerSec=83.48, MemAllocated=0.26GB",
         );
         let [
-            Event::Iteration {
+            Event {
+                says: Says::Iteration,
                 step: Some(40),
                 facts,
                 ..
@@ -333,7 +294,8 @@ mod tests {
         assert!(
             matches!(
                 said[..],
-                [Event::Iteration {
+                [Event {
+                    says: Says::Iteration,
                     step: Some(40),
                     of: None,
                     ..
@@ -343,7 +305,8 @@ mod tests {
         );
         let said = only("steps: 10 loss: 2.3026 iter time (s): 0.451 samples/sec: 568.133");
         let [
-            Event::Iteration {
+            Event {
+                says: Says::Iteration,
                 step: Some(10),
                 facts,
                 ..
@@ -356,7 +319,14 @@ mod tests {
         let said = only(
             "steps: 130 loss: 5.5 lm loss: 5.25 moe loss: 0.25 iter time (s): 0.239 samples/sec: 535.571",
         );
-        let [Event::Iteration { facts, .. }] = said.as_slice() else {
+        let [
+            Event {
+                says: Says::Iteration,
+                facts,
+                ..
+            },
+        ] = said.as_slice()
+        else {
             panic!("{said:?}")
         };
         assert_eq!(
@@ -386,9 +356,11 @@ mod tests {
         assert_eq!(said.len(), 3);
         assert!(matches!(
             said[1],
-            Event::EpochStart {
-                epoch: 1,
-                epochs: Some(2)
+            Event {
+                says: Says::EpochStart,
+                epoch: Some(1),
+                epochs: Some(2),
+                ..
             }
         ));
         assert_eq!(
@@ -402,14 +374,24 @@ mod tests {
             &mut training,
             "x epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=265.3, CurrSamplesPerSec=1",
         );
-        assert!(matches!(said[..], [Event::Figures { .. }]), "{said:?}");
+        assert!(
+            matches!(
+                said[..],
+                [Event {
+                    says: Says::Figures,
+                    ..
+                }]
+            ),
+            "{said:?}"
+        );
         let said = read(&mut training, "Epoch: 0, Step: 12, Rank: 0, loss = 2.3");
         assert!(
             matches!(
                 said[..],
-                [Event::Step {
-                    epoch: 1,
-                    step: 12,
+                [Event {
+                    says: Says::Step,
+                    epoch: Some(1),
+                    step: Some(12),
                     of: Some(920),
                     ..
                 }]
@@ -420,7 +402,14 @@ mod tests {
             &mut training,
             "Model Parameters: 1.429 B, Latency: 2.46s, TFLOPs: 12.58, Samples/sec: 19.50, Time/seq 0.05s",
         );
-        let [Event::Figures { facts }] = said.as_slice() else {
+        let [
+            Event {
+                says: Says::Figures,
+                facts,
+                ..
+            },
+        ] = said.as_slice()
+        else {
             panic!("{said:?}")
         };
         assert_eq!(
@@ -432,11 +421,25 @@ mod tests {
             "***** Evaluating perplexity, Epoch 1/2 *****",
         );
         assert!(
-            matches!(said[..], [Event::EpochEnd { epoch: 1, .. }]),
+            matches!(
+                said[..],
+                [Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(1),
+                    ..
+                }]
+            ),
             "{said:?}"
         );
         let said = read(&mut training, "ppl: 5.3, loss: 1.7");
-        let [Event::Figures { facts }] = said.as_slice() else {
+        let [
+            Event {
+                says: Says::Figures,
+                facts,
+                ..
+            },
+        ] = said.as_slice()
+        else {
             panic!("{said:?}")
         };
         assert_eq!(

@@ -13,7 +13,7 @@
 
 use super::bar::{self, Bar};
 use super::dict::{self, Value};
-use super::event::{Event, Facts, Line, Recogniser, Weight};
+use super::event::{Event, Facts, Line, Recogniser, Says, Weight};
 use super::names;
 use super::plain_figures::{self, Read, STEP_NAMES};
 use super::scan;
@@ -104,7 +104,7 @@ impl Recogniser for EpochLine {
         Weight::Plain
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &[
             "poch",
             "POCH",
@@ -146,9 +146,11 @@ impl Recogniser for EpochLine {
         let headed = self.headed.take();
         self.begun &= tqdm::keeps_header(line.text);
         if let Some(event) = read_line(line) {
-            if let Event::EpochStart {
-                epoch,
+            if let Event {
+                says: Says::EpochStart,
+                epoch: Some(epoch),
                 epochs: Some(of),
+                ..
             } = event
             {
                 self.headed = Some((epoch, of));
@@ -167,92 +169,31 @@ impl Recogniser for EpochLine {
 
 impl EpochLine {
     /// Notes how epochs and steps are counted, and gives what a line says in that light.
-    fn settle<'a>(&mut self, event: Event<'a>) -> Event<'a> {
+    fn settle<'a>(&mut self, mut event: Event<'a>) -> Event<'a> {
         self.known = true;
         self.begun = false;
-        match event {
-            Event::EpochStart { epoch, epochs } => {
-                (self.open, self.last, self.begun) = (Some(epoch), Some(epoch), true);
-                Event::EpochStart {
-                    epoch,
-                    epochs: self.announced(epoch, epochs),
-                }
-            }
-            // Behind the steps of an epoch a line without one is its summary.
-            Event::Mention {
-                epoch,
-                epochs,
-                facts,
-            } if [self.stepped, self.barred].contains(&Some(epoch)) => {
-                (self.open, self.last) = (None, Some(epoch));
-                let epochs = self.announced(epoch, epochs);
-                Event::EpochEnd {
-                    epoch,
-                    epochs,
-                    seconds: None,
-                    step: None,
-                    facts,
-                }
-            }
-            Event::Mention {
-                epoch,
-                epochs,
-                facts,
-            } => {
-                (self.open, self.last) = (Some(epoch), Some(epoch));
-                Event::Mention {
-                    epoch,
-                    epochs: self.announced(epoch, epochs),
-                    facts,
-                }
-            }
-            Event::Step {
-                epoch,
-                epochs,
-                step,
-                of,
-                facts,
-            } => {
-                self.steps_from_zero |= step == 0;
-                self.stepped = Some(epoch);
-                let epochs = self.announced(epoch, epochs);
-                let last = of.filter(|of| self.steps_from_zero && step + 1 >= *of);
-                (self.open, self.last) = (Some(epoch).filter(|_| last.is_none()), Some(epoch));
-                match last {
-                    Some(of) => Event::EpochEnd {
-                        epoch,
-                        epochs,
-                        seconds: None,
-                        step: Some((step, of)),
-                        facts,
-                    },
-                    None => Event::Step {
-                        epoch,
-                        epochs,
-                        step,
-                        of,
-                        facts,
-                    },
-                }
-            }
-            Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds,
-                step,
-                facts,
-            } => {
-                (self.open, self.last) = (None, Some(epoch));
-                Event::EpochEnd {
-                    epoch,
-                    epochs: self.announced(epoch, epochs),
-                    seconds,
-                    step,
-                    facts,
-                }
-            }
-            other => other,
+        let Some(epoch) = event.epoch else {
+            return event;
+        };
+        if event.says == Says::Step {
+            self.steps_from_zero |= event.step == Some(0);
+            self.stepped = Some(epoch);
         }
+        // Behind the steps of an epoch a line without one is its summary.
+        let summary =
+            event.says == Says::Mention && [self.stepped, self.barred].contains(&Some(epoch));
+        let is_last = |(step, of): (u64, u64)| step.saturating_add(1) >= of;
+        let last_step = event.says == Says::Step
+            && self.steps_from_zero
+            && event.step.zip(event.of).is_some_and(is_last);
+        if summary || last_step {
+            event.says = Says::EpochEnd;
+        }
+        event.epochs = self.announced(epoch, event.epochs);
+        self.begun = event.says == Says::EpochStart;
+        self.open = (event.says != Says::EpochEnd).then_some(epoch);
+        self.last = Some(epoch);
+        event
     }
 
     /// How many epochs there will be, by the number behind that of an epoch.
@@ -286,10 +227,7 @@ impl EpochLine {
             return Some(self.settle(event));
         }
         if let Some(epochs) = planned(text) {
-            return Some(Event::Announce {
-                epochs: Some(epochs),
-                steps: None,
-            });
+            return Some(Event::announce(Some(epochs), None));
         }
         // The tutorial on transfer learning of PyTorch draws ten dashes below the number of its last epoch.
         if let Some((epoch, last)) = headed
@@ -297,10 +235,7 @@ impl EpochLine {
             && (self.zero || epoch == 0)
         {
             self.announces_last = true;
-            return Some(Event::Announce {
-                epochs: last.checked_add(1),
-                steps: None,
-            });
+            return Some(Event::announce(last.checked_add(1), None));
         }
         if self.known
             && let Some(event) = self.unnumbered(text)
@@ -308,25 +243,19 @@ impl EpochLine {
             return Some(event);
         }
         if let Some(event) = step_line::trailing(text).or_else(|| step_line::counted(text)) {
-            if let (
-                Event::Iteration {
-                    step: Some(step),
-                    of: Some(of),
-                    facts,
-                },
-                Some(epoch),
-            ) = (&event, self.open)
+            if let (Some(step), Some(of), Some(epoch)) = (event.step, event.of, self.open)
                 && step >= of
             {
                 self.open = None;
-                return Some(ended(epoch, None, Some((*step, *of)), facts.clone()));
+                let end = Event::epoch_end((epoch, None), event.facts);
+                return Some(end.at(Some((step, of))));
             }
             self.known = true;
             return Some(event);
         }
         // Behind the steps, which may say how long all took so far.
         if let Some(event) = step_line::total(text, self.known) {
-            return if matches!(event, Event::RunEnd { .. }) {
+            return if (event.says == Says::RunEnd) {
                 Some(event)
             } else {
                 self.close(Facts::default())
@@ -334,10 +263,12 @@ impl EpochLine {
         }
         match step_line::figures(text)? {
             // Servers of models print the same about their requests.
-            Event::Figures { facts }
-                if facts.throughput.is_some() && !scan::holds(text, "request") =>
-            {
-                Some(Event::Figures { facts })
+            Event {
+                says: Says::Figures,
+                facts,
+                ..
+            } if facts.throughput.is_some() && !scan::holds(text, "request") => {
+                Some(Event::figures(facts))
             }
             _ if !self.known => None,
             event => Some(event),
@@ -359,21 +290,11 @@ impl EpochLine {
             Some(of) => {
                 (self.open, self.barred) = (None, Some(epoch));
                 let step = Some((bar.step, of));
-                Event::EpochEnd {
-                    epoch,
-                    epochs: None,
-                    seconds: bar.elapsed,
-                    step,
-                    facts,
-                }
+                Event::epoch_end((epoch, None), facts)
+                    .took(bar.elapsed)
+                    .at(step)
             }
-            None => Event::Step {
-                epoch,
-                epochs: None,
-                step: bar.step,
-                of: bar.of,
-                facts,
-            },
+            None => Event::step((epoch, None), (bar.step, bar.of), facts),
         })
     }
 
@@ -413,10 +334,7 @@ impl EpochLine {
             self.last?,
             Some(seconds),
             None,
-            Facts {
-                step_seconds,
-                ..Facts::default()
-            },
+            Facts::with_step_time(step_seconds),
         ))
     }
 }
@@ -428,13 +346,9 @@ fn ended(
     step: Option<(u64, u64)>,
     facts: Facts<'_>,
 ) -> Event<'_> {
-    Event::EpochEnd {
-        epoch,
-        epochs: None,
-        seconds,
-        step,
-        facts,
-    }
+    Event::epoch_end((epoch, None), facts)
+        .took(seconds)
+        .at(step)
 }
 
 /// Reads a line.
@@ -458,20 +372,10 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
             .metrics
             .extend(plain_figures::read(bar.label).facts.metrics);
         return Some(match bar.of.filter(|_| bar.is_full()) {
-            Some(of) => Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: bar.elapsed,
-                step: Some((bar.step, of)),
-                facts,
-            },
-            None => Event::Step {
-                epoch,
-                epochs,
-                step: bar.step,
-                of: bar.of,
-                facts,
-            },
+            Some(of) => Event::epoch_end((epoch, epochs), facts)
+                .took(bar.elapsed)
+                .at(Some((bar.step, of))),
+            None => Event::step((epoch, epochs), (bar.step, bar.of), facts),
         });
     }
     // Redrawn without a carriage return, a line holds many epochs.
@@ -489,18 +393,12 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
             .iter()
             .any(|word| scan::holds(before, word))
     {
-        return Some(Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: None,
-            step: None,
-            facts: Facts::default(),
-        });
+        return Some(Event::epoch_end((epoch, epochs), Facts::default()));
     }
     if step_before.is_none()
         && (opening || words.is_empty() || scan::starts_with_any(words, &["start", "begin"]))
     {
-        return Some(Event::EpochStart { epoch, epochs });
+        return Some(Event::epoch_start(epoch, epochs));
     }
     // `epoch:[ 3/25 ] val step:0    loss: 2.8`
     if scan::starts_with_any(
@@ -532,21 +430,9 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     if let Some((step, of)) = step_before.or(step.filter(|(_, of)| of.is_some() || !summed)) {
         // Steps may be counted from 0; the line after the last then ends the epoch.
         return Some(if of.is_some_and(|of| step >= of) {
-            Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: None,
-                step: of.map(|of| (step, of)),
-                facts,
-            }
+            Event::epoch_end((epoch, epochs), facts).at(of.map(|of| (step, of)))
         } else {
-            Event::Step {
-                epoch,
-                epochs,
-                step,
-                of,
-                facts,
-            }
+            Event::step((epoch, epochs), (step, of), facts)
         });
     }
     let seconds = named_seconds.or(idle_seconds);
@@ -576,19 +462,9 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
             ],
         )
     {
-        return Some(Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds,
-            step: None,
-            facts,
-        });
+        return Some(Event::epoch_end((epoch, epochs), facts).took(seconds));
     }
-    (!facts.metrics.is_empty()).then_some(Event::Mention {
-        epoch,
-        epochs,
-        facts,
-    })
+    (!facts.metrics.is_empty()).then_some(Event::mention((epoch, epochs), facts))
 }
 
 /// True for what stands before an item of a list of settings: `INFO  * epoch: 15`.
@@ -627,13 +503,7 @@ fn leading(text: &str) -> Option<Event<'_>> {
         .metrics
         .iter()
         .any(|(name, _)| names::is_measure(name));
-    told.then_some(Event::EpochEnd {
-        epoch,
-        epochs,
-        seconds: named_seconds,
-        step: None,
-        facts,
-    })
+    told.then_some(Event::epoch_end((epoch, epochs), facts).took(named_seconds))
 }
 
 /// `3/16, train_loss: 0.1084` of MONAI's tutorials, below the head of its epoch.
@@ -646,13 +516,7 @@ fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
     Some(if step >= of {
         ended(epoch, None, Some((step, of)), facts)
     } else {
-        Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: Some(of),
-            facts,
-        }
+        Event::step((epoch, None), (step, Some(of)), facts)
     })
 }
 
@@ -670,23 +534,10 @@ fn json(text: &str) -> Option<Event<'_>> {
     let metrics: Vec<_> = measures
         .filter_map(|(name, value)| Some(((*name).into(), value.number()?)))
         .collect();
-    let facts = Facts {
-        metrics,
-        ..Facts::default()
-    };
+    let facts = Facts::with_metrics(metrics);
     (!facts.is_empty()).then_some(match step {
-        Some(step) => Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: None,
-            facts,
-        },
-        None => Event::Mention {
-            epoch,
-            epochs: None,
-            facts,
-        },
+        Some(step) => Event::step((epoch, None), (step, None), facts),
+        None => Event::mention((epoch, None), facts),
     })
 }
 
@@ -733,7 +584,12 @@ pub(super) fn header(text: &str) -> Option<(u64, Option<u64>)> {
         text,
         redrawn: false,
     })? {
-        Event::EpochStart { epoch, epochs } => Some((epoch, epochs)),
+        Event {
+            says: Says::EpochStart,
+            epoch: Some(epoch),
+            epochs,
+            ..
+        } => Some((epoch, epochs)),
         _ => None,
     }
 }
@@ -892,8 +748,9 @@ mod tests {
             ("Epoch 1, 12.3 samples/s, data 3 s, 40.5 s", 1, None, 40.5),
         ] {
             let event = told(text);
-            let Some(Event::EpochEnd {
-                epoch,
+            let Some(Event {
+                says: Says::EpochEnd,
+                epoch: Some(epoch),
                 epochs,
                 seconds: Some(seconds),
                 ..
@@ -911,7 +768,12 @@ mod tests {
         let event = told(
             "Epoch 2/5 - loss: 0.3 - val acc=97.5% - 512.5 images/sec - 0.35 s/it - time: 12.5s",
         );
-        let Some(Event::EpochEnd { facts, .. }) = event else {
+        let Some(Event {
+            says: Says::EpochEnd,
+            facts,
+            ..
+        }) = event
+        else {
             panic!("{event:?}")
         };
         assert_eq!(
@@ -929,7 +791,14 @@ mod tests {
     fn average_of_an_epoch_ends_it() {
         let event = told("2025-03-02 05:24:38,655 - INFO - Epoch 20 - Average Train Loss: 1.6334");
         assert!(
-            matches!(event, Some(Event::EpochEnd { epoch: 20, .. })),
+            matches!(
+                event,
+                Some(Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(20),
+                    ..
+                })
+            ),
             "{event:?}"
         );
     }
@@ -940,9 +809,11 @@ mod tests {
         assert!(
             matches!(
                 event,
-                Some(Event::EpochEnd {
-                    epoch: 15,
-                    step: Some((152, 152)),
+                Some(Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(15),
+                    step: Some(152),
+                    of: Some(152),
                     ..
                 })
             ),
@@ -956,9 +827,10 @@ mod tests {
             assert!(
                 matches!(
                     event,
-                    Some(Event::Step {
-                        epoch: 1,
-                        step: 100,
+                    Some(Event {
+                        says: Says::Step,
+                        epoch: Some(1),
+                        step: Some(100),
                         of: Some(600),
                         ..
                     })
@@ -968,7 +840,11 @@ mod tests {
         }
         assert!(matches!(
             told("Epoch [1/5], Step [600/600]"),
-            Some(Event::EpochEnd { epoch: 1, .. })
+            Some(Event {
+                says: Says::EpochEnd,
+                epoch: Some(1),
+                ..
+            })
         ));
         for text in [
             "Epoch 1 starts",
@@ -978,25 +854,48 @@ mod tests {
         ] {
             let event = told(text);
             assert!(
-                matches!(event, Some(Event::EpochStart { epoch: 1, .. })),
+                matches!(
+                    event,
+                    Some(Event {
+                        says: Says::EpochStart,
+                        epoch: Some(1),
+                        ..
+                    })
+                ),
                 "{text}: {event:?}"
             );
         }
         assert!(matches!(
             told("Epoch 1 training ends, total 99.33s"),
-            Some(Event::EpochEnd { seconds: None, .. })
+            Some(Event {
+                says: Says::EpochEnd,
+                seconds: None,
+                ..
+            })
         ));
         assert!(matches!(
             told("epoch:[ 3/25 ] train step:100  loss: 2.5"),
-            Some(Event::Step { step: 100, .. })
+            Some(Event {
+                says: Says::Step,
+                step: Some(100),
+                ..
+            })
         ));
         assert!(matches!(
             told("Epoch 1 done"),
-            Some(Event::EpochEnd { seconds: None, .. })
+            Some(Event {
+                says: Says::EpochEnd,
+                seconds: None,
+                ..
+            })
         ));
         assert!(matches!(
             told("train epoch: 1, loss: 0.2, lr=0.1"),
-            Some(Event::Mention { epoch: 1, .. })
+            Some(Event {
+                says: Says::Mention,
+                epoch: Some(1),
+                ..
+            })
         ));
     }
 

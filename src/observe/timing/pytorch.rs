@@ -14,7 +14,7 @@
 //! torchvision 0.15. Only the last prints how long an epoch took. A value in parentheses is the mean so far.
 
 use super::epoch_line;
-use super::event::{Event, Facts, Line, Rate, Recogniser};
+use super::event::{Event, Facts, Line, Rate, Recogniser, Says};
 use super::scan::{self, Numbers};
 
 /// Where in a line, in bytes, its keyword must stand: a logger's prefix may come before.
@@ -42,7 +42,7 @@ impl Recogniser for PyTorch {
         "pytorch"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &[
             "Epoch: ",
             "epoch: [",
@@ -64,7 +64,11 @@ impl Recogniser for PyTorch {
         if let Some(event) = self.read_line(line) {
             // Of the example's last line the figures stay those without a prefix too.
             if self.stepped
-                && let Event::Validation { facts } = &event
+                && let Event {
+                    says: Says::Validation,
+                    facts,
+                    ..
+                } = &event
                 && facts
                     .metrics
                     .iter()
@@ -73,7 +77,7 @@ impl Recogniser for PyTorch {
                 let mut facts = facts.clone();
                 facts.metrics.retain(|(name, _)| !name.starts_with("val_"));
                 say(event);
-                return say(Event::Figures { facts });
+                return say(Event::figures(facts));
             }
             say(event);
         }
@@ -94,10 +98,7 @@ impl PyTorch {
                 .filter(|(_, rest)| rest.is_empty())?
                 .0;
             let plain = before.is_empty() || before.ends_with("] ");
-            return plain.then_some(Event::RunEnd {
-                seconds: Some(seconds),
-                facts: Facts::default(),
-            });
+            return plain.then_some(Event::run_end(Some(seconds), Facts::default()));
         }
         let head = text
             .get(..text.floor_char_boundary(MAX_PREFIX))
@@ -126,20 +127,12 @@ impl PyTorch {
     /// What lines without the word say: how many epochs there will be, or a rate.
     fn said<'a>(&self, text: &'a str) -> Option<Event<'a>> {
         if let Some(epochs) = epoch_line::planned(text) {
-            return Some(Event::Announce {
-                epochs: Some(epochs),
-                steps: None,
-            });
+            return Some(Event::announce(Some(epochs), None));
         }
         let rate = text.split_once("hroughput").filter(|_| self.stepped)?.1;
         let (value, rest) = scan::number(rate.trim_start_matches([' ', ':', '=']))?;
         let throughput = Rate::of_run(value, scan::rate_unit(rest)?.0);
-        Some(Event::Figures {
-            facts: Facts {
-                throughput,
-                ..Facts::default()
-            },
-        })
+        Some(Event::figures(Facts::with_rate(throughput)))
     }
 
     /// What follows `Epoch: [`.
@@ -153,17 +146,8 @@ impl PyTorch {
                 .strip_prefix('(')
                 .and_then(scan::per_step)
                 .map(|(step, _)| step);
-            let facts = Facts {
-                step_seconds,
-                ..Facts::default()
-            };
-            return Some(Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: Some(seconds),
-                step: None,
-                facts,
-            });
+            let facts = Facts::with_step_time(step_seconds);
+            return Some(Event::epoch_end((epoch, epochs), facts).took(Some(seconds)));
         }
         let (step, of, rest) = scan::counted(rest.strip_prefix('[')?)?;
         let of = of?;
@@ -202,21 +186,9 @@ fn step_or_end(
     facts: Facts<'_>,
 ) -> Event<'_> {
     if done {
-        Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: None,
-            step: Some((step, of)),
-            facts,
-        }
+        Event::epoch_end((epoch, epochs), facts).at(Some((step, of)))
     } else {
-        Event::Step {
-            epoch,
-            epochs,
-            step,
-            of: Some(of),
-            facts,
-        }
+        Event::step((epoch, epochs), (step, Some(of)), facts)
     }
 }
 
@@ -279,7 +251,7 @@ fn validation(text: &str) -> Option<Event<'_>> {
             return None;
         }
     }
-    Some(Event::Validation { facts })
+    Some(Event::validation(facts))
 }
 
 /// `Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)`, which scripts with a bar of their own print as well.
@@ -309,17 +281,11 @@ fn summary(text: &str) -> Option<Event<'_>> {
         let (epoch, rest) = scan::unsigned(rest)?;
         let (loss, _) = scan::number(rest.strip_prefix(" Average loss: ")?)?;
         facts.metrics.push(("Average loss".into(), loss));
-        return Some(Event::EpochEnd {
-            epoch,
-            epochs: None,
-            seconds: None,
-            step: None,
-            facts,
-        });
+        return Some(Event::epoch_end((epoch, None), facts));
     }
     let (loss, _) = scan::number(rest.strip_prefix("Test set loss: ")?)?;
     facts.metrics.push(("test_loss".into(), loss));
-    Some(Event::Validation { facts })
+    Some(Event::validation(facts))
 }
 
 /// `Acc@1 69.760 Acc@5 89.080`; training lines have the same names, so these come under names with `val_` as well.
@@ -335,7 +301,7 @@ fn accuracy(text: &str) -> Option<Event<'_>> {
         .map(|(name, value)| (format!("val_{}", name.to_lowercase()).into(), *value))
         .collect();
     facts.metrics.extend(own);
-    Some(Event::Validation { facts })
+    Some(Event::validation(facts))
 }
 
 #[cfg(test)]
@@ -356,9 +322,21 @@ mod tests {
     }
 
     fn metrics<'a>(event: &'a Event<'_>) -> Vec<(&'a str, f64)> {
-        let (Event::Step { facts, .. }
-        | Event::EpochEnd { facts, .. }
-        | Event::Validation { facts }) = event
+        let (Event {
+            says: Says::Step,
+            facts,
+            ..
+        }
+        | Event {
+            says: Says::EpochEnd,
+            facts,
+            ..
+        }
+        | Event {
+            says: Says::Validation,
+            facts,
+            ..
+        }) = event
         else {
             return Vec::new();
         };
@@ -375,9 +353,10 @@ mod tests {
         assert!(
             matches!(
                 event,
-                Event::Step {
-                    epoch: 1,
-                    step: 640,
+                Event {
+                    says: Says::Step,
+                    epoch: Some(1),
+                    step: Some(640),
                     of: Some(60000),
                     ..
                 }
@@ -392,8 +371,9 @@ mod tests {
             assert!(
                 matches!(
                     read(text),
-                    Some(Event::EpochEnd {
-                        epoch: 2,
+                    Some(Event {
+                        says: Says::EpochEnd,
+                        epoch: Some(2),
                         seconds: None,
                         ..
                     })
@@ -408,9 +388,10 @@ mod tests {
         let text = "2021-05-21 INFO Epoch: [3][ 10/782]\tTime  0.794 ( 1.044)\tData  0.097 ( 0.104)\t\
                     Loss 6.0205e+00 (6.3747e+00)\tAcc@1   3.12 (  1.34)";
         let event = read(text).unwrap();
-        let Event::Step {
-            epoch: 3,
-            step: 10,
+        let Event {
+            says: Says::Step,
+            epoch: Some(3),
+            step: Some(10),
             of: Some(782),
             facts,
             ..
@@ -435,7 +416,11 @@ mod tests {
                     text,
                     redrawn: false
                 }),
-                Some(Event::EpochEnd { epoch: 0, .. })
+                Some(Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(0),
+                    ..
+                })
             )
         };
         assert!(!ends("Epoch: [0][781/782]\tTime 1.0 (1.0)"));
@@ -449,8 +434,9 @@ mod tests {
         let event = read("Epoch: [0]  [40/60]  eta: 0:00:07  lr: 0.0035  loss: 0.3901 (0.7568)  time: 0.3407  data: 0.0044  max mem: 5081").unwrap();
         assert_eq!(metrics(&event), [("lr", 0.0035), ("loss", 0.3901)]);
         let event = read("Epoch: [0] Total time: 0:00:21 (0.3570 s / it)").unwrap();
-        let Event::EpochEnd {
-            epoch: 0,
+        let Event {
+            says: Says::EpochEnd,
+            epoch: Some(0),
             seconds: Some(21.0),
             facts,
             ..
@@ -467,8 +453,9 @@ mod tests {
         assert!(
             matches!(
                 event,
-                Event::EpochEnd {
-                    epoch: 0,
+                Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(0),
                     seconds: Some(485.0),
                     ..
                 }
@@ -490,7 +477,10 @@ mod tests {
         );
         assert!(matches!(
             read("Test: [  0/79]\tTime 0.9"),
-            Some(Event::Validation { .. })
+            Some(Event {
+                says: Says::Validation,
+                ..
+            })
         ));
         let event = read(" * Acc@1 69.760 Acc@5 89.080").unwrap();
         assert_eq!(

@@ -369,25 +369,6 @@ pub(super) fn metrics<'a>(text: &'a str, others: &[&str]) -> Vec<(Cow<'a, str>, 
     metrics
 }
 
-/// A line without what loggers put before its message: `INFO:tensorflow:`, `I0105 21:20:01.2 1234 x.py:148] `,
-/// `INFO:root:`.
-pub(super) fn message(text: &str) -> &str {
-    let text = text.trim();
-    if let Some((_, message)) = text.split_once("INFO:tensorflow:") {
-        return message.trim_start();
-    }
-    if let Some((before, message)) = text.split_once("] ")
-        && let Some((file, line)) = before.rsplit_once(':')
-        && line.bytes().all(|byte| byte.is_ascii_digit())
-        && [".py", ".cpp", ".cc"]
-            .iter()
-            .any(|kind| file.ends_with(kind))
-    {
-        return message.trim_start();
-    }
-    text.strip_prefix("INFO:root:").unwrap_or(text)
-}
-
 /// A line without the level of a logger and what stands around it: `- INFO - `, `| INFO | `, `[INFO]: `, `INFO:root:`.
 pub(super) fn behind_level(text: &str) -> &str {
     let head = &text[..text.floor_char_boundary(MAX_LEVEL)];

@@ -51,7 +51,7 @@ impl Recogniser for Score {
         Weight::Plain
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &[
             "Test ", "test ", "Test_", "test_", "score", "Score", "ccuracy", "auc", "AUC", "F1",
             "f1", "Eval", "eval",
@@ -80,12 +80,7 @@ impl Recogniser for Score {
             metrics
         };
         if !metrics.is_empty() {
-            say(Event::Validation {
-                facts: Facts {
-                    metrics,
-                    ..Facts::default()
-                },
-            });
+            say(Event::validation(Facts::with_metrics(metrics)));
         }
     }
 }
@@ -201,15 +196,7 @@ mod tests {
             );
         }
         let metrics = vec![("test_loss".into(), 0.293_168_753_385_543_8)];
-        assert_eq!(
-            seen,
-            [Event::Validation {
-                facts: Facts {
-                    metrics,
-                    ..Facts::default()
-                }
-            }]
-        );
+        assert_eq!(seen, [Event::validation(Facts::with_metrics(metrics))]);
     }
 
     #[test]

@@ -116,20 +116,8 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
     }
     let done = of.is_some_and(|of| step >= of || zero && step + 1 >= of);
     let event = match of.filter(|_| done) {
-        Some(of) => Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: None,
-            step: Some((step, of)),
-            facts,
-        },
-        None => Event::Step {
-            epoch,
-            epochs,
-            step,
-            of,
-            facts,
-        },
+        Some(of) => Event::epoch_end((epoch, epochs), facts).at(Some((step, of))),
+        None => Event::step((epoch, epochs), (step, of), facts),
     };
     Some((event, zero))
 }
@@ -142,13 +130,7 @@ pub(super) fn counted(text: &str) -> Option<Event<'_>> {
             return None;
         };
         let facts = plain_figures::read(rest).facts;
-        return Some(Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: None,
-            facts,
-        });
+        return Some(Event::step((epoch, None), (step, None), facts));
     }
     let (step, of, rest) = numbered(text)?;
     // A bar is read by those who know whose it is; Caffe counts the batches of its test runs so.
@@ -164,7 +146,7 @@ pub(super) fn counted(text: &str) -> Option<Event<'_>> {
             .metrics
             .iter()
             .any(|(name, _)| is_measure(name) && !(tested && scan::holds(name, "acc")));
-    told.then_some(Event::Iteration { step, of, facts })
+    told.then_some(Event::iteration(step, of, facts))
 }
 
 /// The step that a word of a line counts, where it is not rounded, and what follows its number.
@@ -211,11 +193,7 @@ pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
     };
     let told = scan::starts_with_any(figures, &["loss", "train loss", "avg loss"])
         && !facts.metrics.is_empty();
-    told.then_some(Event::Iteration {
-        step: Some(step),
-        of: Some(of),
-        facts,
-    })
+    told.then_some(Event::iteration(Some(step), Some(of), facts))
 }
 
 /// Reads what says that a training is over, and how long it took.
@@ -228,10 +206,7 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
         && let Some((seconds, "")) = scan::duration(bare)
         && bare.ends_with("seconds")
     {
-        return Some(Event::RunEnd {
-            seconds: Some(seconds),
-            facts: Facts::default(),
-        });
+        return Some(Event::run_end(Some(seconds), Facts::default()));
     }
     let phrase = TOTALS
         .iter()
@@ -258,17 +233,9 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
         .throughput
         .filter(|_| seconds.is_some());
     Some(if seconds.is_some() && (known || named) {
-        Event::RunEnd {
-            seconds,
-            facts: Facts {
-                throughput,
-                ..Facts::default()
-            },
-        }
+        Event::run_end(seconds, Facts::with_rate(throughput))
     } else {
-        Event::Validation {
-            facts: Facts::default(),
-        }
+        Event::validation(Facts::default())
     })
 }
 
@@ -314,17 +281,14 @@ fn is_date(text: &str) -> bool {
 pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     let text = scan::behind_level(text.trim());
     if let Some(facts) = pytorch::tested(text) {
-        return Some(Event::Validation { facts });
+        return Some(Event::validation(facts));
     }
     // Sessions of TensorFlow 1 say it of the loop that prints the steps.
     if let Some((_, rate)) = text.split_once("global_step/sec: ")
         && let Some((value, "")) = scan::number(rate)
     {
-        let facts = Facts {
-            throughput: Rate::of_run(value, "steps/s"),
-            ..Facts::default()
-        };
-        return Some(Event::Figures { facts });
+        let facts = Facts::with_rate(Rate::of_run(value, "steps/s"));
+        return Some(Event::figures(facts));
     }
     let word = &text[..text
         .find(|c: char| !c.is_ascii_alphabetic())
@@ -358,12 +322,10 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
         // Requests are what an inference serves.
         let told = (!facts.metrics.is_empty() || facts.throughput.is_some())
             && !text.contains("requests/s");
-        return (said && told).then_some(Event::Figures { facts });
+        return (said && told).then_some(Event::figures(facts));
     }
     if evaluated && scan::starts_with_any(text, &["test error:"]) {
-        return Some(Event::Validation {
-            facts: Facts::default(),
-        });
+        return Some(Event::validation(Facts::default()));
     }
     // A subject of its own: `train: Loss: 0.5`, `Validation - loss: 0.4`, `val Loss: 0.3 Acc: 0.8`.
     let mut facts = plain_figures::read(text).facts;
@@ -399,9 +361,9 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     });
     facts.metrics.extend(more);
     Some(if evaluated {
-        Event::Validation { facts }
+        Event::validation(facts)
     } else {
-        Event::Figures { facts }
+        Event::figures(facts)
     })
 }
 
@@ -415,13 +377,15 @@ fn find(text: &str, phrase: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     #[test]
     fn steps_without_the_word_epoch_are_read() {
         let Some((
-            Event::Step {
-                epoch: 1,
-                step: 2000,
+            Event {
+                says: Says::Step,
+                epoch: Some(1),
+                step: Some(2000),
                 of: None,
                 facts,
                 ..
@@ -433,10 +397,11 @@ mod tests {
         };
         assert_eq!(facts.metrics, [("loss".into(), 2.196)]);
         let Some((
-            Event::Step {
-                epoch: 0,
+            Event {
+                says: Says::Step,
+                epoch: Some(0),
                 epochs: Some(25),
-                step: 100,
+                step: Some(100),
                 of: Some(782),
                 ..
             },
@@ -460,7 +425,8 @@ mod tests {
                 None,
             ),
         ] {
-            let Some(Event::Iteration {
+            let Some(Event {
+                says: Says::Iteration,
                 step: Some(step),
                 of,
                 ..
@@ -474,9 +440,10 @@ mod tests {
         assert!(
             matches!(
                 wenet,
-                Some(Event::Step {
-                    epoch: 78,
-                    step: 10,
+                Some(Event {
+                    says: Says::Step,
+                    epoch: Some(78),
+                    step: Some(10),
                     of: None,
                     ..
                 })
@@ -485,7 +452,8 @@ mod tests {
         );
         assert!(matches!(
             trailing("loss: 2.301498  [   64/60000]"),
-            Some(Event::Iteration {
+            Some(Event {
+                says: Says::Iteration,
                 step: Some(64),
                 of: Some(60_000),
                 ..
@@ -502,7 +470,8 @@ mod tests {
             assert!(
                 !matches!(
                     total(text, true),
-                    Some(Event::RunEnd {
+                    Some(Event {
+                        says: Says::RunEnd,
                         seconds: Some(_),
                         ..
                     })
@@ -528,7 +497,8 @@ mod tests {
                 19408.62,
             ),
         ] {
-            let Some(Event::RunEnd {
+            let Some(Event {
+                says: Says::RunEnd,
                 seconds: Some(seconds),
                 ..
             }) = total(text, true)
@@ -539,9 +509,11 @@ mod tests {
         }
         let text =
             "Training finished with 25600000 samples in 71.5 seconds, 358417.0 samples/second.";
-        let Some(Event::RunEnd {
+        let Some(Event {
+            says: Says::RunEnd,
             seconds: Some(71.5),
             facts,
+            ..
         }) = total(text, true)
         else {
             panic!()
@@ -550,14 +522,21 @@ mod tests {
             facts.throughput.map(|rate| (rate.value, rate.unit)),
             Some((358_417.0, "samples/s"))
         );
-        let Some(Event::Figures { facts }) = figures("Total loss is  26.5 ETA is  6:49:22.9")
+        let Some(Event {
+            says: Says::Figures,
+            facts,
+            ..
+        }) = figures("Total loss is  26.5 ETA is  6:49:22.9")
         else {
             panic!()
         };
         assert_eq!(facts.metrics, [("Total loss".into(), 26.5)]);
         assert!(matches!(
             total("Finished Training", true),
-            Some(Event::Validation { .. })
+            Some(Event {
+                says: Says::Validation,
+                ..
+            })
         ));
         assert_eq!(
             total("Test: Total time: 0:00:04 (0.0828 s / it)", true),

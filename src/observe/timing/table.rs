@@ -56,7 +56,7 @@ impl Recogniser for Table {
         "table"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &[
             "poch  ",
             "poch\t",
@@ -89,21 +89,14 @@ impl Recogniser for Table {
         if head.since > BETWEEN {
             self.head = None;
         } else if let Some((epoch, epochs, step, of)) = fastai(line.text) {
-            say(Event::Announce {
-                epochs: Some(epochs),
-                steps: None,
-            });
+            say(Event::announce(Some(epochs), None));
             if self.bar.0 != epoch {
                 self.bar = (epoch, false);
             }
             let full = self.bar.1;
             self.bar.1 |= step == of;
             if !full {
-                say(Event::Iteration {
-                    step: Some(step),
-                    of: Some(of),
-                    facts: Facts::default(),
-                });
+                say(Event::iteration(Some(step), Some(of), Facts::default()));
             }
         }
     }
@@ -181,22 +174,10 @@ impl Head {
         }
         (self.last, self.since) = (Some(count), 0);
         Some(if self.by_epoch {
-            Event::EpochEnd {
-                epoch: count,
-                epochs: None,
-                seconds,
-                step: None,
-                facts,
-            }
+            Event::epoch_end((count, None), facts).took(seconds)
         } else {
             facts.step_seconds = seconds;
-            Event::RunStep {
-                epoch: None,
-                epochs: None,
-                step: count,
-                of: None,
-                facts,
-            }
+            Event::run_step((count, None), facts)
         })
     }
 }
@@ -221,6 +202,7 @@ fn fastai(text: &str) -> Option<(u64, u64, u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn said(lines: &[&str]) -> Vec<String> {
         let (mut table, mut said) = (Table::default(), Vec::new());
@@ -232,19 +214,30 @@ mod tests {
                 },
                 &mut |event| {
                     said.push(match event {
-                        Event::EpochEnd {
-                            epoch,
+                        Event {
+                            says: Says::EpochEnd,
+                            epoch: Some(epoch),
                             seconds,
                             facts,
                             ..
                         } => {
                             format!("{epoch} {seconds:?} {:?}", facts.metrics)
                         }
-                        Event::RunStep { step, facts, .. } => {
+                        Event {
+                            says: Says::RunStep,
+                            step: Some(step),
+                            facts,
+                            ..
+                        } => {
                             format!("step {step} {:?}", facts.metrics)
                         }
-                        Event::Iteration { step, of, .. } => format!("{step:?} {of:?}"),
-                        other => other.kind().to_owned(),
+                        Event {
+                            says: Says::Iteration,
+                            step,
+                            of,
+                            ..
+                        } => format!("{step:?} {of:?}"),
+                        other => other.says.name().to_owned(),
                     });
                 },
             );

@@ -12,7 +12,7 @@
 //! The forms are those of `train_one_epoch` and `validate` in `train.py` (0.3 to 1.0). Steps and epochs count from 0; what
 //! stands in parentheses is the mean of the epoch so far, and the rate is that of all processes.
 
-use super::event::{Event, Facts, Line, Rate, Recogniser};
+use super::event::{Event, Facts, Line, Rate, Recogniser, Says};
 use super::scan::{self, Numbers};
 
 /// How far in a line, in bytes, `Train: ` may begin: a logger's prefix may come before.
@@ -30,7 +30,7 @@ impl Recogniser for Timm {
         "timm"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &[
             "Train: ",
             "Scheduled epochs: ",
@@ -48,10 +48,12 @@ impl Recogniser for Timm {
         if let Some(event) = read_line(line.text) {
             self.from_one |= matches!(
                 event,
-                Event::Step {
+                Event {
+                    says: Says::Step,
                     epochs: Some(_),
                     ..
-                } | Event::EpochEnd {
+                } | Event {
+                    says: Says::EpochEnd,
                     epochs: Some(_),
                     ..
                 }
@@ -67,10 +69,7 @@ fn read_line(text: &str) -> Option<Event<'_>> {
         return read_step(&text[at + "Train: ".len()..]);
     }
     if let Some((_, rest)) = head.split_once("Scheduled epochs: ") {
-        return Some(Event::Announce {
-            epochs: Some(scan::unsigned(rest)?.0),
-            steps: None,
-        });
+        return Some(Event::announce(Some(scan::unsigned(rest)?.0), None));
     }
     if let Some((_, rest)) = head
         .split_once("Test: [")
@@ -88,12 +87,10 @@ fn read_line(text: &str) -> Option<Event<'_>> {
                 .map(|(name, mean)| (format!("val_{}", name.to_ascii_lowercase()).into(), mean))
                 .collect();
         }
-        return Some(Event::Validation { facts });
+        return Some(Event::validation(facts));
     }
     head.contains("*** Best metric: ")
-        .then(|| Event::Validation {
-            facts: Facts::default(),
-        })
+        .then(|| Event::validation(Facts::default()))
 }
 
 /// What follows `Train: `.
@@ -110,21 +107,9 @@ fn read_step(text: &str) -> Option<Event<'_>> {
     let mut facts = Facts::default();
     columns(rest, &mut facts);
     Some(if step + 1 >= of {
-        Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: None,
-            step: Some((step, of)),
-            facts,
-        }
+        Event::epoch_end((epoch, epochs), facts).at(Some((step, of)))
     } else {
-        Event::Step {
-            epoch,
-            epochs,
-            step,
-            of: Some(of),
-            facts,
-        }
+        Event::step((epoch, epochs), (step, Some(of)), facts)
     })
 }
 
@@ -171,9 +156,11 @@ mod tests {
     #[test]
     fn the_mean_is_the_time_and_the_value_the_loss() {
         let text = "Train: 0 [  32/33 (100%)]  Loss: 1.336 (4.00)  Time: 0.934s,    8.57/s  (0.218s,   36.68/s)  LR: 5.000e-04  Data: 0.000 (0.014)";
-        let Some(Event::EpochEnd {
-            epoch: 0,
-            step: Some((32, 33)),
+        let Some(Event {
+            says: Says::EpochEnd,
+            epoch: Some(0),
+            step: Some(32),
+            of: Some(33),
             facts,
             ..
         }) = read_line(text)
@@ -193,7 +180,12 @@ mod tests {
     #[test]
     fn the_last_line_of_an_evaluation_has_its_figures() {
         let text = "Test: [  30/30]  Time: 0.044 (0.127)  Loss:   1.462 ( 1.701)  Acc@1:  96.471 ( 94.471)";
-        let Some(Event::Validation { facts }) = read_line(text) else {
+        let Some(Event {
+            says: Says::Validation,
+            facts,
+            ..
+        }) = read_line(text)
+        else {
             panic!()
         };
         assert_eq!(
@@ -201,7 +193,12 @@ mod tests {
             [("val_loss".into(), 1.701), ("val_acc@1".into(), 94.471)]
         );
         let first = text.replace("  30/30", "   0/30");
-        let Some(Event::Validation { facts }) = read_line(&first) else {
+        let Some(Event {
+            says: Says::Validation,
+            facts,
+            ..
+        }) = read_line(&first)
+        else {
             panic!()
         };
         assert!(facts.is_empty());

@@ -118,7 +118,7 @@ impl Recogniser for Tqdm {
         Weight::Bare
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &["%|", "it/s", "s/it", "poch", "Test set: "]
     }
 
@@ -131,7 +131,7 @@ impl Recogniser for Tqdm {
             Some(bar) => self.read_bar(&bar, say),
             None => {
                 if let Some(facts) = pytorch::tested(line.text).filter(|_| self.drawn.is_some()) {
-                    return say(Event::Validation { facts });
+                    return say(Event::validation(facts));
                 }
                 let header = epoch_line::header(line.text);
                 if header.is_some() || !keeps_header(line.text) {
@@ -154,9 +154,7 @@ impl Tqdm {
         match subject(bar.label) {
             _ if bar.is_of_epochs => self.read_outer(bar, say),
             Subject::Other => {}
-            Subject::Evaluation => say(Event::Validation {
-                facts: Facts::default(),
-            }),
+            Subject::Evaluation => say(Event::validation(Facts::default())),
             Subject::Epochs => self.read_outer(bar, say),
             // A bar around the epochs may name the one that runs.
             Subject::Epoch(epoch, None) if !bar.is_full() && self.names_its_step(bar, epoch) => {
@@ -242,35 +240,18 @@ impl Tqdm {
             self.header_done = self.header.is_some();
         }
         match (epoch, full) {
-            (Some((epoch, epochs)), Some(of)) => say(Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: bar.elapsed,
-                step: Some((bar.step, of)),
-                facts,
-            }),
+            (Some((epoch, epochs)), Some(of)) => say(Event::epoch_end((epoch, epochs), facts)
+                .took(bar.elapsed)
+                .at(Some((bar.step, of)))),
             (Some((epoch, epochs)), None) => {
-                say(Event::Step {
-                    epoch,
-                    epochs,
-                    step: bar.step,
-                    of: bar.of,
-                    facts,
-                });
+                say(Event::step((epoch, epochs), (bar.step, bar.of), facts));
             }
             // Whether it is a whole epoch only a bar around it says.
             (None, _) => {
                 if self.outer.is_some() {
-                    say(Event::Announce {
-                        epochs: None,
-                        steps: bar.of,
-                    });
+                    say(Event::announce(None, bar.of));
                 }
-                say(Event::Iteration {
-                    step: Some(bar.step),
-                    of: bar.of,
-                    facts,
-                });
+                say(Event::iteration(Some(bar.step), bar.of, facts));
             }
         }
     }
@@ -282,14 +263,11 @@ impl Tqdm {
             _ => (0, Some(0.0)),
         };
         self.outer = Some((bar.step, if bar.step > done { bar.elapsed } else { since }));
-        say(Event::Announce {
-            epochs: bar.of,
-            steps: None,
-        });
+        say(Event::announce(bar.of, None));
         let mut facts = Facts::default();
         bar::postfix(bar.postfix, scan::metric_name, &mut facts);
         if bar.step == done {
-            say(Event::Figures { facts });
+            say(Event::figures(facts));
             return;
         }
         let each = bar.step - done;
@@ -300,17 +278,9 @@ impl Tqdm {
         let seconds = self.inner_seconds.take().filter(|_| each == 1).or(between);
         // A bar may be drawn seldom; more would be another thing than epochs.
         for _ in 1..each.min(1000) {
-            say(Event::EpochOver {
-                seconds: None,
-                step: None,
-                facts: Facts::default(),
-            });
+            say(Event::epoch_over(Facts::default()));
         }
-        say(Event::EpochOver {
-            seconds,
-            step: None,
-            facts,
-        });
+        say(Event::epoch_over(facts).took(seconds));
     }
 }
 
@@ -363,6 +333,7 @@ pub(super) fn subject(label: &str) -> Subject {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     #[test]
     fn label_that_does_not_speak_of_training_is_of_other_work() {
@@ -396,8 +367,15 @@ mod tests {
                     redrawn: false,
                 },
                 &mut |event| match event {
-                    Event::EpochOver { .. } => over += 1,
-                    Event::Announce { epochs, .. } => announced = epochs,
+                    Event {
+                        says: Says::EpochOver,
+                        ..
+                    } => over += 1,
+                    Event {
+                        says: Says::Announce,
+                        epochs,
+                        ..
+                    } => announced = epochs,
                     _ => {}
                 },
             );
@@ -417,7 +395,11 @@ mod tests {
                         redrawn: false,
                     },
                     &mut |event| match event {
-                        Event::EpochEnd { epoch: 3, .. } => ends += 1,
+                        Event {
+                            says: Says::EpochEnd,
+                            epoch: Some(3),
+                            ..
+                        } => ends += 1,
                         other => panic!("{other:?}"),
                     },
                 );

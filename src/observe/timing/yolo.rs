@@ -54,7 +54,7 @@ impl Recogniser for Yolo {
         "yolo"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &[
             "GPU_mem",
             "gpu_mem",
@@ -86,10 +86,7 @@ impl Yolo {
         if let Some((_, rest)) = text.split_once("Starting training for ") {
             let (epochs, rest) = scan::unsigned(rest)?;
             self.epochs = Some(epochs).filter(|_| rest.starts_with(" epochs"));
-            return self.epochs.map(|_| Event::Announce {
-                epochs: self.epochs,
-                steps: None,
-            });
+            return self.epochs.map(|_| Event::announce(self.epochs, None));
         }
         if let Some((before, rest)) = text.split_once(" epochs completed in ") {
             let (seconds, _) = scan::duration(rest)?;
@@ -100,10 +97,7 @@ impl Yolo {
                 .is_some_and(|byte| byte.is_ascii_digit())
                 || self.rows
                 || !self.columns.is_empty();
-            return counted.then_some(Event::RunEnd {
-                seconds: Some(seconds),
-                facts: Facts::default(),
-            });
+            return counted.then_some(Event::run_end(Some(seconds), Facts::default()));
         }
         let mut words = text.split_ascii_whitespace();
         match words.next()? {
@@ -213,9 +207,7 @@ impl Yolo {
             .take(MAX_COLUMNS)
             .map(Box::from)
             .collect();
-        Some(Event::Validation {
-            facts: Facts::default(),
-        })
+        Some(Event::validation(Facts::default()))
     }
 
     /// `all  128  929  0.667  0.602  0.68  0.45`.
@@ -251,7 +243,7 @@ impl Yolo {
                 .map_or_else(|| name.to_string(), |group| format!("{group}_{name}"));
             facts.metrics.push((name.into(), value));
         }
-        Some(Event::Validation { facts })
+        Some(Event::validation(facts))
     }
 }
 
@@ -263,26 +255,10 @@ fn step<'a>(
     facts: Facts<'a>,
 ) -> Event<'a> {
     match bar.of.filter(|_| bar.is_full()) {
-        Some(of) => Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: bar.elapsed,
-            step: Some((bar.step, of)),
-            facts,
-        },
-        None if cut => Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: None,
-            step: None,
-            facts,
-        },
-        None => Event::Step {
-            epoch,
-            epochs,
-            step: bar.step,
-            of: bar.of,
-            facts,
-        },
+        Some(of) => Event::epoch_end((epoch, epochs), facts)
+            .took(bar.elapsed)
+            .at(Some((bar.step, of))),
+        None if cut => Event::epoch_end((epoch, epochs), facts),
+        None => Event::step((epoch, epochs), (bar.step, bar.of), facts),
     }
 }
