@@ -22,32 +22,12 @@ use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
 
 /// Names of the counter of a box, in the order in which they are believed.
-const STEPS: [&str; 6] = [
-    "total_timesteps",
-    "training_iteration",
-    "TotalEnvInteracts",
-    "TotalEnvSteps",
-    "total timesteps",
-    "serial_timesteps",
-];
+const STEPS: &str = "total_timesteps|training_iteration|TotalEnvInteracts|TotalEnvSteps|\
+    total timesteps|serial_timesteps";
 
 /// Parts of names of what is no metric.
-const NOT_METRICS: [&str; 14] = [
-    "time",
-    "fps",
-    "iteration",
-    "steps",
-    "updates",
-    "episodes",
-    "Epoch",
-    "pid",
-    "num_",
-    "trial",
-    "checkpoint",
-    "date",
-    "node_ip",
-    "EnvInteracts",
-];
+const NOT_METRICS: &str = "time|fps|iteration|steps|updates|episodes|Epoch|pid|num_|trial|\
+    checkpoint|date|node_ip|EnvInteracts";
 
 /// Lines of a box at most.
 const MAX_ROWS: usize = 200;
@@ -134,8 +114,7 @@ impl Boxed {
             step_seconds: value("time_this_iter_s"),
             ..Facts::default()
         };
-        let measured =
-            |(name, _): &&(String, f64)| !NOT_METRICS.iter().any(|other| name.contains(other));
+        let measured = |(name, _): &&(String, f64)| !scan::holds_any(&name, NOT_METRICS);
         facts.metrics = self
             .rows
             .iter()
@@ -145,7 +124,7 @@ impl Boxed {
         if let Some(epoch) = count("Epoch") {
             return Some(Event::epoch_end((epoch, None), facts));
         }
-        let step = STEPS.iter().find_map(|name| count(name))?;
+        let step = STEPS.split('|').find_map(|name| count(name))?;
         Some(Event::run_step((step, None), facts))
     }
 }

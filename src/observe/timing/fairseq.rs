@@ -22,23 +22,8 @@ use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
 
 /// Names that are no losses or metrics.
-const NOT_METRICS: [&str; 15] = [
-    "epoch",
-    "update",
-    "wps",
-    "ups",
-    "wpb",
-    "bsz",
-    "num_updates",
-    "train_wall",
-    "wall",
-    "gb_free",
-    "ntokens",
-    "nsentences",
-    "oom",
-    "words/s",
-    "words/batch",
-];
+const NOT_METRICS: &str = "epoch|update|wps|ups|wpb|bsz|num_updates|train_wall|wall|gb_free|\
+    ntokens|nsentences|oom|words/s|words/batch";
 
 /// What was read of the training so far.
 #[derive(Debug, Default)]
@@ -205,7 +190,7 @@ impl FairSeq {
         let mut facts = Facts::default();
         for (name, value) in pairs {
             let plain = name.trim_start_matches("valid_");
-            if let Some(value) = value.number().filter(|_| !NOT_METRICS.contains(&plain)) {
+            if let Some(value) = value.number().filter(|_| !scan::is_any(plain, NOT_METRICS)) {
                 let known = name.starts_with("valid") || prefix.is_empty();
                 let name = if known {
                     (*name).into()
@@ -239,7 +224,7 @@ impl FairSeq {
                 "train_wall" => wall = number,
                 _ => {}
             }
-            if let Some(number) = number.filter(|_| !NOT_METRICS.contains(&plain)) {
+            if let Some(number) = number.filter(|_| !scan::is_any(plain, NOT_METRICS)) {
                 facts.metrics.push(((*name).into(), number));
             }
         }

@@ -3,7 +3,6 @@
 use super::boosting::{CatBoost, LightGbm, XgBoost};
 use super::boxed::Boxed;
 use super::deepspeed::DeepSpeed;
-use super::epoch_line::EpochLine;
 use super::event::Recogniser;
 use super::fairseq::FairSeq;
 use super::forms::{Known, PROGRAMS};
@@ -12,6 +11,7 @@ use super::hf_trainer::HfTrainer;
 use super::keras::Keras;
 use super::lightning::Lightning;
 use super::mlperf::MlPerf;
+use super::plain_lines::PlainLines;
 use super::pytorch::PyTorch;
 use super::rsl_rl::RslRl;
 use super::score::Score;
@@ -49,7 +49,7 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(Table::default()),
         Box::new(Boxed::default()),
         Box::new(RslRl::default()),
-        Box::new(EpochLine::default()),
+        Box::new(PlainLines::default()),
         Box::new(Tqdm::default()),
         Box::new(Score::default()),
     ];

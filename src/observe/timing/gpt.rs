@@ -127,10 +127,7 @@ fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
         .find(|c: char| !c.is_ascii_alphabetic())
         .unwrap_or(text.len());
     let word = &text[..end];
-    if !["", "step", "iter", "iteration"]
-        .iter()
-        .any(|known| word.eq_ignore_ascii_case(known))
-    {
+    if !scan::is_any(word, "|step|iter|iteration") {
         return None;
     }
     let (step, of, rest) = scan::counted(text[end..].trim_start_matches([' ', ':', '=', '#']))?;
@@ -161,9 +158,7 @@ fn standalone(text: &str) -> Option<Event<'_>> {
 }
 
 fn is_loss(name: &str) -> bool {
-    ["loss", "Loss", "bpb", "ppl", "perplexity", "xent"]
-        .iter()
-        .any(|word| name.contains(word))
+    scan::holds_any(&name, "loss|Loss|bpb|ppl|perplexity|xent")
 }
 
 fn is_validation(name: &str) -> bool {

@@ -18,10 +18,10 @@
 //! Where the last batches of an epoch fill no step, its end is printed as 0.99 or so.
 
 use super::bar::{self, Bar};
+use super::bar_label::{self, Subject};
 use super::dict::{self, Value};
 use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
-use super::tqdm::{self, Subject};
 
 /// How far below a whole number an epoch's end may be printed.
 const SHORT_OF: f64 = 0.05;
@@ -275,7 +275,7 @@ impl HfTrainer {
 
     /// Reads the bar over the whole run; those of evaluations are shorter.
     fn read_bar<'a>(&mut self, bar: &Bar<'_>, say: &mut dyn FnMut(Event<'a>)) {
-        if tqdm::subject(bar.label) != Subject::Training || bar.is_of_bytes {
+        if bar_label::subject(bar.label) != Subject::Training || bar.is_of_bytes {
             return;
         }
         let Some(of) = bar

@@ -20,20 +20,9 @@ use super::event::{Event, Facts, Line, Recogniser};
 use super::scan;
 
 /// Texts that only Lightning writes.
-const SIGNS: [&str; 12] = [
-    "v_num",
-    "`Trainer.fit`",
-    "GPU available: ",
-    "TPU available: ",
-    "LOCAL_RANK: ",
-    "Sanity Checking",
-    "Validation sanity check",
-    "Validation DataLoader",
-    "Training: 0it",
-    "Training: -1it",
-    "Trainable params",
-    "pytorch_lightning",
-];
+const SIGNS: &str = "v_num|`Trainer.fit`|GPU available: |TPU available: |LOCAL_RANK: |\
+    Sanity Checking|Validation sanity check|Validation DataLoader|Training: 0it|Training: -1it|\
+    Trainable params|pytorch_lightning";
 
 /// Blanks before figures that had no room in the line of a bar.
 const BELOW: &str = "                    ";
@@ -99,7 +88,7 @@ impl Recogniser for Lightning {
                 return say(Event::figures(facts));
             }
         }
-        if !self.known && SIGNS.iter().any(|sign| text.contains(sign)) {
+        if !self.known && scan::holds_any(&text, SIGNS) {
             self.known = true;
             self.from_start = self.epoch.is_none() && !text.contains("v_num");
         }
@@ -173,12 +162,7 @@ impl Lightning {
         (self.epoch, self.full) = (Some(epoch), bar.is_full());
         let mut facts = bar.pace();
         bar::postfix(bar.postfix, scan::figure_name, &mut facts);
-        Some(match bar.of.filter(|_| bar.is_full()) {
-            Some(of) => Event::epoch_end((epoch, epochs), facts)
-                .took(bar.elapsed)
-                .at(Some((bar.step, of))),
-            None => Event::step((epoch, epochs), (bar.step, bar.of), facts),
-        })
+        Some(bar.event((epoch, epochs), facts))
     }
 }
 

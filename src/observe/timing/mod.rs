@@ -11,6 +11,7 @@
 //! (figures of a line), `bar` (tqdm) and `dict` (dictionaries as Python and JSON print them). With the user's own expression (`pattern`) only that reads.
 
 mod bar;
+mod bar_label;
 mod boosting;
 mod boxed;
 mod counter;
@@ -19,6 +20,7 @@ mod deepspeed;
 mod dict;
 mod dull;
 mod epoch_line;
+mod epoch_number;
 mod event;
 mod events;
 mod fairseq;
@@ -37,6 +39,7 @@ mod names;
 mod pace;
 mod pattern;
 mod plain_figures;
+mod plain_lines;
 mod prefix;
 mod pytorch;
 mod rsl_rl;

@@ -13,18 +13,19 @@
 //! The forms are those of `mnist/main.py` and `imagenet/main.py` of pytorch/examples and of `references/detection` of
 //! torchvision 0.15. Only the last prints how long an epoch took. A value in parentheses is the mean so far.
 
-use super::epoch_line;
+use super::epoch_number;
 use super::event::{Event, Facts, Line, Rate, Recogniser, Says};
+use super::plain_figures;
 use super::scan::{self, Numbers};
 
 /// Where in a line, in bytes, its keyword must stand: a logger's prefix may come before.
 const MAX_PREFIX: usize = 100;
 
 /// Columns that are no losses or metrics. `Time` and `time` are the seconds of a step.
-const NOT_METRICS: [&str; 7] = ["Data", "data", "eta", "max mem", "Time", "time", "day"];
+const NOT_METRICS: &str = "Data|data|eta|max mem|Time|time|day";
 
 /// Columns of a rate.
-const RATES: [&str; 4] = ["img/s", "clips/s", "Speed", "images/s"];
+const RATES: &str = "img/s|clips/s|Speed|images/s";
 
 /// What was read of the training so far.
 #[derive(Debug, Default)]
@@ -116,7 +117,7 @@ impl PyTorch {
             return samples(after);
         }
         let plain = before.is_empty() || before.ends_with([' ', '\t', ']']);
-        let tested = ["test", "val"].iter().any(|word| scan::holds(before, word));
+        let tested = scan::holds_any(before, "test|val");
         if plain && !tested {
             self.steps(after.strip_prefix('[')?)
         } else {
@@ -126,7 +127,7 @@ impl PyTorch {
 
     /// What lines without the word say: how many epochs there will be, or a rate.
     fn said<'a>(&self, text: &'a str) -> Option<Event<'a>> {
-        if let Some(epochs) = epoch_line::planned(text) {
+        if let Some(epochs) = epoch_number::planned(text) {
             return Some(Event::announce(Some(epochs), None));
         }
         let rate = text.split_once("hroughput").filter(|_| self.stepped)?.1;
@@ -159,7 +160,12 @@ impl PyTorch {
         self.stepped = true;
         self.from_zero |= step == 0;
         let done = step >= of || self.from_zero && step + 1 >= of;
-        Some(step_or_end(epoch, epochs, (step, of), done, facts))
+        Some(Event::step_or_end(
+            (epoch, epochs),
+            (step, Some(of)),
+            done,
+            facts,
+        ))
     }
 }
 
@@ -175,21 +181,12 @@ fn samples(text: &str) -> Option<Event<'_>> {
         counts_samples: true,
         ..columns(rest)
     };
-    Some(step_or_end(epoch, epochs, (step, of), done, facts))
-}
-
-fn step_or_end(
-    epoch: u64,
-    epochs: Option<u64>,
-    (step, of): (u64, u64),
-    done: bool,
-    facts: Facts<'_>,
-) -> Event<'_> {
-    if done {
-        Event::epoch_end((epoch, epochs), facts).at(Some((step, of)))
-    } else {
-        Event::step((epoch, epochs), (step, Some(of)), facts)
-    }
+    Some(Event::step_or_end(
+        (epoch, epochs),
+        (step, Some(of)),
+        done,
+        facts,
+    ))
 }
 
 /// The columns of a line: `Loss 6.0205e+00 (6.3747e+00)` or `loss: 0.3901 (0.7568)`.
@@ -202,7 +199,7 @@ fn columns(text: &str) -> Facts<'_> {
             facts.step_seconds = Some(value);
             continue;
         }
-        if between.trim() == "(" && RATES.contains(&column) {
+        if between.trim() == "(" && scan::is_any(column, RATES) {
             facts.throughput = Rate::of_run(value, "samples/s");
             continue;
         }
@@ -219,7 +216,7 @@ fn columns(text: &str) -> Facts<'_> {
             continue;
         }
         column = scan::name(between);
-        if RATES.contains(&column) {
+        if scan::is_any(column, RATES) {
             facts.throughput = Rate::of_run(value, "samples/s");
             continue;
         }
@@ -227,7 +224,7 @@ fn columns(text: &str) -> Facts<'_> {
             // Other loops print there the time since their start; these have the mean behind it, or `data:`.
             let of_step = text.contains('(') || text.contains("data: ");
             facts.step_seconds = Some(value).filter(|_| of_step);
-        } else if !NOT_METRICS.contains(&column)
+        } else if !scan::is_any(column, NOT_METRICS)
             && let Some(name) = scan::metric_name(column)
         {
             facts.metrics.push((name, value));
@@ -239,7 +236,7 @@ fn columns(text: &str) -> Facts<'_> {
 /// `Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)` or `Test: [  0/79]`.
 fn validation(text: &str) -> Option<Event<'_>> {
     let mut facts = Facts::default();
-    if let Some(tested) = tested(text) {
+    if let Some(tested) = plain_figures::tested(text) {
         facts = tested;
     } else {
         let rest = text.strip_prefix("Test:")?.trim_start();
@@ -252,25 +249,6 @@ fn validation(text: &str) -> Option<Event<'_>> {
         }
     }
     Some(Event::validation(facts))
-}
-
-/// `Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)`, which scripts with a bar of their own print as well.
-pub(super) fn tested(text: &str) -> Option<Facts<'_>> {
-    let rest = text.trim().strip_prefix("Test set:")?;
-    let mut facts = Facts::default();
-    if let Some((_, rest)) = rest.split_once("Average loss: ")
-        && let Some((loss, _)) = scan::number(rest)
-    {
-        facts.metrics.push(("test_loss".into(), loss));
-    }
-    if let Some((_, rest)) = rest.split_once('(')
-        && let Some((percent, "%)")) = scan::number(rest)
-    {
-        facts
-            .metrics
-            .push(("test_accuracy_percent".into(), percent));
-    }
-    Some(facts)
 }
 
 /// `====> Epoch: 1 Average loss: 164.17` and `====> Test set loss: 127.4` of examples/vae.

@@ -22,7 +22,7 @@ use super::scan;
 const MAX_LINES: u32 = 200;
 
 /// Parts of names of what is no metric.
-const NOT_METRICS: [&str; 5] = ["time", "Total", "Computation", "ETA", "per second"];
+const NOT_METRICS: &str = "time|Total|Computation|ETA|per second";
 
 /// The recogniser.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ fn figure<'a>(text: &'a str, name: &'a str, value: &'a str) -> Option<Facts<'a>>
         facts.throughput = Rate::of_run(scan::number(rate)?.0, "steps/s");
     } else if name == "Iteration time" {
         facts.step_seconds = Some(scan::duration(value)?.0);
-    } else if !NOT_METRICS.iter().any(|other| name.contains(other)) {
+    } else if !NOT_METRICS.split('|').any(|other| name.contains(other)) {
         let (value, "") = scan::number(value)? else {
             return None;
         };

@@ -111,12 +111,22 @@ pub(super) fn grouped_count(text: &str) -> Option<(u64, &str)> {
     Some((number, rest))
 }
 
-/// True where `text` begins with one of `words`, whichever letters either has.
-pub(super) fn starts_with_any(text: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| {
+/// True where `text` begins with one of `words`, which are separated by `|`, whichever letters either has.
+pub(super) fn starts_with_any(text: &str, words: &str) -> bool {
+    words.split('|').any(|word| {
         text.get(..word.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(word))
     })
+}
+
+/// True where `text` is one of `words`, which are separated by `|`, whichever letters either has.
+pub(super) fn is_any(text: &str, words: &str) -> bool {
+    words.split('|').any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// True where `text` holds one of `words`, which are in small letters and separated by `|`, whichever letters `text` has.
+pub(super) fn holds_any(text: &str, words: &str) -> bool {
+    words.split('|').any(|word| holds(text, word))
 }
 
 /// True where `text` holds `word`, which is in small letters, whichever letters `text` has.

@@ -10,81 +10,37 @@
 //! The first two forms are those of the CIFAR-10 tutorial and of `dcgan/main.py` of PyTorch.
 
 use super::bar;
-use super::epoch_line;
+use super::epoch_number;
 use super::event::{Event, Facts, Rate};
 use super::names::is_measure;
 use super::plain_figures;
-use super::pytorch;
 use super::scan;
 
 /// How far in a line, in bytes, a word of steps may begin.
 const MAX_PREFIX: usize = 100;
 
 /// Words for steps, each of which a number must follow.
-const STEP_WORDS: [&str; 9] = [
-    "iteration",
-    "iters",
-    "iter",
-    "global step",
-    "global_step",
-    "step",
-    "batch",
-    "it",
-    "episode",
-];
+const STEP_WORDS: &str = "iteration|iters|iter|global step|global_step|step|batch|it|episode";
 
 /// Parts of words before a total that say that it is to come, or that of something else than the training.
-const OTHER_TOTALS: [&str; 8] = [
-    "remain",
-    "estimated",
-    "parsed",
-    "profiling",
-    "epoch",
-    "test",
-    "eval",
-    "valid",
-];
+const OTHER_TOTALS: &str = "remain|estimated|parsed|profiling|epoch|test|eval|valid";
 
 /// Phrases of lines that say that the training is over, with its time where there is one.
-const TOTALS: [&str; 22] = [
-    "training complete",
-    "training finished",
-    "finished training",
-    "training done",
-    "training took",
-    "training time",
-    "training duration",
-    "total time",
-    "total training time",
-    "total elapsed",
-    "total run time",
-    "total runtime",
-    "training ended",
-    "end of training",
-    "optimization finished",
-    "training has finished",
-    "training was completed",
-    "trained in",
-    "finish training",
-    "total train time",
-    "completed training",
-    "training of experiment is done",
-];
+const TOTALS: &str = "training complete|training finished|finished training|training done|\
+    training took|training time|training duration|total time|total training time|total elapsed|\
+    total run time|total runtime|training ended|end of training|optimization finished|\
+    training has finished|training was completed|trained in|finish training|total train time|\
+    completed training|training of experiment is done";
 
 /// Parts of names of settings of a loss.
-const SETTINGS: [&str; 5] = ["weight", "coef", "scale", "lambda", "smooth"];
+const SETTINGS: &str = "weight|coef|scale|lambda|smooth";
 
+/// What lines of figures begin with that name no subject.
+const FIGURES: &str =
+    "loss|avg loss|average loss|avg. loss|total loss|throughput|speed|training speed";
 /// First words of lines of figures: of training, and of an evaluation.
-const TRAINED: [&str; 2] = ["train", "training"];
-const EVALUATED: [&str; 7] = [
-    "val",
-    "valid",
-    "validation",
-    "test",
-    "dev",
-    "eval",
-    "evaluation",
-];
+const TRAINED: &str = "train|training";
+const EVALUATED: &str = "val|valid|validation|test|dev|eval|evaluation";
 
 /// Reads two bracketed counts: `[1, 2000]` is a step of an epoch, `[0/25][100/782]` as well, counted from 0. The second
 /// value is true for the latter.
@@ -115,10 +71,7 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
         return None;
     }
     let done = of.is_some_and(|of| step >= of || zero && step + 1 >= of);
-    let event = match of.filter(|_| done) {
-        Some(of) => Event::epoch_end((epoch, epochs), facts).at(Some((step, of))),
-        None => Event::step((epoch, epochs), (step, of), facts),
-    };
+    let event = Event::step_or_end((epoch, epochs), (step, of), done, facts);
     Some((event, zero))
 }
 
@@ -158,7 +111,7 @@ fn numbered(text: &str) -> Option<(Option<u64>, Option<u64>, &str)> {
         if at < begin || head[..at].ends_with(|c: char| scan::is_word(c) || c == '/') {
             continue;
         }
-        let word = STEP_WORDS.iter().find(|word| {
+        let word = STEP_WORDS.split('|').find(|word| {
             text.get(at..at + word.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(word))
                 && !text[at + word.len()..].starts_with(scan::is_word)
@@ -176,7 +129,7 @@ fn numbered(text: &str) -> Option<(Option<u64>, Option<u64>, &str)> {
             .strip_prefix('.')
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         let ends = !fraction && !rest.starts_with(|c: char| scan::is_word(c) || c == '%');
-        return (ends && epoch_line::prefix(&text[..at]).is_some()).then_some((step, of, rest));
+        return (ends && epoch_number::prefix(&text[..at]).is_some()).then_some((step, of, rest));
     }
     None
 }
@@ -191,8 +144,8 @@ pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
         counts_samples: true,
         ..plain_figures::read(figures).facts
     };
-    let told = scan::starts_with_any(figures, &["loss", "train loss", "avg loss"])
-        && !facts.metrics.is_empty();
+    let told =
+        scan::starts_with_any(figures, "loss|train loss|avg loss") && !facts.metrics.is_empty();
     told.then_some(Event::iteration(Some(step), Some(of), facts))
 }
 
@@ -209,12 +162,9 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
         return Some(Event::run_end(Some(seconds), Facts::default()));
     }
     let phrase = TOTALS
-        .iter()
+        .split('|')
         .find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
-    if OTHER_TOTALS
-        .iter()
-        .any(|other| scan::holds(&text[..phrase.0], other))
-    {
+    if scan::holds_any(&text[..phrase.0], OTHER_TOTALS) {
         return None;
     }
     let rest = &text[phrase.1..];
@@ -280,7 +230,7 @@ fn is_date(text: &str) -> bool {
 /// Reads a line of figures of the epoch before: `train Loss: 0.5 Acc: 0.7`, `Val. Loss: 0.4 | Val. Acc: 81%`.
 pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     let text = scan::behind_level(text.trim());
-    if let Some(facts) = pytorch::tested(text) {
+    if let Some(facts) = plain_figures::tested(text) {
         return Some(Event::validation(facts));
     }
     // Sessions of TensorFlow 1 say it of the loop that prints the steps.
@@ -293,38 +243,25 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     let word = &text[..text
         .find(|c: char| !c.is_ascii_alphabetic())
         .unwrap_or(text.len())];
-    let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
-    let (trained, evaluated) = (is(&TRAINED), is(&EVALUATED));
+    let (trained, evaluated) = (scan::is_any(word, TRAINED), scan::is_any(word, EVALUATED));
     if !trained && !evaluated {
         // A server answers requests; `loss_weights: {'dice': 1}` are settings.
         let name = text.split([':', '=']).next().unwrap_or_default();
-        let set = SETTINGS.iter().any(|word| scan::holds(name, word));
+        let set = scan::holds_any(name, SETTINGS);
         if set || scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
             return None;
         }
-        let said = scan::starts_with_any(
-            text,
-            &[
-                "loss",
-                "avg loss",
-                "average loss",
-                "avg. loss",
-                "total loss",
-                "throughput",
-                "speed",
-                "training speed",
-            ],
-        );
+        let said = scan::starts_with_any(text, FIGURES);
         // What the quickstart of PyTorch prints of a test.
         let said =
-            said || scan::starts_with_any(text, &["accuracy:"]) && scan::holds(text, ", avg loss:");
+            said || scan::starts_with_any(text, "accuracy:") && scan::holds(text, ", avg loss:");
         let facts = plain_figures::read(text).facts;
         // Requests are what an inference serves.
         let told = (!facts.metrics.is_empty() || facts.throughput.is_some())
             && !text.contains("requests/s");
         return (said && told).then_some(Event::figures(facts));
     }
-    if evaluated && scan::starts_with_any(text, &["test error:"]) {
+    if evaluated && scan::starts_with_any(text, "test error:") {
         return Some(Event::validation(Facts::default()));
     }
     // A subject of its own: `train: Loss: 0.5`, `Validation - loss: 0.4`, `val Loss: 0.3 Acc: 0.8`.
@@ -338,27 +275,16 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
         () if word.to_ascii_lowercase().starts_with("val") => "val",
         () => word,
     };
-    let mut more = Vec::new();
-    for (name, value) in &facts.metrics {
-        if !TRAINED
-            .iter()
-            .chain(&EVALUATED)
-            .any(|word| scan::holds(name, word))
-        {
-            more.push((
-                format!("{} {name}", subject.to_ascii_lowercase()).into(),
-                *value,
-            ));
-        }
-    }
+    let is_named = |name: &str| scan::holds_any(name, TRAINED) || scan::holds_any(name, EVALUATED);
+    let subject = subject.to_ascii_lowercase();
+    let unnamed = facts.metrics.iter().filter(|(name, _)| !is_named(name));
+    let more: Vec<_> = unnamed
+        .map(|(name, value)| (format!("{subject} {name}").into(), *value))
+        .collect();
     // The names without the subject stay those of the training.
-    facts.metrics.retain(|(name, _)| {
-        !evaluated
-            || TRAINED
-                .iter()
-                .chain(&EVALUATED)
-                .any(|word| scan::holds(name, word))
-    });
+    facts
+        .metrics
+        .retain(|(name, _)| !evaluated || is_named(name));
     facts.metrics.extend(more);
     Some(if evaluated {
         Event::validation(facts)

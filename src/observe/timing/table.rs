@@ -21,14 +21,14 @@ use super::names::is_measure;
 use super::scan;
 
 /// Names of a first column.
-const EPOCHS: [&str; 2] = ["epoch", "epochs"];
-const STEPS: [&str; 5] = ["iter", "iteration", "step", "round", "iters"];
+const EPOCHS: &str = "epoch|epochs";
+const STEPS: &str = "iter|iteration|step|round|iters";
 
 /// Names of a column with the time of a row.
-const TIMES: [&str; 5] = ["dur", "time", "duration", "epoch_time", "seconds"];
+const TIMES: &str = "dur|time|duration|epoch_time|seconds";
 
 /// Parts of names of columns that are no metrics.
-const OTHERS: [&str; 5] = ["time", "eta", "remain", "elapsed", "dur"];
+const OTHERS: &str = "time|eta|remain|elapsed|dur";
 
 /// Lines between two rows at most, such as warnings and bars; then the table is over.
 const BETWEEN: u32 = 500;
@@ -115,8 +115,8 @@ fn cells(text: &str) -> impl Iterator<Item = &str> {
 /// Reads a head: every cell a name, the first that of a counter, and one that of a loss or metric.
 fn head(text: &str) -> Option<Head> {
     let first = cells(text).next()?.to_ascii_lowercase();
-    let by_epoch = EPOCHS.contains(&first.as_str());
-    if !by_epoch && !STEPS.contains(&first.as_str()) {
+    let by_epoch = scan::is_any(&first, EPOCHS);
+    if !by_epoch && !scan::is_any(&first, STEPS) {
         return None;
     }
     let name = |cell: &&str| {
@@ -158,11 +158,11 @@ impl Head {
         let (mut facts, mut seconds) = (Facts::default(), None);
         for (name, cell) in self.columns.iter().zip(&row).skip(1) {
             let lower = name.to_ascii_lowercase();
-            if TIMES.contains(&lower.as_str()) {
+            if scan::is_any(&lower, TIMES) {
                 seconds = time(cell);
                 continue;
             }
-            if OTHERS.iter().any(|other| lower.contains(other)) {
+            if scan::holds_any(&lower, OTHERS) {
                 time(cell)?;
                 continue;
             }

@@ -12,24 +12,13 @@
 //! epochs count from 0 and the last is printed as their number, and of `engine/trainer.py` and `models/yolo/*/val.py` of
 //! Ultralytics 8.x, where they count from 1. `obj` in the head tells the two apart, and `Box(P` in that of the validation.
 
-use super::bar::{self, Bar};
+use super::bar::{self};
 use super::event::{Event, Facts, Line, Recogniser};
 use super::scan;
 
 /// Columns that are no losses or metrics.
-const NOT_METRICS: [&str; 11] = [
-    "Epoch",
-    "GPU_mem",
-    "gpu_mem",
-    "Instances",
-    "Size",
-    "labels",
-    "img_size",
-    "targets",
-    "Class",
-    "Images",
-    "Labels",
-];
+const NOT_METRICS: &str = "Epoch|GPU_mem|gpu_mem|Instances|Size|labels|img_size|targets|Class|\
+    Images|Labels";
 
 /// Most columns of a head that are read.
 const MAX_COLUMNS: usize = 24;
@@ -181,12 +170,15 @@ impl Yolo {
         let mut facts = bar.pace();
         for (name, cell) in self.columns.iter().skip(2).zip(cells) {
             if let Some((value, "")) = scan::number(cell.trim_end_matches(':'))
-                && !NOT_METRICS.contains(&&**name)
+                && !scan::is_any(&**name, NOT_METRICS)
             {
                 facts.metrics.push((name.to_string().into(), value));
             }
         }
-        Some(step(epoch, epochs, &bar, cut, facts))
+        Some(match cut {
+            true => Event::epoch_end((epoch, epochs), facts),
+            false => bar.event((epoch, epochs), facts),
+        })
     }
 
     /// The head of the figures of a validation, with its bar.
@@ -229,7 +221,7 @@ impl Yolo {
             let Some((value, "")) = scan::number(cell) else {
                 continue;
             };
-            if NOT_METRICS.contains(&&*name) {
+            if scan::is_any(&*name, NOT_METRICS) {
                 continue;
             }
             // The old names of what is now called mAP50 and mAP50-95.
@@ -244,21 +236,5 @@ impl Yolo {
             facts.metrics.push((name.into(), value));
         }
         Some(Event::validation(facts))
-    }
-}
-
-fn step<'a>(
-    epoch: u64,
-    epochs: Option<u64>,
-    bar: &Bar<'a>,
-    cut: bool,
-    facts: Facts<'a>,
-) -> Event<'a> {
-    match bar.of.filter(|_| bar.is_full()) {
-        Some(of) => Event::epoch_end((epoch, epochs), facts)
-            .took(bar.elapsed)
-            .at(Some((bar.step, of))),
-        None if cut => Event::epoch_end((epoch, epochs), facts),
-        None => Event::step((epoch, epochs), (bar.step, bar.of), facts),
     }
 }
