@@ -1,8 +1,6 @@
 //! The list of recognisers.
 
-use super::boosting::{CatBoost, LightGbm, XgBoost};
 use super::boxed::Boxed;
-use super::deepspeed::DeepSpeed;
 use super::event::Recogniser;
 use super::fairseq::FairSeq;
 use super::forms::{Known, PROGRAMS};
@@ -17,7 +15,6 @@ use super::rsl_rl::RslRl;
 use super::score::Score;
 use super::spacy::SpaCy;
 use super::table::Table;
-use super::timm::Timm;
 use super::tqdm::Tqdm;
 use super::yolo::Yolo;
 
@@ -29,7 +26,6 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(PyTorch::default()),
         Box::new(Lightning::default()),
         Box::new(HfTrainer::default()),
-        Box::new(Timm::default()),
         Box::new(Yolo::default()),
     ];
     all.extend(
@@ -37,14 +33,10 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
             .iter()
             .map(|program| -> Box<dyn Recogniser> { Box::new(Known::new(program)) }),
     );
-    let others: [Box<dyn Recogniser>; 14] = [
+    let others: [Box<dyn Recogniser>; 10] = [
         Box::new(Gpt::default()),
-        Box::new(DeepSpeed::default()),
         Box::new(MlPerf::default()),
         Box::new(FairSeq::default()),
-        Box::new(XgBoost::default()),
-        Box::new(LightGbm::default()),
-        Box::new(CatBoost),
         Box::new(SpaCy::default()),
         Box::new(Table::default()),
         Box::new(Boxed::default()),

@@ -3,7 +3,8 @@
 //! An entry begins with what its lines say (a name of [`Says`], or `nothing`) and with what holds for them: `known` (only
 //! behind another line of the program), `minor` (its rate counts where none of samples was printed), `bare` (figures have no
 //! `:` or `=`), `next` (only numbers from 1 on without a gap), `last-ends` (the last step ends its
-//! epoch), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
+//! epoch; `ends-from-0`: of steps that count from 0), `means` (the means of the last step count), `skips-next` (the line behind
+//! it says nothing), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
 //! (how its programs count epochs). Then comes the pattern; the first form that matches counts.
 //!
 //! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
@@ -17,7 +18,7 @@ use std::sync::LazyLock;
 use regex_lite::{Captures, Regex};
 
 use super::bar;
-use super::event::{Event, Facts, Line, Rate, Recogniser, Says};
+use super::event::{Event, Facts, Line, Metric, Rate, Recogniser, Says, Weight};
 use super::figures;
 use super::names::Trained;
 use super::scan;
@@ -28,6 +29,7 @@ pub(super) struct Program {
     name: &'static str,
     triggers: Vec<&'static str>,
     counts_from_zero: Option<bool>,
+    is_plain: bool,
     /// Parts of names, in small letters, of figures that are no metrics; behind `=` a whole name.
     others: Vec<&'static str>,
     /// Names of the time of a step, and of a rate whose unit stands behind it.
@@ -75,6 +77,7 @@ fn read_table(text: &'static str) -> Vec<Program> {
         match line.split_once(' ') {
             Some(("triggers:", texts)) => program.triggers = list(texts, '¦'),
             Some(("counts-from:", first)) => program.counts_from_zero = Some(first == "0"),
+            Some(("weight:", weight)) => program.is_plain = weight == "plain",
             Some(("others:", names)) => program.others = list(names, '|'),
             Some(("step-times:", names)) => program.step_times = list(names, '|'),
             Some(("rates:", names)) => program.rates = list(names, '|'),
@@ -117,11 +120,14 @@ pub(super) struct Known {
     /// Its patterns, once a line was of interest.
     patterns: Vec<Option<Regex>>,
     spoke: bool,
+    /// True where the next line says nothing.
+    skips: bool,
     counts_from_zero: Option<bool>,
     /// The last epoch that came without a gap.
     last: Option<u64>,
-    /// Steps of the run, where announced.
+    /// Steps of the run, and of an epoch, where announced.
     steps: Option<u64>,
+    per_epoch: Option<u64>,
     /// The last step, and how many are usual between two lines.
     step: Option<u64>,
     interval: Option<u64>,
@@ -138,9 +144,11 @@ impl Known {
             program,
             patterns: Vec::new(),
             spoke: false,
+            skips: false,
             counts_from_zero: program.counts_from_zero,
             last: None,
             steps: None,
+            per_epoch: None,
             step: None,
             interval: None,
             pace: None,
@@ -153,6 +161,14 @@ impl Known {
 impl Recogniser for Known {
     fn name(&self) -> &'static str {
         self.program.name
+    }
+
+    fn weight(&self) -> Weight {
+        if self.program.is_plain {
+            Weight::Plain
+        } else {
+            Weight::Family
+        }
     }
 
     fn triggers(&self) -> &[&'static str] {
@@ -177,12 +193,30 @@ impl Recogniser for Known {
         let Some((form, groups)) = found else {
             return;
         };
-        if let Some(event) = self.event(form, &groups) {
-            if groups.text("since_s").is_some() {
-                // The time hangs on the line before: none may be left out for a later one of the same form.
-                say(Event::announce(None, None));
-            }
-            say(event);
+        if std::mem::replace(&mut self.skips, form.has("skips-next")) {
+            return;
+        }
+        let Some(event) = self.event(form, &groups) else {
+            return;
+        };
+        if groups.text("since_s").is_some() {
+            // The time hangs on the line before: none may be left out for a later one of the same form.
+            say(Event::announce(None, None));
+        }
+        let (says, seconds) = (event.says, event.seconds);
+        let per_epoch = groups
+            .count("per_epoch")
+            .filter(|_| says == Says::EpochStart);
+        if per_epoch.is_some() {
+            self.per_epoch = per_epoch;
+            say(Event::announce(event.epochs, per_epoch));
+        }
+        say(event);
+        if per_epoch.is_some() {
+            say(Event::iteration(None, per_epoch, Facts::default()));
+        }
+        if says == Says::RunStep && seconds.is_some() {
+            say(Event::run_end(seconds, Facts::default()));
         }
     }
 }
@@ -199,13 +233,20 @@ impl Known {
             });
             self.last?;
         }
-        let mut facts = groups.facts(self.program, form.has("bare"));
+        let mut facts = groups.facts(self.program, form);
         if form.has("evaluated") {
             facts.metrics = self
                 .trained
                 .tell_apart(self.program.evaluated, facts.metrics);
         } else {
             self.trained.note(&facts.metrics);
+        }
+        if form.has("means") {
+            // Of an evaluation the means of the last line count.
+            let is_last = groups.count("step") >= groups.count("of");
+            let means = facts.means.into_iter().filter(|_| is_last);
+            let named = means.map(|(name, mean)| (name.to_ascii_lowercase().into(), mean));
+            facts = Facts::with_metrics(named.collect());
         }
         let mut event = groups.event(form, facts)?;
         match event.says {
@@ -214,6 +255,7 @@ impl Known {
                 event.of = groups.count("per_epoch");
                 event.of?;
             }
+            Says::Iteration => event.of = event.of.or(self.per_epoch),
             Says::RunStep => {
                 event.of = event.of.or(self.steps);
                 self.steps = event.of;
@@ -296,7 +338,9 @@ impl<'a> Groups<'a> {
             seconds: self.text("s").and_then(seconds),
             ..Event::new(form.says?, facts)
         };
-        if form.has("last-ends") && event.step >= event.of {
+        let last = step.map(|step| step.saturating_add(1));
+        if form.has("last-ends") && step >= event.of || form.has("ends-from-0") && last >= event.of
+        {
             event.says = Says::EpochEnd;
         }
         let is_whole = match event.says {
@@ -309,7 +353,7 @@ impl<'a> Groups<'a> {
         is_whole.then_some(event)
     }
 
-    fn facts(&self, program: &Program, bare: bool) -> Facts<'a> {
+    fn facts(&self, program: &Program, form: &Form) -> Facts<'a> {
         let mut facts = Facts::default();
         for group in self.regex.capture_names().flatten() {
             let Some(text) = self.text(group) else {
@@ -334,14 +378,14 @@ impl<'a> Groups<'a> {
                     facts.metrics.extend(name.zip(number));
                 }
                 _ if group.starts_with("figures") => {
-                    program.read_figures("", text, bare, &mut facts)
+                    program.read_figures("", text, form, &mut facts)
                 }
                 _ => {
                     if let Some(name) = group.strip_prefix("m_") {
                         let metric = number.map(|value| (name.to_owned().into(), value));
                         facts.metrics.extend(metric);
                     } else if let Some(prefix) = group.strip_suffix("figures") {
-                        program.read_figures(prefix, text, bare, &mut facts);
+                        program.read_figures(prefix, text, form, &mut facts);
                     }
                 }
             }
@@ -368,12 +412,23 @@ impl Program {
     }
 
     /// The numbers of a text that stand behind `name:` or `name=`: times of steps, rates and metrics.
-    fn read_figures<'a>(&self, prefix: &str, text: &'a str, bare: bool, facts: &mut Facts<'a>) {
+    fn read_figures<'a>(&self, prefix: &str, text: &'a str, form: &Form, facts: &mut Facts<'a>) {
+        if form.has("cells") {
+            facts.metrics = cells(text);
+            return;
+        }
         let mut numbers = scan::Numbers::of(text);
+        let mut column = "";
         while let Some((between, value, from)) = numbers.next_number() {
+            if between.trim() == "("
+                && let Some((name, _)) = facts.metrics.last().filter(|_| !column.is_empty())
+            {
+                facts.means.push((name.clone(), value));
+            }
+            column = "";
             let (_, after) = scan::number(from).unwrap_or((value, from));
             // `12:30:00` and `3/10` are one thing each.
-            let keyed = bare || between.trim_end().ends_with([':', '=']);
+            let keyed = form.has("bare") || between.trim_end().ends_with([':', '=']);
             if after.starts_with([':', '/']) || !keyed {
                 continue;
             }
@@ -412,10 +467,25 @@ impl Program {
                     (prefix, None) => format!("{prefix}{name}").into(),
                     (_, Some((to, name))) => format!("{to}{name}").into(),
                 };
+                column = between;
                 facts.metrics.push((name, value));
             }
         }
     }
+}
+
+/// The figures of cells that tabs, which some loggers write as `#011`, or two blanks part; names may hold any marks.
+fn cells(text: &str) -> Vec<Metric<'_>> {
+    let cells = text.split('\t').flat_map(|cell| cell.split("#011"));
+    let pairs = cells
+        .flat_map(|cell| cell.split("  "))
+        .filter_map(|cell| cell.rsplit_once(':'));
+    pairs
+        .filter_map(|(name, value)| {
+            let (value, _) = scan::number(value.trim_start())?;
+            Some((scan::figure_name(name.trim())?, value))
+        })
+        .collect()
 }
 
 /// Seconds of `1 hour, 31 minutes and 58.52 seconds`, `0:01:23.456`, `529.46 ms` or `0.013`.
@@ -481,7 +551,7 @@ mod tests {
                 let regex = regexes.clone().nth(at).unwrap();
                 let groups = regex.captures(sample).unwrap();
                 let groups = Groups { regex, groups };
-                let facts = groups.facts(program, form.has("bare"));
+                let facts = groups.facts(program, form);
                 let wants_facts = form.pattern.contains("figures>");
                 assert!(!wants_facts || !facts.is_empty(), "{sample}");
                 let event = groups.event(form, facts);
@@ -494,6 +564,16 @@ mod tests {
             }
         }
         assert_eq!(samples.next(), None);
+    }
+
+    #[test]
+    fn every_evaluation_is_kept_however_many_lines_arrive_at_once() {
+        let log = (0..9).map(|round| format!("[{round}]\tvalidation_0-rmse:4.{round}\n"));
+        let log: String = log.collect();
+        let mut follower = crate::observe::timing::Follower::new(None).expect("no pattern");
+        follower.feed(log.as_bytes(), None);
+        follower.finish(None);
+        assert_eq!(follower.progress().points.len(), 9);
     }
 
     #[test]

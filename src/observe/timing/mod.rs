@@ -12,11 +12,9 @@
 
 mod bar;
 mod bar_label;
-mod boosting;
 mod boxed;
 mod counter;
 mod curve;
-mod deepspeed;
 mod dict;
 mod dull;
 mod epoch_line;
@@ -52,8 +50,8 @@ mod stated;
 mod step_line;
 mod step_times;
 mod table;
-mod timm;
 mod tqdm;
+mod word_list;
 mod yolo;
 
 pub use events::EventLog;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::scan;
+use super::word_list;
 
 /// A metric of an output: its name there and its value.
 type Metric<'a> = (Cow<'a, str>, f64);
@@ -88,14 +88,14 @@ pub(super) fn is_measure(name: &str) -> bool {
     name.starts_with("l_")
         || CHINESE.split('|').any(|word| name.contains(word))
         || words.map(str::to_ascii_lowercase).any(|word| {
-            MEASURES.split('|').any(|end| word.ends_with(end)) || scan::is_any(&word, MEASURE_WORDS)
+            MEASURES.split('|').any(|end| word.ends_with(end)) || word_list::is_any(&word, MEASURE_WORDS)
         })
 }
 
 /// True for names of metrics: of measures, of the learning rate and of the norm of the gradients.
 pub(super) fn is_metric(name: &str) -> bool {
     let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
-    is_measure(name) || words.any(|word| scan::is_any(word, "lr|learning|norm"))
+    is_measure(name) || words.any(|word| word_list::is_any(word, "lr|learning|norm"))
 }
 
 /// The name of a metric as records have it: `Loss` is `loss`, `Acc@1` is `acc1`, `lm loss` is `lm_loss`. Names in which
