@@ -88,7 +88,8 @@ pub(super) fn is_measure(name: &str) -> bool {
     name.starts_with("l_")
         || CHINESE.split('|').any(|word| name.contains(word))
         || words.map(str::to_ascii_lowercase).any(|word| {
-            MEASURES.split('|').any(|end| word.ends_with(end)) || word_list::is_any(&word, MEASURE_WORDS)
+            MEASURES.split('|').any(|end| word.ends_with(end))
+                || word_list::is_any(&word, MEASURE_WORDS)
         })
 }
 
