@@ -18,10 +18,10 @@
 //! Where the last batches of an epoch fill no step, its end is printed as 0.99 or so.
 
 use super::bar::{self, Bar};
+use super::bar_label::{self, Subject};
 use super::dict::{self, Value};
 use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
-use super::tqdm::{self, Subject};
 
 /// How far below a whole number an epoch's end may be printed.
 const SHORT_OF: f64 = 0.05;
@@ -68,7 +68,7 @@ impl Recogniser for HfTrainer {
         "hf-trainer"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &[
             "'epoch':",
             "\"epoch\":",
@@ -139,10 +139,7 @@ impl HfTrainer {
         {
             let epochs = grouped(number);
             self.known |= epochs.is_some();
-            say(Event::Announce {
-                epochs,
-                steps: None,
-            });
+            say(Event::announce(epochs, None));
         } else if let Some((_, number)) = text.split_once("otal optimization steps = ") {
             self.known = true;
             self.steps = grouped(number).or(self.steps);
@@ -169,13 +166,7 @@ impl HfTrainer {
             return;
         }
         self.scripted = true;
-        say(Event::EpochEnd {
-            epoch,
-            epochs: None,
-            seconds: None,
-            step: None,
-            facts,
-        });
+        say(Event::epoch_end((epoch, None), facts));
     }
 
     fn read_dict<'a>(&mut self, before: &'a str, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
@@ -186,17 +177,8 @@ impl HfTrainer {
             && !pairs.is_empty()
         {
             (self.known, self.scripted) = (true, true);
-            let facts = Facts {
-                metrics: metrics(&pairs),
-                ..Facts::default()
-            };
-            return say(Event::EpochEnd {
-                epoch,
-                epochs: None,
-                seconds: None,
-                step: None,
-                facts,
-            });
+            let facts = Facts::with_metrics(metrics(&pairs));
+            return say(Event::epoch_end((epoch, None), facts));
         }
         let number = |key| dict::get(&pairs, key).and_then(Value::number);
         let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
@@ -213,10 +195,7 @@ impl HfTrainer {
             return;
         };
         self.know(say);
-        let mut facts = Facts {
-            metrics: metrics(&pairs),
-            ..Facts::default()
-        };
+        let mut facts = Facts::with_metrics(metrics(&pairs));
         if let Some(rate) = number("train_samples_per_second") {
             facts.throughput = Rate::of_run(rate, "samples/s");
         }
@@ -224,51 +203,26 @@ impl HfTrainer {
         if epoch + SHORT_OF < self.last && whole.is_none() {
             let done = finished((epoch - SHORT_OF).max(0.0), false);
             (self.over, self.runtime, self.steps, self.ended) = (false, None, None, Some(done));
-            say(Event::EpochStart {
-                epoch: done + 1,
-                epochs: None,
-            });
+            say(Event::epoch_start(done + 1, None));
         }
         self.last = epoch;
         // Another training, in a program that has several.
         let is_same = |(one, other): (f64, f64)| (one - other).abs() <= 0.001 * one.max(other);
         if whole.is_some() && self.over && !self.runtime.zip(whole).is_some_and(is_same) {
             self.ended = Some(0);
-            say(Event::EpochStart {
-                epoch: 1,
-                epochs: None,
-            });
+            say(Event::epoch_start(1, None));
         }
         let done = self.read_epoch(epoch, evaluated || whole.is_some(), say);
         if let Some((step, of)) = step {
-            say(Event::RunStep {
-                epoch: None,
-                epochs: None,
-                step,
-                of: Some(of),
-                facts: Facts::default(),
-            });
+            say(Event::run_step((step, Some(of)), Facts::default()));
         }
         if whole.is_some() {
             (self.over, self.runtime) = (true, whole);
-            say(Event::RunEnd {
-                seconds: whole,
-                facts,
-            });
+            say(Event::run_end(whole, facts));
         } else if epoch > as_number(done) || done == 0 {
-            say(Event::Within {
-                epoch: done + 1,
-                epochs: None,
-                facts,
-            });
+            say(Event::within((done + 1, None), facts));
         } else {
-            say(Event::EpochEnd {
-                epoch: done,
-                epochs: None,
-                seconds: None,
-                step: None,
-                facts,
-            });
+            say(Event::epoch_end((done, None), facts));
         }
     }
 
@@ -292,13 +246,7 @@ impl HfTrainer {
         if done.saturating_sub(first) <= MAX_AT_ONCE {
             for epoch in first..=done {
                 let facts = Facts::default();
-                say(Event::EpochEnd {
-                    epoch,
-                    epochs: None,
-                    seconds: None,
-                    step: None,
-                    facts,
-                });
+                say(Event::epoch_end((epoch, None), facts));
             }
         }
         self.ended = Some(done);
@@ -321,19 +269,13 @@ impl HfTrainer {
                 one_pace: true,
                 ..Facts::default()
             };
-            say(Event::RunStep {
-                epoch: None,
-                epochs: None,
-                step,
-                of,
-                facts,
-            });
+            say(Event::run_step((step, of), facts));
         }
     }
 
     /// Reads the bar over the whole run; those of evaluations are shorter.
     fn read_bar<'a>(&mut self, bar: &Bar<'_>, say: &mut dyn FnMut(Event<'a>)) {
-        if tqdm::subject(bar.label) != Subject::Training || bar.is_of_bytes {
+        if bar_label::subject(bar.label) != Subject::Training || bar.is_of_bytes {
             return;
         }
         let Some(of) = bar
@@ -349,16 +291,10 @@ impl HfTrainer {
                 .zip(bar.elapsed)
                 .is_some_and(|(run, bar)| (run - bar).abs() <= 2.0);
             if self.over && (self.steps == Some(of) || self.steps.is_none() && whole) {
-                say(Event::RunStep {
-                    epoch: None,
-                    epochs: None,
-                    step: bar.step,
-                    of: bar.of,
-                    facts: Facts {
-                        step_seconds: bar.step_seconds,
-                        ..Facts::default()
-                    },
-                });
+                say(Event::run_step(
+                    (bar.step, bar.of),
+                    Facts::with_step_time(bar.step_seconds),
+                ));
             }
             return;
         }
@@ -403,13 +339,10 @@ impl HfTrainer {
         }
         if text.ends_with('}') {
             (self.over, self.runtime) = (true, Some(seconds));
-            return say(Event::RunEnd {
-                seconds: Some(seconds),
-                facts,
-            });
+            return say(Event::run_end(Some(seconds), facts));
         }
         self.wrapped = Some(seconds);
-        say(Event::Figures { facts });
+        say(Event::figures(facts));
     }
 
     /// Reads a row of the table, `train_loss = 2.1`; false where it is none.
@@ -427,7 +360,7 @@ impl HfTrainer {
                 let seconds = scan::clock(value).map(|(seconds, _)| seconds);
                 // The dictionary before has it with more digits.
                 if !self.over {
-                    say(Event::RunEnd { seconds, facts });
+                    say(Event::run_end(seconds, facts));
                 }
             }
             ("epoch", Some(epoch)) if !self.over && (0.0..1e9).contains(&epoch) => {
@@ -435,11 +368,11 @@ impl HfTrainer {
             }
             ("train_samples_per_second", Some(rate)) if !self.over => {
                 facts.throughput = Rate::of_run(rate, "samples/s");
-                say(Event::Figures { facts });
+                say(Event::figures(facts));
             }
             ("train_loss", Some(loss)) if !self.over => {
                 facts.metrics.push((key.into(), loss));
-                say(Event::Figures { facts });
+                say(Event::figures(facts));
             }
             (_, Some(value))
                 if key.starts_with("eval_")
@@ -448,7 +381,7 @@ impl HfTrainer {
                         .any(|part| key.contains(part)) =>
             {
                 facts.metrics.push((key.into(), value));
-                say(Event::Validation { facts });
+                say(Event::validation(facts));
             }
             _ => {}
         }

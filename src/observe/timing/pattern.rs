@@ -137,7 +137,7 @@ impl Recogniser for Pattern {
         Weight::Asked
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn triggers(&self) -> &[&'static str] {
         &[]
     }
 
@@ -175,13 +175,14 @@ impl Pattern {
 
     fn epoch<'a>(&self, line: &Line<'a>) -> Option<Event<'a>> {
         let groups = self.epoch.as_ref()?.captures(line.text)?;
-        Some(Event::EpochEnd {
-            epoch: count(&groups, "epoch")?,
-            epochs: count(&groups, "epochs"),
-            seconds: time(&groups, "seconds"),
-            step: count(&groups, "step").zip(count(&groups, "steps")),
-            facts: facts(&groups, &self.epoch_metrics),
-        })
+        Some(
+            Event::epoch_end(
+                (count(&groups, "epoch")?, count(&groups, "epochs")),
+                facts(&groups, &self.epoch_metrics),
+            )
+            .took(time(&groups, "seconds"))
+            .at(count(&groups, "step").zip(count(&groups, "steps"))),
+        )
     }
 
     fn step<'a>(&self, line: &Line<'a>) -> Option<Event<'a>> {
@@ -189,18 +190,8 @@ impl Pattern {
         let (step, of) = (count(&groups, "step")?, count(&groups, "steps"));
         let facts = facts(&groups, &self.step_metrics);
         Some(match count(&groups, "epoch") {
-            Some(epoch) => Event::Step {
-                epoch,
-                epochs: count(&groups, "epochs"),
-                step,
-                of,
-                facts,
-            },
-            None => Event::Iteration {
-                step: Some(step),
-                of,
-                facts,
-            },
+            Some(epoch) => Event::step((epoch, count(&groups, "epochs")), (step, of), facts),
+            None => Event::iteration(Some(step), of, facts),
         })
     }
 }
@@ -238,6 +229,7 @@ fn facts(groups: &Captures<'_>, metrics: &[Metric]) -> Facts<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn read(expression: &str, text: &str) -> Option<(u64, Option<u64>, Option<f64>)> {
         let line = Line {
@@ -246,8 +238,9 @@ mod tests {
         };
         let pattern = Pattern::compile(&TimingPattern::of_epoch(expression)).unwrap();
         match pattern.epoch(&line)? {
-            Event::EpochEnd {
-                epoch,
+            Event {
+                says: Says::EpochEnd,
+                epoch: Some(epoch),
                 epochs,
                 seconds,
                 ..
@@ -295,10 +288,12 @@ mod tests {
             text: "it 5/9 12.5 img/s nan",
             redrawn: false,
         };
-        let Some(Event::Iteration {
+        let Some(Event {
+            says: Says::Iteration,
             step: Some(5),
             of: Some(9),
             facts,
+            ..
         }) = pattern.step(&line)
         else {
             panic!("{:?}", pattern.step(&line))

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use super::names;
+pub(super) use super::word_list::{holds, holds_any, is_any, starts_with_any};
 
 /// Longest name of a metric in bytes; longer ones are not names.
 const MAX_NAME: usize = 64;
@@ -109,21 +110,6 @@ pub(super) fn grouped_count(text: &str) -> Option<(u64, &str)> {
         rest = behind;
     }
     Some((number, rest))
-}
-
-/// True where `text` begins with one of `words`, whichever letters either has.
-pub(super) fn starts_with_any(text: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| {
-        text.get(..word.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(word))
-    })
-}
-
-/// True where `text` holds `word`, which is in small letters, whichever letters `text` has.
-pub(super) fn holds(text: &str, word: &str) -> bool {
-    let (text, word) = (text.as_bytes(), word.as_bytes());
-    text.windows(word.len())
-        .any(|window| window.eq_ignore_ascii_case(word))
 }
 
 /// A number that may have commas between its thousands: `529,882`, `1,234.5`.
@@ -367,25 +353,6 @@ pub(super) fn metrics<'a>(text: &'a str, others: &[&str]) -> Vec<(Cow<'a, str>, 
         }
     }
     metrics
-}
-
-/// A line without what loggers put before its message: `INFO:tensorflow:`, `I0105 21:20:01.2 1234 x.py:148] `,
-/// `INFO:root:`.
-pub(super) fn message(text: &str) -> &str {
-    let text = text.trim();
-    if let Some((_, message)) = text.split_once("INFO:tensorflow:") {
-        return message.trim_start();
-    }
-    if let Some((before, message)) = text.split_once("] ")
-        && let Some((file, line)) = before.rsplit_once(':')
-        && line.bytes().all(|byte| byte.is_ascii_digit())
-        && [".py", ".cpp", ".cc"]
-            .iter()
-            .any(|kind| file.ends_with(kind))
-    {
-        return message.trim_start();
-    }
-    text.strip_prefix("INFO:root:").unwrap_or(text)
 }
 
 /// A line without the level of a logger and what stands around it: `- INFO - `, `| INFO | `, `[INFO]: `, `INFO:root:`.
