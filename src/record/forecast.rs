@@ -52,7 +52,7 @@ pub struct Forecast {
     /// Runs behind that basis.
     pub runs: u64,
     /// How many of them something speaks against.
-    #[serde(default, skip_serializing_if = "none")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub doubtful: u64,
     /// What does, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -79,7 +79,7 @@ pub struct Forecast {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<String>,
     /// Among how many other ways it was chosen: images, compilers, sizes that the job left open. 0: there was no choice.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub alternatives: u32,
     /// Whether the choice was made to learn (`framework.explore`), not because it seemed quickest.
     #[serde(default)]
@@ -137,22 +137,6 @@ impl Forecast {
             "the whole run"
         }
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the form that serde calls"
-)]
-fn none(value: &u64) -> bool {
-    *value == 0
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the form that serde calls"
-)]
-fn is_zero(value: &u32) -> bool {
-    *value == 0
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use dlrun::learn::model::{HoldOut, Model, Observation, Predictor, Priors, Situation, evaluate};
+use dlrun::learn::model::{
+    HoldOut, Model, Observation, Observations, Predictor, Priors, Situation, evaluate,
+};
 use dlrun::record::store::Store;
 
 use crate::support::{TestEnv, tell};
@@ -27,7 +29,7 @@ fn measured() -> Vec<Observation> {
         .run()
         .code(0);
     let store = Store::open(&database).expect("a store");
-    let mut read = store.observations().expect("runs");
+    let mut read = Observations::of(&store).expect("runs");
     let mut observations: Vec<Observation> = read.by_ref().collect();
     let counted = read.finish().expect("all of them");
     assert_eq!(

@@ -14,7 +14,8 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
 use crate::foundation::units::display_seconds;
 use crate::job::{JobState, RunId};
-use crate::record::store::{Filter, RunRow, Store};
+use crate::record::RunRow;
+use crate::record::store::{Filter, Store};
 use crate::record::{Cause, CauseKind, Status};
 
 /// Runs the verb.

@@ -13,10 +13,10 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
+use crate::learn::model::Counted;
 use crate::learn::model::{
     BeforeAndAfter, Challenge, Drawn, FEWEST, Model, Priors, Unfit, challenge, evaluate_drawn,
 };
-use crate::record::store::Counted;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {

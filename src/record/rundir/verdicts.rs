@@ -1,4 +1,4 @@
-//! What was said of a run from outside: the scheduler's last words on its end, and requests to cancel it.
+//! What schedulers and people said of a run's end: verdicts, and requests to cancel.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ const CANCEL_FILE: &str = "cancel.json";
 /// When it was asked for some elements.
 const CANCELS_FILE: &str = "cancels.json";
 /// The largest of these files that is read, in bytes: 10,000 elements, each with a word of its own.
-const MAX_WORDS: usize = 4 << 20;
+const MAX_VERDICTS: usize = 4 << 20;
 
 /// A request to cancel some elements of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,14 +27,14 @@ struct Cancel {
 
 /// All that was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Words {
+pub struct Verdicts {
     verdict: Option<QueueEntry>,
     verdicts: Vec<QueueEntry>,
     cancel_asked_at_ms: Option<u64>,
     cancels: Vec<Cancel>,
 }
 
-impl Words {
+impl Verdicts {
     /// Reads them; what is missing or cannot be read was not said.
     pub(super) fn read(dir: &PrivateDir) -> Self {
         Self {
@@ -46,13 +46,18 @@ impl Words {
     }
 
     /// Adds to an outcome of the whole run what was said of it.
-    pub fn tell(&self, outcome: &mut Outcome) {
+    pub fn add_to(&self, outcome: &mut Outcome) {
         outcome.verdict.clone_from(&self.verdict);
         outcome.cancel_asked_at_ms = self.cancel_asked_at_ms;
     }
 
-    /// Adds to an element's outcome what was said of it. `verdicts` are [`Words::verdicts`] by element.
-    pub fn tell_element(&self, element: u32, verdict: Option<&QueueEntry>, outcome: &mut Outcome) {
+    /// Adds to an element's outcome what was said of it. `verdicts` are [`Verdicts::of_elements`] by element.
+    pub fn add_to_element(
+        &self,
+        element: u32,
+        verdict: Option<&QueueEntry>,
+        outcome: &mut Outcome,
+    ) {
         outcome.verdict = verdict.cloned();
         let own = self
             .cancels
@@ -66,7 +71,7 @@ impl Words {
 
     /// The scheduler's last words on elements.
     #[must_use]
-    pub fn verdicts(&self) -> &[QueueEntry] {
+    pub fn of_elements(&self) -> &[QueueEntry] {
         &self.verdicts
     }
 }
@@ -128,7 +133,7 @@ pub(super) fn write_cancel(
 }
 
 fn read<T: serde::de::DeserializeOwned>(dir: &PrivateDir, name: &str) -> Option<T> {
-    let bytes = dir.read(name, MAX_WORDS).ok()?;
+    let bytes = dir.read(name, MAX_VERDICTS).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
@@ -173,8 +178,8 @@ mod tests {
     }
 
     fn states(run: &RunDir, of: &ArraySpec) -> Vec<Option<JobState>> {
-        let words = run.words();
-        let covered = cover(of, words.verdicts());
+        let verdicts = run.verdicts();
+        let covered = cover(of, verdicts.of_elements());
         of.indexes()
             .map(|index| covered.get(&index).map(|entry| entry.state))
             .collect()
@@ -192,7 +197,7 @@ mod tests {
         write(&[verdict(JobState::Preempted, Some("0"))]);
         let (preempted, cancelled) = (Some(JobState::Preempted), Some(JobState::Cancelled));
         assert_eq!(states(&run, &of), [preempted, None, cancelled, cancelled]);
-        assert_eq!(run.words().verdicts().len(), 2);
+        assert_eq!(run.verdicts().of_elements().len(), 2);
     }
 
     #[test]
@@ -203,7 +208,7 @@ mod tests {
         run.write_cancel(2_000, Some(&array("3"))).expect("written");
         let asked = |element| {
             let mut outcome = Outcome::default();
-            run.words().tell_element(element, None, &mut outcome);
+            run.verdicts().add_to_element(element, None, &mut outcome);
             outcome.cancel_asked_at_ms
         };
         assert_eq!(
@@ -211,7 +216,7 @@ mod tests {
             [None, Some(1_000), Some(2_000)]
         );
         let mut whole = Outcome::default();
-        run.words().tell(&mut whole);
+        run.verdicts().add_to(&mut whole);
         assert_eq!(whole.cancel_asked_at_ms, None);
         run.write_cancel(3_000, None).expect("written");
         assert_eq!([asked(0), asked(3)], [Some(3_000), Some(3_000)]);

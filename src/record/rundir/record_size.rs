@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::record::{Missing, NodeRecord};
 
+/// The largest node record, in bytes. A larger one is thinned before it is written.
+pub const MAX_RECORD: usize = 256 << 10;
+
 /// The record as JSON of at most `limit` bytes. `None` when leaving out epochs, gaps and events does not get it there.
 pub(super) fn encode(record: &NodeRecord, limit: usize) -> Option<Vec<u8>> {
     fit(record, limit).map(|(_, bytes)| bytes)
 }
 
-/// The record as it would be written: at most [`MAX_RECORD`](super::MAX_RECORD) bytes as JSON, and without numbers that JSON
+/// The record as it would be written: at most [`MAX_RECORD`] bytes as JSON, and without numbers that JSON
 /// cannot hold. `None` where it cannot be made so small.
 #[must_use]
 pub fn fitted(record: &NodeRecord) -> Option<NodeRecord> {
-    fit(record, super::MAX_RECORD).map(|(record, _)| record)
+    fit(record, MAX_RECORD).map(|(record, _)| record)
 }
 
 fn fit(record: &NodeRecord, limit: usize) -> Option<(NodeRecord, Vec<u8>)> {
