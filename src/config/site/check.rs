@@ -3,76 +3,13 @@
 //! Schedulers take jobs that can never start (Slurm queues one of nine nodes in a queue of four), so what cannot be is
 //! said here, with the site's numbers. What the site did not tell is not checked.
 
+use super::misfit::{Misfit, Place};
 use super::node::shown_list;
 use super::overlay::by_whom;
-use super::{NodeType, Queue, SiteModel, Wanted, constraint, node};
+use super::{Queue, SiteModel, Wanted, constraint, node};
 use crate::config::QueueTable;
 use crate::foundation::diagnostic::nearest;
 use crate::foundation::units::Walltime;
-
-/// A contradiction between job and site.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
-    /// The key under `[resources]`.
-    pub key: &'static str,
-    /// What is wrong: a sentence fragment with the site's numbers.
-    pub message: String,
-    /// The user's next step.
-    pub hint: Option<String>,
-}
-
-impl Misfit {
-    pub(super) fn new(key: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            key,
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    pub(super) fn hinted(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// Adds a further next step.
-    fn also_hinted(&mut self, hint: &str) {
-        self.hint = Some(match self.hint.take() {
-            Some(first) => format!("{first}; {hint}"),
-            None => hint.to_owned(),
-        });
-    }
-}
-
-/// Where a job could run: a queue, or the whole site where it goes to none by name.
-pub(super) struct Place<'a>(Option<&'a Queue>);
-
-impl<'a> Place<'a> {
-    /// The kinds of nodes of the place.
-    pub(super) fn nodes(&self, model: &'a SiteModel) -> impl Iterator<Item = &'a NodeType> {
-        let queue = self.0.map(|queue| queue.name.as_str());
-        model.nodes.iter().filter(move |node| {
-            node.queues.is_empty()
-                || queue.is_none_or(|queue| node.queues.iter().any(|name| name == queue))
-        })
-    }
-
-    /// ` in queue 'gpu'`, for the end of a sentence.
-    pub(super) fn within(&self) -> String {
-        self.0.map_or_else(
-            || " in all".to_owned(),
-            |queue| format!(" in queue `{}`", queue.name),
-        )
-    }
-
-    /// ` of queue 'gpu'`, for the middle of a sentence.
-    pub(super) fn of(&self) -> String {
-        self.0.map_or_else(
-            || " of the site".to_owned(),
-            |queue| format!(" of queue `{}`", queue.name),
-        )
-    }
-}
 
 /// A time limit, in days too where it is long.
 fn shown_time(time: Walltime) -> String {
@@ -105,7 +42,7 @@ pub fn check(wanted: &Wanted<'_>, model: &SiteModel, tables: &[QueueTable]) -> V
     if let Some(first) = found.first_mut() {
         let others = takers(wanted, model, &places);
         if !others.is_empty() {
-            first.also_hinted(&format!("it would fit {}", shown_list(others)));
+            first.hint_too(&format!("it would fit {}", shown_list(others)));
         }
     }
     misfits.extend(found);
@@ -357,6 +294,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::config::site::NodeType;
     use crate::foundation::units::Bytes;
     use crate::job::SchedulerKind;
 

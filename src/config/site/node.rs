@@ -1,6 +1,6 @@
 //! A job against kinds of nodes: what a kind lacks, and which comes nearest.
 
-use super::check::{Misfit, Place};
+use super::misfit::{Misfit, Place};
 use super::{NodeType, SiteModel, Wanted, constraint};
 use crate::foundation::units::Bytes;
 

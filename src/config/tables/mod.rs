@@ -4,19 +4,23 @@
 //! user's own file says of rules and house rules is added to the site's and replaces nothing.
 
 mod images;
+mod kinds;
 mod read;
 mod recipes;
-mod words;
 
-pub(crate) use images::read_arch;
 pub use images::{Alias, Mirror, SCHEMES};
-pub(super) use read::{TABLES, is_table, read};
+pub(crate) use kinds::arch;
+pub(super) use read::{TABLES, read};
 pub use recipes::RecipeTable;
 
-use super::fragment::Origin;
+use super::origin::Origin;
 use super::version::VersionRange;
+use crate::foundation::toml_keys::{boolean, count, parsed, texts, values, word};
 use crate::foundation::units::Walltime;
-use crate::job::{EnvVar, StorageClass};
+use crate::job::{EnvVar, StorageClass, env, modules, name_word, option_lines, option_text};
+use crate::{keys, vocabulary};
+use images::MAKERS;
+use kinds::{driver_version, path, steps};
 
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,72 +59,52 @@ pub struct Tables {
     pub recipes: RecipeTable,
 }
 
-/// One of `[[rules]]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    /// Its name.
-    pub name: String,
-    /// Where it begins.
-    pub origin: Origin,
-    /// Whose it is.
-    pub owner: Owner,
-    /// `when`: all of it must hold; empty: always.
-    pub when: Vec<Condition>,
-    /// `set.env`.
-    pub env: Vec<EnvVar>,
-    /// `set.modules`.
-    pub modules: Vec<String>,
-    /// `set.prologue`: argument vectors.
-    pub prologue: Vec<Vec<String>>,
-    /// `set.epilogue`: argument vectors.
-    pub epilogue: Vec<Vec<String>>,
-    /// `set.directives`.
-    pub directives: Vec<String>,
-    /// `set.arguments`.
-    pub arguments: Vec<String>,
+keys! {
+    /// One of `[[rules]]`; the keys are those of its `set`.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct Rule {
+        /// Its name.
+        name: String,
+        /// Where it begins.
+        origin: Origin,
+        /// Whose it is.
+        owner: Owner,
+        /// `when`: all of it must hold; empty: always.
+        when: Vec<Condition>,
+        /// Variables of the job.
+        env: Vec<EnvVar> = or_default(env()),
+        /// Environment modules.
+        modules: Vec<String> = or_default(modules()),
+        /// Steps before the command, argument vectors.
+        prologue: Vec<Vec<String>> = or_default(steps()),
+        /// Steps after the command, argument vectors.
+        epilogue: Vec<Vec<String>> = or_default(steps()),
+        /// Further directive lines.
+        directives: Vec<String> = or_default(values(option_lines())),
+        /// Further arguments of the submit command.
+        arguments: Vec<String> = or_default(values(option_lines())),
+    }
 }
 
-/// What a condition is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
-    /// `[site] name`.
-    Site,
-    /// The queue that the job goes to.
-    Queue,
-    /// `[framework] name`.
-    Framework,
-    /// `[framework] version`.
-    Version,
-    /// `[framework] compiler`.
-    Compiler,
-    /// `none`, `nvidia` for any GPU, or the type of GPU.
-    Accelerator,
-    /// The class of the storage that was chosen.
-    Storage,
-    /// Who takes the job.
-    Scheduler,
-}
-
-impl Subject {
-    /// The keys of `when`.
-    pub const KEYS: [(&'static str, Self); 8] = [
-        ("site", Self::Site),
-        ("queue", Self::Queue),
-        ("framework", Self::Framework),
-        ("version", Self::Version),
-        ("compiler", Self::Compiler),
-        ("accelerator", Self::Accelerator),
-        ("storage", Self::Storage),
-        ("scheduler", Self::Scheduler),
-    ];
-
-    /// The key.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        Self::KEYS
-            .iter()
-            .find(|(_, subject)| *subject == self)
-            .map_or("", |(key, _)| key)
+vocabulary! {
+    /// What a condition is about: the keys of `when`.
+    pub enum Subject {
+        /// `[site] name`.
+        Site = "site",
+        /// The queue that the job goes to.
+        Queue = "queue",
+        /// `[framework] name`.
+        Framework = "framework",
+        /// `[framework] version`.
+        Version = "version",
+        /// `[framework] compiler`.
+        Compiler = "compiler",
+        /// `none`, `nvidia` for any GPU, or the type of GPU.
+        Accelerator = "accelerator",
+        /// The class of the storage that was chosen.
+        Storage = "storage",
+        /// Who takes the job.
+        Scheduler = "scheduler",
     }
 }
 
@@ -142,43 +126,50 @@ pub enum Wanted {
     Version(VersionRange),
 }
 
-/// `[storage.NAME]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StorageTable {
-    /// NAME.
-    pub name: String,
-    /// Where it stands.
-    pub origin: Origin,
-    /// Absolute; `$NAME` stands for a variable of the job.
-    pub path: String,
-    /// How quick it is.
-    pub class: StorageClass,
-    /// Queues whose nodes have it; empty: all.
-    pub queues: Vec<String>,
+keys! {
+    /// `[storage.NAME]`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct StorageTable {
+        /// NAME.
+        name: String,
+        /// Where it is.
+        origin: Origin,
+        /// Absolute; `$NAME` stands for a variable of the job.
+        path: String = or_default(path()),
+        /// How quick it is.
+        class: StorageClass = or_default(word(&StorageClass::WORDS)),
+        /// Queues whose nodes have it; empty: all.
+        queues: Vec<String> = or_default(texts()),
+    }
 }
 
-/// A type of GPU, a key of `[gpus]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GpuTable {
-    /// The type, as job files name it.
-    pub kind: String,
-    /// Where it stands.
-    pub origin: Origin,
-    /// Queue whose nodes have it.
-    pub queue: Option<String>,
-    /// Node feature of those nodes.
-    pub constraint: Option<String>,
-    /// CPUs that go with each.
-    pub cores_per_gpu: Option<u32>,
-    /// False where the scheduler knows no types of GPUs, so that the type must not be asked for.
-    pub typed: bool,
-    /// Who makes it: `nvidia` or `amd`.
-    pub accelerator: Option<String>,
-    /// The least version of the driver on its nodes, such as `550.54`.
-    pub driver: Option<String>,
-    /// Its compute capability, such as `7.0`.
-    pub compute_capability: Option<String>,
+keys! {
+    /// A type of GPU, a key of `[gpus]`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct GpuTable {
+        /// The type, as job files name it.
+        kind: String,
+        /// Where it is.
+        origin: Origin,
+        /// Queue whose nodes have it.
+        queue: Option<String> = optional(option_text()),
+        /// Node feature of those nodes.
+        constraint: Option<String> = optional(option_text()),
+        /// CPUs that go with each.
+        cores_per_gpu: Option<u32> = optional(count(MAX_CORES)),
+        /// False where the scheduler knows no types of GPUs, so that the type must not be asked for.
+        typed: bool = or_default(boolean().or(true)),
+        /// Who makes it: `nvidia` or `amd`.
+        accelerator: Option<String> = optional(word(&MAKERS).map(|maker| Some(maker.to_owned()))),
+        /// The least version of the driver on its nodes, such as `550.54`.
+        driver: Option<String> = optional(driver_version()),
+        /// Its compute capability, such as `7.0`.
+        compute_capability: Option<String> = optional(driver_version()),
+    }
 }
+
+const MAX_CORES: u32 = 4096;
+const MAX_NODES: u32 = 1_000_000;
 
 /// `[house]`: the site's rules for all jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -204,82 +195,61 @@ pub struct HouseRule {
     pub origin: Origin,
 }
 
-/// `[queues.NAME]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueTable {
-    /// NAME.
-    pub name: String,
-    /// Where it stands.
-    pub origin: Origin,
-    /// Whether jobs go to it which name none; `None`: as the scheduler says, and so below.
-    pub is_default: Option<bool>,
-    /// The longest time limit.
-    pub max_walltime: Option<Walltime>,
-    /// The time limit of jobs that name none.
-    pub default_walltime: Option<Walltime>,
-    /// The fewest nodes of a job.
-    pub min_nodes: Option<u32>,
-    /// The most nodes of a job.
-    pub max_nodes: Option<u32>,
-    /// Accounts that may use it.
-    pub accounts: Option<Vec<String>>,
-    /// Its nodes' architecture.
-    pub arch: Option<String>,
-    /// What the processor of each of its nodes is at least.
-    pub microarch: Option<String>,
+keys! {
+    /// `[queues.NAME]`; what is `None` is as the scheduler says.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct QueueTable {
+        /// NAME.
+        name: String,
+        /// Where it is.
+        origin: Origin,
+        /// Whether jobs go to it which name none.
+        default: Option<bool> = optional(boolean()),
+        /// The longest time limit.
+        max_walltime: Option<Walltime> = optional(parsed("", Walltime::parse)),
+        /// The time limit of jobs that name none.
+        default_walltime: Option<Walltime> = optional(parsed("", Walltime::parse)),
+        /// The fewest nodes of a job.
+        min_nodes: Option<u32> = optional(count(MAX_NODES)),
+        /// The most nodes of a job.
+        max_nodes: Option<u32> = optional(count(MAX_NODES)),
+        /// Accounts that may use it.
+        accounts: Option<Vec<String>> = optional(texts()),
+        /// Its nodes' architecture.
+        arch: Option<String> = optional(arch()),
+        /// What the processor of each of its nodes is at least.
+        microarch: Option<String> = optional(name_word()),
+    }
 }
 
 impl Tables {
     /// Every entry by its name in the file, with its place, in the order of the fields.
     #[must_use]
     pub fn entries(&self) -> Vec<(String, &Origin)> {
-        let site = self
-            .site
-            .iter()
-            .map(|(name, origin)| (format!("site {name}"), origin));
-        let rules = self
-            .rules
-            .iter()
-            .map(|rule| (format!("rules {}", rule.name), &rule.origin));
-        let storage = self
-            .storage
-            .iter()
-            .map(|table| (format!("storage.{}", table.name), &table.origin));
-        let gpus = self
-            .gpus
-            .iter()
-            .map(|table| (format!("gpus.{}", table.kind), &table.origin));
-        let queues = self
-            .queues
-            .iter()
-            .map(|table| (format!("queues.{}", table.name), &table.origin));
-        let house = self.house.entries();
-        let processor = [
+        let mut all = Vec::new();
+        let named = [
+            ("site", &self.site),
             ("site.arch", &self.arch),
             ("site.microarch", &self.microarch),
         ];
-        let processor = processor.into_iter().filter_map(|(key, said)| {
-            said.as_ref()
-                .map(|(word, origin)| (format!("{key} {word}"), origin))
-        });
-        let aliases = self
-            .aliases
-            .iter()
-            .map(|alias| (format!("aliases {}", alias.name), &alias.origin));
-        let mirrors = self
-            .mirrors
-            .iter()
-            .map(|mirror| (format!("mirrors {}", mirror.from), &mirror.origin));
-        let images = aliases.chain(mirrors);
-        site.chain(processor)
-            .chain(rules)
-            .chain(storage)
-            .chain(gpus)
-            .chain(house)
-            .chain(queues)
-            .chain(images)
-            .chain(self.recipes.entries())
-            .collect()
+        for (key, said) in named {
+            all.extend(said.iter().map(|(word, at)| (format!("{key} {word}"), at)));
+        }
+        let rules = self.rules.iter();
+        all.extend(rules.map(|rule| (format!("rules {}", rule.name), &rule.origin)));
+        let storage = self.storage.iter();
+        all.extend(storage.map(|table| (format!("storage.{}", table.name), &table.origin)));
+        let gpus = self.gpus.iter();
+        all.extend(gpus.map(|gpu| (format!("gpus.{}", gpu.kind), &gpu.origin)));
+        all.extend(self.house.entries());
+        let queues = self.queues.iter();
+        all.extend(queues.map(|queue| (format!("queues.{}", queue.name), &queue.origin)));
+        let aliases = self.aliases.iter();
+        all.extend(aliases.map(|alias| (format!("aliases {}", alias.name), &alias.origin)));
+        let mirrors = self.mirrors.iter();
+        all.extend(mirrors.map(|mirror| (format!("mirrors {}", mirror.from), &mirror.origin)));
+        all.extend(self.recipes.entries());
+        all
     }
 
     /// What is said of a type of GPU; schedulers tell no capital letters from small ones.
@@ -288,13 +258,6 @@ impl Tables {
         self.gpus
             .iter()
             .find(|gpu| gpu.kind.eq_ignore_ascii_case(kind))
-    }
-
-    /// Marks everything as the user's own.
-    pub(super) fn give_to_user(&mut self) {
-        self.rules
-            .iter_mut()
-            .for_each(|rule| rule.owner = Owner::User);
     }
 
     /// Lays the tables of a later file over these.
@@ -320,24 +283,17 @@ impl Tables {
 }
 
 impl House {
-    fn entries(&self) -> impl Iterator<Item = (String, &Origin)> {
-        let cores = self
-            .cores_per_gpu
-            .iter()
-            .map(|(_, origin)| ("house.cores_per_gpu".to_owned(), origin));
-        let forbid = self
-            .forbid
-            .iter()
-            .map(|rule| (format!("house.forbid {}", rule.key), &rule.origin));
-        let require = self
-            .require
-            .iter()
-            .map(|rule| (format!("house.require {}", rule.key), &rule.origin));
-        let prologue = self
-            .prologue
-            .iter()
-            .map(|(_, origin)| ("house.prologue".to_owned(), origin));
-        cores.chain(forbid).chain(require).chain(prologue)
+    fn entries(&self) -> Vec<(String, &Origin)> {
+        let mut all = Vec::new();
+        let cores = self.cores_per_gpu.iter();
+        all.extend(cores.map(|(_, at)| ("house.cores_per_gpu".to_owned(), at)));
+        for (name, rules) in [("forbid", &self.forbid), ("require", &self.require)] {
+            let rules = rules.iter();
+            all.extend(rules.map(|rule| (format!("house.{name} {}", rule.key), &rule.origin)));
+        }
+        let prologue = self.prologue.iter();
+        all.extend(prologue.map(|(_, at)| ("house.prologue".to_owned(), at)));
+        all
     }
 
     fn lay_over(&mut self, later: &Self, owner: Owner) {
@@ -520,7 +476,7 @@ ml = "docker://registry.example.org/ml"
         );
         let gpu = &tables.queues[0];
         assert_eq!(
-            (gpu.is_default, gpu.max_nodes, gpu.min_nodes),
+            (gpu.default, gpu.max_nodes, gpu.min_nodes),
             (Some(true), Some(4), None)
         );
         assert_eq!(gpu.max_walltime, Some(Walltime(2 * 86_400)));

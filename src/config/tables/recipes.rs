@@ -2,13 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use toml::Spanned;
-use toml::de::DeTable;
-
-use super::words::words;
-use crate::config::fragment::Origin;
-use crate::foundation::diagnostic::Problem;
-use crate::job::Fields;
+use crate::config::origin::{Origin, SourceFile};
+use crate::foundation::toml_reader::Fields;
 
 /// `[recipes]`. Values are checked where definitions are written, which know what may stand in one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,28 +25,22 @@ const TEXTS: [&str; 4] = ["pip_index", "pip_extra_index", "git_mirror", "certifi
 
 impl RecipeTable {
     /// Every entry by its name, with its place.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (String, &Origin)> {
-        fn named<'a>(
-            of: &'static str,
-            table: &'a BTreeMap<String, (String, Origin)>,
-        ) -> impl Iterator<Item = (String, &'a Origin)> {
-            table
-                .iter()
-                .map(move |(name, (_, origin))| (format!("recipes.{of}.{name}"), origin))
+    pub(super) fn entries(&self) -> Vec<(String, &Origin)> {
+        let mut all = Vec::new();
+        let values = self.values.iter();
+        all.extend(values.map(|(name, (_, at))| (format!("recipes.{name}"), at)));
+        let trusted = self.pip_trusted.iter();
+        all.extend(trusted.map(|(_, at)| ("recipes.pip_trusted".to_owned(), at)));
+        let tables = [
+            ("base", &self.bases),
+            ("apt_mirror", &self.apt_mirrors),
+            ("environment", &self.environment),
+        ];
+        for (of, table) in tables {
+            let table = table.iter();
+            all.extend(table.map(|(name, (_, at))| (format!("recipes.{of}.{name}"), at)));
         }
-        let values = self
-            .values
-            .iter()
-            .map(|(name, (_, origin))| (format!("recipes.{name}"), origin));
-        let trusted = self
-            .pip_trusted
-            .iter()
-            .map(|(_, origin)| ("recipes.pip_trusted".to_owned(), origin));
-        let tables = named("base", &self.bases).chain(named("apt_mirror", &self.apt_mirrors));
-        values
-            .chain(trusted)
-            .chain(tables)
-            .chain(named("environment", &self.environment))
+        all
     }
 
     /// Takes what a later file says in place of what stands here; a user's own builds are the user's own.
@@ -64,38 +53,29 @@ impl RecipeTable {
     }
 }
 
-/// Reads the table; `origin` tells the place of a byte of the file.
-pub(super) fn read(
-    table: &DeTable<'_>,
-    origin: impl Fn(usize) -> Origin,
-    problems: &mut Vec<Problem>,
-) -> RecipeTable {
-    let mut fields = Fields::new("recipes.", table, &[], problems);
+/// Reads the table.
+pub(super) fn read(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> RecipeTable {
     let mut recipes = RecipeTable::default();
     for key in TEXTS {
-        if let Some(text) = fields.text(key) {
-            recipes
-                .values
-                .insert(key, (text.value, origin(text.span.start)));
-        }
+        let text = fields.text(key);
+        let origin = source.origin(&fields.span(key));
+        recipes
+            .values
+            .extend(text.map(|text| (key, (text, origin))));
     }
-    let start = |key| {
-        table
-            .get(key)
-            .map_or(0, |value: &Spanned<_>| value.span().start)
-    };
-    recipes.pip_trusted =
-        words(&mut fields, "pip_trusted").map(|hosts| (hosts, origin(start("pip_trusted"))));
+    recipes.pip_trusted = fields.texts("pip_trusted").map(|hosts| {
+        let origin = source.origin(&fields.span("pip_trusted"));
+        (hosts, origin)
+    });
     let mut named = |key| {
         let lines = fields.text_table(key).into_iter();
         lines
-            .map(|(name, value)| (name.value, (value, origin(name.span.start))))
+            .map(|(name, value)| (name.value, (value, source.origin(&name.span))))
             .collect()
     };
     recipes.bases = named("base");
     recipes.apt_mirrors = named("apt_mirror");
     recipes.environment = named("environment");
-    fields.finish();
     recipes
 }
 
