@@ -66,6 +66,12 @@ impl Problem {
     }
 }
 
+impl From<Problem> for Vec<Problem> {
+    fn from(problem: Problem) -> Self {
+        vec![problem]
+    }
+}
+
 /// Puts problems into the order of their file; those of the file as a whole come last.
 pub fn sort_problems(problems: &mut [Problem]) {
     problems.sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));

@@ -35,6 +35,22 @@ pub(crate) fn parse_document(text: &str) -> Result<DeTable<'_>, Problem> {
     }
 }
 
+/// A basic string (TOML 1.0, "String"). JSON's escapes are TOML's, but for DEL, which JSON takes as it is.
+pub(crate) fn basic_string(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.replace('\u{7f}', "\\u007F")
+}
+
+/// A key as it is where TOML allows it, else in quotes.
+pub(crate) fn key_text(key: &str) -> String {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    if !key.is_empty() && key.bytes().all(allowed) {
+        key.to_owned()
+    } else {
+        basic_string(key)
+    }
+}
+
 /// An error of the `toml` crate, on one line.
 pub(crate) fn syntax_problem(error: &toml::de::Error) -> Problem {
     Problem {

@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<JobSpec, Vec<Problem>> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(text: &str, overrides: &Overrides) -> Result<JobSpec, Vec<Problem>> {
-    let mut document = parse_document(text).map_err(|problem| vec![problem])?;
+    let mut document = parse_document(text)?;
     let mut problems = Vec::new();
     let lines = overrides.behind(text.len());
     Overrides::put_into(&mut document, &lines, &mut problems);

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::schema::schema;
 use crate::foundation::diagnostic::Problem;
-use crate::foundation::toml_reader::syntax_problem;
+use crate::foundation::toml_reader::{basic_string, syntax_problem};
 
 /// What was given on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,8 +115,7 @@ fn line_of(text: &str) -> String {
     if is_toml && (is_quoted || !wants_text(&path_of(key))) {
         return format!("{key} = {value}");
     }
-    // JSON's escapes are TOML's.
-    format!("{key} = {}", Value::from(value))
+    format!("{key} = {}", basic_string(value))
 }
 
 /// The names of a dotted key; empty where it is none.

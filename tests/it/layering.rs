@@ -100,7 +100,6 @@ const OPEN: &[&str] = &[
     "src/cli/commands/words.rs: a module",
     "src/cli/load.rs: `fn of_source`",
     "src/cli/summary.rs: `fn table_text`",
-    "src/job/convert/words.rs: a module",
     "src/node/supervise/container/words.rs: a module",
     "src/observe/timing/epoch_line.rs: 8",
     "src/observe/timing/epoch_line.rs: `fn read_line`",

@@ -4,7 +4,7 @@
 //! said here, with the site's numbers. What the site did not tell is not checked.
 
 use super::misfit::{Misfit, Place};
-use super::node::shown_list;
+use super::node::{features_of, shown_list, shown_names};
 use super::overlay::by_whom;
 use super::{Queue, SiteModel, Wanted, constraint, node};
 use crate::config::QueueTable;
@@ -90,7 +90,7 @@ fn places<'a>(wanted: &Wanted<'_>, model: &'a SiteModel) -> (Vec<Place<'a>>, Opt
 
 fn no_queue(name: &str, model: &SiteModel) -> Misfit {
     let names = || model.queues.iter().map(|queue| queue.name.as_str());
-    let there = shown_list(names().map(|name| format!("`{name}`")).collect());
+    let there = shown_names(names());
     let hint = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`? there are {there}"),
         None => format!("there are {there}"),
@@ -143,13 +143,7 @@ fn limits(queue: &Queue, wanted: &Wanted<'_>, tables: &[QueueTable]) -> Vec<Misf
     if let Some(account) = wanted.account {
         let allowed = |known: &String| known.eq_ignore_ascii_case(account);
         if !queue.accounts.is_empty() && !queue.accounts.iter().any(allowed) {
-            let those = shown_list(
-                queue
-                    .accounts
-                    .iter()
-                    .map(|known| format!("`{known}`"))
-                    .collect(),
-            );
+            let those = shown_names(queue.accounts.iter().map(String::as_str));
             let by = by_whom(tables, queue, |table| table.accounts.is_some());
             let message = format!("account `{account}` may not use queue `{name}`{by}");
             let misfit = Misfit::new("account", message);
@@ -201,13 +195,7 @@ fn licenses(wanted: &Wanted<'_>, model: &SiteModel) -> Vec<Misfit> {
             }
             Some(_) => {}
             None => {
-                let there = shown_list(
-                    model
-                        .licenses
-                        .iter()
-                        .map(|(name, _)| format!("`{name}`"))
-                        .collect(),
-                );
+                let there = shown_names(model.licenses.iter().map(|(name, _)| name.as_str()));
                 let misfit = Misfit::new("licenses", format!("there is no licence `{name}`"));
                 misfits.push(misfit.hinted(format!("there are {there}")));
             }
@@ -226,19 +214,12 @@ fn too_many_elements(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
 fn unknown_features(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
     let asked = wanted.constraint.filter(|_| !model.nodes.is_empty())?;
     let unknown = *constraint::unknown(&model.nodes, asked).first()?;
-    let mut features: Vec<&str> = model
-        .nodes
-        .iter()
-        .flat_map(|node| &node.features)
-        .map(String::as_str)
-        .collect();
-    features.sort_unstable();
-    features.dedup();
+    let features = features_of(model.nodes.iter());
     let misfit = Misfit::new(
         "constraint",
         format!("no node of the site has the feature `{unknown}`"),
     );
-    let there = shown_list(features.iter().map(|name| format!("`{name}`")).collect());
+    let there = shown_names(features.iter().copied());
     Some(match nearest(unknown, features.iter().copied()) {
         _ if features.is_empty() => misfit.hinted("no node has features"),
         Some(near) => misfit.hinted(format!("did you mean `{near}`? there are {there}")),
@@ -253,12 +234,7 @@ pub fn pause(wanted: &Wanted<'_>, model: &SiteModel) -> Option<String> {
     let queues: Option<Vec<&Queue>> = places.iter().map(|place| place.0).collect();
     let paused =
         queues.filter(|queues| !queues.is_empty() && queues.iter().all(|queue| !queue.is_up))?;
-    let names = shown_list(
-        paused
-            .iter()
-            .map(|queue| format!("`{}`", queue.name))
-            .collect(),
-    );
+    let names = shown_names(paused.iter().map(|queue| queue.name.as_str()));
     Some(format!(
         "queue {names} starts no jobs at present: the job waits until the site opens it"
     ))

@@ -54,7 +54,7 @@ pub struct Matrix {
 /// # Errors
 /// Every fault of the table `[bench]`; those of the job files it makes are found when they are read.
 pub fn parse(text: &str, stem: &str) -> Result<Matrix, Vec<Problem>> {
-    let document = parse_document(text).map_err(|problem| vec![problem])?;
+    let document = parse_document(text)?;
     let plain: toml::Table = toml::from_str(text).map_err(|error| vec![syntax_problem(&error)])?;
     let mut problems = Vec::new();
     let mut fields = Fields::of_document(&document, &mut problems);

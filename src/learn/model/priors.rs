@@ -64,7 +64,7 @@ impl Priors {
     /// Everything that is wrong with it, each with its place. An unknown key is an error: a condition that is passed over would
     /// make the effect one of other runs.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
-        let document = parse_document(text).map_err(|problem| vec![problem])?;
+        let document = parse_document(text)?;
         let mut problems = Vec::new();
         let mut fields = Fields::of_document(&document, &mut problems);
         let mut priors = Self::none();
