@@ -7,4 +7,7 @@ pub mod filesystem;
 pub mod lock;
 pub mod logging;
 pub mod private;
+pub(crate) mod toml_keys;
+pub mod toml_reader;
 pub mod units;
+mod vocabulary;

@@ -183,7 +183,7 @@ pub(crate) struct JobFile {
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Who takes the job; auto: the one whose commands are found, else this machine
-    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
+    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
     pub(crate) scheduler: Option<String>,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
@@ -228,7 +228,7 @@ pub(crate) struct Check {
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
     /// Who takes the job; auto: the one whose commands are found, else this machine
-    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
+    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
     pub(crate) scheduler: Option<String>,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]

@@ -9,7 +9,7 @@ use toml::{Spanned, Value};
 use super::MOST_AXES;
 use super::document::shown;
 use crate::foundation::diagnostic::{Problem, nearest};
-use crate::job::TABLES;
+use crate::job::table_names;
 
 /// Values of an axis at most.
 const MOST_VALUES: usize = 1_000;
@@ -250,8 +250,8 @@ fn path_of(name: &str) -> Result<Vec<String>, (String, String)> {
         };
         return if is_plain { Ok(parts) } else { Err(why()) };
     }
-    if !TABLES.contains(&table) {
-        let hint = nearest(table, TABLES.iter().copied().chain([VARS])).map_or_else(
+    if !table_names().contains(&table) {
+        let hint = nearest(table, table_names().into_iter().chain([VARS])).map_or_else(
             || usage.to_owned(),
             |guess| format!("did you mean `{guess}`?"),
         );

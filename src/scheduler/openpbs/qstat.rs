@@ -109,10 +109,7 @@ fn is_hopeless(kind: &str, target: Option<&Seen>) -> bool {
         return true;
     };
     let well = entry.exit.is_some_and(ExitStatus::is_success);
-    let released = match DependencyKind::ALL
-        .into_iter()
-        .find(|known| known.as_str() == kind)
-    {
+    let released = match DependencyKind::from_word(kind) {
         Some(DependencyKind::AfterOk) => well,
         Some(DependencyKind::AfterNotOk) => !well && entry.state != JobState::Cancelled,
         _ => true,
