@@ -180,25 +180,40 @@ impl Facts {
         }
     }
 
+    /// What runs that are alike share, the closest likeness first: configuration, workload, software with and without its version,
+    /// and 0, which all share.
+    pub(super) fn keys_of_likeness(&self) -> [u64; 5] {
+        [
+            self.alike(),
+            Hash::new(10).number(self.workload).end(),
+            self.software(true),
+            self.software(false),
+            0,
+        ]
+    }
+
     fn steps(&self, size: Size) -> u64 {
         u64::from(self.sizes[size as usize].cast_unsigned())
     }
 
     /// A fingerprint of it all.
     pub(super) fn fingerprint(&self) -> u64 {
-        let hash = Hash::new(4)
-            .number(self.workload)
-            .number(u64::from(self.gpu));
-        let hash = self
-            .words
-            .iter()
-            .fold(hash, |hash, word| hash.number(*word));
-        self.sizes
-            .iter()
-            .fold(hash, |hash, size| {
-                hash.number(u64::from(size.cast_unsigned()))
-            })
+        let words = self.words.iter().copied();
+        let sizes = self.sizes.iter().map(|size| u64::from(size.cast_unsigned()));
+        [self.workload, u64::from(self.gpu)]
+            .into_iter()
+            .chain(words)
+            .chain(sizes)
+            .fold(Hash::new(4), Hash::number)
             .end()
+    }
+
+    /// A fingerprint of all but what repeats may differ in: epochs, and figures of the node that were measured.
+    pub(super) fn configuration(mut self) -> u64 {
+        for size in [Size::Epochs, Size::CoreRate, Size::Bandwidth] {
+            self.sizes[size as usize] = UNKNOWN;
+        }
+        self.fingerprint()
     }
 }
 

@@ -66,13 +66,7 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
             *count = count.saturating_add(runs);
         };
         if runs > 0 {
-            let keys = [
-                facts.alike(),
-                of_workload(facts),
-                facts.software(true),
-                facts.software(false),
-                0,
-            ];
+            let keys = facts.keys_of_likeness();
             keys.into_iter().for_each(|key| add(key, runs));
             let (doubtful, doubts) = gathered.doubted[at];
             for key in keys.into_iter().filter(|_| doubtful > 0) {
@@ -152,10 +146,6 @@ fn named(gathered: &Gathered) -> Writer {
         }
     }
     records
-}
-
-fn of_workload(facts: &Facts) -> u64 {
-    Hash::new(10).number(facts.workload).end()
 }
 
 /// `None`: nothing is told of it, or it is a word that need not have been met before.
@@ -264,18 +254,18 @@ impl<'a> Known<'a> {
 
     /// What a forecast rests on.
     pub(super) fn basis(self, facts: &Facts) -> Rests {
+        let [alike, workload, version, framework, _] = facts.keys_of_likeness();
         let named = facts.word(Word::Framework) != 0;
-        let software = |version| (Basis::Software, facts.software(version));
         let keys = [
-            (Basis::Alike, facts.alike()),
-            (Basis::Workload, of_workload(facts)),
+            (Basis::Alike, alike, true),
+            (Basis::Workload, workload, true),
+            (Basis::Software, version, named),
+            (Basis::Software, framework, named),
         ];
-        let of_software = [true, false].into_iter().filter(|_| named).map(software);
         let mut found = keys
             .into_iter()
-            .chain(of_software)
-            .filter(|(_, key)| self.count(*key) > 0);
-        let (basis, key) = found.next().unwrap_or((Basis::Priors, 0));
+            .filter(|(_, key, counts)| *counts && self.count(*key) > 0);
+        let (basis, key, _) = found.next().unwrap_or((Basis::Priors, 0, true));
         let doubted = record(self.doubted, DOUBTED, key);
         let (doubtful, doubts) = doubted
             .and_then(|mut reader| Some((reader.u32()?, reader.u32()?)))
