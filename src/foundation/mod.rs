@@ -6,5 +6,9 @@ pub mod diagnostic;
 pub mod filesystem;
 pub mod lock;
 pub mod logging;
+mod named;
 pub mod private;
+pub mod statistics;
 pub mod units;
+
+pub(crate) use named::named_enum;

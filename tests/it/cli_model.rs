@@ -196,7 +196,8 @@ fn what_was_planted_is_learned_and_told() {
         .code(0)
         .text();
     assert!(
-        text.contains("the last similar run") && text.contains("a new workload: not known yet: needs"),
+        text.contains("the last similar run")
+            && text.contains("a new workload: not known yet: needs"),
         "{text}"
     );
 }

@@ -218,11 +218,7 @@ fn the_model_beats_the_last_similar_run_on_the_same_runs() {
         let coverage = model.errors.coverage_ratio;
         // Of so few runs intervals are rather too wide than too narrow.
         assert!(coverage >= 0.8, "{hold_out:?}: {coverage}\n{text}");
-        for score in view
-            .scores
-            .iter()
-            .filter(|score| score.by != Score::MODEL)
-        {
+        for score in view.scores.iter().filter(|score| score.by != Score::MODEL) {
             assert!(
                 model.errors.log_score > score.errors.log_score,
                 "{hold_out:?} {:?}\n{text}",

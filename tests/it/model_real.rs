@@ -193,11 +193,7 @@ fn of_measured_runs_the_model_tells_more_than_the_last_similar_run() {
             0.8
         };
         assert!(model.errors.coverage_ratio > least, "{model:#?}");
-        for score in view
-            .scores
-            .iter()
-            .filter(|score| score.by != Score::MODEL)
-        {
+        for score in view.scores.iter().filter(|score| score.by != Score::MODEL) {
             assert!(
                 model.errors.log_score > score.errors.log_score,
                 "{hold_out:?} {score:#?} {model:#?}"

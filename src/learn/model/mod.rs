@@ -9,12 +9,9 @@
 //! `forecast` asks, `mixture` where the hardware is not known yet. `evaluate` holds parts of the runs back and judges what is said of
 //! them.
 
-#[cfg(test)]
-mod any;
 mod block;
 mod bytes;
 mod calibrate;
-mod chance;
 mod design;
 mod evaluate;
 mod explanation;
@@ -28,7 +25,6 @@ mod gather;
 mod hash;
 mod head;
 mod known;
-mod learned;
 mod mixture;
 mod observation;
 mod observe;
@@ -56,3 +52,6 @@ pub use priors::{Effect, Priors};
 pub use situation::{Hardware, Situation};
 pub use tally::{EpochFigures, EpochTally};
 pub use usual::{Kind, Met};
+
+#[cfg(test)]
+mod tests;

@@ -58,11 +58,7 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
 }
 
 /// Fits, and holds runs back to say how good that is. The runs are read once, so that both are of the same ones.
-fn fit(
-    source: &Source,
-    priors: &Priors,
-    display: &mut Display,
-) -> Result<(Model, Counted), Error> {
+fn fit(source: &Source, priors: &Priors, display: &mut Display) -> Result<(Model, Counted), Error> {
     display.now("reading the recorded runs", false);
     let mut observations = source.observations()?;
     let mut seen = 0_u64;
@@ -188,7 +184,10 @@ impl Fitted<'_> {
         let path = self.written.path.display();
         text.push_str(&match (&self.written.published, self.in_use) {
             (Some(site), _) => {
-                format!("published as {}: all users' plans go by it\n", site.display())
+                format!(
+                    "published as {}: all users' plans go by it\n",
+                    site.display()
+                )
             }
             (None, true) => format!("`plan` and `submit` go by it from now on: {path}\n"),
             (None, false) => format!("written to {path}; nothing goes by it\n"),

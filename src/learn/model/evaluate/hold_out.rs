@@ -43,7 +43,12 @@ impl Sample {
         self.timed += u64::from(steady_seconds(observation).is_some());
         let number = number_of(observation);
         let is_full = self.kept.len() == EVALUATED;
-        if is_full && self.kept.last_key_value().is_some_and(|last| *last.0 < number) {
+        if is_full
+            && self
+                .kept
+                .last_key_value()
+                .is_some_and(|last| *last.0 < number)
+        {
             return;
         }
         self.kept.insert(number, observation.clone());

@@ -174,10 +174,7 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
             memories.extend(memory_pair(forecast, run));
         }
     }
-    let ways = [
-        (Score::MODEL, by_model),
-        (Score::LAST_SIMILAR_RUN, by_last),
-    ];
+    let ways = [(Score::MODEL, by_model), (Score::LAST_SIMILAR_RUN, by_last)];
     let score = |(by, pairs): (&str, Pairs)| {
         Some(Score {
             by: by.to_owned(),

@@ -118,7 +118,7 @@ mod tests {
             "{errors:?}"
         );
         assert!(
-            (errors.width_ratio - (0.2 * NORMAL_95).exp()).abs() < 1e-6,
+            (errors.width_ratio - (0.2 * crate::foundation::statistics::Z95).exp()).abs() < 1e-6,
             "{errors:?}"
         );
         assert_eq!(Errors::of(&[(sure, 0.0)]), None);
