@@ -6,8 +6,12 @@ pub mod diagnostic;
 pub mod filesystem;
 pub mod lock;
 pub mod logging;
+mod named;
 pub mod private;
+pub mod statistics;
 pub(crate) mod toml_keys;
 pub mod toml_reader;
 pub mod units;
 mod vocabulary;
+
+pub(crate) use named::named_enum;

@@ -346,7 +346,7 @@ mod tests {
     use super::*;
     use crate::job::JobState;
     use crate::record::{GpuFacts, StorageClass};
-    use crate::report::example::{BEGIN_MS, timed};
+    use crate::report::tests::{BEGIN_MS, timed};
 
     fn value(facts: &[(&'static str, String)], name: &str) -> Option<String> {
         facts

@@ -1,4 +1,4 @@
-//! Reports that people look at: one run, or several side by side, as one HTML file, as Markdown or as JSON. Pure: what was
+//! Reports that people look at: one run, or several side by side, as one HTML file or as JSON. Pure: what was
 //! read goes in, text comes out.
 //!
 //! Figures come from [`crate::report::insight`]; what is computed here is how sure a difference between runs is (`stats`, `compare`)
@@ -8,17 +8,13 @@
 mod bench;
 mod chart;
 mod compare;
-#[cfg(test)]
-mod example;
 mod facts;
 mod html;
 pub mod insight;
 mod json;
-mod markdown;
 mod metrics;
 mod number;
 mod scaling;
-mod stats;
 mod timeline;
 mod unlike;
 
@@ -28,13 +24,13 @@ pub use bench::{
 };
 pub use timeline::{Curve, Timeline, Unit};
 
+use crate::foundation::statistics::Spread;
 use crate::job::JobState;
 use crate::record::{Missing, NodeRecord, Progress, RunRecord, Status};
 use crate::report::insight::{Insight, Request, Timing};
 use compare::Row;
 use scaling::Scaling;
 use serde_json::Value;
-use stats::Spread;
 use unlike::Unlike;
 
 /// Points of a curve at most: one for each pixel or two of a wide screen.
@@ -179,12 +175,6 @@ impl Report {
         html::page(&self.findings())
     }
 
-    /// Markdown that is readable as it is.
-    #[must_use]
-    pub fn to_markdown(&self) -> String {
-        markdown::page(&self.findings())
-    }
-
     /// All numbers, with units in their names.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -193,12 +183,4 @@ impl Report {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_curves_have_fewer_points_each() {
-        assert_eq!((points_of_each(0), points_of_each(20)), (600, 600));
-        assert_eq!((points_of_each(200), points_of_each(100_000)), (200, 100));
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use dlrun::learn::model::{
-    HoldOut, Model, Observation, Observations, Predictor, Priors, Situation, evaluate,
+    HoldOut, Model, Observation, Observations, Priors, Score, Situation, evaluate,
 };
 use dlrun::record::store::Store;
 
@@ -180,20 +180,13 @@ fn one_round_tells_the_others() {
 }
 
 #[test]
-fn of_measured_runs_the_model_tells_more_than_simpler_ways_do() {
+fn of_measured_runs_the_model_tells_more_than_the_last_similar_run() {
     let evaluation = evaluate(measured(), &Priors::built_in());
     for hold_out in [HoldOut::Run, HoldOut::Configuration, HoldOut::Workload] {
-        let view = evaluation.of(hold_out).expect("a view");
-        let model = view.of(Predictor::Model).expect("a score");
+        let view = evaluation.view(hold_out).expect("a view");
+        let model = view.score(Score::MODEL).expect("a score");
         for score in &view.scores {
-            let (errors, regret) = (
-                &score.errors,
-                score.regret.as_ref().map(|regret| regret.mean_ratio),
-            );
-            let by = score.by.as_str();
-            tell(&format!(
-                "{hold_out:?}, {by}: {errors:?}, regret {regret:?}"
-            ));
+            tell(&format!("{hold_out:?}, {}: {:?}", score.by, score.errors));
         }
         // What the other network does nobody can tell; the model knows better than the others that it does not.
         let least = if hold_out == HoldOut::Workload {
@@ -202,11 +195,7 @@ fn of_measured_runs_the_model_tells_more_than_simpler_ways_do() {
             0.8
         };
         assert!(model.errors.coverage_ratio > least, "{model:#?}");
-        for score in view
-            .scores
-            .iter()
-            .filter(|score| score.by != Predictor::Model)
-        {
+        for score in view.scores.iter().filter(|score| score.by != Score::MODEL) {
             assert!(
                 model.errors.log_score > score.errors.log_score,
                 "{hold_out:?} {score:#?} {model:#?}"

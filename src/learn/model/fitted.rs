@@ -12,13 +12,13 @@ use super::facts::Facts;
 use super::file::{Back, Place};
 use super::fit::State;
 use super::gather::Gathered;
-use super::hash::mixed;
 use super::head::MODEL_FORMAT;
 use super::known::{self, Known};
 use super::part::{self, Decoded, Outline, Part};
 use super::response::Response;
 use super::usual::Usual;
 use super::{Explanation, Head, Met, Observation, Priors, Unfit, Unreadable, file};
+use crate::foundation::statistics::mixed;
 use crate::job::SchedulerKind;
 
 /// Variances are looked for on this many configurations; more of them say the same.
@@ -266,12 +266,12 @@ fn learned(
     priors: &Priors,
 ) -> Result<Learned, Unfit> {
     let unsolvable = || Unfit::Unsolvable {
-        response: response.name(),
+        response: response.as_str(),
     };
     let design = Design::new(response, gathered, priors);
     let (state, stretch) = solved(&design, response).ok_or_else(unsolvable)?;
     let told = explained.then(|| Told {
-        explanation: super::learned::explain(&state, gathered),
+        explanation: super::explanation::explain(&state, gathered),
         counts: [
             design.layout.keys.len(),
             design.spans.len(),

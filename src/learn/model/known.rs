@@ -6,7 +6,7 @@ use super::bytes::{Reader, Writer, record};
 use super::facts::{
     EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text,
 };
-use super::gather::Gathered;
+use super::gather::{Gathered, Group};
 use super::hash::{Hash, OfHashes};
 use super::{Doubts, Situation};
 use crate::record::Basis;
@@ -56,25 +56,16 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
     let mut counts: OfHashes<u32> = OfHashes::default();
     let mut ends: BTreeMap<u64, Ends> = BTreeMap::new();
     let mut doubted: OfHashes<(u32, u32)> = OfHashes::default();
-    for (at, (facts, exact)) in gathered.groups.iter().zip(&gathered.exact).enumerate() {
-        let (runs, met) = (gathered.runs[at], gathered.met[at]);
-        if met == 0 {
-            continue;
-        }
+    for group in gathered.groups.iter().filter(|group| group.met > 0) {
+        let Group { facts, runs, .. } = group;
         let mut add = |key: u64, runs: u32| {
             let count = counts.entry(key).or_default();
             *count = count.saturating_add(runs);
         };
-        if runs > 0 {
-            let keys = [
-                facts.alike(),
-                of_workload(facts),
-                facts.software(true),
-                facts.software(false),
-                0,
-            ];
-            keys.into_iter().for_each(|key| add(key, runs));
-            let (doubtful, doubts) = gathered.doubted[at];
+        if *runs > 0 {
+            let keys = facts.keys_of_likeness();
+            keys.into_iter().for_each(|key| add(key, *runs));
+            let (doubtful, doubts) = group.doubted;
             for key in keys.into_iter().filter(|_| doubtful > 0) {
                 let all = doubted.entry(key).or_default();
                 *all = (all.0.saturating_add(doubtful), all.1 | doubts);
@@ -84,9 +75,9 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
         Word::ALL
             .iter()
             .filter_map(|word| of_word(facts, *word))
-            .for_each(|key| add(key, met));
+            .for_each(|key| add(key, group.met));
         for key in [0, facts.workload] {
-            for ((low, high), size) in ends.entry(key).or_default().iter_mut().zip(exact) {
+            for ((low, high), size) in ends.entry(key).or_default().iter_mut().zip(&group.exact) {
                 if *size > 0.0 {
                     *low = if *low > 0.0 { low.min(*size) } else { *size };
                     *high = high.max(*size);
@@ -126,19 +117,22 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
 fn named(gathered: &Gathered) -> Writer {
     let mut trainings: BTreeMap<(u64, u64), (f64, f64, u32)> = BTreeMap::new();
     let mut all: BTreeMap<u64, u32> = BTreeMap::new();
-    for (at, facts) in gathered.groups.iter().enumerate() {
-        let Some((both, network)) = gathered.namings[at].filter(|_| gathered.runs[at] > 0) else {
+    for group in &gathered.groups {
+        let Group {
+            facts, runs, exact, ..
+        } = group;
+        let Some((both, network)) = group.namings.filter(|_| *runs > 0) else {
             continue;
         };
-        let exact = gathered.exact[at];
         for name in both.into_iter().chain([network]) {
-            let runs = &mut trainings
-                .entry((name, facts.workload))
-                .or_insert((exact[SAMPLES], exact[PARAMETERS], 0))
-                .2;
-            *runs = runs.saturating_add(gathered.runs[at]);
-            let runs = all.entry(name).or_default();
-            *runs = runs.saturating_add(gathered.runs[at]);
+            let training = trainings.entry((name, facts.workload)).or_insert((
+                exact[SAMPLES],
+                exact[PARAMETERS],
+                0,
+            ));
+            for count in [&mut training.2, all.entry(name).or_default()] {
+                *count = count.saturating_add(*runs);
+            }
         }
     }
     let mut records = Writer::default();
@@ -152,10 +146,6 @@ fn named(gathered: &Gathered) -> Writer {
         }
     }
     records
-}
-
-fn of_workload(facts: &Facts) -> u64 {
-    Hash::new(10).number(facts.workload).end()
 }
 
 /// `None`: nothing is told of it, or it is a word that need not have been met before.
@@ -264,18 +254,18 @@ impl<'a> Known<'a> {
 
     /// What a forecast rests on.
     pub(super) fn basis(self, facts: &Facts) -> Rests {
+        let [alike, workload, version, framework, _] = facts.keys_of_likeness();
         let named = facts.word(Word::Framework) != 0;
-        let software = |version| (Basis::Software, facts.software(version));
         let keys = [
-            (Basis::Alike, facts.alike()),
-            (Basis::Workload, of_workload(facts)),
+            (Basis::Alike, alike, true),
+            (Basis::Workload, workload, true),
+            (Basis::Software, version, named),
+            (Basis::Software, framework, named),
         ];
-        let of_software = [true, false].into_iter().filter(|_| named).map(software);
         let mut found = keys
             .into_iter()
-            .chain(of_software)
-            .filter(|(_, key)| self.count(*key) > 0);
-        let (basis, key) = found.next().unwrap_or((Basis::Priors, 0));
+            .filter(|(_, key, counts)| *counts && self.count(*key) > 0);
+        let (basis, key, _) = found.next().unwrap_or((Basis::Priors, 0, true));
         let doubted = record(self.doubted, DOUBTED, key);
         let (doubtful, doubts) = doubted
             .and_then(|mut reader| Some((reader.u32()?, reader.u32()?)))
@@ -323,45 +313,30 @@ impl<'a> Known<'a> {
     /// How far outside of what was measured a run lies, in words.
     pub(super) fn beyond(self, situation: &Situation, facts: &Facts) -> Vec<String> {
         let mut found = Vec::new();
-        for (word, name) in [
-            (Word::Framework, "framework"),
-            (Word::Version, "version"),
-            (Word::Compiler, "compiler"),
-            (Word::Provenance, "provenance"),
-            (Word::Precision, "precision"),
-            (Word::Storage, "storage"),
-            (Word::Hardware, "hardware"),
-            (Word::Family, "family of networks"),
-        ] {
+        for word in Word::ALL {
             if of_word(facts, word).is_some_and(|key| self.count(key) == 0) {
-                let told = text(situation, word, |text| {
-                    format!("{name} {} was never measured", cut(text))
-                });
-                found.extend(told);
+                found.extend(text(situation, word, |text| {
+                    format!("{} {} was never measured", word.as_str(), cut(text))
+                }));
             }
         }
         let Some((ends, with)) = self.ends_for(facts.workload) else {
             return found;
         };
         for ((name, size), (low, high)) in EXACT.iter().zip(exact_sizes(situation)).zip(ends) {
-            if size <= 0.0 || high <= 0.0 {
+            let (times, way, end) = if size <= 0.0 || high <= 0.0 {
                 continue;
-            }
-            if size > high * BEYOND {
-                let times = rounded(size / high);
-                found.push(format!(
-                    "the {name}, {}, is {times} times the largest measured {with}, {}",
-                    rounded(size),
-                    rounded(high)
-                ));
+            } else if size > high * BEYOND {
+                (size / high, "the largest", high)
             } else if size * BEYOND < low {
-                let times = rounded(low / size);
-                found.push(format!(
-                    "the {name}, {}, is {times} times below the smallest measured {with}, {}",
-                    rounded(size),
-                    rounded(low)
-                ));
-            }
+                (low / size, "below the smallest", low)
+            } else {
+                continue;
+            };
+            let (size, times, end) = (rounded(size), rounded(times), rounded(end));
+            found.push(format!(
+                "the {name}, {size}, is {times} times {way} measured {with}, {end}"
+            ));
         }
         found
     }

@@ -7,15 +7,11 @@
 //! makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and variances
 //! agree, `calibrate` checks the intervals, `fitted` does all that and `file` keeps it as bytes, of which `part` and `known` answer what
 //! `forecast` asks, `mixture` where the hardware is not known yet. `evaluate` holds parts of the runs back and judges what is said of
-//! them, beside the simpler ways of `baseline`.
+//! them.
 
-#[cfg(test)]
-mod any;
-mod baseline;
 mod block;
 mod bytes;
 mod calibrate;
-mod chance;
 mod design;
 mod evaluate;
 mod explanation;
@@ -29,7 +25,6 @@ mod gather;
 mod hash;
 mod head;
 mod known;
-mod learned;
 mod mixture;
 mod observation;
 mod observations;
@@ -43,9 +38,8 @@ mod tally;
 mod usual;
 
 pub use evaluate::{
-    BeforeAndAfter, Challenge, Drawn, EVALUATED, Errors, Evaluation, FEWEST, HoldOut, Live, Month,
-    OfBasis, Predictor, Regret, Score, View, challenge, evaluate, evaluate_drawn, evaluate_with,
-    live,
+    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Live, Month, OfBasis, Sample, Score, View,
+    evaluate, evaluate_with, live,
 };
 pub use explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
 pub use file::{Extent, LONGEST_LINE, Pieces};
@@ -60,3 +54,6 @@ pub use priors::{Effect, Priors};
 pub use situation::{Hardware, Situation};
 pub use tally::EpochTally;
 pub use usual::{Kind, Met};
+
+#[cfg(test)]
+mod tests;

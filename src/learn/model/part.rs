@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nalgebra::DMatrix;
 
-use super::block::{Block, Centres, Term, terms};
+use super::block::{Block, Centres, Term};
 use super::bytes::{Floats, Reader, Writer, record};
 use super::calibrate::Stretch;
-use super::chance::{Dice, RUN_WIDTH, Z95, t95};
-use super::design::{CellKey, Layout};
+use super::design::{Layout, cell_key};
 use super::facts::{EXACT, Facts};
 use super::file::{Back, Place};
-use super::fit::State;
-use super::hash::mixed;
+use super::fit::{RUN_WIDTH, State};
 use super::response::Response;
 use super::solve::{Components, Few, Own, OwnKnown, Spelled, product};
+use crate::foundation::statistics::{Dice, Z95, mixed, quick_t95};
 use crate::record::Interval;
 
 /// Bytes of a workload's record: hash, offset, length, CRC-32.
@@ -416,13 +415,13 @@ impl Part<'_> {
 
     fn row(&self, facts: &Facts, workload: Option<&Workload>) -> Row {
         let components = &self.outline.components;
-        let mut row = Row::default();
-        let mut key = CellKey::new(facts.workload);
-        terms(facts, &self.layout.centres, &mut |block, term| {
-            if self.outline.response.belief(block).is_none() {
-                return;
-            }
-            key = key.with(term);
+        let terms = self.outline.response.terms(facts, &self.layout.centres);
+        let terms: Vec<(Block, Term)> = terms.collect();
+        let mut row = Row {
+            cell: cell_key(facts.workload, terms.iter()),
+            ..Row::default()
+        };
+        for (block, term) in terms {
             let place = self
                 .layout
                 .place(term.key)
@@ -445,8 +444,7 @@ impl Part<'_> {
                     None => row.foreign.push((block, term)),
                 }
             }
-        });
-        row.cell = key.end();
+        }
         row
     }
 
@@ -539,7 +537,7 @@ impl Part<'_> {
             (workload.noise, workload.freedom)
         });
         total.add(stretch.runs.powi(2) * RUN_WIDTH * noise, freedom);
-        let sd = total.variance.sqrt() * t95(total.freedom()) / Z95;
+        let sd = total.variance.sqrt() * quick_t95(total.freedom()) / Z95;
         Predicted { mean, sd }
     }
 

@@ -3,7 +3,7 @@
 use super::table::{self, pairs, text, tiles};
 use super::{Html, epochs, label, timelines};
 use crate::report::insight::{Balance, Compared, Evidence, NodeUsed};
-use crate::report::number::{UNKNOWN, bytes, count, duration, percent, real, short};
+use crate::report::number::{bytes, count, duration, or_unknown, percent, real, short};
 use crate::report::{Run, facts};
 
 /// Lines of a list.
@@ -120,7 +120,7 @@ fn in_short(run: &Run) -> Vec<(String, String, String)> {
 }
 
 /// How a rate was had, in words.
-pub(in crate::report) fn from(word: &str) -> String {
+fn from(word: &str) -> String {
     match word {
         "epoch_samples" => "as the program counts them",
         "workload_samples" => "by the job file",
@@ -205,7 +205,7 @@ fn used(run: &Run) -> Vec<(String, String, String)> {
 }
 
 /// Joules, or watt-hours of much.
-pub(in crate::report) fn joules(joules: f64) -> String {
+fn joules(joules: f64) -> String {
     match joules {
         joules if joules >= 3.6e6 => format!("{} kWh", short(joules / 3.6e6)),
         joules if joules >= 1e3 => format!("{} kJ", short(joules / 1e3)),
@@ -236,7 +236,7 @@ fn asked(html: &mut Html, run: &Run) {
 }
 
 /// What was asked for, with what was used of it.
-pub(in crate::report) fn compared(run: &Run) -> impl Iterator<Item = &Compared> {
+fn compared(run: &Run) -> impl Iterator<Item = &Compared> {
     run.insight
         .compared
         .iter()
@@ -244,7 +244,7 @@ pub(in crate::report) fn compared(run: &Run) -> impl Iterator<Item = &Compared> 
 }
 
 /// One line of what was asked for and used.
-pub(in crate::report) fn compared_cells(compared: &Compared) -> Vec<String> {
+fn compared_cells(compared: &Compared) -> Vec<String> {
     let (name, shown): (&str, fn(f64) -> String) = match compared.what {
         "cpus" => ("CPUs of a node", short),
         "memory_bytes" => ("memory of a node", bytes),
@@ -252,12 +252,11 @@ pub(in crate::report) fn compared_cells(compared: &Compared) -> Vec<String> {
         "walltime_seconds" => ("time limit", duration),
         other => (other, short),
     };
-    let or_unknown = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
     vec![
         name.to_owned(),
-        or_unknown(compared.asked.map(shown)),
-        or_unknown(compared.used.map(shown)),
-        or_unknown(compared.ratio.map(percent)),
+        or_unknown(compared.asked, shown),
+        or_unknown(compared.used, shown),
+        or_unknown(compared.ratio, percent),
     ]
 }
 
@@ -292,7 +291,7 @@ fn limits(html: &mut Html, run: &Run) {
 }
 
 /// How far apart nodes are.
-pub(in crate::report) fn uneven_text(balance: &Balance) -> String {
+fn uneven_text(balance: &Balance) -> String {
     let Balance {
         least_node,
         least,
@@ -325,7 +324,7 @@ fn figure(evidence: &Evidence) -> String {
 }
 
 /// The figures behind a sentence.
-pub(in crate::report) fn rests_on(evidence: &[Evidence]) -> String {
+fn rests_on(evidence: &[Evidence]) -> String {
     let figures: Vec<String> = evidence.iter().map(figure).collect();
     if figures.is_empty() {
         String::new()
@@ -371,7 +370,7 @@ fn unknown(html: &mut Html, run: &Run) {
 }
 
 /// What is missing: what insight could not tell, what the nodes could not read, what could not be read of their records.
-pub(in crate::report) fn not_measured(run: &Run) -> Vec<Vec<String>> {
+fn not_measured(run: &Run) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut add = |what: &str, why: &str| {
         let row = vec![what.to_owned(), why.to_owned()];

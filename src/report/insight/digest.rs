@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::sampled::{BusyProcess, GpuWindow, Sampled, Spread, Window};
-use super::{quantile, real};
+use super::{nearest_rank, real};
 use crate::record::{Columns, GpuReading, NodeRecord, Sample};
 
 /// Bins are this long, in milliseconds; of a run with more of them than [`MAX_BINS`] twice, four times, ... as long.
@@ -469,7 +469,7 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         Some(Self {
             mean: values.iter().map(|(value, ms)| value * ms).sum::<f64>() / ms,
-            p95: quantile(&sorted, 0.95)?,
+            p95: nearest_rank(&sorted, 0.95)?,
             peak: *sorted.last()?,
         })
     }

@@ -13,10 +13,7 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
-use crate::learn::model::Counted;
-use crate::learn::model::{
-    BeforeAndAfter, Challenge, Drawn, FEWEST, Model, Priors, Unfit, challenge, evaluate_drawn,
-};
+use crate::learn::model::{Counted, Model, Priors, Sample, Unfit};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
@@ -31,12 +28,8 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
         before(session, args)
     };
     let mut display = Display::timed(session.output);
-    let (model, counted, compared) = fit(&source, &priors, before.as_ref(), &mut display)?;
+    let (model, counted) = fit(&source, &priors, &mut display)?;
     drop(display);
-    let is_worse = compared
-        .as_ref()
-        .is_some_and(|compared| compared.refit_is_worse)
-        && !args.force;
     let written = match &args.output {
         Some(path) => {
             place(path, &model.chunks())?;
@@ -46,41 +39,31 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
                 removed: Vec::new(),
             }
         }
-        None => keep(session, args, &model, !is_worse)?,
+        None => keep(session, args, &model)?,
     };
-    let in_use = args.output.is_none() && !is_worse;
-    let told = Told {
+    let fitted = Fitted {
         model: &model,
         counted,
-        before: before.as_ref(),
-        compared,
-        in_use,
+        before,
+        in_use: args.output.is_none(),
         written: &written,
     };
-    session
-        .output
-        .sentences("model fit", &told.to_json(), &printable(&told.to_text()))?;
+    session.output.sentences(
+        "model fit",
+        &fitted.to_json(),
+        &printable(&fitted.to_text()),
+    )?;
     Ok(0)
 }
 
-/// Fits, holds runs back to tell how good that is, and lets the model before foretell those that came after its own. The runs are read
-/// once, so that all of it is of the same ones.
-fn fit(
-    source: &Source,
-    priors: &Priors,
-    before: Option<&Model>,
-    display: &mut Display,
-) -> Result<(Model, Counted, Option<Challenge>), Error> {
+/// Fits, and holds runs back to say how good that is. The runs are read once, so that both are of the same ones.
+fn fit(source: &Source, priors: &Priors, display: &mut Display) -> Result<(Model, Counted), Error> {
     display.now("reading the recorded runs", false);
     let mut observations = source.observations()?;
     let mut seen = 0_u64;
-    let mut drawn = Drawn::default();
-    let mut around = before.map(|before| BeforeAndAfter::new(before.head().last_at_ms));
+    let mut sample = Sample::default();
     let counting = observations.by_ref().inspect(|observation| {
-        drawn.add(observation);
-        if let Some(around) = &mut around {
-            around.add(observation);
-        }
+        sample.add(observation);
         seen += 1;
         if seen.is_multiple_of(10_000) {
             display.now(&format!("{seen} runs read"), false);
@@ -91,18 +74,11 @@ fn fit(
     let counted = source.finish(observations)?;
     let model = fitted.map_err(|why| unfit(&why, counted, source))?;
     display.now("holding runs back and foretelling them", false);
-    let evaluation = evaluate_drawn(drawn, priors);
-    let compared = before.zip(around).and_then(|(before, around)| {
-        display.now("comparing with the model before", false);
-        challenge(before, around, priors)
-    });
-    Ok((
-        model
-            .with_made_at(now_ms())
-            .with_evaluation(json!(evaluation)),
-        counted,
-        compared,
-    ))
+    let evaluation = sample.evaluate(&|train| Model::fit(train, priors).ok());
+    let model = model
+        .with_made_at(now_ms())
+        .with_evaluation(json!(evaluation));
+    Ok((model, counted))
 }
 
 /// Why there is no model, with what would help.
@@ -128,23 +104,15 @@ pub(super) fn unfit(why: &Unfit, counted: Counted, source: &Source) -> Error {
     Error::new(kind, format!("{why}; {more}")).hinted(source.hint())
 }
 
-/// The model whose place the new one would take: with `--publish` the site's, else the user's own.
-fn before(session: &Session, args: &ModelFit) -> Option<Model> {
+/// The name of the model whose place the new one takes: with `--publish` the site's, else the user's own.
+fn before(session: &Session, args: &ModelFit) -> Option<String> {
     let found = if args.publish {
         model::of_site(session)
     } else {
         model::own(session)
     };
-    match found {
-        Ok(found) => found.map(|(model, _)| model),
-        Err(error) => {
-            session.output.warning(&format!(
-                "the model before cannot be compared: {}",
-                error.message()
-            ));
-            None
-        }
-    }
+    let (before, _) = found.ok().flatten()?;
+    Some(before.head().name.clone())
 }
 
 /// Where a model went.
@@ -155,25 +123,18 @@ struct Written {
     removed: Vec<String>,
 }
 
-fn keep(
-    session: &Session,
-    args: &ModelFit,
-    model: &Model,
-    takes_over: bool,
-) -> Result<Written, Error> {
+fn keep(session: &Session, args: &ModelFit, model: &Model) -> Result<Written, Error> {
     let shelf = Shelf::create(session)?;
     let name = &model.head().name;
     let path = shelf.keep(name, model)?;
     let mut published = None;
-    if takes_over {
-        // What others go by first: where that fails, nothing has changed.
-        if args.publish {
-            let site = session.settings.site_model();
-            publish(session, &site, model)?;
-            published = Some(site);
-        }
-        shelf.make_current(name)?;
+    // What others go by first: where that fails, nothing has changed.
+    if args.publish {
+        let site = session.settings.site_model();
+        publish(session, &site, model)?;
+        published = Some(site);
     }
+    shelf.make_current(name)?;
     let removed = shelf.prune(session.settings.models_kept(), name)?;
     Ok(Written {
         path,
@@ -182,17 +143,16 @@ fn keep(
     })
 }
 
-/// What is told of a fit.
-struct Told<'a> {
+/// What came of a fit.
+struct Fitted<'a> {
     model: &'a Model,
     counted: Counted,
-    before: Option<&'a Model>,
-    compared: Option<Challenge>,
+    before: Option<String>,
     in_use: bool,
     written: &'a Written,
 }
 
-impl Told<'_> {
+impl Fitted<'_> {
     fn to_json(&self) -> Value {
         let Counted {
             runs,
@@ -208,8 +168,7 @@ impl Told<'_> {
             "path": self.written.path.to_string_lossy(),
             "published": self.written.published.as_ref().map(|path| path.to_string_lossy()),
             "in_use": self.in_use,
-            "before": self.before.map(|before| &before.head().name),
-            "compared": self.compared,
+            "before": self.before,
             "removed": self.written.removed,
             "read": {
                 "runs": runs, "starts": starts, "observations": observations, "going_on": going_on,
@@ -221,25 +180,16 @@ impl Told<'_> {
     fn to_text(&self) -> String {
         let mut text = words::trained_on(self.model.head());
         text.push_str(&words::evaluation(self.model.head()));
-        match (&self.compared, self.before) {
-            (Some(compared), _) => text.push_str(&words::compared(compared, self.in_use)),
-            (None, Some(before)) => text.push_str(&format!(
-                "fewer than {FEWEST} runs came after those of {}, the model before: it is not known yet which is better\n",
-                before.head().name
-            )),
-            (None, None) => {}
-        }
         let path = self.written.path.display();
-        let name = &self.model.head().name;
-        text.push_str(&match (&self.written.published, self.in_use, self.before) {
-            (Some(site), ..) => format!("published as {}: all users' plans go by it\n", site.display()),
-            (None, true, _) => format!("`plan` and `submit` go by it from now on: {path}\n"),
-            (None, false, Some(before)) => format!(
-                "{} stays in use; this one is kept as {path}\n\
-                 `dlrun model show {name}` tells of it, `dlrun model fit --force` takes it into use\n",
-                before.head().name
-            ),
-            (None, false, None) => format!("written to {path}; nothing goes by it\n"),
+        text.push_str(&match (&self.written.published, self.in_use) {
+            (Some(site), _) => {
+                format!(
+                    "published as {}: all users' plans go by it\n",
+                    site.display()
+                )
+            }
+            (None, true) => format!("`plan` and `submit` go by it from now on: {path}\n"),
+            (None, false) => format!("written to {path}; nothing goes by it\n"),
         });
         if !self.written.removed.is_empty() {
             text.push_str(&format!(

@@ -1,6 +1,6 @@
 //! Runs for the tests of this module.
 
-use super::{Node, Run};
+use super::{Node, Run, points_of_each};
 use crate::job::{Framework, JobState, RunId, SchedulerKind, Workload};
 use crate::record::{Epoch, HostFacts, MeasureKey, NodeRecord, NodeState, RunRecord, Status};
 use crate::report::insight::{NodeView, RunView, derive};
@@ -154,4 +154,10 @@ pub(super) fn assert_sound(page: &str) {
         let target = link.split('"').next().expect("a target");
         assert!(ids.contains(target), "#{target} is nowhere");
     }
+}
+
+#[test]
+fn many_curves_have_fewer_points_each() {
+    assert_eq!((points_of_each(0), points_of_each(20)), (600, 600));
+    assert_eq!((points_of_each(200), points_of_each(100_000)), (200, 100));
 }
