@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dlrun::foundation::command::Tool;
 use dlrun::foundation::diagnostic::chain;
-use dlrun::image::pyenv::{EnvFacts, Progress, PyenvError, inspect, prepare};
+use dlrun::image::python::{EnvFacts, Progress, PyenvError, inspect, prepare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 

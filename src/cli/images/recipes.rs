@@ -4,8 +4,8 @@ use super::tried::shelf_dir;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::config::Owner;
-use crate::image::container::{RecipeError, recipes_in};
 use crate::image::recipe::Site;
+use crate::image::recipe::{RecipeError, recipes_in};
 
 impl Session {
     /// What the site and the user say of builds.

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::{SITE_DIR, Session, base_dir};
 use crate::image::catalogue::Catalogue;
-use crate::image::container::{CatalogueDirs, CatalogueError, read_catalogue};
+use crate::image::catalogue::{CatalogueDirs, CatalogueError, read_catalogue};
 
 impl Session {
     /// Where descriptions of images lie: the site's directory, and the user's own, which need not be there.
@@ -22,7 +22,7 @@ impl Session {
     }
 
     /// The catalogue. Files of the site that are passed over are named as warnings; nobody has looked at the images' files
-    /// yet ([`crate::image::container::look`]).
+    /// yet ([`crate::image::catalogue::look`]).
     pub(crate) fn catalogue(&self) -> Result<Catalogue, Error> {
         let catalogue = read_catalogue(&Self::catalogue_dirs()).map_err(|error| match error {
             CatalogueError::Faulty {

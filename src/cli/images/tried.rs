@@ -10,11 +10,11 @@ use crate::cli::session::Session;
 use crate::config::Owner;
 use crate::foundation::clock::now_ms;
 use crate::image::catalogue::{Check, FileState, Place, write_check};
-use crate::image::container::check::{self, Call, Claims, Findings};
-use crate::image::container::{
-    ContainerError, digest, file_state, inspect, keep_description, node_facts,
-};
+use crate::image::catalogue::{file_state, keep_description};
+use crate::image::check::{self, Call, Claims, Findings};
 use crate::image::flags::NodeFacts;
+use crate::image::runtime::digest;
+use crate::image::runtime::{ContainerError, inspect, node_facts};
 
 /// Where images are tried: this machine with its runtime.
 pub(crate) struct Bench {

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::entry::{Accelerator, Check, Entry, FileState, Place};
-use super::name::name_problem;
 use crate::config::{Origin, Owner, VersionRange, read_arch};
 use crate::foundation::diagnostic::{Problem, nearest};
+use crate::image::catalogue::entry::{Accelerator, Check, Entry, FileState, Place};
+use crate::image::catalogue::name::name_problem;
 use crate::job::{Fields, Located, Provenance, read_uri, word};
 
 /// The version of the form that is written.

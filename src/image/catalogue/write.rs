@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::entry::{Accelerator, Check, Entry, Place};
-use super::read::FORMAT;
+use crate::image::catalogue::entry::{Accelerator, Check, Entry, Place};
+use crate::image::catalogue::read::FORMAT;
 
 /// A file with this image. What has its default is left out; the check and what is known of the file do not belong to it.
 ///

@@ -3,10 +3,10 @@
 //! A runtime shows `$HOME`, `/tmp` and the current directory by itself, as far as the site lets it; what the job needs is
 //! bound all the same, so that it is there on every site.
 
-use super::Refusal;
-use super::draft::Draft;
-use super::features::Feature;
-use super::name::name_at;
+use crate::image::flags::Refusal;
+use crate::image::flags::draft::Draft;
+use crate::image::flags::variable_name::name_at;
+use crate::image::runtime::Feature;
 use crate::job::Bind;
 
 /// Files in the scheduler's spool directory, which no container shows.
@@ -23,7 +23,7 @@ struct Reasoned {
     why: String,
 }
 
-pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let mut binds = Vec::new();
     for bind in &draft.container.binds {
         let bind = with_variables(draft, bind)?;

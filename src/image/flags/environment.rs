@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Refusal;
-use super::draft::Draft;
-use super::features::{Evaluation, Feature};
-use super::literal::literal;
-use super::name::is_name;
+use crate::image::flags::Refusal;
+use crate::image::flags::draft::Draft;
+use crate::image::flags::variable_name::is_name;
+use crate::image::flags::variable_value::literal;
+use crate::image::runtime::{Evaluation, Feature};
 
 /// Beginnings of names that a job needs under `--cleanenv`: of schedulers, of what starts and joins ranks, of dlrun.
 const BEGINNINGS: [&str; 24] = [
@@ -85,7 +85,7 @@ const SETTINGS: [&str; 13] = [
 const CLEAN_SETTINGS: [&str; 3] = ["CLEANENV", "CONTAINALL", "COMPAT"];
 const CLEAN_OPTIONS: [&str; 3] = ["-C", "--containall", "--compat"];
 
-pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let clean = is_clean(draft);
     if draft.features.has(Feature::NoEval) {
         draft.flag(
@@ -232,12 +232,8 @@ fn set(draft: &mut Draft<'_>, name: &str, value: &str) -> bool {
             .push((format!("{prefix}ENV_{name}"), value.clone()));
     }
     // Another value under the other name costs a warning of the runtime, or wins.
-    for prefix in draft
-        .features
-        .obeyed_prefixes()
-        .iter()
-        .filter(|it| !draft.features.prefixes().contains(it))
-    {
+    let (own, obeyed) = (draft.features.prefixes(), draft.features.obeyed_prefixes());
+    for prefix in obeyed.iter().filter(|prefix| !own.contains(prefix)) {
         let other = format!("{prefix}ENV_{name}");
         if draft.around.names.contains(&other) {
             draft.out.removals.push(other);
@@ -248,13 +244,9 @@ fn set(draft: &mut Draft<'_>, name: &str, value: &str) -> bool {
 
 /// The name by which the environment gives the runtime a setting.
 fn setting(draft: &Draft<'_>, word: &str) -> Option<String> {
-    let names = draft
-        .features
-        .obeyed_prefixes()
-        .iter()
-        .map(|prefix| format!("{prefix}_{word}"));
-    names
-        .into_iter()
+    let prefixes = draft.features.obeyed_prefixes().into_iter();
+    prefixes
+        .map(|prefix| format!("{prefix}_{word}"))
         .find(|name| draft.variable(name).is_some())
 }
 

@@ -3,29 +3,26 @@
 //! The same rules serve twice: `submit` previews with what it knows, and on the node `dlrun exec` decides with what is
 //! there.
 
-mod bare;
 mod binds;
 mod choose;
 mod container;
 mod draft;
 mod environment;
 pub mod fakeroot;
-mod features;
+mod fallback;
 mod gpu;
-mod literal;
-mod name;
 mod node;
 mod preview;
 mod root_fs;
-mod runtime;
+mod variable_name;
+mod variable_value;
 
-pub use bare::bare;
-pub use choose::{Surroundings, choose};
+pub use choose::choose;
 pub use container::Container;
-pub use features::{Evaluation, Feature, Features};
+pub use draft::Surroundings;
+pub use fallback::bare;
 pub use node::{GpuFacts, Namespaces, NodeFacts, SubIds};
 pub use preview::preview;
-pub use runtime::{Product, Runtime, Version};
 
 /// A flag, or a variable of the runtime, and why it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]

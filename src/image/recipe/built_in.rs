@@ -1,6 +1,6 @@
 //! The recipes that dlrun brings along: the files of `etc/recipes.d/`.
 
-use super::header::Recipe;
+use crate::image::recipe::header::Recipe;
 
 /// Names and texts; of a framework those come first that are built soonest.
 const FILES: [(&str, &str); 18] = [

@@ -10,6 +10,7 @@
 mod built_in;
 mod choice;
 mod definition;
+mod directory;
 mod fill;
 mod header;
 mod microarch;
@@ -24,6 +25,7 @@ use crate::job::Provenance;
 
 pub use built_in::built_in;
 pub use definition::{Definition, definition};
+pub use directory::{RecipeError, recipes_in};
 pub use header::{Pin, Recipe};
 pub use microarch::compiler_flag;
 

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::Accelerator;
 
-use super::choice::Choice;
-use super::fill::Values;
-use super::header::Pin;
-use super::microarch::compiler_flag;
-use super::{Site, Target};
+use crate::image::recipe::choice::Choice;
+use crate::image::recipe::fill::Values;
+use crate::image::recipe::header::Pin;
+use crate::image::recipe::microarch::compiler_flag;
+use crate::image::recipe::{Site, Target};
 
 /// MPI libraries that recipes may put in.
 const MPIS: [&str; 2] = ["openmpi", "mpich"];
@@ -27,7 +27,7 @@ const CERTIFICATES: &str = "/opt/dlrun-build/certificates.pem";
 ///
 /// # Errors
 /// With what is wrong about `what`.
-pub(super) fn plain(what: &str, text: &str) -> Result<(), Problem> {
+pub(crate) fn plain(what: &str, text: &str) -> Result<(), Problem> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-:/@=,~".contains(c);
     let fits = !text.is_empty()
         && text.len() <= 1000
@@ -47,7 +47,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// All values but those that depend on others: base, labels, set-up.
-pub(super) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Values, Vec<Problem>> {
+pub(crate) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Values, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut values = Values::new();
     let mut set = |name: &str, value: &str| {
@@ -163,7 +163,7 @@ fn address(what: &str, text: &str) -> Result<(), Problem> {
 }
 
 /// The `%files` section, or nothing.
-pub(super) fn files(site: &Site) -> Result<String, Vec<Problem>> {
+pub(crate) fn files(site: &Site) -> Result<String, Vec<Problem>> {
     let Some(path) = &site.certificates else {
         return Ok(String::new());
     };
@@ -178,7 +178,7 @@ pub(super) fn files(site: &Site) -> Result<String, Vec<Problem>> {
 }
 
 /// What `%post` begins with: settings of the build, and the functions that recipes use.
-pub(super) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
+pub(crate) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut out = String::from(SETUP);
     let mut export = |name: &str, value: &str| {

@@ -6,8 +6,8 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::images::making::{Order, Origins, make};
 use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
+use crate::image::build::{PullSource, pulled_name};
 use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
-use crate::image::container::{PullSource, pulled_name};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::image::container::{ContainerError, ImageKind, inspect, node_facts};
 use crate::image::flags::{self, Container, Invocation, NodeFacts, Reason, Refusal, Surroundings};
+use crate::image::runtime::{ContainerError, ImageKind, inspect, node_facts};
 use crate::job::{Bind, GpuMode};
 use crate::node::supervise::events;
 use crate::record::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
