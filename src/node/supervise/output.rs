@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::stat::{SFlag, fstat};
 
 use super::context::Context;
@@ -96,6 +97,13 @@ fn open_within_five_seconds(path: PathBuf) -> Option<(PathBuf, File)> {
         let _ = sender.send(open.ok().map(|file| (path, file)));
     });
     receiver.recv_timeout(Duration::from_secs(5)).ok().flatten()
+}
+
+/// A descriptor that is readable when something happens to a file or in a directory.
+pub(super) fn notices_of(path: &Path, of: AddWatchFlags) -> Option<Inotify> {
+    let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
+    inotify.add_watch(path, of).ok()?;
+    Some(inotify)
 }
 
 /// Reads a growing file from an offset.

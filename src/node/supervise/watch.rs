@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::account::Account;
 use super::conditions::Seen;
 use super::events;
-use super::follow::Followed;
+use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::link::Link;
 use super::sampling::Sampling;
@@ -44,6 +44,8 @@ const KILL_WAIT: Duration = Duration::from_secs(30);
 /// Between two looks whether the job still runs whose supervisor is dead.
 const STEP_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long the output is looked at in short intervals, before the kernel is asked to say when it grows.
+const LISTENS_AFTER: Duration = Duration::from_secs(1);
 /// Until the place of the records is known it is asked for so often, for so long; then in the rhythm of the samples.
 const PLACE_PAUSE: Duration = Duration::from_millis(20);
 const PLACE_SOON: Duration = Duration::from_secs(5);
@@ -262,7 +264,13 @@ impl Watch {
             self.step.due(now),
             place.then(|| now + PLACE_PAUSE),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
-            self.followed.is_unannounced().then(|| now + self.interval),
+            self.followed.is_unannounced().then(|| {
+                now + if self.is_young(now) {
+                    SPACING
+                } else {
+                    self.interval
+                }
+            }),
             self.followed
                 .is_behind()
                 .then(|| self.followed.not_before()),
@@ -271,7 +279,15 @@ impl Watch {
         also.into_iter().flatten().fold(own, Instant::min)
     }
 
+    fn is_young(&self, now: Instant) -> bool {
+        now < self.started + LISTENS_AFTER
+    }
+
     fn tick(&mut self, now: Instant) {
+        if !self.is_young(now) {
+            let output = self.handover.output.as_ref();
+            self.followed.listen(output.map(|output| &*output.path));
+        }
         self.tend_step(now);
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::inotify::{AddWatchFlags, Inotify};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 
+use crate::node::supervise::output::notices_of;
 use crate::observe::timing::EventLog;
 use crate::record::{Missing, Progress};
 
@@ -57,7 +58,7 @@ impl EventFile {
             dir,
             path: path.to_owned(),
             opened: None,
-            changes: watch(parent),
+            changes: None,
             log: EventLog::default(),
             buffer: vec![0; 64 << 10],
             is_behind: false,
@@ -67,6 +68,14 @@ impl EventFile {
             events.read_rest(None);
         }
         Ok(events)
+    }
+
+    /// Has the kernel say what happens to the file. The directory is watched: one word for what is written and for what is
+    /// replaced.
+    pub(in crate::node::supervise) fn listen(&mut self) {
+        let flags =
+            AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
+        self.changes = self.path.parent().and_then(|dir| notices_of(dir, flags));
     }
 
     /// A descriptor that is readable when the file has grown or another stands in its place.
@@ -217,14 +226,6 @@ impl EventFile {
     }
 }
 
-/// The directory is watched: one word for what is written and for what is replaced.
-fn watch(dir: &Path) -> Option<Inotify> {
-    let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
-    let flags = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
-    inotify.add_watch(dir, flags).ok()?;
-    Some(inotify)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::{self, OpenOptions};
@@ -307,6 +308,7 @@ mod tests {
         let place = Place::new();
         let mut events = place.open();
         let told = |events: &EventFile| {
+            events.listen();
             let changes = events.changes().expect("inotify");
             let mut fds = [nix::poll::PollFd::new(
                 changes,
