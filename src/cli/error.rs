@@ -331,7 +331,7 @@ impl From<ContainerError> for Error {
                 Some("install Apptainer, or name the runtime with the setting `images.runtime`"),
             ),
             ContainerError::NotAnImage { .. } => (Kind::JobFile, None),
-            ContainerError::Read { source, .. } => (file_kind(source), None),
+            ContainerError::Read(_, source) => (file_kind(source), None),
             ContainerError::Write { .. } => (Kind::CannotWrite, None),
             ContainerError::Runtime { .. }
             | ContainerError::Answer { .. }
@@ -354,7 +354,7 @@ impl From<MakeError> for Error {
                     "make images as an ordinary user, or name directories of root's with `images.dir` and `images.build_dir`",
                 ),
             ),
-            MakeError::Write { source, .. }
+            MakeError::Write(_, source)
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
                 (Kind::NotPermitted, Some(elsewhere))

@@ -6,6 +6,7 @@ pub mod catalogue;
 pub mod check;
 pub mod choice;
 pub mod flags;
+mod in_progress;
 pub mod python;
 pub mod recipe;
 pub mod runtime;

@@ -196,7 +196,7 @@ fn requirements_that_cannot_be_read_are_named() {
         || inspect(&site.requirements(), None, &site.root()).expect_err("it cannot be read");
     let error = refused();
     assert!(
-        matches!(&error, PyenvError::Requirements { path, .. } if path.ends_with("gone.txt")),
+        matches!(&error, PyenvError::Requirements(path, _) if path.ends_with("gone.txt")),
         "{error}"
     );
     site.put("requirements.txt", &"# long\n".repeat(200_000));

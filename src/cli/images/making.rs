@@ -359,10 +359,7 @@ impl Work<'_> {
             return Err(Error::new(Kind::JobFile, message).hinted("it is not kept"));
         }
         if self.interrupt.is_here() {
-            return Err(MakeError::Interrupted {
-                what: format!("the making of {}", entry.name),
-            }
-            .into());
+            return Err(MakeError::Interrupted(format!("the making of {}", entry.name)).into());
         }
         entry.digest = digest;
         entry.built_by = std::env::var("DLRUN_RUN_ID").ok();

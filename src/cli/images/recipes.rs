@@ -20,11 +20,9 @@ impl Session {
             .filter_map(beside)
             .collect();
         let recipes = recipes_in(&dirs).map_err(|error| match error {
-            RecipeError::Wrong {
-                path,
-                text,
-                problems,
-            } => Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems),
+            RecipeError::Wrong(path, text, problems) => {
+                Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems)
+            }
             error => Error::new(Kind::Config, error),
         })?;
         Ok(Site::new(&self.settings.tables().recipes, recipes))

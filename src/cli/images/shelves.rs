@@ -25,11 +25,9 @@ impl Session {
     /// yet ([`crate::image::catalogue::look`]).
     pub(crate) fn catalogue(&self) -> Result<Catalogue, Error> {
         let catalogue = read_catalogue(&Self::catalogue_dirs()).map_err(|error| match error {
-            CatalogueError::Faulty {
-                path,
-                text,
-                problems,
-            } => Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems),
+            CatalogueError::Faulty(path, text, problems) => {
+                Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems)
+            }
             error @ CatalogueError::Twice(_) => Error::new(Kind::Config, error)
                 .hinted("take one of them out, or give it another name"),
             error @ CatalogueError::Read { .. } => Error::new(Kind::Config, error),

@@ -17,21 +17,9 @@ const LOCAL: [&str; 3] = ["docker-archive", "oci-archive", "oci"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PullSource {
     /// `docker://registry.example.org/a/x:1`.
-    Remote {
-        /// `docker`.
-        scheme: &'static str,
-        /// The whole URI.
-        uri: String,
-    },
+    Remote(&'static str, String),
     /// `docker-archive:/data/x.tar`.
-    Local {
-        /// `docker-archive`.
-        transport: &'static str,
-        /// The file or directory, absolute.
-        path: String,
-        /// The image in it, behind the path, with its colon.
-        image: String,
-    },
+    Local(&'static str, String, String),
 }
 
 impl PullSource {
@@ -55,10 +43,7 @@ impl PullSource {
         if let Some(scheme) = known(&REMOTE) {
             let target = rest.strip_prefix("//").unwrap_or_default();
             return match target.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[') {
-                true => Ok(Self::Remote {
-                    scheme,
-                    uri: text.to_owned(),
-                }),
+                true => Ok(Self::Remote(scheme, text.to_owned())),
                 false => Err(format!("{text:?} names nothing behind `{scheme}://`")),
             };
         }
@@ -79,23 +64,15 @@ impl PullSource {
             return Err(format!("{text:?} names no file behind `{transport}:`"));
         }
         let path = cwd.join(path).to_string_lossy().into_owned();
-        Ok(Self::Local {
-            transport,
-            path,
-            image: image.to_owned(),
-        })
+        Ok(Self::Local(transport, path, image.to_owned()))
     }
 
     /// As the runtime is told it; by this text the file is named too.
     #[must_use]
     pub fn uri(&self) -> String {
         match self {
-            Self::Remote { uri, .. } => uri.clone(),
-            Self::Local {
-                transport,
-                path,
-                image,
-            } => format!("{transport}:{path}{image}"),
+            Self::Remote(_, uri) => uri.clone(),
+            Self::Local(transport, path, image) => format!("{transport}:{path}{image}"),
         }
     }
 
@@ -104,20 +81,14 @@ impl PullSource {
     #[must_use]
     pub fn by_digest(&self, digest: &str) -> Option<Self> {
         match self {
-            Self::Remote {
-                scheme: scheme @ ("docker" | "oras"),
-                uri,
-            } => {
+            Self::Remote(scheme @ ("docker" | "oras"), uri) => {
                 let path = uri.split_once('@').map_or(uri.as_str(), |(path, _)| path);
                 // A colon behind the last slash begins a tag; one before it, a port.
                 let last = path.rfind('/').unwrap_or(0);
                 let path = path[last..]
                     .find(':')
                     .map_or(path, |colon| &path[..last + colon]);
-                Some(Self::Remote {
-                    scheme,
-                    uri: format!("{path}@{digest}"),
-                })
+                Some(Self::Remote(scheme, format!("{path}@{digest}")))
             }
             _ => None,
         }

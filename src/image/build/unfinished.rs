@@ -1,12 +1,10 @@
 //! Makes an image file: one process at a time, under another name until it is whole, with everything that was said in a log.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
-
-use nix::fcntl::OFlag;
 
 use crate::foundation::command::{CommandError, News, Tool};
 use crate::foundation::diagnostic::printable;
@@ -15,6 +13,7 @@ use crate::image::build::file_name::fingerprint;
 use crate::image::build::free_space::{Rooms, free_bytes};
 use crate::image::build::ownership::unsafe_for_root;
 use crate::image::build::progress::{Phase, Progress};
+use crate::image::in_progress::{Unfinished, beside, is_full, last_words, new_log};
 use crate::image::runtime::{Product, facts_of, prefixes_of};
 
 /// A log grows no longer, in bytes: a program of a definition file may talk without end.
@@ -30,86 +29,36 @@ const LEAST_ROOM: u64 = 16 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum MakeError {
     /// Root would write where others can put links.
-    #[error("root does not write to {}: {why}", .dir.display())]
-    Unsafe {
-        /// The directory.
-        dir: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    #[error("root does not write to {}: {}", .0.display(), .1)]
+    Unsafe(PathBuf, String),
     /// A file or directory of ours cannot be made, written or renamed.
-    #[error("cannot write {}", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    #[error("cannot write {}", .0.display())]
+    Write(PathBuf, #[source] io::Error),
     /// There is too little room to begin.
-    #[error("{} has {} MiB left, and the image needs {} MiB there at least", .dir.display(), .free >> 20, (.needed >> 20) + 1)]
-    Little {
-        /// The directory.
-        dir: PathBuf,
-        /// What is left, in bytes.
-        free: u64,
-        /// What is needed, in bytes.
-        needed: u64,
-    },
+    #[error("{} has {} MiB left, and the image needs {} MiB there at least", .0.display(), .1 >> 20, (.2 >> 20) + 1)]
+    Little(PathBuf, u64, u64),
     /// The room was used up.
-    #[error("there was no space left in {dir} for {what}")]
-    NoSpace {
-        /// The directory, or those that it may have been.
-        dir: String,
-        /// What was made.
-        what: String,
-        /// What the runtime said.
-        #[source]
-        source: CommandError,
-    },
+    #[error("there was no space left in {0} for {1}")]
+    NoSpace(String, String, #[source] CommandError),
     /// The runtime could not do it.
-    #[error("{what} failed; its log is {}", .log.display())]
-    Failed {
-        /// `the build of NAME`, `the pull of URI`.
-        what: String,
-        /// All that was said.
-        log: PathBuf,
-        /// What the runtime said last.
-        #[source]
-        source: CommandError,
-    },
+    #[error("{} failed; its log is {}", .0, .1.display())]
+    Failed(String, PathBuf, #[source] CommandError),
     /// We were told to stop.
-    #[error("{what} was interrupted; nothing of it is left")]
-    Interrupted {
-        /// What was made.
-        what: String,
-    },
+    #[error("{0} was interrupted; nothing of it is left")]
+    Interrupted(String),
 }
 
 impl MakeError {
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Write { path, source }
+        move |source| Self::Write(path, source)
     }
 
     /// What the runtime said last; empty where it said nothing.
     #[must_use]
     pub fn words(&self) -> &str {
         match self {
-            Self::Failed {
-                source:
-                    CommandError::Failed {
-                        words: Some(words), ..
-                    },
-                ..
-            }
-            | Self::NoSpace {
-                source:
-                    CommandError::Failed {
-                        words: Some(words), ..
-                    },
-                ..
-            } => &words.0,
+            Self::Failed(_, _, source) | Self::NoSpace(_, _, source) => last_words(source),
             _ => "",
         }
     }
@@ -153,10 +102,7 @@ pub fn begin(
         .map_err(MakeError::write(dir))?;
     for (dir, sticky) in [(dir, false), (place.unpack, true)] {
         if let Some(why) = unsafe_for_root(dir, sticky) {
-            return Err(MakeError::Unsafe {
-                dir: dir.to_owned(),
-                why,
-            });
+            return Err(MakeError::Unsafe(dir.to_owned(), why));
         }
     }
     let (lock_path, log_path) = (beside(place.image, "lock"), log_of(place.image));
@@ -247,17 +193,8 @@ impl Making {
             .mode(0o700)
             .create(&unpack)
             .map_err(MakeError::write(&unpack))?;
-        let unpack = Unpacked(unpack);
-        // A link that somebody put there is not followed, and a pipe is not waited for.
-        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-        let mut options = OpenOptions::new();
-        options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(flags.bits());
-        let log = options.open(log_path).map_err(MakeError::write(log_path))?;
+        let unpack = Unfinished(unpack);
+        let log = new_log(log_path).map_err(MakeError::write(log_path))?;
         Ok(Self {
             image: place.image.to_owned(),
             part: hidden(place.image, &token),
@@ -294,11 +231,7 @@ impl Making {
         let dir = self.image.parent().unwrap_or(Path::new("/"));
         for (dir, needed) in [(self.unpack_root.as_path(), needed), (dir, LEAST_ROOM)] {
             if let Some(free) = free_bytes(dir).filter(|free| *free < needed) {
-                return Err(MakeError::Little {
-                    dir: dir.to_owned(),
-                    free,
-                    needed,
-                });
+                return Err(MakeError::Little(dir.to_owned(), free, needed));
             }
         }
         Ok(())
@@ -349,29 +282,16 @@ impl Making {
         let what = what.to_owned();
         if stop() {
             self.was_interrupted = true;
-            return Err(MakeError::Interrupted { what });
+            return Err(MakeError::Interrupted(what));
         }
         let Err(source) = ran.and_then(|output| output.require_success(&tool.program())) else {
             return Ok(());
         };
-        let words = match &source {
-            CommandError::Failed {
-                words: Some(words), ..
-            } => words.0.as_str(),
-            _ => "",
-        };
+        let words = last_words(&source);
         if is_full(words) {
-            return Err(MakeError::NoSpace {
-                dir: rooms.full(words),
-                what,
-                source,
-            });
+            return Err(MakeError::NoSpace(rooms.full(words), what, source));
         }
-        Err(MakeError::Failed {
-            what,
-            log: self.log_path.clone(),
-            source,
-        })
+        Err(MakeError::Failed(what, self.log_path.clone(), source))
     }
 
     /// Lets the image appear, whole and on the disk. Others wait on until this is dropped: what belongs to the image is written
@@ -417,23 +337,6 @@ impl Drop for Making {
     }
 }
 
-/// A directory that goes away unless it is taken over.
-struct Unpacked(PathBuf);
-
-impl Unpacked {
-    fn keep(mut self) -> PathBuf {
-        std::mem::take(&mut self.0)
-    }
-}
-
-impl Drop for Unpacked {
-    fn drop(&mut self) {
-        if !self.0.as_os_str().is_empty() {
-            let _ = fs::remove_dir(&self.0);
-        }
-    }
-}
-
 /// Where the runtime unpacks. Each product warns of the other's variables; one of which we do not know which it is gets all.
 fn temporary(tool: Tool, product: Option<Product>, dir: &Path) -> Tool {
     let prefixes = prefixes_of(product).into_iter();
@@ -450,12 +353,6 @@ fn cache_dirs(product: Option<Product>) -> impl Iterator<Item = PathBuf> {
         named.or_else(|| Some(home.as_ref()?.join(facts.cache)))
     });
     dirs.filter(|dir| dir.is_absolute())
-}
-
-/// The texts of ENOSPC and EDQUOT in C, Go and shells.
-fn is_full(words: &str) -> bool {
-    let words = words.to_lowercase();
-    words.contains("no space left on device") || words.contains("disk quota exceeded")
 }
 
 /// Which file stands at a path now.
@@ -516,13 +413,6 @@ fn remove_tree(dir: &Path) {
         }
     }
     tracing::warn!(path = %dir.display(), %error, "cannot remove what a build unpacked");
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut path = path.as_os_str().to_owned();
-    path.push(".");
-    path.push(ending);
-    path.into()
 }
 
 /// A hidden name in the image's own directory, so that it can be renamed.
@@ -638,7 +528,7 @@ mod tests {
         let error = error.expect_err("it failed");
         assert_eq!(error.words(), "FATAL:   no");
         assert!(
-            matches!(&error, MakeError::Failed { log, .. } if *log == log_of(&lab.image())),
+            matches!(&error, MakeError::Failed(_, log, _) if *log == log_of(&lab.image())),
             "{error}"
         );
         drop(making);
@@ -731,7 +621,7 @@ mod tests {
         let target = lab.root.path().join("precious");
         fs::write(&target, "precious").expect("ours");
         std::os::unix::fs::symlink(&target, &log).expect("ours");
-        assert!(matches!(lab.begin(), Err(MakeError::Write { path, .. }) if path == log));
+        assert!(matches!(lab.begin(), Err(MakeError::Write(path, _)) if path == log));
         assert_eq!(fs::read_to_string(&target).expect("ours"), "precious");
         assert_eq!(lab.unpacked(), 0);
     }
@@ -742,7 +632,7 @@ mod tests {
         let making = lab.ours();
         making.require_room(0).expect("there is some");
         assert!(
-            matches!(making.require_room(1 << 60), Err(MakeError::Little { needed, .. }) if needed == 1 << 60)
+            matches!(making.require_room(1 << 60), Err(MakeError::Little(_, _, needed)) if needed == 1 << 60)
         );
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::config::Owner;
 use crate::foundation::diagnostic::nearest;
 use crate::image::catalogue::entry::{Check, Entry};
-use crate::image::catalogue::read::Shelf;
+use crate::image::catalogue::read::CatalogueFile;
 
 /// What is known of images.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,18 +41,18 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`Fault`] where two of the user's own files describe one image.
-    pub fn assemble(shelves: Vec<Shelf>) -> Result<Self, Fault> {
+    pub fn assemble(files: Vec<CatalogueFile>) -> Result<Self, Fault> {
         let mut catalogue = Self::default();
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut checks: HashMap<String, Check> = HashMap::new();
-        let (site, user): (Vec<Shelf>, Vec<Shelf>) = shelves
+        let (site, user): (Vec<CatalogueFile>, Vec<CatalogueFile>) = files
             .into_iter()
-            .partition(|shelf| shelf.owner == Owner::Site);
-        for shelf in site.into_iter().chain(user) {
-            for entry in shelf.entries {
+            .partition(|file| file.owner == Owner::Site);
+        for file in site.into_iter().chain(user) {
+            for entry in file.entries {
                 catalogue.add(entry, &mut places)?;
             }
-            for check in shelf.checks {
+            for check in file.checks {
                 let known = checks.get(&check.image);
                 if known.is_none_or(|known| known.at_ms <= check.at_ms) {
                     checks.insert(check.image.clone(), check);

@@ -9,12 +9,12 @@ use nix::fcntl::OFlag;
 
 use crate::config::Owner;
 use crate::foundation::diagnostic::Problem;
-use crate::image::catalogue::{Catalogue, Entry, Fault, FileState, Place, Shelf, read};
+use crate::image::catalogue::{Catalogue, CatalogueFile, Entry, Fault, FileState, Place, read};
 
 /// A file of the catalogue is not longer, in bytes.
-pub const MAX_SHELF_BYTES: u64 = 8 << 20;
+pub const MAX_FILE_BYTES: u64 = 8 << 20;
 /// A directory of the catalogue holds no more files.
-pub const MAX_SHELF_FILES: usize = 10_000;
+pub const MAX_FILES: usize = 10_000;
 
 /// Where the catalogue's files lie. A directory that is not there is an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,24 +29,11 @@ pub struct CatalogueDirs {
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
     /// What a file says.
-    #[error("{} has a fault", .path.display())]
-    Faulty {
-        /// The file.
-        path: PathBuf,
-        /// Its text.
-        text: String,
-        /// What is wrong.
-        problems: Vec<Problem>,
-    },
+    #[error("{} has a fault", .0.display())]
+    Faulty(PathBuf, String, Vec<Problem>),
     /// A file or a directory that cannot be read.
-    #[error("cannot read {}", .path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    #[error("cannot read {}", .0.display())]
+    Read(PathBuf, #[source] io::Error),
     /// One name twice.
     #[error(transparent)]
     Twice(#[from] Fault),
@@ -58,12 +45,12 @@ pub enum CatalogueError {
 /// # Errors
 /// [`CatalogueError`] for the user's own files.
 pub fn read_catalogue(dirs: &CatalogueDirs) -> Result<Catalogue, CatalogueError> {
-    let (mut shelves, mut warnings) = (Vec::new(), Vec::new());
-    match files(&dirs.site) {
+    let (mut parsed, mut warnings) = (Vec::new(), Vec::new());
+    match toml_files(&dirs.site) {
         Ok(files) => {
             for path in files {
-                match read_shelf(&path, Owner::Site) {
-                    Ok(shelf) => shelves.push(shelf),
+                match read_catalogue_file(&path, Owner::Site) {
+                    Ok(file) => parsed.push(file),
                     Err(error) => warnings.push(in_short(&error)),
                 }
             }
@@ -73,13 +60,13 @@ pub fn read_catalogue(dirs: &CatalogueDirs) -> Result<Catalogue, CatalogueError>
     for path in dirs
         .user
         .as_deref()
-        .map(files)
+        .map(toml_files)
         .transpose()?
         .unwrap_or_default()
     {
-        shelves.push(read_shelf(&path, Owner::User)?);
+        parsed.push(read_catalogue_file(&path, Owner::User)?);
     }
-    let mut catalogue = Catalogue::assemble(shelves)?;
+    let mut catalogue = Catalogue::assemble(parsed)?;
     catalogue.warnings.splice(0..0, warnings);
     Ok(catalogue)
 }
@@ -119,11 +106,8 @@ pub fn file_state(path: &Path) -> FileState {
 }
 
 /// The `*.toml` of a directory by their names; hidden ones are files that are being written.
-fn files(dir: &Path) -> Result<Vec<PathBuf>, CatalogueError> {
-    let unreadable = |source| CatalogueError::Read {
-        path: dir.to_owned(),
-        source,
-    };
+fn toml_files(dir: &Path) -> Result<Vec<PathBuf>, CatalogueError> {
+    let unreadable = |source| CatalogueError::Read(dir.to_owned(), source);
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(unreadable)?,
@@ -141,10 +125,9 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, CatalogueError> {
         {
             files.push(path);
         }
-        if files.len() > MAX_SHELF_FILES {
-            let why = format!(
-                "it holds more than {MAX_SHELF_FILES} files; several images may stand in one"
-            );
+        if files.len() > MAX_FILES {
+            let why =
+                format!("it holds more than {MAX_FILES} files; several images may stand in one");
             return Err(unreadable(io::Error::other(why)));
         }
     }
@@ -152,19 +135,12 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, CatalogueError> {
     Ok(files)
 }
 
-fn read_shelf(path: &Path, owner: Owner) -> Result<Shelf, CatalogueError> {
-    let text = text_of(path).map_err(|source| CatalogueError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
-    let mut shelf = read(path, &text, owner);
-    match std::mem::take(&mut shelf.problems) {
-        problems if problems.is_empty() => Ok(shelf),
-        problems => Err(CatalogueError::Faulty {
-            path: path.to_owned(),
-            text,
-            problems,
-        }),
+fn read_catalogue_file(path: &Path, owner: Owner) -> Result<CatalogueFile, CatalogueError> {
+    let text = text_of(path).map_err(|source| CatalogueError::Read(path.to_owned(), source))?;
+    let mut file = read(path, &text, owner);
+    match std::mem::take(&mut file.problems) {
+        problems if problems.is_empty() => Ok(file),
+        problems => Err(CatalogueError::Faulty(path.to_owned(), text, problems)),
     }
 }
 
@@ -179,26 +155,22 @@ fn text_of(path: &Path) -> io::Result<String> {
     if !found.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
-    if found.len() > MAX_SHELF_BYTES {
+    if found.len() > MAX_FILE_BYTES {
         return Err(io::Error::other(format!(
             "it is larger than {} MiB",
-            MAX_SHELF_BYTES >> 20
+            MAX_FILE_BYTES >> 20
         )));
     }
     let mut text = String::new();
     // It may have grown since.
-    file.take(MAX_SHELF_BYTES).read_to_string(&mut text)?;
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
 /// A fault in one line: the first, and how many there are.
 fn in_short(error: &CatalogueError) -> String {
     match error {
-        CatalogueError::Faulty {
-            path,
-            text,
-            problems,
-        } => {
+        CatalogueError::Faulty(path, text, problems) => {
             let first = problems.first();
             let line = first
                 .and_then(|problem| problem.position(text))
@@ -213,7 +185,7 @@ fn in_short(error: &CatalogueError) -> String {
                 path.display()
             )
         }
-        CatalogueError::Read { path, source } => {
+        CatalogueError::Read(path, source) => {
             format!("{}: {source}; it is passed over", path.display())
         }
         CatalogueError::Twice(fault) => fault.to_string(),
@@ -289,7 +261,7 @@ mod tests {
         );
         let own = dirs.write("user/x.toml", "[[image]]\nnam = \"a\"\n");
         match read_catalogue(&dirs.dirs) {
-            Err(CatalogueError::Faulty { path, .. }) => assert_eq!(path, own),
+            Err(CatalogueError::Faulty(path, _, _)) => assert_eq!(path, own),
             other => panic!("{other:?}"),
         }
         fs::remove_file(own).expect("it is there");

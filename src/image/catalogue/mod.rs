@@ -14,12 +14,11 @@ mod write;
 
 pub use assemble::{Catalogue, Fault};
 pub use directory::{
-    CatalogueDirs, CatalogueError, MAX_SHELF_BYTES, MAX_SHELF_FILES, file_state, look,
-    read_catalogue,
+    CatalogueDirs, CatalogueError, MAX_FILE_BYTES, MAX_FILES, file_state, look, read_catalogue,
 };
 pub use entry::{Accelerator, Check, Entry, FileState, Place};
 pub use name::name_problem;
-pub use read::{FORMAT, Shelf, read};
+pub use read::{CatalogueFile, FORMAT, read};
 pub use save::keep_description;
 pub use uri::{Fetched, UnknownScheme, fetched};
 pub use write::{write_check, write_entry};

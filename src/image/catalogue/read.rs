@@ -22,7 +22,7 @@ const LAST_MOMENT_MS: u64 = 100_000_000_000_000;
 
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shelf {
+pub struct CatalogueFile {
     /// The file.
     pub path: PathBuf,
     /// Whose it is.
@@ -37,44 +37,43 @@ pub struct Shelf {
 
 /// Reads the text of a file; `path` is for the origins.
 #[must_use]
-pub fn read(path: &Path, text: &str, owner: Owner) -> Shelf {
-    let mut shelf = Shelf {
+pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
+    let mut file = CatalogueFile {
         path: path.to_owned(),
         owner,
-        ..Shelf::default()
+        ..CatalogueFile::default()
     };
     let (document, syntax) = DeTable::parse_recoverable(text);
     for error in &syntax {
         let message = error.message().trim().replace('\n', "; ");
-        shelf.problems.push(Problem {
+        file.problems.push(Problem {
             span: error.span(),
             message,
             hint: None,
         });
     }
     if !syntax.is_empty() {
-        return shelf;
+        return file;
     }
     let table = document.get_ref();
     if let Some(problem) = format_problem(table) {
-        shelf.problems.push(problem);
-        return shelf;
+        file.problems.push(problem);
+        return file;
     }
     for (key, value) in table {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("format", _) => {}
-            ("image", DeValue::Array(list)) => read_images(&mut shelf, text, list),
-            ("check", DeValue::Array(list)) => read_checks(&mut shelf, list),
+            ("image", DeValue::Array(list)) => read_images(&mut file, text, list),
+            ("check", DeValue::Array(list)) => read_checks(&mut file, list),
             (name @ ("image" | "check"), _) => {
-                shelf.problems.push(Problem::at(
+                file.problems.push(Problem::at(
                     value.span(),
                     format!("`{name}` is written [[{name}]]"),
                 ));
             }
             (name, _) => {
                 let problem = Problem::at(key.span(), format!("unknown key `{name}`"));
-                shelf
-                    .problems
+                file.problems
                     .push(match nearest(name, ["format", "image", "check"]) {
                         Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
                         None => problem.hinted("known here: format, [[image]], [[check]]"),
@@ -82,10 +81,9 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> Shelf {
             }
         }
     }
-    shelf
-        .problems
+    file.problems
         .sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
-    shelf
+    file
 }
 
 /// A file of a later form is not read at all: what it says may mean something else.
@@ -153,25 +151,24 @@ fn tables<'a>(
     found
 }
 
-fn read_images(shelf: &mut Shelf, text: &str, list: &List<'_>) {
+fn read_images(file: &mut CatalogueFile, text: &str, list: &List<'_>) {
     let mut lines = Lines {
         text,
         at: 0,
         line: 1,
     };
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for (value, table) in tables("image", list, &mut shelf.problems) {
+    for (value, table) in tables("image", list, &mut file.problems) {
         let line = lines.of(value.span().start);
         let origin = Origin::File {
-            path: shelf.path.clone(),
+            path: file.path.clone(),
             line,
         };
-        let Some(entry) = read_image(table, value, (shelf.owner, origin), &mut shelf.problems)
-        else {
+        let Some(entry) = read_image(table, value, (file.owner, origin), &mut file.problems) else {
             continue;
         };
         match places.get(&entry.name) {
-            Some(first) => shelf.problems.push(
+            Some(first) => file.problems.push(
                 Problem::at(
                     value.span(),
                     format!("there is another image `{}` in line {first}", entry.name),
@@ -180,7 +177,7 @@ fn read_images(shelf: &mut Shelf, text: &str, list: &List<'_>) {
             ),
             None => {
                 places.insert(entry.name.clone(), line);
-                shelf.entries.push(entry);
+                file.entries.push(entry);
             }
         }
     }
@@ -194,44 +191,26 @@ fn read_image(
 ) -> Option<Entry> {
     let before = problems.len();
     let mut fields = Fields::new("image.", table, &[], problems);
-    let name = fields.parsed("name", |text| {
-        name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
-    });
+    let name = fields.parsed("name", read_name);
     let place = read_place(&mut fields, value);
     let framework = fields.parsed("framework", word);
     let version = fields.parsed("version", read_version);
-    let provenance = fields
-        .word("provenance", &Provenance::WORDS, &[])
-        .map(|word| word.value);
-    let arch = fields.parsed("arch", read_arch).map(|arch| arch.value);
-    let microarch = fields
-        .parsed("microarch", word)
-        .map(|microarch| microarch.value);
-    let accelerator = fields
-        .word("accelerator", &Accelerator::WORDS, &[])
-        .map(|word| word.value);
-    let mut version_of = |key| {
-        fields
-            .parsed(key, read_version)
-            .map(|version: Located<String>| version.value)
-    };
+    let provenance = plain(fields.word("provenance", &Provenance::WORDS, &[]));
+    let arch = plain(fields.parsed("arch", read_arch));
+    let microarch = plain(fields.parsed("microarch", word));
+    let accelerator = plain(fields.word("accelerator", &Accelerator::WORDS, &[]));
+    let mut version_of = |key| plain(fields.parsed(key, read_version));
     let (cuda, rocm, python) = (version_of("cuda"), version_of("rocm"), version_of("python"));
-    let compute_capability = fields
-        .parsed("compute_capability", VersionRange::parse)
-        .map(|capability| capability.value);
+    let compute_capability = plain(fields.parsed("compute_capability", VersionRange::parse));
     let compilers = words(&mut fields, "compilers");
     let packages = fields
         .texts("packages")
         .map(|list| list.value)
         .unwrap_or_default();
-    let mpi = fields.parsed("mpi", line_of_text).map(|mpi| mpi.value);
-    let digest = fields
-        .parsed("digest", read_digest)
-        .map(|digest| digest.value);
-    let recipe = fields
-        .parsed("recipe", line_of_text)
-        .map(|recipe| recipe.value);
-    let built_by = fields.parsed("built_by", line_of_text).map(|run| run.value);
+    let mpi = plain(fields.parsed("mpi", line_of_text));
+    let digest = plain(fields.parsed("digest", read_digest));
+    let recipe = plain(fields.parsed("recipe", line_of_text));
+    let built_by = plain(fields.parsed("built_by", line_of_text));
     let needs_fakeroot = fields.boolean("needs_fakeroot").unwrap_or(false);
     for key in ["name", "framework", "version"] {
         if !fields.holds(key) {
@@ -269,6 +248,10 @@ fn read_image(
     })
 }
 
+fn plain<T>(located: Option<Located<T>>) -> Option<T> {
+    located.map(|located| located.value)
+}
+
 fn read_place(fields: &mut Fields<'_>, value: &Spanned<DeValue<'_>>) -> Option<Place> {
     let path = fields.parsed("path", |text| match Place::parse(text)? {
         place @ Place::Path(_) => Ok(place),
@@ -282,13 +265,12 @@ fn read_place(fields: &mut Fields<'_>, value: &Spanned<DeValue<'_>>) -> Option<P
     path.or(uri).map(|place| place.value)
 }
 
-fn read_checks(shelf: &mut Shelf, list: &List<'_>) {
-    for (value, table) in tables("check", list, &mut shelf.problems) {
-        let before = shelf.problems.len();
-        let check = read_check(table, value, &mut shelf.problems);
-        shelf
-            .checks
-            .extend(check.filter(|_| shelf.problems.len() == before));
+fn read_checks(file: &mut CatalogueFile, list: &List<'_>) {
+    for (value, table) in tables("check", list, &mut file.problems) {
+        let before = file.problems.len();
+        let check = read_check(table, value, &mut file.problems);
+        file.checks
+            .extend(check.filter(|_| file.problems.len() == before));
     }
 }
 
@@ -298,21 +280,13 @@ fn read_check(
     problems: &mut Vec<Problem>,
 ) -> Option<Check> {
     let mut fields = Fields::new("check.", table, &[], problems);
-    let image = fields.parsed("image", |text| {
-        name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
-    });
+    let image = fields.parsed("image", read_name);
     let at_ms = fields.number("at_ms", 0..LAST_MOMENT_MS);
     let mut text = |key| fields.text(key).map(|text: Located<String>| text.value);
     let (host, runtime, mpi_abi) = (text("host"), text("runtime"), text("mpi_abi"));
-    let size_bytes = fields
-        .number("size_bytes", 0..i64::MAX.unsigned_abs())
-        .map(|size| size.value);
-    let modified_ms = fields
-        .number("modified_ms", 0..LAST_MOMENT_MS)
-        .map(|moment| moment.value);
-    let digest = fields
-        .parsed("digest", read_digest)
-        .map(|digest| digest.value);
+    let size_bytes = plain(fields.number("size_bytes", 0..i64::MAX.unsigned_abs()));
+    let modified_ms = plain(fields.number("modified_ms", 0..LAST_MOMENT_MS));
+    let digest = plain(fields.parsed("digest", read_digest));
     let mut texts = |key| {
         let list = fields.texts(key).map(|list| list.value).unwrap_or_default();
         list.into_iter()
@@ -348,6 +322,10 @@ fn read_check(
         gpus,
         mpi_abi,
     })
+}
+
+fn read_name(text: &str) -> Result<String, String> {
+    name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
 }
 
 /// A version begins with a number and has no blanks: `2.4.1`, `2.4.0a0+f70bd71a48.nv24.06`.
@@ -397,7 +375,7 @@ fn words(fields: &mut Fields<'_>, key: &'static str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn shelf(text: &str) -> Shelf {
+    fn file(text: &str) -> CatalogueFile {
         read(Path::new("/etc/dlrun/images.d/a.toml"), text, Owner::Site)
     }
 
@@ -406,10 +384,10 @@ mod tests {
     #[test]
     fn a_short_description_has_defaults_and_its_place() {
         let text = format!("format = 1\n\n{SHORT}{}", SHORT.replace("\"a\"", "\"b\""));
-        let shelf = shelf(&text);
-        assert_eq!(shelf.problems, []);
-        let [a, b] = &shelf.entries[..] else {
-            panic!("{shelf:#?}")
+        let file = file(&text);
+        assert_eq!(file.problems, []);
+        let [a, b] = &file.entries[..] else {
+            panic!("{file:#?}")
         };
         let expected = Entry::new(
             "a",
@@ -418,7 +396,7 @@ mod tests {
             "2.1",
             Owner::Site,
             Origin::File {
-                path: shelf.path.clone(),
+                path: file.path.clone(),
                 line: 3,
             },
         );
@@ -430,7 +408,7 @@ mod tests {
     fn words_are_brought_to_one_form() {
         let text =
             format!("{SHORT}arch = \"arm64\"\ncompilers = [\"XLA\"]\nmicroarch = \"Zen3\"\n");
-        let entry = &shelf(&text).entries[0];
+        let entry = &file(&text).entries[0];
         assert_eq!(
             (&*entry.arch, &*entry.compilers, entry.microarch.as_deref()),
             ("aarch64", &["xla".to_owned()][..], Some("zen3"))
@@ -515,8 +493,8 @@ mod tests {
                 "a check needs `at_ms`",
             ),
         ] {
-            let shelf = shelf(&text);
-            let problem = shelf
+            let file = file(&text);
+            let problem = file
                 .problems
                 .first()
                 .unwrap_or_else(|| panic!("it is wrong:\n{text}"));
@@ -536,11 +514,11 @@ mod tests {
     #[test]
     fn a_faulty_image_is_not_among_the_images() {
         let text = format!("{}cuda = 12\n{SHORT}", SHORT.replace("\"a\"", "\"b\""));
-        let shelf = shelf(&text);
+        let file = file(&text);
         assert_eq!(
-            (shelf.entries.len(), shelf.problems.len()),
+            (file.entries.len(), file.problems.len()),
             (1, 1),
-            "{shelf:#?}"
+            "{file:#?}"
         );
     }
 }

@@ -30,10 +30,7 @@ pub fn keep_description(
         .create(dir)
         .map_err(MakeError::write(dir))?;
     if let Some(why) = unsafe_for_root(dir, false) {
-        return Err(MakeError::Unsafe {
-            dir: dir.to_owned(),
-            why,
-        });
+        return Err(MakeError::Unsafe(dir.to_owned(), why));
     }
     let path = dir.join(file_name);
     let token = getrandom::u32().map_err(|error| MakeError::write(&path)(error.into()))?;

@@ -116,7 +116,9 @@ impl Answer {
         else {
             return;
         };
-        let Ok(finding) = serde_json::from_str(text) else {
+        // No file of the catalogue can hold a NUL.
+        let finding = serde_json::from_str(text).ok();
+        let Some(finding) = finding.filter(|_| !text.contains("\\u0000")) else {
             return;
         };
         self.count += 1;

@@ -51,9 +51,7 @@ const TRIED: [&str; 3] = ["xla", "inductor", "ngraph"];
 pub(crate) fn judge(claims: &Claims, answer: &Answer, gpus: &[Accelerator]) -> Findings {
     let mut found = Findings::default();
     let Some(best) = answer.best() else {
-        found
-            .problems
-            .push("it has neither `python3` nor `python` on its PATH".to_owned());
+        found.problem("it has neither `python3` nor `python` on its PATH".to_owned());
         return found;
     };
     found.versions = best.versions.clone();
@@ -79,9 +77,7 @@ pub(crate) fn judge(claims: &Claims, answer: &Answer, gpus: &[Accelerator]) -> F
 fn judge_python(claims: &Claims, best: &Try, found: &mut Findings) {
     let Some(python) = &best.python else {
         if best.code.is_some_and(|code| code < 128) {
-            found
-                .problems
-                .push(format!("its `{}` does not run the probe", best.interpreter));
+            found.problem(format!("its `{}` does not run the probe", best.interpreter));
         }
         return;
     };
@@ -91,7 +87,7 @@ fn judge_python(claims: &Claims, best: &Try, found: &mut Findings) {
     found.python_path = Some(python.path.clone());
     differs("Python", claims.python.as_deref(), &python.version, found);
     if let Some(arch) = claims.arch.as_deref().filter(|arch| *arch != python.arch) {
-        found.problems.push(format!(
+        found.problem(format!(
             "it is said to be for {arch}, and runs as {}",
             python.arch
         ));
@@ -114,9 +110,7 @@ fn judge_end(best: &Try, found: &mut Findings) {
         code if code > 128 => format!("was killed by signal {}", code - 128),
         code => format!("ended with exit code {code}"),
     };
-    found
-        .problems
-        .push(format!("`{}` {how}, {step}", best.interpreter));
+    found.problem(format!("`{}` {how}, {step}", best.interpreter));
 }
 
 /// The step in which it is, in words.
@@ -139,27 +133,21 @@ pub(crate) fn doing(best: &Try) -> String {
 fn judge_framework(claims: &Claims, best: &Try, found: &mut Findings) {
     let Some(name) = best.installed.first() else {
         match claims.framework.as_deref() {
-            Some(wanted) if best.complete => {
-                found.problems.push(format!("its Python has no {wanted}"))
-            }
-            None if best.complete => found
-                .notes
-                .push("it has no framework that dlrun knows".to_owned()),
+            Some(wanted) if best.complete => found.problem(format!("its Python has no {wanted}")),
+            None if best.complete => found.note("it has no framework that dlrun knows".to_owned()),
             _ => {}
         }
         return;
     };
     found.framework = Some(name.clone());
     if best.installed.len() > 1 {
-        found.notes.push(format!(
+        found.note(format!(
             "it has {}; {name} was tried",
             best.installed.join(", ")
         ));
     }
     if let Some(why) = best.fault("import").or(best.fault("backend")) {
-        found
-            .problems
-            .push(format!("{name} cannot be imported: {why}"));
+        found.problem(format!("{name} cannot be imported: {why}"));
     }
     if let Some(version) = best.versions.get(name) {
         differs(name, claims.version.as_deref(), version, found);
@@ -169,9 +157,7 @@ fn judge_framework(claims: &Claims, best: &Try, found: &mut Findings) {
 /// Notes a version that is not the one that is said.
 fn differs(what: &str, claimed: Option<&str>, version: &str, found: &mut Findings) {
     if let Some(claimed) = claimed.filter(|claimed| !fits(claimed, version)) {
-        found
-            .problems
-            .push(format!("{what} is said to be {claimed}, and is {version}"));
+        found.problem(format!("{what} is said to be {claimed}, and is {version}"));
     }
 }
 
@@ -185,9 +171,7 @@ fn judge_accelerator(claims: &Claims, best: &Try, gpus: &[Accelerator], found: &
         };
         // Some frameworks name the major version alone.
         if !fits(claimed, version) && !fits(version, claimed) {
-            found
-                .problems
-                .push(format!("{name} is said to be {claimed}, and is {version}"));
+            found.problem(format!("{name} is said to be {claimed}, and is {version}"));
         }
     }
     let Some(wanted) = wanted else { return };
@@ -196,7 +180,7 @@ fn judge_accelerator(claims: &Claims, best: &Try, gpus: &[Accelerator], found: &
         .as_ref()
         .is_some_and(|kinds| !kinds.contains(&wanted))
     {
-        found.problems.push(format!(
+        found.problem(format!(
             "its framework is not built for GPUs of {}",
             maker(wanted)
         ));
@@ -206,11 +190,11 @@ fn judge_accelerator(claims: &Claims, best: &Try, gpus: &[Accelerator], found: &
         return;
     }
     if let Some(why) = best.fault("gpus") {
-        found.problems.push(format!(
+        found.problem(format!(
             "its framework cannot use this machine's GPUs: {why}"
         ));
     } else if best.gpus == Some(0) {
-        found.problems.push(format!(
+        found.problem(format!(
             "this machine has GPUs of {}, and its framework sees none",
             maker(wanted)
         ));
@@ -249,13 +233,9 @@ fn judge_compilers(claims: &Claims, best: &Try, found: &mut Findings) {
             continue;
         }
         if TRIED.contains(&name.as_str()) {
-            found
-                .problems
-                .push(format!("its framework has no compiler {name}"));
+            found.problem(format!("its framework has no compiler {name}"));
         } else {
-            found
-                .notes
-                .push(format!("dlrun does not know how to try {name}"));
+            found.note(format!("dlrun does not know how to try {name}"));
         }
     }
 }
@@ -265,7 +245,7 @@ fn judge_mpi(claims: &Claims, best: &Try, found: &mut Findings) {
         return;
     };
     let Some(mpi) = &best.mpi else {
-        found.problems.push(format!(
+        found.problem(format!(
             "it is said to have {claimed}, and has no MPI library that loads"
         ));
         return;
@@ -278,7 +258,7 @@ fn judge_mpi(claims: &Claims, best: &Try, found: &mut Findings) {
     );
     let same = name == wanted && wanted_version.is_none_or(|wanted| fits(wanted, &version));
     if !same && name != "mpi" {
-        found.problems.push(format!(
+        found.problem(format!(
             "it is said to have {claimed}, and has {name} {version}"
         ));
     }

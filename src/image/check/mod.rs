@@ -3,7 +3,7 @@
 mod answer;
 mod judge;
 #[cfg(test)]
-mod probe_tests;
+mod tests_of_probe;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -82,6 +82,14 @@ pub struct Findings {
 }
 
 impl Findings {
+    fn problem(&mut self, problem: impl Into<String>) {
+        self.problems.push(problem.into());
+    }
+
+    fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
     /// The claims, filled up with what was found. A GPU build makes an image for GPUs, unless it is said to be none.
     #[must_use]
     pub fn fill(&self, claims: Claims) -> Claims {
@@ -131,10 +139,7 @@ pub fn check(
     node: &NodeFacts,
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<Findings, ContainerError> {
-    let not_tried = |why: String| ContainerError::NotTried {
-        image: call.source.to_owned(),
-        why,
-    };
+    let not_tried = |why: String| ContainerError::NotTried(call.source.to_owned(), why);
     let invocation = invocation(call, node).map_err(|refusal| not_tried(refusal.to_string()))?;
     let gpus = gpus(&node.gpus);
     let marker = marker(call.source);
@@ -165,10 +170,7 @@ pub fn check(
         )),
         Err(CommandError::Stopped { .. }) => return Err(not_tried("it was stopped".to_owned())),
         Err(source) => {
-            return Err(ContainerError::Runtime {
-                command: (&node.command).into(),
-                source,
-            });
+            return Err(ContainerError::Runtime((&node.command).into(), source));
         }
     };
     let mut found = match &fault {

@@ -16,6 +16,16 @@ pub(crate) struct Verdict {
     pub(crate) unknown: Vec<String>,
 }
 
+impl Verdict {
+    fn reject(&mut self, why: impl Into<String>) {
+        self.rejected.push(why.into());
+    }
+
+    fn leave_open(&mut self, what: impl Into<String>) {
+        self.unknown.push(what.into());
+    }
+}
+
 /// Judges images for one job; thousands of them share a few microarchitectures, versions and kinds of CUDA.
 pub(crate) struct Judge<'a> {
     wanted: &'a Wanted,
@@ -36,7 +46,7 @@ impl<'a> Judge<'a> {
         let mut verdict = Verdict::default();
         let wanted = self.wanted;
         if entry.framework != wanted.framework {
-            verdict.rejected.push(format!(
+            verdict.reject(format!(
                 "it has {}, not {}",
                 entry.framework, wanted.framework
             ));
@@ -64,9 +74,7 @@ impl<'a> Judge<'a> {
         capabilities(entry, &wanted.device, &mut verdict);
         if wanted.compiler.as_deref() == Some("none") && may_switch_on(entry) {
             let compilers = entry.compilers.join(" and ");
-            verdict
-                .unknown
-                .push(format!("whether it switches {compilers} on by itself"));
+            verdict.leave_open(format!("whether it switches {compilers} on by itself"));
         }
         verdict
     }
@@ -83,22 +91,20 @@ impl<'a> Judge<'a> {
     fn processor(&mut self, entry: &'a Entry, verdict: &mut Verdict) {
         match &self.wanted.arch {
             Some((arch, says)) if *arch != entry.arch => {
-                verdict.rejected.push(format!(
+                verdict.reject(format!(
                     "it is for {}, and the nodes are {arch} ({says})",
                     entry.arch
                 ));
                 return;
             }
             Some(_) => {}
-            None => verdict
-                .unknown
-                .push(format!("whether the nodes are {}", entry.arch)),
+            None => verdict.leave_open(format!("whether the nodes are {}", entry.arch)),
         }
         let Some(built) = entry.microarch.as_deref() else {
             return;
         };
         if let Some(family) = family(built).filter(|family| *family != entry.arch) {
-            verdict.rejected.push(format!(
+            verdict.reject(format!(
                 "`microarch` {built} is of {family}, and `arch` is {}",
                 entry.arch
             ));
@@ -111,8 +117,8 @@ impl<'a> Judge<'a> {
             .or_insert_with(|| runs(built, &wanted.processor))
         {
             Runs::Yes => {}
-            Runs::No(why) => verdict.rejected.push(why.clone()),
-            Runs::Unknown(why) => verdict.unknown.push(why.clone()),
+            Runs::No(why) => verdict.reject(why.clone()),
+            Runs::Unknown(why) => verdict.leave_open(why.clone()),
         }
     }
 }
@@ -247,15 +253,13 @@ fn driver(entry: &Entry, device: &Device, verdict: &mut Verdict) {
         return;
     };
     let Some(cuda) = entry.cuda.as_deref() else {
-        verdict
-            .unknown
-            .push("its CUDA version is not said".to_owned());
+        verdict.leave_open("its CUDA version is not said".to_owned());
         return;
     };
     let Some((driver, says)) = driver else {
         let least = cuda::least_driver(release(cuda)).map(|least| format!(" (at least {least})"));
         let least = least.unwrap_or_default();
-        verdict.unknown.push(format!(
+        verdict.leave_open(format!(
             "whether the nodes' driver serves CUDA {cuda}{least}"
         ));
         return;
@@ -264,13 +268,11 @@ fn driver(entry: &Entry, device: &Device, verdict: &mut Verdict) {
         Some(true) => {}
         Some(false) => {
             let least = cuda::least_driver(release(cuda)).unwrap_or_default();
-            verdict.rejected.push(format!(
+            verdict.reject(format!(
                 "CUDA {cuda} needs driver {least}, and the nodes have {driver} ({says})"
             ));
         }
-        None => verdict
-            .unknown
-            .push(format!("whether driver {driver} serves CUDA {cuda}")),
+        None => verdict.leave_open(format!("whether driver {driver} serves CUDA {cuda}")),
     }
 }
 
@@ -286,7 +288,7 @@ fn capabilities(entry: &Entry, device: &Device, verdict: &mut Verdict) {
             let serves =
                 VersionRange::parse(capability).is_ok_and(|capability| range.holds(&capability));
             if !serves {
-                verdict.rejected.push(format!(
+                verdict.reject(format!(
                     "its code is for compute capability {range}, not for {gpus}"
                 ));
             }
@@ -298,18 +300,16 @@ fn capabilities(entry: &Entry, device: &Device, verdict: &mut Verdict) {
         match cuda::makes_for(release(cuda), capability) {
             Some(Serves::Yes) => {}
             Some(Serves::Dropped(least)) => {
-                verdict.rejected.push(format!(
+                verdict.reject(format!(
                     "CUDA {cuda} needs compute capability {least}, not {gpus}"
                 ));
             }
             Some(Serves::TooOld(first)) => {
-                verdict.unknown.push(format!(
+                verdict.leave_open(format!(
                     "whether it runs on {gpus}: CUDA {first} is the first that knows them"
                 ));
             }
-            None => verdict
-                .unknown
-                .push(format!("whether CUDA {cuda} serves {gpus}")),
+            None => verdict.leave_open(format!("whether CUDA {cuda} serves {gpus}")),
         }
     }
 }

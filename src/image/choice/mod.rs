@@ -13,5 +13,5 @@ pub use choose::{Candidate, Choice, choose};
 pub use compilers::{compiler_by_rule, compilers_of};
 pub use cuda::{capability_of, cuda_for, least_driver, serves};
 pub use framework::{meant, mistyped, same};
-pub use processor::{Processor, Runs, family, generation, runs};
+pub use processor::{Processor, Runs, compiler_flag, family, generation, runs};
 pub use wanted::{Device, Wanted, release};

@@ -1,10 +1,9 @@
 //! Which processors run what was compiled for which.
 //!
-//! Names, descent and features are those of archspec (archspec-json 0.2.6, `cpu/microarchitectures.json`, the names that
-//! Spack and EasyBuild use); its features are the `flags` of `/proc/cpuinfo`. Of other families than x86 only the descent is
-//! held here, and `sse3` is left out: Linux calls it `pni`, and whoever has SSSE3 has it.
+//! The table is `microarchitectures.txt`.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// What is known of the processors that a job may meet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,72 +28,29 @@ pub enum Runs {
     Unknown(String),
 }
 
-/// Name, the names that it descends from, and the features that none of them has.
-type Row = (&'static str, &'static str, &'static str);
+/// A line of the table.
+struct Row {
+    name: &'static str,
+    parents: &'static str,
+    features: &'static str,
+    gcc_option: &'static str,
+}
 
-#[rustfmt::skip]
-const TABLE: &[Row] = &[
-    ("x86_64", "", ""),
-    ("x86_64_v2", "x86_64", "cx16 lahf_lm mmx popcnt sse sse2 sse4_1 sse4_2 ssse3"),
-    ("x86_64_v3", "x86_64_v2", "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave"),
-    ("x86_64_v4", "x86_64_v3", "avx512bw avx512cd avx512dq avx512f avx512vl"),
-    ("nocona", "x86_64", "mmx sse sse2"),
-    ("core2", "nocona", "ssse3"),
-    ("nehalem", "core2 x86_64_v2", ""),
-    ("westmere", "nehalem", "aes pclmulqdq"),
-    ("sandybridge", "westmere", "avx"),
-    ("ivybridge", "sandybridge", "f16c rdrand"),
-    ("haswell", "ivybridge x86_64_v3", ""),
-    ("broadwell", "haswell", "adx rdseed"),
-    ("skylake", "broadwell", "clflushopt xsavec xsaveopt"),
-    ("mic_knl", "broadwell", "avx512cd avx512er avx512f avx512pf"),
-    ("skylake_avx512", "skylake x86_64_v4", "clwb"),
-    ("cannonlake", "skylake x86_64_v4", "avx512ifma avx512vbmi sha_ni"),
-    ("cascadelake", "skylake_avx512", "avx512_vnni"),
-    ("icelake", "cascadelake cannonlake", "avx512_bitalg avx512_vbmi2 avx512_vpopcntdq gfni rdpid vaes vpclmulqdq"),
-    ("sapphirerapids", "icelake", "amx_bf16 amx_int8 amx_tile avx512_bf16 cldemote movdir64b movdiri serialize waitpkg"),
-    ("alderlake", "skylake", "avx_vnni clwb gfni movdir64b movdiri rdpid serialize sha_ni vaes vpclmulqdq waitpkg"),
-    ("arrowlake", "alderlake", "avx_ifma avx_ne_convert avx_vnni_int8 cmpccxadd"),
-    ("arrowlake_s", "arrowlake", "avx_vnni_int16 sha512 sm3 sm4"),
-    ("k10", "x86_64", "3dnow 3dnowext abm cx16 mmx sse sse2 sse4a"),
-    ("bulldozer", "x86_64_v2", "abm aes avx fma4 pclmulqdq sse4a xop xsave"),
-    ("piledriver", "bulldozer", "bmi1 f16c fma tbm"),
-    ("steamroller", "piledriver", "fsgsbase"),
-    ("excavator", "steamroller x86_64_v3", ""),
-    ("zen", "x86_64_v3", "aes clflushopt clzero fsgsbase pclmulqdq rdseed sse4a xsavec xsaveopt"),
-    ("zen2", "zen", "clwb"),
-    ("zen3", "zen2", "pku vaes vpclmulqdq"),
-    ("zen4", "zen3 x86_64_v4", "avx512_bf16 avx512_bitalg avx512_vbmi2 avx512_vnni avx512_vpopcntdq avx512ifma avx512vbmi flush_l1d gfni"),
-    ("zen5", "zen4", "avx512_vp2intersect avx_vnni movdir64b movdiri tsc_adjust"),
-    ("ppc64", "", ""),
-    ("power7", "ppc64", ""),
-    ("power8", "power7", ""),
-    ("power9", "power8", ""),
-    ("power10", "power9", ""),
-    ("ppc64le", "", ""),
-    ("power8le", "ppc64le", ""),
-    ("power9le", "power8le", ""),
-    ("power10le", "power9le", ""),
-    ("aarch64", "", ""),
-    ("armv8.1a", "aarch64", ""),
-    ("armv8.2a", "armv8.1a", ""),
-    ("armv8.3a", "armv8.2a", ""),
-    ("armv8.4a", "armv8.3a", ""),
-    ("armv8.5a", "armv8.4a", ""),
-    ("armv8.6a", "armv8.5a", ""),
-    ("armv9.0a", "armv8.5a", ""),
-    ("armv9.2a", "armv9.0a armv8.6a", ""),
-    ("thunderx2", "armv8.1a", ""),
-    ("a64fx", "armv8.2a", ""),
-    ("cortex_a72", "aarch64", ""),
-    ("neoverse_n1", "cortex_a72 armv8.2a", ""),
-    ("neoverse_v1", "neoverse_n1 armv8.4a", ""),
-    ("neoverse_v2", "neoverse_n1 armv9.0a", ""),
-    ("neoverse_n2", "neoverse_n1 armv9.0a", ""),
-    ("ampere1", "neoverse_n1 armv8.6a", ""),
-    ("ampere1a", "ampere1", ""),
-    ("riscv64", "", ""),
-];
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let lines = include_str!("microarchitectures.txt").lines();
+    lines.filter_map(read_row).collect()
+});
+
+fn read_row(line: &'static str) -> Option<Row> {
+    let mut columns = line.split('|').map(str::trim);
+    let name = columns.next().filter(|name| !name.starts_with('#'))?;
+    Some(Row {
+        name,
+        parents: columns.next()?,
+        features: columns.next()?,
+        gcc_option: columns.next()?,
+    })
+}
 
 /// As archspec writes it: `x86-64-v3` is `x86_64_v3`.
 fn plain(name: &str) -> String {
@@ -102,16 +58,16 @@ fn plain(name: &str) -> String {
 }
 
 fn row(name: &str) -> Option<&'static Row> {
-    TABLE.iter().find(|row| row.0 == name)
+    TABLE.iter().find(|row| row.name == name)
 }
 
 /// A name and all that it descends from.
 fn line(name: &str) -> BTreeSet<&'static str> {
     let mut found = BTreeSet::new();
     let mut open: Vec<&'static Row> = row(name).into_iter().collect();
-    while let Some((name, parents, _)) = open.pop() {
-        if found.insert(*name) {
-            open.extend(parents.split(' ').filter_map(row));
+    while let Some(one) = open.pop() {
+        if found.insert(one.name) {
+            open.extend(one.parents.split(' ').filter_map(row));
         }
     }
     found
@@ -122,14 +78,33 @@ fn line(name: &str) -> BTreeSet<&'static str> {
 pub fn family(name: &str) -> Option<&'static str> {
     line(&plain(name))
         .into_iter()
-        .find(|name| row(name).is_some_and(|row| row.1.is_empty()))
+        .find(|name| row(name).is_some_and(|row| row.parents.is_empty()))
+}
+
+/// GCC's option for code that runs on `microarch` of the processors `arch` and later ones.
+///
+/// # Errors
+/// With the names that there are.
+pub fn compiler_flag(arch: &str, microarch: &str) -> Result<&'static str, String> {
+    let mut known = TABLE
+        .iter()
+        .filter(|row| !row.gcc_option.is_empty() && family(row.name) == Some(arch));
+    let name = plain(microarch);
+    let found = known.clone().find(|row| row.name == name);
+    found.map(|row| row.gcc_option).ok_or_else(|| {
+        let names: Vec<_> = known.by_ref().map(|row| row.name).collect();
+        format!(
+            "there is no kind {microarch:?} of {arch}; known are {}",
+            names.join(", ")
+        )
+    })
 }
 
 fn features(name: &str) -> BTreeSet<&'static str> {
     line(name)
         .into_iter()
         .filter_map(row)
-        .flat_map(|row| row.2.split(' '))
+        .flat_map(|row| row.features.split(' '))
         .filter(|word| !word.is_empty())
         .collect()
 }
@@ -325,7 +300,8 @@ mod tests {
 
     #[test]
     fn every_parent_of_the_table_is_in_it() {
-        for (name, parents, _) in TABLE {
+        assert!(TABLE.len() > 60);
+        for Row { name, parents, .. } in &*TABLE {
             assert!(
                 parents
                     .split(' ')
@@ -335,5 +311,17 @@ mod tests {
             );
             assert_eq!(plain(name), *name, "names are found in archspec's form");
         }
+    }
+
+    #[test]
+    fn a_processor_has_the_option_of_its_own_architecture() {
+        assert_eq!(
+            compiler_flag("x86_64", "skylake_avx512"),
+            Ok("-march=skylake-avx512")
+        );
+        assert_eq!(compiler_flag("aarch64", "a64fx"), Ok("-mcpu=a64fx"));
+        let why = compiler_flag("aarch64", "haswell").expect_err("it is another architecture");
+        assert!(why.contains("a64fx") && !why.contains("skylake"), "{why}");
+        assert!(compiler_flag("x86_64", "native; rm -rf /").is_err());
     }
 }

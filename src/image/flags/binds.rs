@@ -28,7 +28,7 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     for bind in &draft.container.binds {
         let bind = with_variables(draft, bind)?;
         if !draft.assumed && !(draft.around.exists)(&bind.source) {
-            return Err(Refusal::NoSource { path: bind.source });
+            return Err(Refusal::NoSource(bind.source));
         }
         binds.push(Reasoned {
             bind,
@@ -185,10 +185,9 @@ fn with_variables(draft: &Draft<'_>, bind: &Bind) -> Result<Bind, Refusal> {
             rest = after;
             continue;
         };
-        let value = draft.variable(name).ok_or_else(|| Refusal::NoVariable {
-            source_text: bind.source.clone(),
-            variable: name.to_owned(),
-        })?;
+        let value = draft
+            .variable(name)
+            .ok_or_else(|| Refusal::NoVariable(bind.source.clone(), name.to_owned()))?;
         source.push_str(&value);
         rest = after;
     }

@@ -95,9 +95,6 @@ impl<'a> Draft<'a> {
         what: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Refusal {
-        Refusal::Unsupported {
-            what: what.into(),
-            remedy: remedy.into(),
-        }
+        Refusal::Unsupported(what.into(), remedy.into())
     }
 }

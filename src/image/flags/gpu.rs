@@ -93,9 +93,7 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     }
     let Some(grant) = grant(draft) else {
         if draft.container.require_gpu {
-            return Err(Refusal::NoGpu {
-                why: "the job was given no GPU".to_owned(),
-            });
+            return Err(Refusal::NoGpu("the job was given no GPU".to_owned()));
         }
         draft.reason("no --nv, no --rocm", "the job was given no GPU");
         return Ok(());
@@ -230,7 +228,7 @@ fn nothing(draft: &mut Draft<'_>, grant: &str, open: &[Maker]) -> Result<(), Ref
 /// No GPU works in the container: an end or a warning, as the job wants it.
 fn lose(draft: &mut Draft<'_>, why: String) -> Result<(), Refusal> {
     if draft.container.require_gpu {
-        return Err(Refusal::NoGpu { why });
+        return Err(Refusal::NoGpu(why));
     }
     draft.warn(format!(
         "the job was given GPUs, but {why}: it runs without them"

@@ -55,33 +55,17 @@ pub struct Invocation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// `image.require_gpu`, and there is no usable GPU.
-    #[error("`image.require_gpu` is true, but {why}")]
-    NoGpu {
-        /// What is missing.
-        why: String,
-    },
+    #[error("`image.require_gpu` is true, but {0}")]
+    NoGpu(String),
     /// A bind source that is not there.
-    #[error("the bind source {path} is not there on this node")]
-    NoSource {
-        /// The path, with its variables replaced.
-        path: String,
-    },
+    #[error("the bind source {0} is not there on this node")]
+    NoSource(String),
     /// A variable in a bind source that is not set here.
-    #[error("the bind source {source_text} names ${variable}, which is not set on this node")]
-    NoVariable {
-        /// As the job file has it.
-        source_text: String,
-        /// The variable.
-        variable: String,
-    },
+    #[error("the bind source {0} names ${1}, which is not set on this node")]
+    NoVariable(String, String),
     /// What this runtime cannot do, or not here.
-    #[error("{what}")]
-    Unsupported {
-        /// In words, with the runtime's version.
-        what: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    #[error("{0}")]
+    Unsupported(String, String),
 }
 
 impl Refusal {
@@ -93,10 +77,10 @@ impl Refusal {
                 "ask for GPUs (`resources.gpus_per_node`) or for another node, or leave `image.require_gpu` out to run without".to_owned()
             }
             Self::NoSource { .. } => "make it on the node, or take it out of `image.bind`".to_owned(),
-            Self::NoVariable { variable, .. } => {
+            Self::NoVariable(_, variable) => {
                 format!("set {variable} in `[run] env`, or name a path that does not depend on it")
             }
-            Self::Unsupported { remedy, .. } => remedy.clone(),
+            Self::Unsupported(_, remedy) => remedy.clone(),
         }
     }
 }

@@ -60,10 +60,7 @@ pub fn inspect(
     interpreter: Option<&Path>,
     env_root: &Path,
 ) -> Result<EnvFacts, PyenvError> {
-    let unreadable = |source| PyenvError::Requirements {
-        path: requirements.to_owned(),
-        source,
-    };
+    let unreadable = |source| PyenvError::Requirements(requirements.to_owned(), source);
     let requirements = std::path::absolute(requirements).map_err(unreadable)?;
     let parts = requirements::read(&requirements)?;
     let python = interpreter::find(interpreter)?;

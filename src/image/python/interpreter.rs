@@ -29,9 +29,7 @@ pub(crate) struct Interpreter {
 /// user's or ours, is a link to the interpreter that the environment was made with, and stands for that.
 pub(crate) fn find(asked: Option<&Path>) -> Result<Interpreter, PyenvError> {
     let asked = asked.unwrap_or(Path::new("python3"));
-    let missing = || PyenvError::NoInterpreter {
-        asked: asked.display().to_string(),
-    };
+    let missing = || PyenvError::NoInterpreter(asked.display().to_string());
     let path = resolved(&command::find(asked, &[]).ok_or_else(missing)?)?;
     let about = fs::metadata(&path).map_err(|_| missing())?;
     let modified_ns = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
@@ -64,9 +62,11 @@ fn resolved(found: &Path) -> Result<PathBuf, PyenvError> {
     let executable = PathBuf::from(said.trim());
     match look_into(&executable) {
         Ok((target, false)) => Ok(target),
-        _ => Err(PyenvError::NoInterpreter {
-            asked: format!("{} -> {}", file.display(), executable.display()),
-        }),
+        _ => Err(PyenvError::NoInterpreter(format!(
+            "{} -> {}",
+            file.display(),
+            executable.display()
+        ))),
     }
 }
 
@@ -91,10 +91,7 @@ pub(crate) fn version(path: &Path) -> Result<String, PyenvError> {
     if is_usable(&version) {
         Ok(version)
     } else {
-        Err(PyenvError::TooOld {
-            path: path.to_owned(),
-            version,
-        })
+        Err(PyenvError::TooOld(path.to_owned(), version))
     }
 }
 
@@ -112,10 +109,7 @@ fn ask(path: &Path, question: &str) -> Result<String, PyenvError> {
         .run()
         .and_then(|output| output.require_success(&tool.program()));
     Ok(output
-        .map_err(|source| PyenvError::Interpreter {
-            path: path.to_owned(),
-            source,
-        })?
+        .map_err(|source| PyenvError::Interpreter(path.to_owned(), source))?
         .stdout)
 }
 

@@ -1,17 +1,16 @@
 //! Makes an environment: `python3 -m venv DIR`, then `DIR/bin/python3 -m pip install -r FILE`.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-use nix::fcntl::OFlag;
 
 use crate::foundation::command::{CommandError, Tool};
 use crate::foundation::diagnostic::printable;
 use crate::foundation::lock::{self, Owner, Patience};
 
+use crate::image::in_progress::{Unfinished, beside, is_full, last_words, new_log};
 use crate::image::python::failure::PyenvError;
 use crate::image::python::inspect::{EnvFacts, FORMAT, MARKER, Marker, is_unchanged, whole};
 use crate::image::python::interpreter::without_python_settings;
@@ -83,25 +82,13 @@ fn make(facts: &EnvFacts, progress: &mut dyn FnMut(Progress)) -> Result<(), Pyen
         .create(&dir.0)
         .map_err(PyenvError::write(&dir.0))?;
     let log = beside(&facts.dir, "log");
-    let mut options = OpenOptions::new();
-    // A link that somebody put there is not followed, and a pipe is not waited for.
-    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-    let log_file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(flags)
-        .open(&log);
-    let mut log_file = log_file.map_err(PyenvError::write(&log))?;
+    let mut log_file = new_log(&log).map_err(PyenvError::write(&log))?;
     progress(Progress::Creating);
     create(facts, &dir.0, &mut log_file)?;
     install(facts, &dir.0, &log, &mut log_file, progress)?;
     progress(Progress::Finishing);
     if !is_unchanged(facts)? {
-        return Err(PyenvError::Changed {
-            path: facts.requirements.clone(),
-        });
+        return Err(PyenvError::Changed(facts.requirements.clone()));
     }
     mark(facts, &dir.0)?;
     // Without a lock another may have been faster; what jobs already use is not replaced.
@@ -120,15 +107,12 @@ fn create(facts: &EnvFacts, dir: &Path, log: &mut File) -> Result<(), PyenvError
         return Ok(());
     };
     let dir = dir.to_owned();
-    Err(match words_of(&source) {
-        words if is_full(words) => PyenvError::NoSpace { dir, source },
+    Err(match last_words(&source) {
+        words if is_full(words) => PyenvError::NoSpace(dir, source),
         words if words.contains("ensurepip") || words.contains("No module named venv") => {
-            PyenvError::NoVenv {
-                interpreter: facts.interpreter.clone(),
-                source,
-            }
+            PyenvError::NoVenv(facts.interpreter.clone(), source)
         }
-        _ => PyenvError::Create { dir, source },
+        _ => PyenvError::Create(dir, source),
     })
 }
 
@@ -160,17 +144,10 @@ fn install(
         .env("PIP_USER", "0");
     let told = &mut |line: &str| progress(Progress::Installing(line.to_owned()));
     run_logged(&without_python_settings(pip), log_file, told).map_err(|source| {
-        if is_full(words_of(&source)) {
-            return PyenvError::NoSpace {
-                dir: dir.to_owned(),
-                source,
-            };
+        if is_full(last_words(&source)) {
+            return PyenvError::NoSpace(dir.to_owned(), source);
         }
-        PyenvError::Install {
-            requirements: facts.requirements.clone(),
-            log: log.to_owned(),
-            source,
-        }
+        PyenvError::Install(facts.requirements.clone(), log.to_owned(), source)
     })
 }
 
@@ -186,20 +163,6 @@ fn run_logged(
         on_line(&printable(line));
     })?;
     output.require_success(&tool.program()).map(drop)
-}
-
-fn words_of(error: &CommandError) -> &str {
-    match error {
-        CommandError::Failed {
-            words: Some(words), ..
-        } => &words.0,
-        _ => "",
-    }
-}
-
-/// The texts of ENOSPC and EDQUOT, which Python shows in English in our locale.
-fn is_full(words: &str) -> bool {
-    words.contains("No space left on device") || words.contains("Disk quota exceeded")
 }
 
 /// Writes the marker, after all else is on the disk: a crash of the node must not leave it without what it vouches for.
@@ -255,29 +218,6 @@ fn remove_remains(root: &Path, visible: &Path) {
             tracing::warn!(path = %entry.path().display(), %error, "cannot remove an unfinished environment");
         }
     }
-}
-
-/// A directory that goes away unless it is finished.
-struct Unfinished(PathBuf);
-
-impl Unfinished {
-    fn keep(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // What stays is removed by the next making.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn beside(dir: &Path, ending: &str) -> PathBuf {
-    let mut path = dir.as_os_str().to_owned();
-    path.push(".");
-    path.push(ending);
-    path.into()
 }
 
 /// Directories for the user alone; what venv and pip put into them has the user's umask.

@@ -66,15 +66,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Part>, PyenvError> {
 }
 
 fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, PyenvError> {
-    let failed = |source| PyenvError::Requirements {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| PyenvError::Requirements(path.to_owned(), source);
     // Before opening: opening a named pipe waits for its writer.
     if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(PyenvError::NotAFile {
-            path: path.to_owned(),
-        });
+        return Err(PyenvError::NotAFile(path.to_owned()));
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
@@ -84,10 +79,7 @@ fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, PyenvError> {
     if u64::try_from(bytes.len()).is_ok_and(|length| length <= limit) {
         Ok(bytes)
     } else {
-        Err(PyenvError::TooLarge {
-            path: path.to_owned(),
-            limit_bytes: LIMIT_BYTES,
-        })
+        Err(PyenvError::TooLarge(path.to_owned(), LIMIT_BYTES))
     }
 }
 
@@ -248,11 +240,11 @@ mod tests {
         );
         put("sub/b.txt", &"#".repeat(2 << 20));
         assert!(
-            matches!(read(&top), Err(PyenvError::TooLarge { path, .. }) if path.ends_with("sub/b.txt"))
+            matches!(read(&top), Err(PyenvError::TooLarge(path, _)) if path.ends_with("sub/b.txt"))
         );
         fs::remove_file(dir.path().join("sub/b.txt")).expect("ours");
         assert!(
-            matches!(read(&top), Err(PyenvError::Requirements { path, .. }) if path.ends_with("sub/b.txt"))
+            matches!(read(&top), Err(PyenvError::Requirements(path, _)) if path.ends_with("sub/b.txt"))
         );
         assert!(matches!(read(dir.path()), Err(PyenvError::NotAFile { .. })));
     }

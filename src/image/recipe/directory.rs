@@ -14,29 +14,14 @@ const MAX_BYTES: u64 = 256 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The directory or a file in it.
-    #[error("cannot read `{}`", path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("cannot read `{}`", .0.display())]
+    Unreadable(PathBuf, #[source] io::Error),
     /// More than 256 KiB.
-    #[error("`{}` is larger than 256 KiB", path.display())]
-    TooLarge {
-        /// Which.
-        path: PathBuf,
-    },
+    #[error("`{}` is larger than 256 KiB", .0.display())]
+    TooLarge(PathBuf),
     /// A recipe with mistakes.
-    #[error("`{}` is no recipe", path.display())]
-    Wrong {
-        /// Which.
-        path: PathBuf,
-        /// Its text.
-        text: String,
-        /// What is wrong.
-        problems: Vec<Problem>,
-    },
+    #[error("`{}` is no recipe", .0.display())]
+    Wrong(PathBuf, String, Vec<Problem>),
 }
 
 /// The recipes in `dirs`, each directory's by name; what comes first hides what has its name and comes later. A directory that is
@@ -59,11 +44,7 @@ pub fn recipes_in(dirs: &[PathBuf]) -> Result<Vec<Recipe>, RecipeError> {
             match Recipe::parse(&name, Some(&path), &text) {
                 Ok(recipe) => recipes.push(recipe),
                 Err(problems) => {
-                    return Err(RecipeError::Wrong {
-                        path,
-                        text,
-                        problems,
-                    });
+                    return Err(RecipeError::Wrong(path, text, problems));
                 }
             }
         }
@@ -72,10 +53,7 @@ pub fn recipes_in(dirs: &[PathBuf]) -> Result<Vec<Recipe>, RecipeError> {
 }
 
 fn files(dir: &Path) -> Result<Vec<PathBuf>, RecipeError> {
-    let unreadable = |source| RecipeError::Unreadable {
-        path: dir.to_owned(),
-        source,
-    };
+    let unreadable = |source| RecipeError::Unreadable(dir.to_owned(), source);
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(unreadable)?,
@@ -96,14 +74,9 @@ fn read(path: &Path) -> Result<String, RecipeError> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
     match read {
-        Ok(bytes) if bytes as u64 > MAX_BYTES => Err(RecipeError::TooLarge {
-            path: path.to_owned(),
-        }),
+        Ok(bytes) if bytes as u64 > MAX_BYTES => Err(RecipeError::TooLarge(path.to_owned())),
         Ok(_) => Ok(text),
-        Err(source) => Err(RecipeError::Unreadable {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) => Err(RecipeError::Unreadable(path.to_owned(), source)),
     }
 }
 
@@ -138,8 +111,7 @@ mod tests {
             std::fs::write(&path, text).expect("a file");
             recipes_in(&[dir.path().to_owned()]).expect_err("it is refused")
         };
-        let RecipeError::Wrong { problems, .. } =
-            fault(&RECIPE.replace("provenance", "provenence"))
+        let RecipeError::Wrong(_, _, problems) = fault(&RECIPE.replace("provenance", "provenence"))
         else {
             panic!("another fault");
         };

@@ -21,10 +21,7 @@ pub fn digest(
     path: &Path,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Option<String>, ContainerError> {
-    let failed = |source| ContainerError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| ContainerError::Read(path.to_owned(), source);
     let mut file = File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     let (mut hasher, mut piece, mut done) = (Sha256::new(), vec![0; PIECE], 0_u64);

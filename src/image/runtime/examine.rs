@@ -165,10 +165,7 @@ fn probed(around: &HostView<'_>, command: &Path, uid: u32) -> Result<Probed, Con
 
 /// What `--version` says, in one line. A runtime that is slow is none that does not work: then nothing is said.
 fn version(command: &Path) -> Result<(String, bool), ContainerError> {
-    let failed = |source| ContainerError::Runtime {
-        command: command.to_owned(),
-        source,
-    };
+    let failed = |source| ContainerError::Runtime(command.to_owned(), source);
     let tool = Tool::new(command)
         .arg("--version")
         .timeout(PATIENCE)
@@ -207,9 +204,7 @@ fn opens(device: &Path) -> bool {
 /// The rules deal in text, and so do the plan and the record.
 fn text_of(command: &Path) -> Result<String, ContainerError> {
     let text = OsString::from(command).into_string();
-    text.map_err(|_| ContainerError::RuntimeMissing {
-        command: command.to_owned(),
-    })
+    text.map_err(|_| ContainerError::RuntimeMissing(command.to_owned()))
 }
 
 #[cfg(test)]

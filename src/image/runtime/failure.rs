@@ -12,60 +12,24 @@ pub enum ContainerError {
     #[error("neither {} is found", super::commands().join(" nor "))]
     NoRuntime,
     /// The runtime that was asked for is not there.
-    #[error("the container runtime {} is not there, or is not an executable file", .command.display())]
-    RuntimeMissing {
-        /// As it was asked for.
-        command: PathBuf,
-    },
+    #[error("the container runtime {} is not there, or is not an executable file", .0.display())]
+    RuntimeMissing(PathBuf),
     /// The runtime does not run.
-    #[error("{} does not work", .command.display())]
-    Runtime {
-        /// Its command.
-        command: PathBuf,
-        /// Why.
-        #[source]
-        source: CommandError,
-    },
+    #[error("{} does not work", .0.display())]
+    Runtime(PathBuf, #[source] CommandError),
     /// What the runtime says makes no sense.
-    #[error("the answer of {} to `{question}` makes no sense", .command.display())]
-    Answer {
-        /// Its command.
-        command: PathBuf,
-        /// What it was asked.
-        question: &'static str,
-    },
+    #[error("the answer of {} to `{}` makes no sense", .0.display(), .1)]
+    Answer(PathBuf, &'static str),
     /// A file cannot be read.
-    #[error("cannot read {}", .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    #[error("cannot read {}", .0.display())]
+    Read(PathBuf, #[source] io::Error),
     /// A file cannot be written.
-    #[error("cannot write {}", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    #[error("cannot write {}", .0.display())]
+    Write(PathBuf, #[source] io::Error),
     /// It is no image that the runtime reads.
-    #[error("{} is no image: {why}", .path.display())]
-    NotAnImage {
-        /// The file.
-        path: PathBuf,
-        /// What it lacks.
-        why: String,
-    },
+    #[error("{} is no image: {}", .0.display(), .1)]
+    NotAnImage(PathBuf, String),
     /// An image that could not be tried, for a reason that is not the image's.
-    #[error("{image} cannot be tried here: {why}")]
-    NotTried {
-        /// Path or URI.
-        image: String,
-        /// What stands in the way.
-        why: String,
-    },
+    #[error("{0} cannot be tried here: {1}")]
+    NotTried(String, String),
 }

@@ -27,9 +27,7 @@ pub(crate) fn in_view(
         let found = commands.find_map(|command| find_in(command, &dirs));
         return found.ok_or(ContainerError::NoRuntime);
     };
-    let missing = || ContainerError::RuntimeMissing {
-        command: asked.to_owned(),
-    };
+    let missing = || ContainerError::RuntimeMissing(asked.to_owned());
     let found = find_in(asked, &dirs).ok_or_else(missing)?;
     std::path::absolute(found).map_err(|_| missing())
 }

@@ -95,12 +95,8 @@ fn run(settings: &DaemonSettings) -> u8 {
     };
     tracing::error!("{}", chain(&error).join(": "));
     match error {
-        DaemonError::Store {
-            source: StoreError::Held { .. },
-        } => TRY_AGAIN,
-        DaemonError::Store {
-            source: StoreError::Network { .. },
-        } => CONFIGURATION,
+        DaemonError::Store(StoreError::Held { .. }) => TRY_AGAIN,
+        DaemonError::Store(StoreError::Network { .. }) => CONFIGURATION,
         DaemonError::Store { .. } | DaemonError::Socket { .. } => CANNOT_WRITE,
         DaemonError::Metrics { .. } => CONFIGURATION,
         DaemonError::System { .. } => INTERNAL,

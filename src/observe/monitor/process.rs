@@ -255,6 +255,13 @@ impl ProcDir {
         Ok(())
     }
 
+    /// The pid that the kernel gave last, the last field of `loadavg`; `None` where it does not say.
+    pub(super) fn last_pid(&mut self) -> Option<u32> {
+        let file = File::open(self.path.join("loadavg")).ok()?;
+        let last = |text: &[u8]| small(text.trim_ascii().rsplit(|byte| *byte == b' ').next()?);
+        read_into(&file, &mut self.buffer, last).ok()
+    }
+
     /// Reads `stat` of a process. The file may be kept: it then shows this process only, whoever gets its pid later.
     pub(super) fn stat(&mut self, pid: u32) -> io::Result<(Stat, File)> {
         let file = self.open(pid, "stat")?;
@@ -298,7 +305,11 @@ pub(super) fn read_stat(file: &File) -> io::Result<Stat> {
     read_into(file, &mut [0; STAT_BYTES], parse_stat)
 }
 
-fn read_into<T>(file: &File, buffer: &mut [u8], parse: fn(&[u8]) -> Option<T>) -> io::Result<T> {
+fn read_into<T>(
+    file: &File,
+    buffer: &mut [u8],
+    parse: impl Fn(&[u8]) -> Option<T>,
+) -> io::Result<T> {
     let length = file.read_at(buffer, 0)?;
     let text = buffer.get(..length).unwrap_or_default();
     parse(text)

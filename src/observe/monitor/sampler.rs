@@ -474,8 +474,8 @@ fn larger(of_processes: Option<u64>, of_cgroup: Option<u64>, before: Option<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::monitor::fake_cgroup::FakeCgroup;
-    use crate::observe::monitor::fake_proc::{FakeProc, Process};
+    use crate::observe::monitor::tests::fake_cgroup::FakeCgroup;
+    use crate::observe::monitor::tests::fake_proc::{FakeProc, Process};
 
     const ROOT: Process = Process {
         pid: 100,

@@ -61,7 +61,7 @@ fn known(session: &Session, uri: &str) -> Result<String, Error> {
 
 /// What is on this machine must be a file or a directory: the runtime waits without end for the writer of a pipe.
 fn look_at(source: &PullSource) -> Result<(), Error> {
-    let PullSource::Local { path, .. } = source else {
+    let PullSource::Local(_, path, _) = source else {
         return Ok(());
     };
     let found = std::fs::metadata(path).map_err(|error| {

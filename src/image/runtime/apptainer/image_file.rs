@@ -62,14 +62,8 @@ const LINKS: usize = 40;
 /// # Errors
 /// [`ContainerError::Read`] where it cannot be looked at, [`ContainerError::NotAnImage`] with what it is instead.
 pub fn inspect(path: &Path) -> Result<ImageFile, ContainerError> {
-    let failed = |source| ContainerError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let not = |why: String| ContainerError::NotAnImage {
-        path: path.to_owned(),
-        why,
-    };
+    let failed = |source| ContainerError::Read(path.to_owned(), source);
+    let not = |why: String| ContainerError::NotAnImage(path.to_owned(), why);
     let found = fs::metadata(path).map_err(failed)?;
     let absolute = std::path::absolute(path).map_err(failed)?;
     if found.is_dir() {

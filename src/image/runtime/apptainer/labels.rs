@@ -20,15 +20,10 @@ const LIMIT: usize = 4 << 20;
 /// [`ContainerError::Runtime`] with what the runtime says of it, [`ContainerError::Answer`] where that is not what it should
 /// be.
 pub fn labels(runtime: &Path, path: &Path) -> Result<BTreeMap<String, String>, ContainerError> {
-    let failed = |source| ContainerError::Runtime {
-        command: runtime.to_owned(),
-        source,
-    };
+    let failed = |source| ContainerError::Runtime(runtime.to_owned(), source);
     // An absolute path is never taken for an option or a URI.
-    let path = std::path::absolute(path).map_err(|source| ContainerError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
+    let path = std::path::absolute(path)
+        .map_err(|source| ContainerError::Read(path.to_owned(), source))?;
     let tool = Tool::new(runtime)
         .args(["inspect", "--json"])
         .arg(&path)
@@ -38,10 +33,7 @@ pub fn labels(runtime: &Path, path: &Path) -> Result<BTreeMap<String, String>, C
         .run()
         .and_then(|output| output.require_success(&tool.program()))
         .map_err(failed)?;
-    read(&output.stdout).ok_or_else(|| ContainerError::Answer {
-        command: runtime.to_owned(),
-        question: "inspect --json",
-    })
+    read(&output.stdout).ok_or_else(|| ContainerError::Answer(runtime.to_owned(), "inspect --json"))
 }
 
 /// `{"data": {"attributes": {"labels": {..}}}, "type": "container"}`; an image without labels has none of it.

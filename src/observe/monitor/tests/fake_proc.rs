@@ -4,25 +4,25 @@ use std::fs;
 use std::path::Path;
 
 /// The directory; removed with the value.
-pub(super) struct FakeProc(tempfile::TempDir);
+pub(crate) struct FakeProc(tempfile::TempDir);
 
 /// One process of it, in the kernel's units.
 #[derive(Clone, Copy)]
-pub(super) struct Process {
-    pub(super) pid: u32,
-    pub(super) parent: u32,
-    pub(super) group: u32,
-    pub(super) session: u32,
-    pub(super) start: u64,
-    pub(super) state: char,
-    pub(super) user: u64,
-    pub(super) children_user: u64,
-    pub(super) threads: u64,
-    pub(super) rss_pages: u64,
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) session: u32,
+    pub(crate) start: u64,
+    pub(crate) state: char,
+    pub(crate) user: u64,
+    pub(crate) children_user: u64,
+    pub(crate) threads: u64,
+    pub(crate) rss_pages: u64,
 }
 
 impl Process {
-    pub(super) const NEW: Self = Self {
+    pub(crate) const NEW: Self = Self {
         pid: 2,
         parent: 1,
         group: 1,
@@ -37,16 +37,16 @@ impl Process {
 }
 
 impl FakeProc {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// Adds a process or changes it.
-    pub(super) fn put(&self, process: Process) {
+    pub(crate) fn put(&self, process: Process) {
         let Process {
             pid,
             parent,
@@ -67,14 +67,14 @@ impl FakeProc {
     }
 
     /// Writes a file of a process.
-    pub(super) fn write(&self, pid: u32, name: &str, text: &str) {
+    pub(crate) fn write(&self, pid: u32, name: &str, text: &str) {
         let directory = self.path().join(pid.to_string());
         fs::create_dir_all(&directory).expect("made");
         fs::write(directory.join(name), text).expect("written");
     }
 
     /// Writes the `io` of a process.
-    pub(super) fn put_io(&self, pid: u32, read_bytes: u64, write_bytes: u64) {
+    pub(crate) fn put_io(&self, pid: u32, read_bytes: u64, write_bytes: u64) {
         self.write(
             pid,
             "io",
@@ -83,7 +83,7 @@ impl FakeProc {
     }
 
     /// Writes the files of the node: `at` microseconds of pressure and bytes of network.
-    pub(super) fn put_node(&self, at: u64) {
+    pub(crate) fn put_node(&self, at: u64) {
         let directory = self.path().join("pressure");
         fs::create_dir_all(&directory).expect("made");
         let line = |kind: &str| format!("{kind} avg10=0.00 avg60=0.00 avg300=0.00 total={at}\n");
@@ -96,7 +96,7 @@ impl FakeProc {
     }
 
     /// Ends a process.
-    pub(super) fn remove(&self, pid: u32) {
+    pub(crate) fn remove(&self, pid: u32) {
         fs::remove_dir_all(self.path().join(pid.to_string())).expect("removed");
     }
 }

@@ -3,28 +3,28 @@
 use std::fs;
 use std::path::Path;
 
-use super::cgroup::{CgroupDirectories, CgroupScheduler, JobCgroup};
+use crate::observe::monitor::cgroup::{CgroupDirectories, CgroupScheduler, JobCgroup};
 
 /// The directory; removed with the value.
-pub(super) struct FakeCgroup(tempfile::TempDir);
+pub(crate) struct FakeCgroup(tempfile::TempDir);
 
 impl FakeCgroup {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// Writes one of its files; directories before the name are made.
-    pub(super) fn put(&self, name: &str, text: &str) {
+    pub(crate) fn put(&self, name: &str, text: &str) {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().expect("a parent")).expect("made");
         fs::write(path, text).expect("written");
     }
 
-    pub(super) fn put_cpu(&self, user_us: u64, system_us: u64) {
+    pub(crate) fn put_cpu(&self, user_us: u64, system_us: u64) {
         let all = user_us + system_us;
         self.put(
             "cpu.stat",
@@ -32,13 +32,13 @@ impl FakeCgroup {
         );
     }
 
-    pub(super) fn put_processes(&self, pids: &[u32]) {
+    pub(crate) fn put_processes(&self, pids: &[u32]) {
         let lines: Vec<_> = pids.iter().map(|pid| format!("{pid}\n")).collect();
         self.put("cgroup.procs", &lines.concat());
     }
 
     /// What is found where it is mounted as v2.
-    pub(super) fn job(&self) -> JobCgroup {
+    pub(crate) fn job(&self) -> JobCgroup {
         let unified = Some(self.path().to_path_buf());
         job_with(CgroupDirectories {
             processes: unified.clone(),
@@ -49,7 +49,7 @@ impl FakeCgroup {
 }
 
 /// A job with some directories.
-pub(super) fn job_with(directories: CgroupDirectories) -> JobCgroup {
+pub(crate) fn job_with(directories: CgroupDirectories) -> JobCgroup {
     JobCgroup {
         scheduler: Some(CgroupScheduler::Slurm),
         job_id: Some("1".into()),
