@@ -209,10 +209,10 @@ pub(crate) mod tests {
 
     use proptest::prelude::*;
 
-    use crate::image::container::*;
+    use super::*;
 
     /// A SIF with a definition file and a system of a few bytes, as the tools lay it out.
-    pub(in crate::image::container) fn sif() -> Vec<u8> {
+    pub(crate) fn sif() -> Vec<u8> {
         let mut file = vec![0_u8; 8192];
         let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, b"#!/usr/bin/env run-singularity\n");

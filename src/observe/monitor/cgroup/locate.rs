@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::observe::monitor::cgroup::ContainerKind;
+    use crate::observe::monitor::cgroup::{CgroupScheduler, ContainerKind};
 
     /// The usual mounts of v1, and of v2 beside them.
     const HYBRID: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
