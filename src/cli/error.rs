@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::foundation::command::CommandError;
 use crate::foundation::diagnostic::{Problem, chain, render_chain, render_problems};
 use crate::foundation::private::PrivateError;
-use crate::image::container::{ContainerError, MakeError, advice};
-use crate::image::pyenv::PyenvError;
+use crate::image::build::MakeError;
+use crate::image::python::PyenvError;
+use crate::image::runtime::{ContainerError, advice};
 use crate::job::SchedulerKind;
 use crate::observe::client::ClientError;
 use crate::observe::protocol::RefusalKind;
@@ -330,7 +331,7 @@ impl From<ContainerError> for Error {
                 Some("install Apptainer, or name the runtime with the setting `images.runtime`"),
             ),
             ContainerError::NotAnImage { .. } => (Kind::JobFile, None),
-            ContainerError::Read { source, .. } => (file_kind(source), None),
+            ContainerError::Read(_, source) => (file_kind(source), None),
             ContainerError::Write { .. } => (Kind::CannotWrite, None),
             ContainerError::Runtime { .. }
             | ContainerError::Answer { .. }
@@ -353,7 +354,7 @@ impl From<MakeError> for Error {
                     "make images as an ordinary user, or name directories of root's with `images.dir` and `images.build_dir`",
                 ),
             ),
-            MakeError::Write { source, .. }
+            MakeError::Write(_, source)
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
                 (Kind::NotPermitted, Some(elsewhere))

@@ -24,8 +24,8 @@ use super::source::{self, Source};
 use crate::config::{Rule, Settings, Subject};
 use crate::foundation::command::find;
 use crate::foundation::diagnostic::{Problem, nearest};
-use crate::image::container::find_runtime;
-use crate::image::pyenv::{self, EnvFacts};
+use crate::image::python::{self, EnvFacts};
+use crate::image::runtime::find_runtime;
 use crate::job::{Asked, Command, JobSpec, Launcher, NodeCount, OwnPython, SchedulerKind};
 use crate::learn::model::Hardware;
 use crate::observe::monitor::{cpus_effective, host_facts};
@@ -105,7 +105,7 @@ impl Job {
         let python = match &place.requirements {
             Some(path) => {
                 let settings = &session.settings;
-                Some(pyenv::inspect(
+                Some(python::inspect(
                     path,
                     settings.python_interpreter(),
                     &settings.python_env_dir(),

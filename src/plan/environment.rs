@@ -6,6 +6,7 @@ use std::path::Path;
 use super::resolve::{JOB_FILE, Resolver, text};
 use crate::foundation::diagnostic::Problem;
 use crate::image::flags::Container;
+use crate::image::runtime;
 use crate::job::{Framework, Located, OwnPython};
 
 /// What to do where a job file names both.
@@ -101,7 +102,10 @@ impl Resolver<'_> {
             Some(runtime) => {
                 format!("{} is there, but {no_image}", runtime.display())
             }
-            None => "no container runtime (apptainer, singularity) is found".to_owned(),
+            None => format!(
+                "no container runtime ({}) is found",
+                runtime::commands().join(", ")
+            ),
         };
         let version = python
             .version

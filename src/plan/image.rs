@@ -8,11 +8,13 @@ use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::config::{GpuTable, VersionRange};
 use crate::foundation::diagnostic::Problem;
-use crate::image::catalogue::{
-    Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, capability_of, choose,
-    family, fetched, meant, mistyped,
+use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
+use crate::image::choice::choose;
+use crate::image::choice::{
+    Candidate, Choice, Device, Processor, Wanted, capability_of, family, meant, mistyped,
 };
 use crate::image::flags::{self, Container};
+use crate::image::runtime;
 use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind, kind_and_count};
 use crate::record::Forecast;
 
@@ -614,7 +616,10 @@ impl Resolver<'_> {
 
     /// The flags as they are expected; the node decides.
     pub(super) fn flags(&mut self, container: &Container) {
-        let command = container.runtime.as_deref().unwrap_or("apptainer");
+        let command = container
+            .runtime
+            .as_deref()
+            .unwrap_or(runtime::commands()[0]);
         match flags::preview(container, None, command) {
             Ok(expected) => {
                 for reason in expected.reasons {

@@ -21,7 +21,7 @@ use crate::cli::track::Tracker;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::kernel_uid;
-use crate::image::pyenv;
+use crate::image::python;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::plan::Plan;
 use crate::record::rundir::{RunDir, StateDir};
@@ -115,7 +115,7 @@ pub(crate) fn prepare(session: &Session, job: &Job) -> Result<(), Error> {
         return Ok(());
     };
     let mut display = Display::new(session.output);
-    pyenv::prepare(python, &mut |progress| display.environment(&progress))?;
+    python::prepare(python, &mut |progress| display.environment(&progress))?;
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use super::tried::shelf_dir;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::config::Owner;
-use crate::image::container::{RecipeError, recipes_in};
 use crate::image::recipe::Site;
+use crate::image::recipe::{RecipeError, recipes_in};
 
 impl Session {
     /// What the site and the user say of builds.
@@ -20,11 +20,9 @@ impl Session {
             .filter_map(beside)
             .collect();
         let recipes = recipes_in(&dirs).map_err(|error| match error {
-            RecipeError::Wrong {
-                path,
-                text,
-                problems,
-            } => Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems),
+            RecipeError::Wrong(path, text, problems) => {
+                Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems)
+            }
             error => Error::new(Kind::Config, error),
         })?;
         Ok(Site::new(&self.settings.tables().recipes, recipes))

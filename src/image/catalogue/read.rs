@@ -20,7 +20,7 @@ const LAST_MOMENT_MS: u64 = 100_000_000_000_000;
 
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shelf {
+pub struct CatalogueFile {
     /// The file.
     pub path: PathBuf,
     /// Whose it is.
@@ -35,24 +35,24 @@ pub struct Shelf {
 
 /// Reads the text of a file; `path` is for the origins.
 #[must_use]
-pub fn read(path: &Path, text: &str, owner: Owner) -> Shelf {
-    let mut shelf = Shelf {
+pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
+    let mut catalogue = CatalogueFile {
         path: path.to_owned(),
         owner,
-        ..Shelf::default()
+        ..CatalogueFile::default()
     };
     let document = match parse_document(text) {
         Ok(document) => document,
         Err(problem) => {
-            shelf.problems.push(problem);
-            return shelf;
+            catalogue.problems.push(problem);
+            return catalogue;
         }
     };
     let file = SourceFile::new(path, text);
-    let mut fields = Fields::of_document(&document, &mut shelf.problems);
+    let mut fields = Fields::of_document(&document, &mut catalogue.problems);
     if fields.has_format(FORMAT) {
         let mut lines: BTreeMap<String, usize> = BTreeMap::new();
-        shelf.entries = fields.tables("image", |fields| {
+        catalogue.entries = fields.tables("image", |fields| {
             let span = fields.own_span();
             let entry = read_image(fields, owner, file.origin(&span))?;
             if let Some(first) = lines.get(&entry.name) {
@@ -64,11 +64,11 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> Shelf {
             }
             Some(entry)
         });
-        shelf.checks = fields.tables("check", read_check);
+        catalogue.checks = fields.tables("check", read_check);
         fields.finish();
     }
-    sort_problems(&mut shelf.problems);
-    shelf
+    sort_problems(&mut catalogue.problems);
+    catalogue
 }
 
 fn read_image(fields: &mut Fields<'_>, owner: Owner, origin: Origin) -> Option<Entry> {
@@ -190,7 +190,7 @@ fn line_of_text(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn shelf(text: &str) -> Shelf {
+    fn catalogue(text: &str) -> CatalogueFile {
         read(Path::new("/etc/dlrun/images.d/a.toml"), text, Owner::Site)
     }
 
@@ -199,10 +199,10 @@ mod tests {
     #[test]
     fn a_short_description_has_defaults_and_its_place() {
         let text = format!("format = 1\n\n{SHORT}{}", SHORT.replace("\"a\"", "\"b\""));
-        let shelf = shelf(&text);
-        assert_eq!(shelf.problems, []);
-        let [a, b] = &shelf.entries[..] else {
-            panic!("{shelf:#?}")
+        let catalogue = catalogue(&text);
+        assert_eq!(catalogue.problems, []);
+        let [a, b] = &catalogue.entries[..] else {
+            panic!("{catalogue:#?}")
         };
         let expected = Entry::new(
             "a",
@@ -211,7 +211,7 @@ mod tests {
             "2.1",
             Owner::Site,
             Origin::File {
-                path: shelf.path.clone(),
+                path: catalogue.path.clone(),
                 line: 3,
             },
         );
@@ -223,7 +223,7 @@ mod tests {
     fn words_are_brought_to_one_form() {
         let text =
             format!("{SHORT}arch = \"arm64\"\ncompilers = [\"XLA\"]\nmicroarch = \"Zen3\"\n");
-        let entry = &shelf(&text).entries[0];
+        let entry = &catalogue(&text).entries[0];
         assert_eq!(
             (&*entry.arch, &*entry.compilers, entry.microarch.as_deref()),
             ("aarch64", &["xla".to_owned()][..], Some("zen3"))
@@ -308,8 +308,8 @@ mod tests {
                 "a check needs `at_ms`",
             ),
         ] {
-            let shelf = shelf(&text);
-            let problem = shelf
+            let catalogue = catalogue(&text);
+            let problem = catalogue
                 .problems
                 .first()
                 .unwrap_or_else(|| panic!("it is wrong:\n{text}"));
@@ -329,11 +329,11 @@ mod tests {
     #[test]
     fn a_faulty_image_is_not_among_the_images() {
         let text = format!("{}cuda = 12\n{SHORT}", SHORT.replace("\"a\"", "\"b\""));
-        let shelf = shelf(&text);
+        let catalogue = catalogue(&text);
         assert_eq!(
-            (shelf.entries.len(), shelf.problems.len()),
+            (catalogue.entries.len(), catalogue.problems.len()),
             (1, 1),
-            "{shelf:#?}"
+            "{catalogue:#?}"
         );
     }
 }

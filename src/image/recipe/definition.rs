@@ -10,10 +10,10 @@ use crate::foundation::units::Bytes;
 use crate::image::catalogue::Accelerator;
 use crate::job::Provenance;
 
-use super::choice::{Choice, choose};
-use super::fill::{Values, fill};
-use super::values::{basic, files, plain, setup};
-use super::{Site, Target};
+use crate::image::recipe::choice::{Choice, choose};
+use crate::image::recipe::fill::{Values, fill};
+use crate::image::recipe::values::{basic, files, plain, setup};
+use crate::image::recipe::{Site, Target};
 
 /// A definition file, and what is known of the image that it makes.
 #[derive(Debug, Clone, PartialEq, Eq)]

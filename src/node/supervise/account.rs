@@ -13,9 +13,10 @@ use crate::record::{
 const MAX_EVENTS: usize = 128;
 
 /// The sums. What the daemon says replaces what it said before, and is added to what the watcher has of its own.
+#[derive(Default)]
 pub(super) struct Account {
     started_at_ms: u64,
-    usage: Usage,
+    pub(super) usage: Usage,
     gpus: Vec<GpuUsage>,
     gaps: Vec<Gap>,
     events: Vec<Event>,
@@ -38,18 +39,7 @@ impl Account {
     pub(super) fn starting(started_at_ms: u64) -> Self {
         Self {
             started_at_ms,
-            usage: Usage::default(),
-            gpus: Vec::new(),
-            gaps: Vec::new(),
-            events: Vec::new(),
-            missing: Vec::new(),
-            samples: 0,
-            late_ticks: 0,
-            cpu_us: 0,
-            measured: Measured::default(),
-            takeover: None,
-            holds_daemons_counts: false,
-            owed: None,
+            ..Self::default()
         }
     }
 
@@ -227,10 +217,6 @@ impl Account {
             io_write_bytes: last.io_write_bytes,
             ..Usage::default()
         });
-    }
-
-    pub(super) fn usage(&self) -> &Usage {
-        &self.usage
     }
 
     /// What was missed by the daemon, and what the watcher could not get from it.

@@ -16,13 +16,13 @@ use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::output;
 use super::prepare::Prepared;
 use super::signals::{Echoes, Sender, Signals, is_pending};
-use super::step::Process;
 use crate::foundation::clock::{self, now_ms};
 use crate::foundation::command::{
     CommandError, Destination, TrainingCommand, spawn_companion, spawn_training,
 };
 use crate::job::SchedulerKind;
 use crate::observe::monitor;
+use crate::observe::protocol::Process;
 use crate::record::ExitStatus;
 
 /// How often a killed watcher is started again.

@@ -2,20 +2,21 @@
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::inotify::{AddWatchFlags, Inotify};
 
 use super::container::Judge;
 use super::events::EventFile;
 use super::handover::Handover;
-use super::output::Reader;
+use super::output::{Reader, notices_of};
 use crate::foundation::units::Bytes;
 use crate::observe::timing::Follower;
 use crate::record::{ExitStatus, LAST_WORDS_BYTES, Missing, Progress, last_words};
 
 /// Shortest time between two reads: a progress bar that redraws a thousand times a second must not keep us awake.
-const SPACING: Duration = Duration::from_millis(20);
+pub(super) const SPACING: Duration = Duration::from_millis(20);
 /// Bytes read at one go before the watcher looks at its clock again, and how long that may take: samples are due meanwhile.
 const PORTION: usize = 4 << 20;
 const PORTION_TIME: Duration = Duration::from_millis(100);
@@ -25,6 +26,8 @@ pub(super) struct Followed {
     follower: Follower,
     reader: Option<Reader>,
     changes: Option<Inotify>,
+    /// The kernel was asked to say when the output grows.
+    listens: bool,
     judge: Option<Judge>,
     /// The end of the output.
     tail: Vec<u8>,
@@ -84,13 +87,6 @@ impl Followed {
                 None
             }
         };
-        let changes = output.filter(|_| reader.is_some()).and_then(|output| {
-            let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
-            inotify
-                .add_watch(&output.path, AddWatchFlags::IN_MODIFY)
-                .ok()?;
-            Some(inotify)
-        });
         let judge = handover.is_runtime.then(|| Judge::of(handover.pid));
         let events = handover
             .events
@@ -100,7 +96,8 @@ impl Followed {
         let mut followed = Self {
             follower,
             reader,
-            changes,
+            changes: None,
+            listens: false,
             judge,
             tail: Vec::new(),
             events,
@@ -116,6 +113,22 @@ impl Followed {
         }
         followed.echo = *echo;
         followed
+    }
+
+    /// Has the kernel say when the output or the file of events grows. Not from the beginning: to give such a descriptor back
+    /// takes the kernel some 15 ms, which short commands would wait for.
+    pub(super) fn listen(&mut self, output: Option<&Path>) {
+        if std::mem::replace(&mut self.listens, true) {
+            return;
+        }
+        self.changes = output
+            .filter(|_| self.reader.is_some())
+            .and_then(|path| notices_of(path, AddWatchFlags::IN_MODIFY));
+        if let Some(events) = &mut self.events {
+            events.listen();
+        }
+        // What was written before is read without notice.
+        self.has_more = true;
     }
 
     /// Descriptors that are readable when the output or the file of events has grown.

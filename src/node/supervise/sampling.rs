@@ -15,8 +15,9 @@ pub(super) struct Sampling {
     pub(super) gpus: Gpus,
     interval: Duration,
     /// When the next reading is due; `None` while it rests.
-    next: Option<Instant>,
-    late_ticks: u64,
+    pub(super) next: Option<Instant>,
+    /// Ticks that came more than half an interval late.
+    pub(super) late_ticks: u64,
 }
 
 impl Sampling {
@@ -74,10 +75,6 @@ impl Sampling {
         self.next.is_some()
     }
 
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.next
-    }
-
     /// Reads if it is time.
     pub(super) fn tick(&mut self, now: Instant) -> Option<Sample> {
         let due = self.next.filter(|due| now >= *due)?;
@@ -90,11 +87,6 @@ impl Sampling {
     /// The last reading, with all columns.
     pub(super) fn last(&mut self, now_ms: u64) -> Sample {
         self.read(now_ms, true)
-    }
-
-    /// Ticks that came more than half an interval late.
-    pub(super) fn late_ticks(&self) -> u64 {
-        self.late_ticks
     }
 
     /// The cgroup that is read.

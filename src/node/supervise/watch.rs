@@ -10,16 +10,17 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::account::Account;
 use super::conditions::Seen;
 use super::events;
-use super::follow::Followed;
+use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::link::Link;
 use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
-use super::step::{Process, Step};
+use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
 use crate::job::Launcher;
 use crate::observe::monitor;
+use crate::observe::protocol::Process;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::keep_late;
 use crate::record::{
@@ -44,6 +45,8 @@ const KILL_WAIT: Duration = Duration::from_secs(30);
 /// Between two looks whether the job still runs whose supervisor is dead.
 const STEP_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long the output is looked at in short intervals, before the kernel is asked to say when it grows.
+const LISTENS_AFTER: Duration = Duration::from_secs(1);
 /// Until the place of the records is known it is asked for so often, for so long; then in the rhythm of the samples.
 const PLACE_PAUSE: Duration = Duration::from_millis(20);
 const PLACE_SOON: Duration = Duration::from_secs(5);
@@ -154,7 +157,7 @@ impl Watch {
         let former = resumed.as_ref().map(|former| &former.record);
         let command = Process {
             pid: handover.pid,
-            start: handover.start_time_ticks,
+            start_time_ticks: handover.start_time_ticks,
         };
         let mut watch = Self {
             sampling: Sampling::of(&handover, interval),
@@ -257,12 +260,18 @@ impl Watch {
         let place =
             self.link.is_wanted() && self.link.placed.is_none() && now < self.started + PLACE_SOON;
         let also = [
-            self.sampling.due(),
+            self.sampling.next,
             self.link.due(now),
             self.step.due(now),
             place.then(|| now + PLACE_PAUSE),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
-            self.followed.is_unannounced().then(|| now + self.interval),
+            self.followed.is_unannounced().then(|| {
+                now + if self.is_young(now) {
+                    SPACING
+                } else {
+                    self.interval
+                }
+            }),
             self.followed
                 .is_behind()
                 .then(|| self.followed.not_before()),
@@ -271,7 +280,15 @@ impl Watch {
         also.into_iter().flatten().fold(own, Instant::min)
     }
 
+    fn is_young(&self, now: Instant) -> bool {
+        now < self.started + LISTENS_AFTER
+    }
+
     fn tick(&mut self, now: Instant) {
+        if !self.is_young(now) {
+            let output = self.handover.output.as_ref();
+            self.followed.listen(output.map(|output| &*output.path));
+        }
         self.tend_step(now);
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);
@@ -360,7 +377,7 @@ impl Watch {
 
     /// Takes in a sample of the watcher's own.
     pub(super) fn add(&mut self, sample: Sample) {
-        self.account.add(&sample, self.sampling.gpus.facts());
+        self.account.add(&sample, &self.sampling.gpus.facts);
         for event in self.sampling.gpus.take_events() {
             self.account.note_at(event);
         }
@@ -420,7 +437,7 @@ impl Watch {
             what: "segments".to_owned(),
             why: format!("the last samples: {why}"),
         });
-        let record = self.link.shown(&record);
+        let record = self.link.fitted_record(&record);
         let context = &self.handover.context;
         // A command without a run has no place.
         let state_dir = context
@@ -521,7 +538,7 @@ impl Watch {
                 .as_ref()
                 .map(|output| output.path.to_string_lossy().into_owned()),
             host: self.host.clone(),
-            conditions: self.conditions.known().clone(),
+            conditions: self.conditions.conditions.clone(),
             usage: Usage::default(),
             progress: self.progress(),
             segments: 0,
@@ -533,7 +550,7 @@ impl Watch {
             watcher: WatcherCost {
                 cpu_us: monitor::own_cpu_us(),
                 samples: 0,
-                late_ticks: self.sampling.late_ticks(),
+                late_ticks: self.sampling.late_ticks,
             },
             cgroup: self.sampling.cgroup().map(str::to_owned),
             container: self.handover.container.clone(),
@@ -597,7 +614,7 @@ impl Watch {
             Vec::new()
         };
         let what = "mem_rss_bytes";
-        if self.account.usage().mem_peak_bytes.is_none()
+        if self.account.usage.mem_peak_bytes.is_none()
             && missing.iter().all(|missing| missing.what != what)
         {
             let why = "the command ended before its processes could be read".to_owned();
@@ -608,10 +625,10 @@ impl Watch {
         }
         missing.extend(self.other_nodes());
         missing.extend(self.followed.missing());
-        if self.writer.refused() > 0 {
+        if self.writer.refused > 0 {
             let why = format!(
                 "{} writes were dropped: the state directory was too slow",
-                self.writer.refused()
+                self.writer.refused
             );
             missing.push(Missing {
                 what: "segments".to_owned(),

@@ -54,7 +54,8 @@ impl Resumed {
 pub(super) struct Writer {
     jobs: SyncSender<Job>,
     reports: Receiver<Report>,
-    refused: u64,
+    /// Jobs that were dropped because the disk was too slow.
+    pub(super) refused: u64,
 }
 
 /// Jobs that may wait for a slow disk.
@@ -102,11 +103,6 @@ impl Writer {
                 false
             }
         }
-    }
-
-    /// Jobs that were dropped because the disk was too slow.
-    pub(super) fn refused(&self) -> u64 {
-        self.refused
     }
 
     /// What the writer has to tell, waiting `patience` at most for it.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{pbs, quoted};
-use crate::image::flags;
+use crate::image::{flags, runtime};
 use crate::job::{Launcher, SchedulerKind};
 use crate::launch;
 use crate::plan::Plan;
@@ -15,7 +15,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
             Some(runtime) => {
                 let _ = writeln!(script, "\ndlrun_runtime={}\n{NAMED}", quoted(runtime));
             }
-            None => script.push_str(RUNTIME),
+            None => script.push_str(&find_runtime()),
         }
         let _ = writeln!(
             script,
@@ -92,10 +92,14 @@ fn ranks(plan: &Plan) -> String {
 const NAMED: &str = r#"command -v "$dlrun_runtime" > /dev/null ||
     refuse 66 "the container runtime $dlrun_runtime is not found on $DLRUN_NODE""#;
 
-const RUNTIME: &str = r#"
-dlrun_runtime=$(command -v apptainer || command -v singularity) ||
-    refuse 66 "neither apptainer nor singularity is found on $DLRUN_NODE"
-"#;
+fn find_runtime() -> String {
+    let commands = runtime::commands();
+    format!(
+        "\ndlrun_runtime=$(command -v {}) ||\n    refuse 66 \"neither {} is found on $DLRUN_NODE\"\n",
+        commands.join(" || command -v "),
+        commands.join(" nor ")
+    )
+}
 
 /// What starts a rank, or a build, in the container: each decides on its own node, and finds dlrun by its path, since dlrun
 /// takes its variables out of the command's environment. Where dlrun does not run there, the bare words do.

@@ -14,9 +14,11 @@ use crate::cli::images::tried::{Bench, Subject, Tried, digest_of, keep, keep_che
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
+use crate::image::catalogue::look;
 use crate::image::catalogue::{Accelerator, Catalogue, Entry, Place, name_problem, write_entry};
-use crate::image::container::check::Claims;
-use crate::image::container::{ImageKind, inspect, labels, look};
+use crate::image::check::Claims;
+use crate::image::runtime::labels;
+use crate::image::runtime::{ImageKind, inspect};
 use crate::job::Provenance;
 
 /// How long the image may take to be tried.

@@ -8,8 +8,8 @@ use crate::cli::error::Error;
 use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::cli::when::ago;
+use crate::image::catalogue::look;
 use crate::image::catalogue::{Entry, FileState};
-use crate::image::container::look;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageList) -> Result<u8, Error> {

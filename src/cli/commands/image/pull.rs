@@ -6,8 +6,8 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::images::making::{Order, Origins, make};
 use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
+use crate::image::build::{PullSource, pulled_name};
 use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
-use crate::image::container::{PullSource, pulled_name};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
@@ -61,7 +61,7 @@ fn known(session: &Session, uri: &str) -> Result<String, Error> {
 
 /// What is on this machine must be a file or a directory: the runtime waits without end for the writer of a pipe.
 fn look_at(source: &PullSource) -> Result<(), Error> {
-    let PullSource::Local { path, .. } = source else {
+    let PullSource::Local(_, path, _) = source else {
         return Ok(());
     };
     let found = std::fs::metadata(path).map_err(|error| {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::locate::{mounts_in, paths_of};
 
 /// The smallest quota of all cgroups around a process, in CPUs. `None`: there is none, or it is not seen from here.
-pub(in crate::observe::monitor) fn cpu_quota(pid: u32) -> Option<f64> {
+pub(crate) fn cpu_quota(pid: u32) -> Option<f64> {
     cpu_quota_in(Path::new("/proc"), pid)
 }
 
@@ -18,7 +18,7 @@ fn cpu_quota_in(proc: &Path, pid: u32) -> Option<f64> {
 
 /// Memory that the cgroups around a process leave it, in bytes, with what the kernel could take from caches. `None`: they have
 /// no limit, or it is not seen from here.
-pub(in crate::observe::monitor) fn memory_left(pid: u32) -> Option<u64> {
+pub(crate) fn memory_left(pid: u32) -> Option<u64> {
     memory_left_in(Path::new("/proc"), pid)
 }
 
