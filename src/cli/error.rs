@@ -15,8 +15,8 @@ use crate::observe::client::ClientError;
 use crate::observe::protocol::RefusalKind;
 use crate::record::rundir::RunDirError;
 use crate::record::store::StoreError;
-use crate::scheduler::SchedulerError;
 use crate::scheduler::find::WrongQsub;
+use crate::scheduler::{SchedulerError, adapter_for};
 
 /// Kinds of failure; the number is the exit code (`sysexits.h`), but for [`Kind::Data`], which shares one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,17 +195,10 @@ fn hinted(kind: Kind, error: impl StdError + Send + Sync + 'static, hint: Option
     }
 }
 
-const SLURM_FIRST: &str =
-    "look with `squeue --me` before submitting again; the run is kept, and found if its job starts";
-const PBS_FIRST: &str = "look with `qstat -u $USER` before submitting again; the run is kept, and found if its job starts";
-
 /// How to see whether a job is queued of which nobody knows.
 fn look_first(scheduler: &str) -> &'static str {
-    if scheduler == SchedulerKind::Slurm.as_str() {
-        SLURM_FIRST
-    } else {
-        PBS_FIRST
-    }
+    let kind = SchedulerKind::from_word(scheduler).unwrap_or_default();
+    adapter_for(kind).how_to_find_the_job()
 }
 
 const LATER: &str = "nothing is queued; try again later";

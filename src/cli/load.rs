@@ -26,7 +26,7 @@ use crate::foundation::command::find;
 use crate::foundation::diagnostic::{Problem, nearest};
 use crate::image::python::{self, EnvFacts};
 use crate::image::runtime::find_runtime;
-use crate::job::{Asked, Command, JobSpec, Launcher, NodeCount, OwnPython, SchedulerKind};
+use crate::job::{Asked, Command, JobSpec, NodeCount, OwnPython, SchedulerKind};
 use crate::learn::model::Hardware;
 use crate::observe::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
@@ -547,7 +547,7 @@ impl Place {
             .run
             .launcher
             .as_ref()
-            .is_some_and(|asked| asked.value == Launcher::Mpi);
+            .is_some_and(|asked| asked.value.starts_ranks());
         let asked = plan::asked_scheduler(spec, &session.settings).map(|(kind, _)| kind);
         let schedulers = schedulers::look(session, asked);
         Ok(SiteFacts {

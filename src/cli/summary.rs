@@ -25,7 +25,7 @@ use crate::record::{
     signal_name, summarise_epochs,
 };
 use crate::report::insight::Insight;
-use crate::scheduler::reason_meaning;
+use crate::scheduler::adapter_for;
 
 /// The usage of all nodes together.
 fn usage(tracked: &Tracked) -> Usage {
@@ -361,7 +361,9 @@ fn waiting_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
         .reason
         .as_deref()
         .filter(|_| status.state == JobState::Pending);
-    if let Some(meaning) = reason.and_then(|reason| reason_meaning(record.scheduler, reason)) {
+    if let Some(meaning) =
+        reason.and_then(|reason| adapter_for(record.scheduler).meaning_of_reason(reason))
+    {
         row("that is", meaning.to_owned());
     }
     if let Some(at) = status.expected_start_ms {

@@ -56,6 +56,20 @@ vocabulary! {
     }
 }
 
+impl Launcher {
+    /// Whether dlrun and the command run on every node of the job.
+    #[must_use]
+    pub fn runs_on_each_node(self) -> bool {
+        self == Self::Each
+    }
+
+    /// Whether the command is started as ranks, of which each enters its container by itself.
+    #[must_use]
+    pub fn starts_ranks(self) -> bool {
+        self == Self::Mpi
+    }
+}
+
 /// Which variables of the submitting shell reach the job. Schedulers differ where nothing is said: Slurm hands all over,
 /// Torque and OpenPBS none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +149,12 @@ vocabulary! {
 impl SchedulerKind {
     /// Those that have jobs.
     pub const ALL: [Self; 4] = [Self::Slurm, Self::Torque, Self::OpenPbs, Self::Local];
+
+    /// Whether its jobs run on this machine.
+    #[must_use]
+    pub fn is_local(self) -> bool {
+        self == Self::Local
+    }
 
     /// The dialects that read `#PBS` lines.
     #[must_use]

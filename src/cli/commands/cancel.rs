@@ -9,8 +9,9 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::cli::track::{Tracked, Tracker, job_ref};
 use crate::foundation::clock::now_ms;
-use crate::job::{ArraySpec, JobState, Launcher, RunId, SchedulerKind};
+use crate::job::{ArraySpec, JobState, RunId};
 use crate::plan::Plan;
+use crate::scheduler::adapter_for;
 
 /// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is. One that cannot be
 /// cancelled keeps no other from it.
@@ -57,7 +58,7 @@ fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
     let mut is_given = false;
     for run in tracked {
         let (record, state) = (&run.record, run.status.state);
-        if record.scheduler == SchedulerKind::Torque
+        if adapter_for(record.scheduler).kills_nodes_at_once()
             && record.nodes > 1
             && state == JobState::Running
         {
@@ -68,7 +69,7 @@ fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
                 .read_plan()
                 .ok()
                 .and_then(|text| serde_json::from_str::<Plan>(&text).ok());
-            if plan.is_some_and(|plan| plan.launcher == Launcher::Each) {
+            if plan.is_some_and(|plan| plan.launcher.runs_on_each_node()) {
                 is_given |= run.write_cancel(now_ms(), None).is_ok();
             }
         }

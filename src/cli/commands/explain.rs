@@ -9,16 +9,15 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::output::Output;
 use crate::cli::table::{rendered, table};
 use crate::foundation::units::display_seconds;
-use crate::job::SchedulerKind;
-use crate::scheduler::reason_meaning;
-use crate::scheduler::seen::{self, Columns, JobSeen, MAX_BYTES, NodeSeen, Printed, Seen};
+use crate::scheduler::explain::{self, Columns, JobSeen, MAX_BYTES, NodeSeen, Printed, Seen};
+use crate::scheduler::slurm;
 
 /// Runs the verb. It knows no state directory and asks no scheduler.
 pub(crate) fn run(output: Output, args: &Explain) -> Result<u8, Error> {
     let text = read(&args.file)?;
     // Blanks separate where the line holds no bar, so the default is no more than that.
     let separator = Some(args.separator.as_str()).filter(|separator| *separator != "|");
-    let seen = seen::read(
+    let seen = explain::read(
         &text,
         Columns {
             names: &args.columns,
@@ -147,8 +146,7 @@ fn jobs(jobs: &[JobSeen], is_slurm: bool) -> String {
 /// The reason, and what Slurm means by it.
 fn reason(job: &JobSeen, is_slurm: bool) -> String {
     let said = job.reason.clone().unwrap_or_default();
-    let meaning =
-        reason_meaning(SchedulerKind::Slurm, &said).filter(|_| is_slurm && job.state == "pending");
+    let meaning = slurm::meaning(&said).filter(|_| is_slurm && job.state == "pending");
     let start = job
         .expected_start
         .as_ref()

@@ -8,10 +8,10 @@ use crate::cli::args::JobFile;
 use crate::cli::error::Error;
 use crate::cli::load::{Against, Job};
 use crate::cli::session::Session;
-use crate::job::{RunId, SchedulerKind};
+use crate::job::RunId;
 use crate::plan::{HIDDEN, Plan, describe, is_secret};
-use crate::scheduler::Submission;
 use crate::scheduler::script::quoted;
+use crate::scheduler::{Submission, adapter_for};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
@@ -35,7 +35,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         .map(|word| word.replace(run_id.as_str(), "RUN"))
         .collect();
     let mut shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
-    if job.plan.scheduler == SchedulerKind::Slurm {
+    if adapter_for(job.plan.scheduler).reads_script_from_input() {
         shown.push(format!("< {}", shell_word(&script.to_string_lossy())));
     }
     let site = job

@@ -5,16 +5,14 @@ use crate::cli::error::Error;
 use crate::cli::table::{fitted, table};
 use crate::config::site::{Queue, SiteModel, described};
 use crate::job::SchedulerKind;
+use crate::scheduler::adapter_for;
 
 const QUEUES: &str = "queues";
 const NODES: &str = "nodes";
 const ACCOUNTING: &str = "accounting";
 
 pub(super) fn of_failure(kind: SchedulerKind, error: &Error) -> Finding {
-    let advice = match kind {
-        SchedulerKind::Slurm => "`scontrol ping` says whether its controller is up",
-        _ => "`qstat -B` says whether its server is up",
-    };
+    let advice = adapter_for(kind).how_to_see_the_server();
     // Nothing can be submitted while it is down.
     Finding::problem(QUEUES, format!("not known: {}", error.message()), advice)
 }

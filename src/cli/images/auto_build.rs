@@ -16,11 +16,12 @@ use crate::image::choice::{Device, Processor, Wanted, cuda_for};
 use crate::image::recipe::Target;
 use crate::job::{DependencyKind, JobId, RunId, SchedulerKind};
 use crate::plan::{Decision, NoImage, Plan, PlannedDependency};
+use crate::scheduler::slurm::handed_through;
 
 /// What has to be built where no image fits. Nothing is written: a plan tells it too.
 pub(crate) fn order(session: &Session, plan: &Plan, none: &NoImage) -> Result<Order, Error> {
     if plan.scheduler == SchedulerKind::Slurm
-        && let Some(option) = plan.handed_through(&["--dependency", "-d"])
+        && let Some(option) = handed_through(plan, &["--dependency", "-d"])
     {
         let message = format!(
             "the run waits for its image's build, and `{option}` would take the place of that"
@@ -113,10 +114,7 @@ pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
         "the run waits for it, and does not start if it fails",
     );
     // Slurm would keep a job for ever whose dependency failed (sbatch(1)); the other schedulers remove it.
-    let is_said = job
-        .plan
-        .handed_through(&["--kill-on-invalid-dep"])
-        .is_some();
+    let is_said = handed_through(&job.plan, &["--kill-on-invalid-dep"]).is_some();
     if job.plan.scheduler == SchedulerKind::Slurm && !is_said {
         job.plan
             .arguments

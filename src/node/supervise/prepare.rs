@@ -11,7 +11,7 @@ use super::events;
 use super::writer::{Job, Writer};
 use crate::foundation::clock::now_ms;
 use crate::image::flags::Container;
-use crate::job::{Launcher, RunId};
+use crate::job::RunId;
 use crate::observe::monitor;
 use crate::record::{ContainerRecord, ExitStatus, MeasureKey, NodeRecord, NodeState};
 
@@ -86,7 +86,7 @@ pub fn prepare(
     let variables = variables(&prepared.sets, &prepared.removals);
     if bare == 0 {
         // Each rank enters its container by itself; what this node decides for its own is recorded.
-        let is_mpi = plan.is_some_and(|plan| plan.launcher == Launcher::Mpi);
+        let is_mpi = plan.is_some_and(|plan| plan.launcher.starts_ranks());
         let entry = is_mpi.then(|| enter(&container, &[], &[], variables));
         prepared.container = entry.and_then(Result::ok).map(|entry| entry.record);
         return Ok(prepared);

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::gpus::Gpus;
 use super::handover::Handover;
 use crate::foundation::clock::now_ms;
-use crate::job::SchedulerKind;
 use crate::observe::monitor::{JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot, cgroup};
 use crate::record::{Missing, Sample};
 
@@ -104,7 +103,7 @@ impl Sampling {
 /// How processes of the job are recognised. Not for a local job: the id in its environment is that of a job around it.
 fn signs(handover: &Handover) -> Option<JobSigns> {
     let plan = handover.context.plan.as_ref();
-    let is_local = plan.is_some_and(|plan| plan.scheduler == SchedulerKind::Local);
+    let is_local = plan.is_some_and(|plan| plan.scheduler.is_local());
     JobSigns::of_process(std::process::id()).filter(|_| !is_local)
 }
 

@@ -18,7 +18,6 @@ use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
-use crate::job::Launcher;
 use crate::observe::monitor;
 use crate::observe::protocol::Process;
 use crate::plan::{hidden_values, masked_line};
@@ -597,7 +596,7 @@ impl Watch {
     fn other_nodes(&self) -> Option<Missing> {
         let plan = self.handover.context.plan.as_ref()?;
         let nodes = plan.resources.nodes;
-        let is_alone = nodes > 1 && plan.launcher != Launcher::Each;
+        let is_alone = nodes > 1 && !plan.launcher.runs_on_each_node();
         let why = format!(
             "the job has {nodes} nodes and only this one is watched; all figures are of it"
         );

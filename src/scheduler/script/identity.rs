@@ -1,7 +1,7 @@
 //! Who a run is, and the marks of its start and end.
 
 /// Who this run is under Slurm and on this machine. The batch shell fixes element, attempt and id once and hands them to every node.
-pub(super) const IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
+pub(in crate::scheduler) const DEFAULT_IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
 dlrun_path=$PATH
 export DLRUN_EXE=$dlrun_exe
 # The indexes of an array that was split begin anew in each of its jobs.
@@ -26,12 +26,8 @@ if [ -n "${SLURM_ARRAY_JOB_ID:-}" ]; then
 fi
 "#;
 
-/// With `run.inherit`: what kept variables of the submitting shell away would keep the job's own from its steps. A user's own
-/// `--export` keeps Slurm's meaning.
-pub(super) const STEPS_INHERIT: &str = "unset SLURM_EXPORT_ENV\n";
-
 /// A job without a run id gets one.
-pub(super) const MINT: &str = r#"if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
+pub(in crate::scheduler) const MINT: &str = r#"if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
     # Came through `dlrun render`: this job gets its run id here, unless the state directory hangs.
     exec 9< <("$dlrun_exe" exec --mint < /dev/null)
     read -r -t 20 -u 9 DLRUN_RUN_ID

@@ -18,6 +18,7 @@ use crate::foundation::private::PrivateDir;
 use crate::job::SchedulerKind;
 use crate::record::RunRecord;
 use crate::record::rundir::RunDirError;
+use crate::scheduler::adapter_for;
 
 /// Where the job files lie, below the state directory, and the jobs' outputs.
 const ORDERS: &str = "bench-nodes";
@@ -158,11 +159,7 @@ fn are_alike(one: &NodeType, other: &NodeType) -> bool {
 
 /// What tells a kind's nodes from others, as far as a job can ask for it. OpenPBS's resources of nodes are not all for asking.
 fn constraint(scheduler: SchedulerKind, features: &[String]) -> Option<String> {
-    let joint = match scheduler {
-        SchedulerKind::Slurm => "&",
-        SchedulerKind::Torque => ":",
-        _ => return None,
-    };
+    let joint = adapter_for(scheduler).joint_of_features()?;
     (!features.is_empty()).then(|| features.join(joint))
 }
 

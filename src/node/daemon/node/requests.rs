@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{Node, answer};
 use crate::foundation::clock::{booted_at_ms, now_from, now_ms};
-use crate::job::SchedulerKind;
 use crate::node::daemon::admit::{Admitted, admit, check, check_owner, check_record};
 use crate::node::daemon::budget;
 use crate::node::daemon::connection::Question;
@@ -182,7 +181,7 @@ impl Node {
             supervisor: Some(supervisor),
             client: Some(peer.pid),
             // The id in the environment of a local job is that of a job around it.
-            signs: JobSigns::of_process(peer.pid).filter(|_| run.scheduler != SchedulerKind::Local),
+            signs: JobSigns::of_process(peer.pid).filter(|_| !run.scheduler.is_local()),
             booted_at_ms: dated.unwrap_or_default(),
             notices_steps: dated.is_some(),
             allocated: allowed(gpus, cgroup.as_ref(), self.gpu_report().as_ref()),
