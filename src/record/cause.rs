@@ -6,47 +6,32 @@ use serde::{Deserialize, Serialize};
 use super::ExitStatus;
 use crate::job::JobState;
 
-/// What ended a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CauseKind {
-    /// The user's program returned another exit code than 0, or died of a signal.
-    Program,
-    /// The time limit.
-    TimeLimit,
-    /// It wanted more memory than it was given.
-    Memory,
-    /// A node or the job's shell died.
-    Node,
-    /// It made room for another job.
-    Preemption,
-    /// Somebody cancelled it.
-    Cancel,
-    /// The container did not start; the user's program never ran.
-    Container,
-    /// The node lacks what the job needs, such as a module or a directory; the user's program never ran.
-    Setup,
-    /// A job that it waited for did not end as it had to; it never ran.
-    Dependency,
+words! {
+    /// What ended a run.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    CauseKind {
+        /// The user's program returned another exit code than 0, or died of a signal.
+        Program = "program",
+        /// The time limit.
+        TimeLimit = "time_limit",
+        /// It wanted more memory than it was given.
+        Memory = "memory",
+        /// A node or the job's shell died.
+        Node = "node",
+        /// It made room for another job.
+        Preemption = "preemption",
+        /// Somebody cancelled it.
+        Cancel = "cancel",
+        /// The container did not start; the user's program never ran.
+        Container = "container",
+        /// The node lacks what the job needs, such as a module or a directory; the user's program never ran.
+        Setup = "setup",
+        /// A job that it waited for did not end as it had to; it never ran.
+        Dependency = "dependency",
+    }
 }
 
 impl CauseKind {
-    /// The word of `--json` and of the index.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Program => "program",
-            Self::TimeLimit => "time_limit",
-            Self::Memory => "memory",
-            Self::Node => "node",
-            Self::Preemption => "preemption",
-            Self::Cancel => "cancel",
-            Self::Container => "container",
-            Self::Setup => "setup",
-            Self::Dependency => "dependency",
-        }
-    }
-
     /// The state of a run that this ended.
     #[must_use]
     pub fn state(self) -> JobState {

@@ -15,30 +15,18 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// What a forecast rests on, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    /// Runs of this workload with this software on this hardware.
-    Alike,
-    /// Runs of this workload, with other software or on other hardware.
-    Workload,
-    /// Runs of other workloads with this software.
-    Software,
-    /// Published effects alone, or runs that share neither workload nor software.
-    Priors,
-}
-
-impl Basis {
-    /// Its word in JSON and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Alike => "alike",
-            Self::Workload => "workload",
-            Self::Software => "software",
-            Self::Priors => "priors",
-        }
+words! {
+    /// What a forecast rests on, best first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    Basis {
+        /// Runs of this workload with this software on this hardware.
+        Alike = "alike",
+        /// Runs of this workload, with other software or on other hardware.
+        Workload = "workload",
+        /// Runs of other workloads with this software.
+        Software = "software",
+        /// Published effects alone, or runs that share neither workload nor software.
+        Priors = "priors",
     }
 }
 

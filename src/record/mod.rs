@@ -3,6 +3,27 @@
 //!
 //! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
 
+/// Makes an enumeration whose variants are the same words everywhere: in JSON, the index and exports.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$meta:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$about])*
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$meta])* #[serde(rename = $word)] $variant,)*
+        }
+
+        impl $name {
+            /// Its word in JSON, the index and exports.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
+    };
+}
+
 mod cause;
 mod column;
 mod conditions;
@@ -54,7 +75,7 @@ pub use node::{
 pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
 pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
 pub use row::{RowCoder, RowLayout};
-pub use run::{ArrayPart, RunRecord, RunRow, Sentinel};
+pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{
     COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, ONE_MOMENT_MS, PROCESS_COLUMNS,
     ProcessReading, Sample,
@@ -64,7 +85,7 @@ pub use series::{
     decode_segment_within, encode_segments, segment_cells,
 };
 pub use start::{EpochFigures, NodeMeasure, NotedState, StartRow, SubmittedRun};
-pub use status::{ElementCounts, Outcome, QueueEntry, Status, resolve};
+pub use status::{ElementCounts, Outcome, QueueEntry, RunRow, Status, resolve};
 pub use table::{Cell, Field, FieldType, MAX_NAME_BYTES, Role, Table};
 pub use target::{DiskBench, NodeBench, PastCache, Spread, TargetRecord};
 pub use timing::{

@@ -7,27 +7,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Points of a kind that are kept. Beyond it every other one goes, and from then on only every second is taken, and so on.
 pub const MAX_POINTS: usize = 200;
 
-/// What a point is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PointKind {
-    /// A whole epoch; such points are in the epochs of a record, and in no list of points.
-    Epoch,
-    /// Training, as of a step.
-    Step,
-    /// An evaluation, on validation or test data.
-    Evaluation,
-}
-
-impl PointKind {
-    /// Its word in JSON, index and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Epoch => "epoch",
-            Self::Step => "step",
-            Self::Evaluation => "evaluation",
-        }
+words! {
+    /// What a point is of.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    PointKind {
+        /// A whole epoch; such points are in the epochs of a record, and in no list of points.
+        Epoch = "epoch",
+        /// Training, as of a step.
+        Step = "step",
+        /// An evaluation, on validation or test data.
+        Evaluation = "evaluation",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExitStatus, Forecast, Identity, RunImage, Status};
+use super::{ExitStatus, Forecast, Identity, RunImage};
 use crate::job::{ArraySpec, Framework, JobId, RunId, SchedulerKind, StorageClass, Workload};
 
 /// The file `run.json` of a run directory: who submitted what, where to.
@@ -68,17 +68,6 @@ pub struct RunRecord {
 impl RunRecord {
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
-}
-
-/// A run as an index knows it.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct RunRow {
-    /// Who submitted what.
-    pub record: RunRecord,
-    /// Where it stood when last somebody looked; [`crate::job::JobState::Unknown`] where nobody has yet.
-    pub status: Status,
-    /// Its owner, where a node's database told it: what that knows of the run's end is one node's view.
-    pub uid: Option<u32>,
 }
 
 /// A job of several that are one array.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, CauseKind, ExitStatus, NodeRecord, NodeState, Notice, Sentinel};
+use super::{Cause, CauseKind, ExitStatus, NodeRecord, NodeState, Notice, RunRecord, Sentinel};
 use crate::job::{ArraySpec, JobId, JobState};
 
 /// What a scheduler says of a job.
@@ -147,6 +147,17 @@ impl Status {
             elements: None,
         }
     }
+}
+
+/// A run as an index knows it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RunRow {
+    /// Who submitted what.
+    pub record: RunRecord,
+    /// Where it stood when last somebody looked; [`JobState::Unknown`] where nobody has yet.
+    pub status: Status,
+    /// Its owner, where a node's database told it: what that knows of the run's end is one node's view.
+    pub uid: Option<u32>,
 }
 
 /// The clocks of login node, controller and node may differ by this much.

@@ -12,27 +12,16 @@ use super::point::null_as_nan;
 /// a node record stays small.
 pub const MAX_EPOCHS_KEPT: usize = 1000;
 
-/// Where a duration comes from. Runs whose times have different sources are told apart wherever they are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TimeSource {
-    /// The program printed it.
-    Stated,
-    /// The watcher's clock, between two lines.
-    Clock,
-    /// The program said it through `DLRUN_EVENTS`.
-    Event,
-}
-
-impl TimeSource {
-    /// Its word in JSON and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stated => "stated",
-            Self::Clock => "clock",
-            Self::Event => "event",
-        }
+words! {
+    /// Where a duration comes from. Runs whose times have different sources are told apart wherever they are compared.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    TimeSource {
+        /// The program printed it.
+        Stated = "stated",
+        /// The watcher's clock, between two lines.
+        Clock = "clock",
+        /// The program said it through `DLRUN_EVENTS`.
+        Event = "event",
     }
 }
 
@@ -50,28 +39,17 @@ pub enum EpochNumbering {
     Unnumbered,
 }
 
-/// Of how much of the run a rate speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// The whole run.
-    Global,
-    /// One GPU, process or rank.
-    PerDevice,
-    /// The output does not say.
-    #[default]
-    Unknown,
-}
-
-impl Scope {
-    /// Its word in JSON and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Global => "global",
-            Self::PerDevice => "per_device",
-            Self::Unknown => "unknown",
-        }
+words! {
+    /// Of how much of the run a rate speaks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    Scope {
+        /// The whole run.
+        Global = "global",
+        /// One GPU, process or rank.
+        PerDevice = "per_device",
+        /// The output does not say.
+        #[default]
+        Unknown = "unknown",
     }
 }
 

@@ -199,32 +199,26 @@ impl Table {
     /// Its word on the command line and in names of files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Runs => "runs",
-            Self::Timings => "timings",
-            Self::Usage => "usage",
-            Self::Gpus => "gpus",
-            Self::Metrics => "metrics",
-            Self::Events => "events",
-            Self::Samples => "samples",
-            Self::GpuSamples => "gpu-samples",
-            Self::ProcessSamples => "process-samples",
-        }
+        self.names().0
     }
 
     /// The `kind` of one of its rows in JSON Lines.
     #[must_use]
     pub fn kind(self) -> &'static str {
+        self.names().1
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Runs => "run",
-            Self::Timings => "timing",
-            Self::Usage => "usage",
-            Self::Gpus => "gpu",
-            Self::Metrics => "metric",
-            Self::Events => "event",
-            Self::Samples => "sample",
-            Self::GpuSamples => "gpu_sample",
-            Self::ProcessSamples => "process_sample",
+            Self::Runs => ("runs", "run"),
+            Self::Timings => ("timings", "timing"),
+            Self::Usage => ("usage", "usage"),
+            Self::Gpus => ("gpus", "gpu"),
+            Self::Metrics => ("metrics", "metric"),
+            Self::Events => ("events", "event"),
+            Self::Samples => ("samples", "sample"),
+            Self::GpuSamples => ("gpu-samples", "gpu_sample"),
+            Self::ProcessSamples => ("process-samples", "process_sample"),
         }
     }
 
