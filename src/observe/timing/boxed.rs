@@ -45,8 +45,8 @@ impl Recogniser for Boxed {
         "boxed"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &["--------------------", "────────────────────"]
+    fn triggers(&self) -> &'static str {
+        "--------------------¦────────────────────"
     }
 
     fn wants_every_line(&self) -> bool {

@@ -68,19 +68,9 @@ impl Recogniser for HfTrainer {
         "hf-trainer"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "'epoch':",
-            "\"epoch\":",
-            "Running training",
-            "Num Epochs = ",
-            "Num epochs = ",
-            "otal optimization steps = ",
-            " metrics *****",
-            "_runtime",
-            "epoch ",
-            "%|",
-        ]
+    fn triggers(&self) -> &'static str {
+        "'epoch':¦\"epoch\":¦Running training¦Num Epochs = ¦Num epochs = ¦\
+         otal optimization steps = ¦ metrics *****¦_runtime¦epoch ¦%|"
     }
 
     fn wants_every_line(&self) -> bool {

@@ -79,8 +79,8 @@ impl Recogniser for Keras {
         }
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &["Epoch ", "/step", "] - ", "s - ", "ETA: "]
+    fn triggers(&self) -> &'static str {
+        "Epoch ¦/step¦] - ¦s - ¦ETA: "
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {

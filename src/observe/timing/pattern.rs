@@ -137,8 +137,8 @@ impl Recogniser for Pattern {
         Weight::Asked
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[]
+    fn triggers(&self) -> &'static str {
+        ""
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
