@@ -4,6 +4,7 @@ pub mod clock;
 pub mod command;
 pub mod diagnostic;
 pub mod filesystem;
+pub mod lenient_json;
 pub mod lock;
 pub mod logging;
 mod named;

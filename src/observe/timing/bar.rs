@@ -56,7 +56,7 @@ impl Bar<'_> {
 
 impl<'a> Bar<'a> {
     /// Its pace, as steps per second or as seconds per step.
-    pub(super) fn pace(&self) -> Facts<'a> {
+    pub(super) fn pace<'f>(&self) -> Facts<'f> {
         let throughput = self.per_second.and_then(|(value, unit)| {
             let unit = match unit.trim().to_ascii_lowercase().as_str() {
                 "it" | "its" | "iter" | "iters" => "it/s",

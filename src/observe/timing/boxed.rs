@@ -18,6 +18,7 @@
 //!
 //! Steps are those of the environment, or Ray's iterations.
 
+use super::dict::Value;
 use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
 
@@ -45,8 +46,8 @@ impl Recogniser for Boxed {
         "boxed"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &["--------------------", "────────────────────"]
+    fn triggers(&self) -> &'static str {
+        "--------------------¦────────────────────"
     }
 
     fn wants_every_line(&self) -> bool {
@@ -99,16 +100,7 @@ impl Boxed {
                 .find(|(known, _)| known == name)
                 .map(|(_, value)| *value)
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "within the range of the test"
-        )]
-        let count = |name| {
-            value(name)
-                .filter(|count| (0.0..1e15).contains(count) && count.fract() == 0.0)
-                .map(|count| count as u64)
-        };
+        let count = |name| value(name).and_then(|count| Value::Number(count).count());
         let mut facts = Facts {
             throughput: value("fps").and_then(|fps| Rate::of_run(fps, "steps/s")),
             step_seconds: value("time_this_iter_s"),

@@ -322,9 +322,9 @@ pub(super) trait Recogniser: Debug + Send {
         Weight::Family
     }
 
-    /// Texts of which a line must have at least one, by the letter, to be of any interest to it. They should be longer
+    /// Texts, separated by `¦`, of which a line must have at least one, by the letter, to be of any interest to it. They should be longer
     /// than three bytes and rare in what is no training.
-    fn triggers(&self) -> &[&'static str];
+    fn triggers(&self) -> &'static str;
 
     /// True while every line must be shown to it, such as the rows of a table behind its head.
     fn wants_every_line(&self) -> bool {

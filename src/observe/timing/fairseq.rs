@@ -44,15 +44,8 @@ impl Recogniser for FairSeq {
         "fairseq"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "| epoch ",
-            "num_updates",
-            "begin training epoch ",
-            "end of epoch ",
-            "done training in ",
-            "wps=",
-        ]
+    fn triggers(&self) -> &'static str {
+        "| epoch ¦num_updates¦begin training epoch ¦end of epoch ¦done training in ¦wps="
     }
 
     fn counts_from_zero(&self) -> Option<bool> {

@@ -28,11 +28,9 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(HfTrainer::default()),
         Box::new(Yolo::default()),
     ];
-    all.extend(
-        PROGRAMS
-            .iter()
-            .map(|program| -> Box<dyn Recogniser> { Box::new(Known::new(program)) }),
-    );
+    for program in PROGRAMS.iter() {
+        all.push(Box::new(Known::new(program)));
+    }
     let others: [Box<dyn Recogniser>; 10] = [
         Box::new(Gpt::default()),
         Box::new(MlPerf::default()),

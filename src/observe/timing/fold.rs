@@ -135,7 +135,7 @@ impl Fold {
             step: last.and_then(|last| last.step),
             at_ms,
         };
-        let is_evaluation = (event.says == Says::Validation);
+        let is_evaluation = event.says == Says::Validation;
         let names: Vec<_> = facts
             .metrics
             .iter()

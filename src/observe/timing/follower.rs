@@ -119,8 +119,9 @@ impl Triggers {
             if speaker.recogniser.triggers().is_empty() {
                 always |= bit;
             }
-            for text in speaker.recogniser.triggers() {
-                match texts.iter().position(|known| known == text) {
+            let triggers = speaker.recogniser.triggers().split('¦');
+            for text in triggers.filter(|text| !text.is_empty()) {
+                match texts.iter().position(|known| *known == text) {
                     Some(at) => sets[at] |= bit,
                     None => {
                         texts.push(text);

@@ -27,7 +27,7 @@ use super::scan;
 #[derive(Debug, Default)]
 pub(super) struct Program {
     name: &'static str,
-    triggers: Vec<&'static str>,
+    triggers: &'static str,
     counts_from_zero: Option<bool>,
     is_plain: bool,
     /// Parts of names, in small letters, of figures that are no metrics; behind `=` a whole name.
@@ -73,15 +73,15 @@ fn read_table(text: &'static str) -> Vec<Program> {
         let Some(program) = programs.last_mut() else {
             continue;
         };
-        let list = |values: &'static str, mark| values.split(mark).collect();
+        let list = |names: &'static str| names.split('|').collect();
         match line.split_once(' ') {
-            Some(("triggers:", texts)) => program.triggers = list(texts, '¦'),
+            Some(("triggers:", texts)) => program.triggers = texts,
             Some(("counts-from:", first)) => program.counts_from_zero = Some(first == "0"),
             Some(("weight:", weight)) => program.is_plain = weight == "plain",
-            Some(("others:", names)) => program.others = list(names, '|'),
-            Some(("step-times:", names)) => program.step_times = list(names, '|'),
-            Some(("rates:", names)) => program.rates = list(names, '|'),
-            Some(("renamed:", names)) => program.renamed = list(names, '|'),
+            Some(("others:", names)) => program.others = list(names),
+            Some(("step-times:", names)) => program.step_times = list(names),
+            Some(("rates:", names)) => program.rates = list(names),
+            Some(("renamed:", names)) => program.renamed = list(names),
             Some(("evaluated:", prefix)) => program.evaluated = prefix,
             Some((says, pattern)) if !says.is_empty() && says != "#" => {
                 let (says, conditions) = says.split_once(',').unwrap_or((says, ""));
@@ -171,8 +171,8 @@ impl Recogniser for Known {
         }
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &self.program.triggers
+    fn triggers(&self) -> &'static str {
+        self.program.triggers
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -556,9 +556,9 @@ mod tests {
                 assert!(!wants_facts || !facts.is_empty(), "{sample}");
                 let event = groups.event(form, facts);
                 assert_eq!(event.is_none(), form.says.is_none(), "{sample}");
-                let wanted = |trigger: &&str| sample.contains(*trigger);
+                let wanted = |trigger: &str| sample.contains(trigger);
                 assert!(
-                    form.says.is_none() || program.triggers.iter().any(wanted),
+                    form.says.is_none() || program.triggers.split('¦').any(wanted),
                     "{sample}"
                 );
             }

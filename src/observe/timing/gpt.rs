@@ -38,21 +38,9 @@ impl Recogniser for Gpt {
         Weight::Plain
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "step ",
-            "step:",
-            "Step ",
-            "Step:",
-            "iter ",
-            "iter:",
-            "Iter ",
-            "Iter:",
-            "teration ",
-            " | loss ",
-            "val loss",
-            "alidation loss",
-        ]
+    fn triggers(&self) -> &'static str {
+        "step ¦step:¦Step ¦Step:¦iter ¦iter:¦Iter ¦Iter:¦teration ¦ | loss ¦val loss¦\
+         alidation loss"
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {

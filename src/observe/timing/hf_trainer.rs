@@ -43,7 +43,7 @@ pub(super) struct HfTrainer {
     /// Steps of the whole run.
     steps: Option<u64>,
     /// The bar before the output was known.
-    held: Option<Held>,
+    held: Option<Event<'static>>,
     /// True where the training is over: what follows is an evaluation.
     over: bool,
     /// Seconds of the training that is over.
@@ -54,33 +54,14 @@ pub(super) struct HfTrainer {
     wrapped: Option<f64>,
 }
 
-/// The state of a bar.
-#[derive(Debug)]
-struct Held {
-    step: u64,
-    of: Option<u64>,
-    step_seconds: Option<f64>,
-    throughput: Option<Rate>,
-}
-
 impl Recogniser for HfTrainer {
     fn name(&self) -> &'static str {
         "hf-trainer"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "'epoch':",
-            "\"epoch\":",
-            "Running training",
-            "Num Epochs = ",
-            "Num epochs = ",
-            "otal optimization steps = ",
-            " metrics *****",
-            "_runtime",
-            "epoch ",
-            "%|",
-        ]
+    fn triggers(&self) -> &'static str {
+        "'epoch':¦\"epoch\":¦Running training¦Num Epochs = ¦Num epochs = ¦\
+         otal optimization steps = ¦ metrics *****¦_runtime¦epoch ¦%|"
     }
 
     fn wants_every_line(&self) -> bool {
@@ -137,12 +118,14 @@ impl HfTrainer {
             .split_once("Num Epochs = ")
             .or_else(|| text.split_once("Num epochs = "))
         {
-            let epochs = grouped(number);
+            let epochs = scan::grouped_count(number).map(|(count, _)| count);
             self.known |= epochs.is_some();
             say(Event::announce(epochs, None));
         } else if let Some((_, number)) = text.split_once("otal optimization steps = ") {
             self.known = true;
-            self.steps = grouped(number).or(self.steps);
+            self.steps = scan::grouped_count(number)
+                .map(|(count, _)| count)
+                .or(self.steps);
         } else if let Some(rest) = text
             .split_once("epoch ")
             .map(|(_, rest)| rest)
@@ -187,8 +170,9 @@ impl HfTrainer {
         let evaluated = pairs.iter().any(|(key, _)| key.starts_with("eval_"));
         // Transformers 2.11 to 3.0 print JSON, with the step.
         let (loss, rate) = (number("loss").is_some(), number("learning_rate").is_some());
+        let count = |key| dict::get(&pairs, key).and_then(Value::count);
         // LLaMA-Factory has it as `current_steps`.
-        let step = whole_number(number("current_steps")).zip(whole_number(number("total_steps")));
+        let step = count("current_steps").zip(count("total_steps"));
         let numbered = step.is_some() || number("step").is_some();
         let logged = text.starts_with("{'") && (loss || rate) || loss && rate && numbered;
         let Some(epoch) = epoch.filter(|_| whole.is_some() || evaluated || logged) else {
@@ -256,20 +240,8 @@ impl HfTrainer {
     /// Says what was held back until the output was known.
     fn know<'a>(&mut self, say: &mut dyn FnMut(Event<'a>)) {
         self.known = true;
-        if let Some(Held {
-            step,
-            of,
-            step_seconds,
-            throughput,
-        }) = self.held.take()
-        {
-            let facts = Facts {
-                step_seconds,
-                throughput,
-                one_pace: true,
-                ..Facts::default()
-            };
-            say(Event::run_step((step, of), facts));
+        if let Some(event) = self.held.take() {
+            say(event);
         }
     }
 
@@ -302,17 +274,7 @@ impl HfTrainer {
         if bar.step == 0 {
             return;
         }
-        let Facts {
-            step_seconds,
-            throughput,
-            ..
-        } = bar.pace();
-        self.held = Some(Held {
-            step: bar.step,
-            of: bar.of,
-            step_seconds,
-            throughput,
-        });
+        self.held = Some(Event::run_step((bar.step, bar.of), bar.pace()));
         if self.known {
             self.know(say);
         }
@@ -410,34 +372,6 @@ fn as_number(done: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts of epochs are small")]
     let done = done as f64;
     done
-}
-
-/// `1,500` as 1500.
-fn grouped(text: &str) -> Option<u64> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != ',')
-        .unwrap_or(text.len());
-    let mut number: u64 = 0;
-    let mut digits = text[..end].bytes().filter(u8::is_ascii_digit).peekable();
-    digits.peek()?;
-    for digit in digits {
-        number = number
-            .checked_mul(10)?
-            .checked_add(u64::from(digit - b'0'))?;
-    }
-    Some(number)
-}
-
-/// A count of steps.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "within the range of the test"
-)]
-fn whole_number(value: Option<f64>) -> Option<u64> {
-    value
-        .filter(|value| (0.0..1e15).contains(value) && value.fract() == 0.0)
-        .map(|value| value as u64)
 }
 
 /// The losses and metrics of a dictionary.

@@ -79,8 +79,8 @@ impl Recogniser for Keras {
         }
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &["Epoch ", "/step", "] - ", "s - ", "ETA: "]
+    fn triggers(&self) -> &'static str {
+        "Epoch ¦/step¦] - ¦s - ¦ETA: "
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -176,8 +176,7 @@ impl Keras {
             say(Event::step((epoch, None), (step, None), Facts::default()));
         }
         // Keras 3 writes the time to go, 0 s, also at the last step; the whole time follows once validation is done.
-        let to_go =
-            bar.eta || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
+        let to_go = bar.is_to_go();
         if self
             .ended
             .is_some_and(|ended| !ended.provisional && (ended.validated || !validated))
@@ -209,8 +208,7 @@ impl Keras {
             .filter(|_| !bar.facts.metrics.is_empty())?;
         let growing = step < of;
         if !growing {
-            let to_go = bar.eta
-                || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
+            let to_go = bar.is_to_go();
             let seconds = bar.seconds.filter(|_| !to_go);
             let step_seconds = bar.facts.step_seconds;
             self.headless = Some(Headless {
@@ -300,6 +298,11 @@ impl<'a> Bar<'a> {
             .metrics
             .iter()
             .any(|(name, _)| name.starts_with("val_"))
+    }
+
+    /// True where its time is the time to go.
+    fn is_to_go(&self) -> bool {
+        self.eta || self.seconds == Some(0.0) && self.whole().is_some_and(|whole| whole >= 1.0)
     }
 
     /// The seconds of all steps, by the time of one.

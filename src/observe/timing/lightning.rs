@@ -51,23 +51,10 @@ impl Recogniser for Lightning {
         "lightning"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "Epoch ",
-            "v_num",
-            "Trainer.fit",
-            "GPU available",
-            "TPU available",
-            "LOCAL_RANK: ",
-            "Sanity Checking",
-            "sanity check",
-            "Validat",
-            "Restor",
-            "Training: 0it",
-            "Training: -1it",
-            "Trainable params",
-            "pytorch_lightning",
-        ]
+    fn triggers(&self) -> &'static str {
+        "Epoch ¦v_num¦Trainer.fit¦GPU available¦TPU available¦LOCAL_RANK: ¦Sanity Checking¦\
+         sanity check¦Validat¦Restor¦Training: 0it¦Training: -1it¦Trainable params¦\
+         pytorch_lightning"
     }
 
     fn wants_every_line(&self) -> bool {

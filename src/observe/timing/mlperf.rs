@@ -36,8 +36,8 @@ impl Recogniser for MlPerf {
         "mlperf"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[":::MLL", ":::MLPv"]
+    fn triggers(&self) -> &'static str {
+        ":::MLL¦:::MLPv"
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {

@@ -209,18 +209,8 @@ impl<'a> Read<'a> {
                 .next()
                 .unwrap_or_default()
                 .trim();
-            let time = [
-                "time",
-                "epoch time",
-                "epoch_time",
-                "elapsed",
-                "train time",
-                "train_time",
-            ];
-            if self.step.is_none()
-                && value >= 0.0
-                && time.iter().any(|time| bare.eq_ignore_ascii_case(time))
-            {
+            let time = "time|epoch time|epoch_time|elapsed|train time|train_time";
+            if self.step.is_none() && value >= 0.0 && scan::is_any(bare, time) {
                 self.idle_seconds = self.idle_seconds.or(Some(value));
                 return true;
             }
@@ -233,18 +223,9 @@ impl<'a> Read<'a> {
 
     fn take_time(&mut self, name: &str, seconds: f64, after: &str) {
         let name = name.to_ascii_lowercase();
-        let of_step = [
-            "btime",
-            "iter_time",
-            "iter time",
-            "batch_time",
-            "batch time",
-            "step_time",
-            "step time",
-            "time per step",
-            "time/step",
-        ];
-        if of_step.contains(&name.as_str()) {
+        let of_step = "btime|iter_time|iter time|batch_time|batch time|step_time|step time|\
+             time per step|time/step";
+        if scan::is_any(&name, of_step) {
             self.facts.step_seconds = Some(seconds);
             return;
         }
@@ -252,11 +233,9 @@ impl<'a> Read<'a> {
             return;
         }
         let last = name.rsplit(' ').next().unwrap_or_default();
-        if [
-            "time", "taken", "took", "takes", "elapsed", "duration", "runtime",
-        ]
-        .iter()
-        .any(|word| last.ends_with(word))
+        if "time|taken|took|takes|elapsed|duration|runtime"
+            .split('|')
+            .any(|word| last.ends_with(word))
             || last == "in"
         {
             self.named_seconds = self.named_seconds.or(Some(seconds));
@@ -289,18 +268,9 @@ fn is_loss(name: &str) -> bool {
         .next()
         .unwrap_or_default()
         .to_ascii_lowercase();
-    [
-        "loss",
-        "acc",
-        "accuracy",
-        "perplexity",
-        "ppl",
-        "mse",
-        "mae",
-        "f1",
-    ]
-    .iter()
-    .any(|word| last.ends_with(word))
+    "loss|acc|accuracy|perplexity|ppl|mse|mae|f1"
+        .split('|')
+        .any(|word| last.ends_with(word))
 }
 
 /// The name of a figure without the sentence before it: `finished. Loss` is `Loss`.

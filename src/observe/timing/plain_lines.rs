@@ -48,34 +48,9 @@ impl Recogniser for PlainLines {
         Weight::Plain
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "poch",
-            "POCH",
-            "oss",
-            "Loss",
-            "tep ",
-            "tep/sec",
-            "ter",
-            "raining",
-            "hroughput",
-            "peed",
-            "otal ",
-            "----------",
-            "seconds ---",
-            "] [",
-            "][",
-            "ccuracy",
-            "Acc",
-            "pisode",
-            "rror:",
-            "%|",
-            "took",
-            "Time",
-            "atch",
-            "[ep: ",
-            "ep ",
-        ]
+    fn triggers(&self) -> &'static str {
+        "poch¦POCH¦oss¦Loss¦tep ¦tep/sec¦ter¦raining¦hroughput¦peed¦otal ¦----------¦\
+         seconds ---¦] [¦][¦ccuracy¦Acc¦pisode¦rror:¦%|¦took¦Time¦atch¦[ep: ¦ep "
     }
 
     fn wants_every_line(&self) -> bool {

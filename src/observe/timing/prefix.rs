@@ -23,6 +23,9 @@ use super::scan;
 /// Words that begin the name of a host or process and are followed by its number.
 const HOSTS: &str = "worker|node|host|compute|nid|rank|gpu|dgx|server|cn|gn|proc|process|slave|pod";
 
+/// Words before the number of a rank.
+const RANKS: &str = "global_rank|global rank|local_rank|local rank|rank|process|gpu";
+
 /// Splits off a rank's mark and the times around it; the mark is that of the rank, without what surrounds it.
 pub(super) fn split(text: &str) -> (Option<&str>, &str) {
     let text = text
@@ -104,17 +107,8 @@ fn role(mark: &str) -> bool {
 fn rank(text: &str) -> Option<(&str, &str)> {
     let open = text.strip_prefix(['[', '(']);
     let inside = open.unwrap_or(text);
-    let names = [
-        "global_rank",
-        "global rank",
-        "local_rank",
-        "local rank",
-        "rank",
-        "process",
-        "gpu",
-    ];
-    let name = names
-        .iter()
+    let name = RANKS
+        .split('|')
         .find(|name| scan::starts_with_any(inside, name))?;
     let number = inside[name.len()..].trim_start_matches([' ', ':', '=', '_', '#']);
     let (_, rest) = scan::unsigned(number)?;

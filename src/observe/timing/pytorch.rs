@@ -43,18 +43,8 @@ impl Recogniser for PyTorch {
         "pytorch"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "Epoch: ",
-            "epoch: [",
-            "Test",
-            "* Acc@",
-            "* Prec@",
-            "Training time ",
-            "Acc@1 ",
-            " epochs",
-            "hroughput",
-        ]
+    fn triggers(&self) -> &'static str {
+        "Epoch: ¦epoch: [¦Test¦* Acc@¦* Prec@¦Training time ¦Acc@1 ¦ epochs¦hroughput"
     }
 
     fn counts_from_zero(&self) -> Option<bool> {

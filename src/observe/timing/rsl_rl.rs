@@ -36,8 +36,8 @@ impl Recogniser for RslRl {
         "rsl-rl"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &["Learning iteration "]
+    fn triggers(&self) -> &'static str {
+        "Learning iteration "
     }
 
     fn wants_every_line(&self) -> bool {

@@ -336,25 +336,6 @@ pub(super) fn metric_name(name: &str) -> Option<Cow<'_, str>> {
     figure_name(name).filter(|name| names::is_metric(name))
 }
 
-/// The numbers of a text that stand behind `name:` or `name=`, as metrics; those called one of `others` are left out.
-pub(super) fn metrics<'a>(text: &'a str, others: &[&str]) -> Vec<(Cow<'a, str>, f64)> {
-    let mut metrics = Vec::new();
-    let mut numbers = Numbers::of(text);
-    while let Some((between, value, from)) = numbers.next_number() {
-        // `12:30:00` and `3/10` are one thing each.
-        let (_, after) = number(from).unwrap_or((value, from));
-        if after.starts_with([':', '/']) || !between.trim_end().ends_with([':', '=']) {
-            continue;
-        }
-        if let Some(name) =
-            figure_name(name(between)).filter(|name| !others.contains(&name.as_ref()))
-        {
-            metrics.push((name, value));
-        }
-    }
-    metrics
-}
-
 /// A line without the level of a logger and what stands around it: `- INFO - `, `| INFO | `, `[INFO]: `, `INFO:root:`.
 pub(super) fn behind_level(text: &str) -> &str {
     let head = &text[..text.floor_char_boundary(MAX_LEVEL)];

@@ -42,11 +42,8 @@ impl Recogniser for Score {
         Weight::Plain
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "Test ", "test ", "Test_", "test_", "score", "Score", "ccuracy", "auc", "AUC", "F1",
-            "f1", "Eval", "eval",
-        ]
+    fn triggers(&self) -> &'static str {
+        "Test ¦test ¦Test_¦test_¦score¦Score¦ccuracy¦auc¦AUC¦F1¦f1¦Eval¦eval"
     }
 
     fn wants_every_line(&self) -> bool {

@@ -24,8 +24,8 @@ impl Recogniser for SpaCy {
         "spacy"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &["E    #       "]
+    fn triggers(&self) -> &'static str {
+        "E    #       "
     }
 
     fn wants_every_line(&self) -> bool {

@@ -56,16 +56,8 @@ impl Recogniser for Table {
         "table"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "poch  ",
-            "poch\t",
-            "poch |",
-            "ter  ",
-            "teration  ",
-            "tep  ",
-            "ound  ",
-        ]
+    fn triggers(&self) -> &'static str {
+        "poch  ¦poch\t¦poch |¦ter  ¦teration  ¦tep  ¦ound  "
     }
 
     fn wants_every_line(&self) -> bool {

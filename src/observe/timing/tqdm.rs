@@ -51,8 +51,8 @@ impl Recogniser for Tqdm {
         Weight::Bare
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &["%|", "it/s", "s/it", "poch", "Test set: "]
+    fn triggers(&self) -> &'static str {
+        "%|¦it/s¦s/it¦poch¦Test set: "
     }
 
     fn wants_every_line(&self) -> bool {

@@ -43,20 +43,9 @@ impl Recogniser for Yolo {
         "yolo"
     }
 
-    fn triggers(&self) -> &[&'static str] {
-        &[
-            "GPU_mem",
-            "gpu_mem",
-            "Starting training for ",
-            " Class ",
-            "classes   top1_acc",
-            " all ",
-            "epochs completed in ",
-            "%|",
-            "it/s",
-            "s/it",
-            "100%",
-        ]
+    fn triggers(&self) -> &'static str {
+        "GPU_mem¦gpu_mem¦Starting training for ¦ Class ¦classes   top1_acc¦ all ¦\
+         epochs completed in ¦%|¦it/s¦s/it¦100%"
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
