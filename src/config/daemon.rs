@@ -96,6 +96,17 @@ impl DaemonSettings {
     }
 }
 
+impl Fragment {
+    /// Reads the text of a `dlrund.toml`. An unknown key is an error: a daemon that passes over a misspelt limit is worse
+    /// than one that does not start.
+    #[must_use]
+    pub fn from_daemon_toml(path: &Path, text: &str) -> Self {
+        let mut fragment = Self::read(&DAEMON_KEYS, true, path, text);
+        fragment.errors.append(&mut fragment.unknown);
+        fragment
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,10 +6,8 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::daemon::DAEMON_KEYS;
 use super::keys::{Key, Kind, Value};
 use super::origin::{Origin, SourceFile};
-use super::settings::KEYS;
 use super::tables::{self, Owner, Tables};
 use crate::foundation::diagnostic::{Problem, nearest};
 use crate::foundation::toml_reader::{Fields, parse_document};
@@ -41,12 +39,6 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// Reads the text of a `dlrun.toml`; `path` is for the origins.
-    #[must_use]
-    pub fn from_toml(path: &Path, text: &str) -> Self {
-        Self::read(&KEYS, path, text)
-    }
-
     /// The same as the user's own, whose rules stand beside the site's and replace none of them.
     #[must_use]
     pub fn of_user(mut self) -> Self {
@@ -57,23 +49,20 @@ impl Fragment {
         self
     }
 
-    /// Reads the text of a `dlrund.toml`. An unknown key is an error: a daemon that passes over a misspelt limit is worse
-    /// than one that does not start.
-    #[must_use]
-    pub fn from_daemon_toml(path: &Path, text: &str) -> Self {
-        let mut fragment = Self::read(&DAEMON_KEYS, path, text);
-        fragment.errors.append(&mut fragment.unknown);
-        fragment
-    }
-
-    fn read(keys: &'static [Key], path: &Path, text: &str) -> Self {
+    /// Reads the text of a file with these settings, and with the site's tables unless it is the daemon's.
+    pub(super) fn read(keys: &'static [Key], is_daemon: bool, path: &Path, text: &str) -> Self {
         let mut fragment = Self::default();
         let file = SourceFile::new(path, text);
         match parse_document(text) {
             Err(problem) => fragment.errors.push(problem),
             Ok(document) => {
-                fragment.read_table(&Source { keys, file: &file }, "", &document);
-                if keys != DAEMON_KEYS {
+                let source = Source {
+                    keys,
+                    is_daemon,
+                    file: &file,
+                };
+                fragment.read_table(&source, "", &document);
+                if !is_daemon {
                     let mut fields = Fields::of_document(&document, &mut fragment.errors);
                     fragment.tables = tables::read(&mut fields, &file);
                 }
@@ -85,7 +74,7 @@ impl Fragment {
     fn read_table(&mut self, source: &Source<'_>, prefix: &str, table: &DeTable<'_>) {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
-            if source.keys != DAEMON_KEYS && tables::TABLES.contains(&name.as_str()) {
+            if !source.is_daemon && tables::TABLES.contains(&name.as_str()) {
                 continue;
             }
             if let Some(inner) = value.get_ref().as_table()
@@ -113,21 +102,6 @@ impl Fragment {
         }
     }
 
-    /// Takes the `DLRUN_SECTION__KEY` variables out of an environment. Others that begin with `DLRUN_` are left alone:
-    /// dlrun itself sets some inside jobs.
-    #[must_use]
-    pub fn from_environment(variables: impl Fn(&str) -> Option<String>) -> Self {
-        let mut fragment = Self::default();
-        for key in &KEYS {
-            let variable = key.variable();
-            let Some(text) = variables(&variable) else {
-                continue;
-            };
-            fragment.add(key, &text, Origin::Environment { variable });
-        }
-        fragment
-    }
-
     /// Adds one value given as text.
     pub fn add(&mut self, key: &'static Key, text: &str, origin: Origin) {
         match key.read(text) {
@@ -142,6 +116,7 @@ impl Fragment {
 /// A file and the settings that it may hold.
 struct Source<'a> {
     keys: &'static [Key],
+    is_daemon: bool,
     file: &'a SourceFile<'a>,
 }
 
@@ -153,7 +128,7 @@ impl Source<'_> {
     }
 
     fn unknown_key(&self, name: &str, span: Range<usize>, is_table: bool) -> Problem {
-        let is_daemon = self.keys == DAEMON_KEYS;
+        let is_daemon = self.is_daemon;
         let (ignored, list) = if is_daemon {
             ("", "docs/config.md lists all settings of dlrund.toml")
         } else {

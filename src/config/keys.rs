@@ -4,7 +4,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::settings::KEYS;
 use crate::foundation::units::Bytes;
 
 /// What a setting may hold.
@@ -125,12 +124,6 @@ macro_rules! settings {
 pub(super) use settings;
 
 impl Key {
-    /// The key of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
-        KEYS.iter().find(|key| key.name == name)
-    }
-
     /// Reads a value from text, as it stands in an environment variable or a flag.
     ///
     /// # Errors
@@ -223,7 +216,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::daemon::DAEMON_KEYS;
+    use crate::config::{DAEMON_KEYS, KEYS};
 
     fn daemon(name: &str, text: &str) -> Result<Value, String> {
         DAEMON_KEYS

@@ -177,6 +177,37 @@ impl Settings {
     }
 }
 
+impl Key {
+    /// The key of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+}
+
+impl Fragment {
+    /// Reads the text of a `dlrun.toml`; `path` is for the origins.
+    #[must_use]
+    pub fn from_toml(path: &Path, text: &str) -> Self {
+        Self::read(&KEYS, false, path, text)
+    }
+
+    /// Takes the `DLRUN_SECTION__KEY` variables out of an environment. Others that begin with `DLRUN_` are left alone:
+    /// dlrun itself sets some inside jobs.
+    #[must_use]
+    pub fn from_environment(variables: impl Fn(&str) -> Option<String>) -> Self {
+        let mut fragment = Self::default();
+        for key in &KEYS {
+            let variable = key.variable();
+            let Some(text) = variables(&variable) else {
+                continue;
+            };
+            fragment.add(key, &text, Origin::Environment { variable });
+        }
+        fragment
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,6 @@ pub mod statistics;
 pub(crate) mod toml_keys;
 pub mod toml_reader;
 pub mod units;
-mod vocabulary;
+pub(crate) mod vocabulary;
 
 pub(crate) use named::named_enum;

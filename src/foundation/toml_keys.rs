@@ -79,7 +79,7 @@ impl Fields<'_> {
     }
 }
 
-/// A table whose keys [`keys!`](crate::keys) declares.
+/// A table whose keys [`keys!`] declares.
 pub(crate) trait Table {
     /// Reads it.
     fn read(fields: &mut Fields<'_>) -> Self;
@@ -89,8 +89,6 @@ pub(crate) trait Table {
 
 /// Declares a struct and with it the keys of a TOML table: `KEY: TYPE = KEEP(KIND)`, where KEEP is a method of [`Fields`]
 /// and KIND a [`Kind`]. The doc comment of a key is its description in the schema. Fields without `=` are no keys.
-#[macro_export]
-#[doc(hidden)]
 macro_rules! keys {
     (
         $(#[$meta:meta])*
@@ -106,12 +104,12 @@ macro_rules! keys {
         impl $crate::foundation::toml_keys::Table for $name {
             fn read(fields: &mut $crate::foundation::toml_reader::Fields<'_>) -> Self {
                 Self {
-                    $($key: $crate::keys!(@read fields $key $($keep $kind)?),)*
+                    $($key: $crate::foundation::toml_keys::keys!(@read fields $key $($keep $kind)?),)*
                 }
             }
 
             fn keys() -> Vec<(&'static str, serde_json::Value)> {
-                let keys = [$($crate::keys!(@schema $key ($($about)*) $($kind)?)),*];
+                let keys = [$($crate::foundation::toml_keys::keys!(@schema $key ($($about)*) $($kind)?)),*];
                 keys.into_iter().flatten().collect()
             }
         }
@@ -125,6 +123,8 @@ macro_rules! keys {
         Some((stringify!($key), $kind.with("description", concat!($($about),*).trim()).schema))
     };
 }
+
+pub(crate) use keys;
 
 pub(crate) fn text() -> Kind<String> {
     Kind::new(json!({ "type": "string" }), |fields, key| fields.text(key))

@@ -100,7 +100,9 @@ impl<'a> Fields<'a> {
 
     /// The value of `key`, which is thereby known.
     pub(crate) fn raw(&mut self, key: &'static str) -> Option<&'a Value<'a>> {
-        self.asked.push(key);
+        if !self.asked.contains(&key) {
+            self.asked.push(key);
+        }
         self.table.get(key)
     }
 
@@ -414,10 +416,12 @@ impl<'a> Fields<'a> {
         Some(self.inner(key, table, self.span(key), read))
     }
 
-    /// Reads the tables of a list, written `[[key]]`. Those with a fault are left out.
+    /// Reads the tables of a list, written `[[key]]`. Those with a fault are left out. Problems name a table by its number
+    /// in the list where it `is_numbered`.
     pub(crate) fn tables<T>(
         &mut self,
         key: &'static str,
+        is_numbered: bool,
         mut read: impl FnMut(&mut Fields<'_>) -> Option<T>,
     ) -> Vec<T> {
         let written =
@@ -430,10 +434,14 @@ impl<'a> Fields<'a> {
             return Vec::new();
         };
         let mut tables = Vec::new();
-        for item in items {
+        for (at, item) in items.iter().enumerate() {
             let before = self.problems.len();
+            let name = match is_numbered {
+                true => format!("{key}[{at}]"),
+                false => key.to_owned(),
+            };
             let read = match item.get_ref().as_table() {
-                Some(table) => self.inner(key, table, item.span(), &mut read),
+                Some(table) => self.inner(&name, table, item.span(), &mut read),
                 None => {
                     self.problem(written(item));
                     None

@@ -1,8 +1,6 @@
 //! Enums whose variants are words of files, of `--json` and of the index.
 
 /// Declares an enum of words: `Variant = "word"`. Gives it `WORDS`, `as_str`, `from_word`, serde by the words, and `Display`.
-#[macro_export]
-#[doc(hidden)]
 macro_rules! vocabulary {
     (
         $(#[$meta:meta])*
@@ -49,3 +47,4 @@ macro_rules! vocabulary {
         }
     };
 }
+pub(crate) use vocabulary;

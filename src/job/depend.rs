@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::vocabulary;
+use crate::foundation::vocabulary::vocabulary;
 
 vocabulary! {
     /// What the job waits for in another one; the words are Slurm's.

@@ -9,9 +9,9 @@ use super::sections::{
     python,
 };
 use super::spec::{Framework, LeftToModel, StorageClass, TimingPattern};
+use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{Kind, parsed, table};
 use crate::foundation::toml_reader::Located;
-use crate::keys;
 
 keys! {
     pub(super) struct JobFile {

@@ -8,11 +8,12 @@ use serde_json::json;
 use super::run::OPTION_LINE;
 use super::sections::name_in_small_letters;
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{
     Kind, Table, boolean, list, object, parsed, path, values, word,
 };
 use crate::foundation::toml_reader::Located;
-use crate::{keys, vocabulary};
+use crate::foundation::vocabulary::vocabulary;
 
 vocabulary! {
     /// Which GPUs are passed into the container.

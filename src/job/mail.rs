@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::vocabulary;
+use crate::foundation::vocabulary::vocabulary;
 
 vocabulary! {
     /// What a mail reports.

@@ -12,12 +12,12 @@ use super::gpus::gpus_on_node;
 use super::mail::{Mail, MailEvent, address_problem};
 use super::spec::{Asked, NodeCount};
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{
     Kind, Table, boolean, count, decimal, list, object, parsed, values,
 };
 use crate::foundation::toml_reader::Located;
 use crate::foundation::units::{Bytes, Walltime};
-use crate::keys;
 
 /// More nodes than any machine of this decade has; a larger number is a typing error.
 const MAX_NODES: u32 = 100_000;

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::output::OutputPattern;
 use super::spec::{Command, EnvVar, Inherit, Launcher};
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{Kind, Table, boolean, list, object, path, text, values, word};
 use crate::foundation::toml_reader::{Fields, Located};
-use crate::keys;
 
 keys! {
     /// `[run]`: what runs, where and with which environment.
@@ -30,7 +30,7 @@ keys! {
         /// Environment modules, loaded in this order before the variables are set; also `purge`, `use DIR`, `unload NAME`.
         modules: Vec<String> = or_default(modules()),
         /// How the command gets onto the nodes: once, on every node, or as the ranks of an MPI program.
-        launcher: Option<Located<Launcher>> = located(word(&Launcher::WORDS).with("default", "auto")),
+        launcher: Option<Located<Launcher>> = located(launcher()),
         /// Allows `launcher = "none"` on more than one node.
         idle_nodes: bool = or_default(boolean().or(false)),
         /// Which variables of the submitting shell reach the job. Default: as the scheduler has it.
@@ -111,6 +111,21 @@ fn output() -> Kind<OutputPattern> {
     let Kind { schema, .. } = path();
     Kind::new(schema, |fields, key| {
         fields.parsed(key, OutputPattern::parse)
+    })
+}
+
+fn launcher() -> Kind<Launcher> {
+    let Kind { schema, .. } = word(&Launcher::WORDS).with("default", "auto");
+    Kind::new(schema, |fields, key| {
+        let text = fields.raw(key).and_then(|value| value.get_ref().as_str());
+        let later = ["torchrun", "horovod", "tensorflow"];
+        let Some(later) = later.into_iter().find(|later| text == Some(later)) else {
+            return fields.word(key, &Launcher::WORDS);
+        };
+        let message = format!("`run.launcher = \"{later}\"` is not in this version of dlrun");
+        let why = "this launcher comes later; `none`, `each` and `mpi` work now";
+        fields.fault(key, format!("{message}: {why}"));
+        None
     })
 }
 

@@ -11,11 +11,11 @@ use super::spec::{
     TimingPattern,
 };
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{
     Kind, Table, count, decimal, number, object, parsed, path, text, word,
 };
 use crate::foundation::toml_reader::{Fields, Located};
-use crate::keys;
 
 keys! {
     /// `[scheduler]`: which one, and what is passed through to it.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::vocabulary;
+use crate::foundation::vocabulary::vocabulary;
 
 /// A value that may be left to dlrun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,10 +15,11 @@ pub use recipes::RecipeTable;
 
 use super::origin::Origin;
 use super::version::VersionRange;
+use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{boolean, count, parsed, texts, values, word};
 use crate::foundation::units::Walltime;
+use crate::foundation::vocabulary::vocabulary;
 use crate::job::{EnvVar, StorageClass, env, modules, name_word, option_lines, option_text};
-use crate::{keys, vocabulary};
 use images::MAKERS;
 use kinds::{driver_version, path, steps};
 

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::config::origin::{Origin, SourceFile};
 use crate::foundation::diagnostic::{Problem, nearest};
+use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{Table, parsed};
 use crate::foundation::toml_reader::{Fields, Located};
 use crate::job::{name_word, resource_keys};
-use crate::keys;
 
 /// Their names.
 pub(in crate::config) const TABLES: [&str; 9] = [
@@ -71,7 +71,7 @@ pub(in crate::config) fn read(fields: &mut Fields<'_>, source: &SourceFile<'_>) 
 
 fn rules(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<Rule> {
     let mut names: Vec<String> = Vec::new();
-    fields.tables("rules", |fields| {
+    fields.tables("rules", true, |fields| {
         fields.require(&["name"], "a rule");
         let name = fields.parsed("name", |text| match name(text) {
             _ if names.iter().any(|known| known == text) => {

@@ -244,10 +244,21 @@ fn a_users_rules_stand_beside_the_sites() {
     assert_eq!(reasons, ["memory goes by cores here", "mine"]);
 }
 
+#[track_caller]
+fn all_complain(cases: &[(String, usize, &str)]) {
+    for (text, line, part) in cases {
+        let (at, shown) = fault(text);
+        assert!(
+            at == *line && shown.contains(part),
+            "{at}: {shown}, not {line}: {part}, of\n{text}"
+        );
+    }
+}
+
 #[test]
-fn what_is_wrong_in_a_table_is_an_error_with_its_place() {
+fn what_is_wrong_in_a_rule_is_an_error_with_its_place() {
     let rule = |rest: &str| format!("[[rules]]\nname = \"a\"\n{rest}\n");
-    for (text, line, part) in [
+    all_complain(&[
         (
             rule("wenn = {}"),
             3,
@@ -301,9 +312,15 @@ fn what_is_wrong_in_a_table_is_an_error_with_its_place() {
             4,
             "there is another rule \"a\" in this file",
         ),
-        ("[[rules]]\nwhen = {}\n".into(), 1, "needs a `name`"),
-        ("[rules]\nname = \"a\"\n".into(), 1, "are written [[rules]]"),
-        ("rules = [1]\n".into(), 1, "are written [[rules]]"),
+        ("[[rules]]\nwhen = {}\n".into(), 1, "needs `name`"),
+        ("[rules]\nname = \"a\"\n".into(), 1, "is written [[rules]]"),
+        ("rules = [1]\n".into(), 1, "is written [[rules]]"),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_in_another_table_is_an_error_with_its_place() {
+    all_complain(&[
         (
             "house = true\n".into(),
             1,
@@ -397,13 +414,7 @@ fn what_is_wrong_in_a_table_is_an_error_with_its_place() {
             "is no URI",
         ),
         ("[mirrors]\n\"docker://a\" = 3\n".into(), 2, "must be text"),
-    ] {
-        let (at, shown) = fault(&text);
-        assert!(
-            at == line && shown.contains(part),
-            "{at}: {shown}, not {line}: {part}, of\n{text}"
-        );
-    }
+    ]);
 }
 
 #[test]

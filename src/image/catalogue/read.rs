@@ -52,7 +52,7 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
     let mut fields = Fields::of_document(&document, &mut catalogue.problems);
     if fields.has_format(FORMAT) {
         let mut lines: BTreeMap<String, usize> = BTreeMap::new();
-        catalogue.entries = fields.tables("image", |fields| {
+        catalogue.entries = fields.tables("image", false, |fields| {
             let span = fields.own_span();
             let entry = read_image(fields, owner, file.origin(&span))?;
             if let Some(first) = lines.get(&entry.name) {
@@ -64,7 +64,7 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
             }
             Some(entry)
         });
-        catalogue.checks = fields.tables("check", read_check);
+        catalogue.checks = fields.tables("check", false, read_check);
         fields.finish();
     }
     sort_problems(&mut catalogue.problems);

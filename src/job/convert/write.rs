@@ -200,7 +200,7 @@ mod tests {
             ("say \"x\"", "'say \"x\"'"),
             ("it's \"x\"", "\"it's \\\"x\\\"\""),
             ("a\nb", "'''\na\nb'''"),
-            ("a\u{1b}b", "\"a\\u001Bb\""),
+            ("a\u{1b}b", "\"a\\u001bb\""),
         ] {
             assert_eq!(quoted(text), shown);
         }

@@ -81,8 +81,18 @@ impl Priors {
 }
 
 fn read_effects(fields: &mut Fields<'_>) -> Vec<Effect> {
+    let list = fields
+        .raw("effect")
+        .and_then(|list| list.get_ref().as_array());
+    let count = list.map_or(0, |list| list.len());
+    if count > MAX_EFFECTS {
+        let message = format!("{count} effects are more than {MAX_EFFECTS}");
+        let problem = Problem::at(fields.span("effect"), message);
+        fields.problem(problem.hinted("measured runs are brought in by `dlrun import`"));
+        return Vec::new();
+    }
     let mut names: Vec<String> = Vec::new();
-    let effects = fields.tables("effect", |fields| {
+    fields.tables("effect", false, |fields| {
         let effect = read_effect(fields)?;
         if names.contains(&effect.name) {
             let message = format!("there is another effect `{}`", effect.name);
@@ -91,13 +101,7 @@ fn read_effects(fields: &mut Fields<'_>) -> Vec<Effect> {
         }
         names.push(effect.name.clone());
         Some(effect)
-    });
-    if effects.len() > MAX_EFFECTS {
-        let message = format!("{} effects are more than {MAX_EFFECTS}", effects.len());
-        let problem = Problem::at(fields.span("effect"), message);
-        fields.problem(problem.hinted("measured runs are brought in by `dlrun import`"));
-    }
-    effects
+    })
 }
 
 fn read_effect(fields: &mut Fields<'_>) -> Option<Effect> {
@@ -266,7 +270,7 @@ mod tests {
     fn what_is_wrong_is_said_with_its_line() {
         for (text, part) in [
             ("[[effect]".to_owned(), "1: "),
-            ("format = 2\n".into(), "1: `format` must be 1"),
+            ("format = 2\n".into(), "1: `format = 2` is not in this"),
             ("efect = 1\n".into(), "did you mean `effect`?"),
             ("effect = 1\n".into(), "1: `effect` is written [[effect]]"),
             ("effect = [1]\n".into(), "1: `effect` is written [[effect]]"),
