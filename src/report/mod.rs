@@ -1,7 +1,7 @@
 //! Reports that people look at: one run, or several side by side, as one HTML file or as JSON. Pure: what was
 //! read goes in, text comes out.
 //!
-//! Figures come from [`crate::report::insight`]; what is computed here is how sure a difference between runs is (`stats`, `compare`)
+//! Figures come from [`crate::report::insight`]; what is computed here is how sure a difference between runs is (`compare`)
 //! and how a training scales (`scaling`). Drawings are SVG by hand: the page has no script, asks no network for anything and
 //! is readable without its style.
 

@@ -19,7 +19,7 @@ use track::Axis;
 use crate::foundation::diagnostic::chain;
 use crate::record::rundir::RunDir;
 use crate::record::{Missing, NodeRecord, decode_columns};
-use crate::report::insight::{Digest, Sampled};
+use crate::report::insight::{SampleBins, Sampled};
 
 /// The most GPUs of a node: eight, each in seven slices, and a few that came later.
 const MAX_GPUS: usize = 72;
@@ -94,8 +94,9 @@ impl Series {
                 .read_segment(seq)
                 .map_err(|error| chain(&error).join(": "))?;
             let processes = seq.is_multiple_of(stride);
-            let digested =
-                |name: &str| Digest::wants(name) || (processes && Digest::wants_process(name));
+            let digested = |name: &str| {
+                SampleBins::wants(name) || (processes && SampleBins::wants_process(name))
+            };
             let wanted = |name: &str| all && (choice.wants(name) || digested(name));
             decode_columns(&bytes, wanted).map_err(|error| error.to_string())
         };
@@ -105,7 +106,7 @@ impl Series {
         let read = segments.span().map(|(begin_ms, end_ms)| {
             let axis = Axis::new(begin_ms, end_ms, points.min(segments.samples()));
             let mut thinner = Thinner::new(axis, choice, &node.gaps);
-            let mut digest = Digest::new(node);
+            let mut digest = SampleBins::new(node);
             segments.in_order(
                 |seq| load(seq, true),
                 &mut |seq, why| note(Some(seq), why),

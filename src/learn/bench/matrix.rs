@@ -7,7 +7,6 @@ use toml::Value;
 use toml::de::DeTable;
 
 use super::axis::{self, Axis, VARS};
-use super::cell::{Cell, cell};
 use super::document::Document;
 use super::fill::names_in;
 use super::pick::{self, Compare, Exclude};
@@ -303,14 +302,6 @@ impl Matrix {
         let values = self.axes.iter().zip(self.at(number));
         let words = values.map(|(axis, at)| format!("{}={}", axis.short, axis.values[*at].label));
         words.collect::<Vec<_>>().join(" ")
-    }
-
-    /// The job file of a cell.
-    ///
-    /// # Errors
-    /// Placeholders that stand for nothing.
-    pub fn cell(&self, number: usize) -> Result<Cell, Vec<Problem>> {
-        cell(self, number)
     }
 
     /// What is wrong with so many repeats, if anything.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, workload_name};
+use super::hardware_met::HardwareMet;
 use super::hash::Hash;
 use super::head::Counts;
 use super::response::Response;
-use super::usual::Usual;
 use super::{Length, Observation};
 use crate::foundation::statistics::mixed;
 
@@ -48,7 +48,7 @@ pub(super) struct Gathered {
     /// Names of words and of workloads, by their hashes.
     pub(super) names: HashMap<u64, String>,
     pub(super) counts: Counts,
-    pub(super) usual: Usual,
+    pub(super) hardware_met: HardwareMet,
     pub(super) first_at_ms: u64,
     pub(super) last_at_ms: u64,
     places: HashMap<Facts, u32>,
@@ -84,7 +84,7 @@ impl Gathered {
         self.last_at_ms = self.last_at_ms.max(observation.at_ms);
         let facts = Facts::new(&observation.situation);
         self.note_fingerprint(observation, &facts);
-        self.usual.add(observation);
+        self.hardware_met.add(observation);
         let place = self.place(facts, observation);
         let timed = observation.epoch_seconds.or(observation.wall_seconds);
         let is_seen = matches!(timed, Some(Length::Known(_)));

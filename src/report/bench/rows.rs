@@ -238,7 +238,7 @@ mod tests {
             of_a_second: 1.0,
             decimals: 2,
         };
-        let shown = |bounds| interval(bounds, &|seconds| unit.shown(seconds));
+        let shown = |bounds| interval(bounds, |seconds| unit.shown(seconds));
         assert_eq!(shown(Some((-0.125, 0.5))), "-0.12 to 0.50");
         assert_eq!(shown(Some((-0.5, -0.25))), "-0.50 to -0.25");
         assert_eq!(shown(Some((0.25, 0.5))), "0.25 – 0.50");

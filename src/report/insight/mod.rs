@@ -1,13 +1,13 @@
 //! What a run's measurements mean: how long an epoch took, what limited it, what was asked for against what was used,
 //! what to ask for next time, and what could not be measured. Pure: records and samples in, an [`Insight`] out.
 //!
-//! Every figure is derived on reading, from records and from samples as they were taken ([`Digest`]). What is not known
+//! Every figure is derived on reading, from records and from samples as they were taken ([`SampleBins`]). What is not known
 //! is `None` and is named among [`Insight::unmeasured`]. `docs/advice.md` has the rules in words.
 
 mod advice;
 mod balance;
-mod digest;
 mod limit;
+mod sample_bins;
 mod sampled;
 mod threshold;
 mod timing;
@@ -17,8 +17,8 @@ mod view;
 
 pub use advice::{Advice, AdviceKind};
 pub use balance::Balance;
-pub use digest::Digest;
 pub use limit::{Limit, LimitKind};
+pub use sample_bins::SampleBins;
 pub use sampled::{BusyProcess, GpuWindow, Sampled, Spread, Window};
 pub use threshold::{THRESHOLDS, Threshold};
 pub use timing::{EpochTimes, Rate, Timing, timing};

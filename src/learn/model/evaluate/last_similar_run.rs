@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::steady_seconds;
 use crate::learn::model::facts::{Facts, Size};
-use crate::learn::model::part::Predicted;
+use crate::learn::model::solution::Predicted;
 use crate::learn::model::{Observation, Situation};
 use crate::record::Interval;
 

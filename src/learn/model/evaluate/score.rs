@@ -92,7 +92,7 @@ fn median(values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learn::model::part::Predicted;
+    use crate::learn::model::solution::Predicted;
 
     fn log_normal(mean: f64, sd: f64) -> Interval {
         Predicted { mean, sd }.interval()

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use nalgebra::DMatrix;
 
 use super::block::{Block, Centres, Term};
-use super::bytes::{Floats, Reader, Writer, record};
+use super::bytes::{Reader, Writer, float_at, record};
 use super::calibrate::Stretch;
 use super::design::{Layout, cell_key};
 use super::facts::{EXACT, Facts};
-use super::file::{Back, Place};
 use super::fit::{RUN_WIDTH, State};
+use super::pieces::{Back, Place};
 use super::response::Response;
 use super::solve::{Components, Few, Own, OwnKnown, Spelled, product};
 use crate::foundation::statistics::{Dice, Z95, mixed, quick_t95};
@@ -46,23 +46,17 @@ pub(super) struct Bytes {
 
 /// A response's solution.
 #[derive(Debug, Clone)]
-pub(super) struct Part<'a> {
-    pub(super) outline: &'a Outline,
-    pub(super) layout: &'a Layout,
-    pub(super) shared: &'a [f64],
-    covariance: Floats<'a>,
-    workloads: &'a [u8],
-    back: &'a Back,
+pub(super) struct Solution {
+    pub(super) outline: Outline,
+    layout: Layout,
+    shared: Vec<f64>,
+    /// The covariance of the shared coefficients: numbers of four bytes, column by column.
+    covariance: Vec<u8>,
+    /// Where each workload lies: records of [`WORKLOAD`] bytes.
+    workloads: Vec<u8>,
 }
 
-/// What is decoded of a part when a file is read.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Decoded {
-    pub(super) layout: Layout,
-    pub(super) shared: Vec<f64>,
-}
-
-/// Writes what [`Decoded`] and [`Part`] read.
+/// Writes what [`Solution::read`] reads.
 pub(super) fn write(state: &State<'_>) -> Option<Bytes> {
     let (design, posterior) = (state.design, state.posterior.as_ref()?);
     let mut shared = Writer::default();
@@ -254,51 +248,6 @@ fn symmetric<T: Copy + Default>(
     Some(matrix)
 }
 
-impl Decoded {
-    /// Reads what [`write`] wrote, but for what stays where it lies. `None`: the bytes are damaged.
-    pub(super) fn read(outline: &Outline, reader: &mut Reader<'_>) -> Option<Self> {
-        let count = reader.count()?;
-        if count > usize::from(u16::MAX) {
-            return None;
-        }
-        let keys: Vec<u64> = (0..count).map(|_| reader.u64()).collect::<Option<_>>()?;
-        let shared: Vec<f64> = (0..count).map(|_| reader.f64()).collect::<Option<_>>()?;
-        let ascending = keys.windows(2).all(|pair| pair[0] < pair[1]);
-        (ascending && reader.block()?.len() == 4 * count * count).then_some(())?;
-        reader
-            .block()?
-            .len()
-            .is_multiple_of(WORKLOAD)
-            .then_some(())?;
-        Some(Self {
-            layout: Layout {
-                keys,
-                centres: outline.centres,
-            },
-            shared,
-        })
-    }
-
-    /// The part, with what lies in the front's bytes and behind them.
-    pub(super) fn part<'a>(
-        &'a self,
-        outline: &'a Outline,
-        bytes: &'a [u8],
-        back: &'a Back,
-    ) -> Option<Part<'a>> {
-        let mut reader = Reader(bytes);
-        reader.take(4 + 16 * self.layout.keys.len())?;
-        Some(Part {
-            outline,
-            layout: &self.layout,
-            shared: &self.shared,
-            covariance: Floats(reader.block()?),
-            workloads: reader.block()?,
-            back,
-        })
-    }
-}
-
 /// What a part says of a logarithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Predicted {
@@ -374,20 +323,47 @@ struct Row {
     cell: u64,
 }
 
-impl Part<'_> {
+impl Solution {
+    /// Reads what [`write`] wrote. `None`: the bytes are damaged.
+    pub(super) fn read(outline: &Outline, reader: &mut Reader<'_>) -> Option<Self> {
+        let count = reader.count()?;
+        if count > usize::from(u16::MAX) {
+            return None;
+        }
+        let keys: Vec<u64> = (0..count).map(|_| reader.u64()).collect::<Option<_>>()?;
+        let shared: Vec<f64> = (0..count).map(|_| reader.f64()).collect::<Option<_>>()?;
+        let ascending = keys.windows(2).all(|pair| pair[0] < pair[1]);
+        let (covariance, workloads) = (reader.block()?.to_vec(), reader.block()?.to_vec());
+        let whole =
+            covariance.len() == 4 * count * count && workloads.len().is_multiple_of(WORKLOAD);
+        (ascending && whole).then(|| Self {
+            layout: Layout {
+                keys,
+                centres: outline.centres,
+            },
+            outline: outline.clone(),
+            shared,
+            covariance,
+            workloads,
+        })
+    }
+
+    fn covariance_at(&self, index: usize) -> f64 {
+        float_at(&self.covariance, index)
+    }
+
     /// The workload, where it was measured and can be read.
-    pub(super) fn workload(&self, hash: u64) -> Option<Workload> {
-        let bytes = self
-            .back
-            .piece(self.place(record(self.workloads, WORKLOAD, hash)?)?)?;
-        let mut workload = read_own(&bytes, self.layout, &self.outline.components)?;
+    pub(super) fn workload(&self, back: &Back, hash: u64) -> Option<Workload> {
+        let place = self.place(record(&self.workloads, WORKLOAD, hash)?)?;
+        let bytes = back.piece(place)?;
+        let mut workload = read_own(&bytes, &self.layout, &self.outline.components)?;
         let count = self.layout.keys.len();
         for (at, one) in workload.own.places.iter().enumerate() {
             let column = usize::from(*one) * count;
             let row = workload.own.places[..=at].iter();
             workload
                 .covariance
-                .extend(row.map(|other| self.covariance.at(column + usize::from(*other))));
+                .extend(row.map(|other| self.covariance_at(column + usize::from(*other))));
         }
         Some(workload)
     }
@@ -403,14 +379,14 @@ impl Part<'_> {
     }
 
     /// Where each workload lies.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<'_> {
         let records = self.workloads.chunks_exact(WORKLOAD);
         records.filter_map(|record| self.place(Reader(record.get(8..)?)))
     }
 
     /// Whether there is a workload, without reading it.
     pub(super) fn has_workload(&self, hash: u64) -> bool {
-        record(self.workloads, WORKLOAD, hash).is_some()
+        record(&self.workloads, WORKLOAD, hash).is_some()
     }
 
     fn row(&self, facts: &Facts, workload: Option<&Workload>) -> Row {
@@ -459,7 +435,7 @@ impl Part<'_> {
         belief.map_or(0.0, |belief| belief.mean)
     }
 
-    /// Says what to expect of a run. `workload` is what [`Part::workload`] gave for it, `outside` how far each size lies outside of
+    /// Says what to expect of a run. `workload` is what [`Solution::workload`] gave for it, `outside` how far each size lies outside of
     /// what was measured, as a natural logarithm: below 0 it is smaller.
     pub(super) fn predict(
         &self,
@@ -549,9 +525,9 @@ impl Part<'_> {
             let column = usize::from(*one) * count;
             let inner: f64 = factors[at + 1..]
                 .iter()
-                .map(|(other, b)| b * self.covariance.at(column + usize::from(*other)))
+                .map(|(other, b)| b * self.covariance_at(column + usize::from(*other)))
                 .sum();
-            sum += a * (a * self.covariance.at(column + usize::from(*one)) + 2.0 * inner);
+            sum += a * (a * self.covariance_at(column + usize::from(*one)) + 2.0 * inner);
         }
         sum
     }
@@ -568,7 +544,7 @@ impl Part<'_> {
             let column = usize::from(*one) * self.layout.keys.len();
             let inner = workload.own.places.iter().zip(moved);
             let inner: f64 = inner
-                .map(|(other, b)| b * self.covariance.at(column + usize::from(*other)))
+                .map(|(other, b)| b * self.covariance_at(column + usize::from(*other)))
                 .sum();
             sum += 2.0 * a * inner;
         }
@@ -576,12 +552,12 @@ impl Part<'_> {
     }
 
     /// One joint draw of the expected logarithms of these runs, without the runs' scatter.
-    pub(super) fn draw(&self, all: &[Facts], seed: u64) -> Vec<f64> {
+    pub(super) fn draw(&self, back: &Back, all: &[Facts], seed: u64) -> Vec<f64> {
         // Candidates of one job share their workload, and what is drawn of it.
         let hashes: BTreeSet<u64> = all.iter().map(|facts| facts.workload).collect();
         let workloads: BTreeMap<u64, Workload> = hashes
             .into_iter()
-            .filter_map(|hash| Some((hash, self.workload(hash)?)))
+            .filter_map(|hash| Some((hash, self.workload(back, hash)?)))
             .collect();
         let row = |facts: &Facts| self.row(facts, workloads.get(&facts.workload));
         let rows: Vec<Row> = all.iter().map(row).collect();
@@ -635,8 +611,7 @@ impl Part<'_> {
     fn draw_shared(&self, places: &[u16], seed: u64) -> Vec<f64> {
         let count = self.layout.keys.len();
         let covariance = DMatrix::from_fn(places.len(), places.len(), |row, column| {
-            self.covariance
-                .at(usize::from(places[column]) * count + usize::from(places[row]))
+            self.covariance_at(usize::from(places[column]) * count + usize::from(places[row]))
         });
         let mut dice = Dice::new(mixed(seed));
         let normals: Vec<f64> = places.iter().map(|_| dice.normal()).collect();

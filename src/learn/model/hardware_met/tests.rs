@@ -45,15 +45,15 @@ fn gpu(name: &str, gpus: u32) -> Hardware {
     }
 }
 
-fn seen(runs: &[(Option<&str>, Hardware, usize)]) -> Usual {
-    let mut usual = Usual::default();
+fn seen(runs: &[(Option<&str>, Hardware, usize)]) -> HardwareMet {
+    let mut usual = HardwareMet::default();
     for (queue, hardware, times) in runs {
         (0..*times).for_each(|_| usual.add(&run(*queue, hardware.clone())));
     }
     usual
 }
 
-fn met(usual: &Usual, queues: &[Option<&str>], on_gpus: bool) -> (Vec<(String, u64)>, bool) {
+fn met(usual: &HardwareMet, queues: &[Option<&str>], on_gpus: bool) -> (Vec<(String, u64)>, bool) {
     let met = usual.met(SchedulerKind::Slurm, queues, on_gpus);
     let name = |kind: &Kind| {
         let hardware = &kind.hardware;

@@ -139,7 +139,7 @@ struct Process {
 
 /// Takes the samples of one node in, one after the other.
 #[derive(Debug)]
-pub struct Digest {
+pub struct SampleBins {
     /// From the end of the first epoch to that of the last.
     training: Option<(u64, u64)>,
     /// The middles of the gaps, ascending: nothing is told across one.
@@ -173,7 +173,7 @@ fn at(column: Column<'_>, row: usize) -> Option<u64> {
     *column?.get(row)?
 }
 
-impl Digest {
+impl SampleBins {
     /// Nothing taken in yet of the measurement that `record` is of.
     #[must_use]
     pub fn new(record: &NodeRecord) -> Self {

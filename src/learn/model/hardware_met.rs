@@ -13,7 +13,7 @@ const MOST: usize = 200;
 
 /// How often which hardware was met in which queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(super) struct Usual {
+pub(super) struct HardwareMet {
     seen: BTreeMap<u64, Seen>,
 }
 
@@ -49,7 +49,7 @@ pub struct Met {
     pub of_queue: bool,
 }
 
-impl Usual {
+impl HardwareMet {
     /// Notes where a run was.
     pub(super) fn add(&mut self, observation: &Observation) {
         let hardware = &observation.situation.hardware;

@@ -25,16 +25,16 @@ const BEYOND: f64 = 1.25;
 const AGREED: f64 = 0.9;
 
 /// Counts and ends, as they lie in a model file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Known<'a> {
+#[derive(Debug, Clone)]
+pub(super) struct Experience {
     /// Runs by hash: of alike runs, of workloads, of software, and of words.
-    counts: &'a [u8],
+    counts: Vec<u8>,
     /// The ends of each size, by workload; 0: those of all.
-    ends: &'a [u8],
+    ends: Vec<u8>,
     /// The usual sizes of trainings, by their names.
-    named: &'a [u8],
+    named: Vec<u8>,
     /// Runs in doubt by hash: of alike runs, of workloads and of software. The first files had none.
-    doubted: &'a [u8],
+    doubted: Vec<u8>,
 }
 
 /// What a forecast rests on.
@@ -51,7 +51,7 @@ pub(super) struct Rests {
 /// The smallest and the largest that was measured of each size; 0: none was.
 type Ends = [(f64, f64); EXACT.len()];
 
-/// Writes what [`Known::read`] reads.
+/// Writes what [`Experience::read`] reads.
 pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
     let mut counts: OfHashes<u32> = OfHashes::default();
     let mut ends: BTreeMap<u64, Ends> = BTreeMap::new();
@@ -166,36 +166,30 @@ fn of_word(facts: &Facts, word: Word) -> Option<u64> {
     })
 }
 
-impl<'a> Known<'a> {
+impl Experience {
     /// `None`: the bytes are damaged.
-    pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        let (counts, ends, named) = (reader.block()?, reader.block()?, reader.block()?);
-        let doubted = if reader.0.is_empty() {
-            &[]
-        } else {
-            reader.block()?
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let mut block = |size: usize| {
+            let bytes = reader.block()?;
+            bytes.len().is_multiple_of(size).then(|| bytes.to_vec())
         };
-        let known = Self {
+        let (counts, ends, named) = (block(COUNT)?, block(ENDS)?, block(NAMED)?);
+        let doubted = match reader.0.is_empty() {
+            true => Vec::new(),
+            false => reader.block()?.to_vec(),
+        };
+        let is_whole = doubted.len().is_multiple_of(DOUBTED);
+        is_whole.then_some(Self {
             counts,
             ends,
             named,
             doubted,
-        };
-        let whole = [
-            (counts, COUNT),
-            (ends, ENDS),
-            (named, NAMED),
-            (doubted, DOUBTED),
-        ];
-        whole
-            .iter()
-            .all(|(bytes, size)| bytes.len().is_multiple_of(*size))
-            .then_some(known)
+        })
     }
 
     /// The facts of a situation. Where its workload was never measured and leaves sizes out, they are those of the runs of the same
     /// name, and that is told.
-    pub(super) fn completed(self, situation: &Situation) -> (Facts, Vec<String>) {
+    pub(super) fn completed(&self, situation: &Situation) -> (Facts, Vec<String>) {
         let facts = Facts::new(situation);
         let complete = || (facts, Vec::new());
         let sizes = exact_sizes(situation);
@@ -241,19 +235,19 @@ impl<'a> Known<'a> {
     }
 
     /// Workload, samples and parameters, and runs of the trainings with a name.
-    fn training(self, name: u64) -> Option<(u64, (f64, f64), u32)> {
-        let mut reader = record(self.named, NAMED, name)?;
+    fn training(&self, name: u64) -> Option<(u64, (f64, f64), u32)> {
+        let mut reader = record(&self.named, NAMED, name)?;
         Some((reader.u64()?, (reader.f64()?, reader.f64()?), reader.u32()?))
     }
 
-    fn count(self, key: u64) -> u64 {
-        record(self.counts, COUNT, key)
+    fn count(&self, key: u64) -> u64 {
+        record(&self.counts, COUNT, key)
             .and_then(|mut reader| reader.u32())
             .map_or(0, u64::from)
     }
 
     /// What a forecast rests on.
-    pub(super) fn basis(self, facts: &Facts) -> Rests {
+    pub(super) fn basis(&self, facts: &Facts) -> Rests {
         let [alike, workload, version, framework, _] = facts.keys_of_likeness();
         let named = facts.word(Word::Framework) != 0;
         let keys = [
@@ -266,7 +260,7 @@ impl<'a> Known<'a> {
             .into_iter()
             .filter(|(_, key, counts)| *counts && self.count(*key) > 0);
         let (basis, key, _) = found.next().unwrap_or((Basis::Priors, 0, true));
-        let doubted = record(self.doubted, DOUBTED, key);
+        let doubted = record(&self.doubted, DOUBTED, key);
         let (doubtful, doubts) = doubted
             .and_then(|mut reader| Some((reader.u32()?, reader.u32()?)))
             .unwrap_or_default();
@@ -280,21 +274,21 @@ impl<'a> Known<'a> {
     }
 
     /// Whether a workload ran on different numbers of nodes.
-    pub(super) fn scaled(self, workload: u64) -> bool {
+    pub(super) fn scaled(&self, workload: u64) -> bool {
         self.ends(workload)
             .map(|ends| ends[NODES])
             .is_some_and(|(fewest, most)| fewest < most)
     }
 
     /// The ends of each size: with a workload, else at all.
-    fn ends_for(self, workload: u64) -> Option<(Ends, &'static str)> {
+    fn ends_for(&self, workload: u64) -> Option<(Ends, &'static str)> {
         let ends = self.ends(workload).map(|ends| (ends, "with this workload"));
         ends.or_else(|| self.ends(0).map(|ends| (ends, "at all")))
     }
 
     /// How far outside of what was measured each size lies, as a natural logarithm: above 0 it is larger, below smaller; 0: within, or
     /// not known.
-    pub(super) fn outside(self, situation: &Situation, facts: &Facts) -> [f64; EXACT.len()] {
+    pub(super) fn outside(&self, situation: &Situation, facts: &Facts) -> [f64; EXACT.len()] {
         let Some((ends, _)) = self.ends_for(facts.workload) else {
             return [0.0; EXACT.len()];
         };
@@ -311,7 +305,7 @@ impl<'a> Known<'a> {
     }
 
     /// How far outside of what was measured a run lies, in words.
-    pub(super) fn beyond(self, situation: &Situation, facts: &Facts) -> Vec<String> {
+    pub(super) fn beyond(&self, situation: &Situation, facts: &Facts) -> Vec<String> {
         let mut found = Vec::new();
         for word in Word::ALL {
             if of_word(facts, word).is_some_and(|key| self.count(key) == 0) {
@@ -341,8 +335,8 @@ impl<'a> Known<'a> {
         found
     }
 
-    fn ends(self, workload: u64) -> Option<Ends> {
-        let mut reader = record(self.ends, ENDS, workload)?;
+    fn ends(&self, workload: u64) -> Option<Ends> {
+        let mut reader = record(&self.ends, ENDS, workload)?;
         let mut ends = Ends::default();
         for (low, high) in &mut ends {
             (*low, *high) = (reader.f64()?, reader.f64()?);
@@ -371,14 +365,14 @@ mod tests {
     fn files_of_before_the_doubts_are_read() {
         let mut writer = Writer::default();
         [0, 0, 0].iter().for_each(|_| writer.block(&[]));
-        let known = Known::read(&mut Reader(&writer.0)).expect("an old one");
+        let known = Experience::read(&mut Reader(&writer.0)).expect("an old one");
         let rests = known.basis(&Facts::new(&Situation::default()));
         assert_eq!(
             (rests.basis, rests.runs, rests.doubtful),
             (Basis::Priors, 0, 0)
         );
         writer.block(&[0; DOUBTED]);
-        assert!(Known::read(&mut Reader(&writer.0)).is_some());
-        assert!(Known::read(&mut Reader(&writer.0[..writer.0.len() - 1])).is_none());
+        assert!(Experience::read(&mut Reader(&writer.0)).is_some());
+        assert!(Experience::read(&mut Reader(&writer.0[..writer.0.len() - 1])).is_none());
     }
 }
