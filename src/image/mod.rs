@@ -5,6 +5,7 @@ pub mod build;
 pub mod catalogue;
 pub mod check;
 pub mod choice;
+mod fingerprint;
 pub mod flags;
 mod in_progress;
 pub mod python;

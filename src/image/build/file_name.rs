@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use crate::image::fingerprint::fingerprint;
 
 /// How much of a URI's last part is kept for the eye, in bytes.
 const SHOWN: usize = 60;
@@ -37,14 +37,6 @@ pub fn pulled_name(uri: &str) -> String {
         .trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     let last = if last.is_empty() { "image" } else { last };
     format!("{last}-{}", &fingerprint(uri)[..12])
-}
-
-/// SHA-256 of a text, in lower-case hexadecimal digits.
-pub(crate) fn fingerprint(text: &str) -> String {
-    Sha256::digest(text.as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 #[cfg(test)]

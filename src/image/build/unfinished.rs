@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::foundation::command::{CommandError, News, Tool};
 use crate::foundation::diagnostic::printable;
 use crate::foundation::lock::{self, Lock, Patience};
-use crate::image::build::file_name::fingerprint;
 use crate::image::build::free_space::{Rooms, free_bytes};
 use crate::image::build::ownership::unsafe_for_root;
 use crate::image::build::progress::{Phase, Progress};
+use crate::image::fingerprint::fingerprint;
 use crate::image::in_progress::{Unfinished, beside, is_full, last_words, new_log};
 use crate::image::runtime::{Product, facts_of, prefixes_of};
 

@@ -1,24 +1,22 @@
 //! Which NVIDIA driver a CUDA version needs.
 
+use std::sync::LazyLock;
+
 use crate::config::VersionRange;
 
-/// First version of CUDA, and the least Linux driver for it. From CUDA 11.0 on a driver of the major version serves all its
-/// minor ones ("CUDA Compatibility", section "Minor Version Compatibility"; before that, "CUDA Toolkit Release Notes", table
-/// "CUDA Toolkit and Corresponding Driver Versions"; both NVIDIA's).
-const DRIVERS: [(&str, &str); 12] = [
-    ("7.0", "346.46"),
-    ("7.5", "352.31"),
-    ("8.0", "367.48"),
-    ("9.0", "384.81"),
-    ("9.1", "390.46"),
-    ("9.2", "396.26"),
-    ("10.0", "410.48"),
-    ("10.1", "418.39"),
-    ("10.2", "440.33"),
-    ("11.0", "450.36.06"),
-    ("12.0", "525.60.13"),
-    ("13.0", "580.65.06"),
-];
+/// Rows of `cuda.txt`: which table, and its two columns.
+static ROWS: LazyLock<Vec<[&str; 3]>> = LazyLock::new(|| {
+    let lines = include_str!("cuda.txt").lines();
+    let rows = lines.filter(|line| !line.starts_with('#'));
+    rows.filter_map(|line| line.split(' ').collect::<Vec<_>>().try_into().ok())
+        .collect()
+});
+
+fn rows(table: &str) -> impl DoubleEndedIterator<Item = (&'static str, &'static str)> {
+    let of_table = ROWS.iter().filter(move |[of, ..]| *of == table);
+    of_table.map(|[_, left, right]| (*left, *right))
+}
+
 /// The first major version that the table does not know.
 const UNKNOWN_FROM: &str = "14";
 
@@ -30,12 +28,8 @@ pub fn least_driver(cuda: &str) -> Option<&'static str> {
     let from = |first: &str| {
         VersionRange::parse(&format!(">={first}")).is_ok_and(|range| range.holds(&cuda))
     };
-    let row = DRIVERS
-        .iter()
-        .rev()
-        .find(|(first, _)| from(first))
-        .filter(|_| known.holds(&cuda));
-    row.map(|(_, driver)| *driver)
+    let row = rows("driver").rev().find(|(first, _)| from(first));
+    row.filter(|_| known.holds(&cuda)).map(|(_, driver)| driver)
 }
 
 /// Whether a driver serves a CUDA version; `None` where that is not known.
@@ -45,78 +39,14 @@ pub fn serves(driver: &str, cuda: &str) -> Option<bool> {
     Some(least.holds(&VersionRange::parse(driver).ok()?))
 }
 
-/// First version of CUDA, and the least compute capability that it makes code for ("CUDA Toolkit Release Notes", the
-/// deprecated and dropped features of 9, 11, 12 and 13).
-const LEAST_CAPABILITIES: [(&str, &str); 4] = [
-    ("9.0", "3.0"),
-    ("11.0", "3.5"),
-    ("12.0", "5.0"),
-    ("13.0", "7.5"),
-];
-
-/// A compute capability, and the first version of CUDA that knows it (the same notes).
-const FIRST_CUDAS: [(&str, &str); 12] = [
-    ("3.0", "4.2"),
-    ("5.0", "6.5"),
-    ("6.0", "8.0"),
-    ("7.0", "9.0"),
-    ("7.5", "10.0"),
-    ("8.0", "11.0"),
-    ("8.6", "11.1"),
-    ("8.9", "11.8"),
-    ("9.0", "11.8"),
-    ("10.0", "12.8"),
-    ("10.3", "12.9"),
-    ("12.0", "12.8"),
-];
-
-/// Words in names of GPUs, and the compute capability of those (NVIDIA's "CUDA GPU Compute Capability").
-const GPUS: [(&str, &str); 35] = [
-    ("k40", "3.5"),
-    ("k80", "3.7"),
-    ("m40", "5.2"),
-    ("m60", "5.2"),
-    ("p100", "6.0"),
-    ("p40", "6.1"),
-    ("p4", "6.1"),
-    ("1080", "6.1"),
-    ("v100", "7.0"),
-    ("v100s", "7.0"),
-    ("gv100", "7.0"),
-    ("volta", "7.0"),
-    ("t4", "7.5"),
-    ("2080", "7.5"),
-    ("2080ti", "7.5"),
-    ("rtx2080ti", "7.5"),
-    ("a100", "8.0"),
-    ("a30", "8.0"),
-    ("a10", "8.6"),
-    ("a40", "8.6"),
-    ("a6000", "8.6"),
-    ("3090", "8.6"),
-    ("rtx3090", "8.6"),
-    ("l4", "8.9"),
-    ("l40", "8.9"),
-    ("l40s", "8.9"),
-    ("4090", "8.9"),
-    ("h100", "9.0"),
-    ("h200", "9.0"),
-    ("gh200", "9.0"),
-    ("b100", "10.0"),
-    ("b200", "10.0"),
-    ("gb200", "10.0"),
-    ("b300", "10.3"),
-    ("gb300", "10.3"),
-];
-
 /// The compute capability of a GPU by its name, such as `v100` or `Tesla V100-SXM2-32GB`; `None`: not known.
 #[must_use]
 pub fn capability_of(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     let found = |word: &str| {
-        GPUS.iter()
-            .find(|(known, _)| *known == word)
-            .map(|(_, capability)| *capability)
+        let mut gpus = rows("gpu");
+        gpus.find(|(known, _)| *known == word)
+            .map(|(_, capability)| capability)
     };
     name.split(|c: char| !c.is_ascii_alphanumeric())
         .find_map(found)
@@ -142,15 +72,13 @@ pub(crate) fn makes_for(cuda: &str, capability: &str) -> Option<Serves> {
         VersionRange::parse(cuda).ok()?,
         VersionRange::parse(capability).ok()?,
     );
-    let least = LEAST_CAPABILITIES
-        .iter()
+    let least = rows("least")
         .rev()
         .find(|(first, _)| is_least(first, &cuda));
     if let Some((_, least)) = least.filter(|(_, least)| !is_least(least, &capability)) {
         return Some(Serves::Dropped(least));
     }
-    let (_, first) = FIRST_CUDAS
-        .iter()
+    let (_, first) = rows("first")
         .rev()
         .find(|(known, _)| is_least(known, &capability))?;
     Some(if is_least(first, &cuda) {
@@ -170,10 +98,8 @@ pub fn cuda_for(driver: Option<&str>, capabilities: &[&str]) -> Option<VersionRa
             |capability: &&str| matches!(makes_for(cuda, capability), Some(Serves::Dropped(_)));
         capabilities.iter().any(dropped)
     };
-    let first = DRIVERS
-        .iter()
-        .map(|(cuda, _)| *cuda)
-        .find(|cuda| beyond_driver(cuda) || beyond_gpus(cuda))?;
+    let mut versions = rows("driver").map(|(cuda, _)| cuda);
+    let first = versions.find(|cuda| beyond_driver(cuda) || beyond_gpus(cuda))?;
     VersionRange::parse(&format!("<{first}")).ok()
 }
 

@@ -1,12 +1,12 @@
 //! What an environment would be, and whether it is there. Starts no process for one that is.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::image::fingerprint::hex;
 use crate::image::python::failure::PyenvError;
 use crate::image::python::interpreter::{self, Interpreter};
 use crate::image::python::requirements::{self, Part};
@@ -133,10 +133,7 @@ fn hash(parts: &[Part], python: &Interpreter) -> String {
             .as_os_str()
             .as_encoded_bytes());
     }
-    sum.finalize().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex(&sum.finalize())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
+use crate::image::fingerprint::hex;
 use crate::image::runtime::failure::ContainerError;
 
 /// What is read at once.
@@ -39,12 +40,7 @@ pub fn digest(
             Err(error) => return Err(failed(error)),
         }
     }
-    let digits: String = hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok(Some(format!("sha256:{digits}")))
+    Ok(Some(format!("sha256:{}", hex(&hasher.finalize()))))
 }
 
 #[cfg(test)]

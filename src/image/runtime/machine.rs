@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn seen(root: &Path) -> ThisMachine {
-        here(&HostView {
+        this_machine(&HostView {
             root,
             variable: &|_| None,
             shared_tmp: None,

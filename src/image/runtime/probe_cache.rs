@@ -9,10 +9,10 @@ use std::path::Path;
 
 use nix::unistd::{UnlinkatFlags, gethostname, unlinkat};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::PrivateDir;
+use crate::image::fingerprint::fingerprint;
 use crate::image::runtime::apptainer::installation::Places;
 use crate::image::runtime::apptainer::namespaces::Switches;
 use crate::image::runtime::apptainer::subids::Ranges;
@@ -116,12 +116,8 @@ impl Key {
 
     /// A file for each runtime on each host: a disk that seems local may be shared by the nodes of a cluster.
     fn file_name(&self) -> String {
-        let digest = Sha256::digest(format!("{}\n{}", self.host, self.command).as_bytes());
-        let name: String = digest[..6]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        format!("{PREFIX}{name}.json")
+        let name = fingerprint(&format!("{}\n{}", self.host, self.command));
+        format!("{PREFIX}{}.json", &name[..12])
     }
 }
 

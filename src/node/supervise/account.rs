@@ -1,6 +1,7 @@
 //! What was measured so far, by the watcher and by the node daemon, as one.
 
 use super::handover::Ended;
+use super::lacking;
 use super::writer::Resumed;
 use crate::foundation::clock::now_ms;
 use crate::observe::protocol::Measured;
@@ -196,10 +197,7 @@ impl Account {
 
     /// Something will be missing in the record.
     pub(super) fn lacks(&mut self, what: &str, why: String) {
-        self.missing.push(Missing {
-            what: what.to_owned(),
-            why,
-        });
+        self.missing.push(lacking(what, why));
     }
 
     /// A daemon without privileges may not read the I/O of other users' processes.

@@ -10,6 +10,7 @@ use nix::sys::inotify::{AddWatchFlags, Inotify};
 use super::container::Judge;
 use super::events::EventFile;
 use super::handover::Handover;
+use super::lacking;
 use super::output::{Reader, notices_of};
 use crate::foundation::units::Bytes;
 use crate::observe::timing::Follower;
@@ -45,43 +46,35 @@ pub(super) struct Followed {
 impl Followed {
     /// Opens the output. What stands in it already (a watcher that takes over) is read without times.
     pub(super) fn open(handover: &Handover) -> Self {
-        let Handover {
-            context,
-            output,
-            echo,
-            resumes,
-            ..
-        } = handover;
-        let pattern = context.plan.as_ref().and_then(|plan| plan.timing.as_ref());
-        let output = output.as_ref();
+        let plan = handover.context.plan.as_ref();
+        let pattern = plan.and_then(|plan| plan.timing.as_ref());
+        let output = handover.output.as_ref();
         let mut missing = Vec::new();
         let follower = Follower::new(pattern).or_else(|error| {
-            missing.push(timing_missing(error.to_string()));
+            missing.push(lacking("timing", error.to_string()));
             Follower::new(None)
         });
         let follower =
             follower.unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"));
         // What only echoes is a file of the run's own.
-        let is_shared = !*echo
-            && context
-                .plan
-                .as_ref()
-                .is_some_and(|plan| !plan.has_own_output());
+        let is_shared = !handover.echo && plan.is_some_and(|plan| !plan.has_own_output());
         let reader = match output.map(|output| Reader::open(&output.path, output.offset)) {
             Some(_) if is_shared => {
                 let why = "other jobs may write to the output file; put `%j` into `run.output`";
-                missing.push(timing_missing(why.to_owned()));
+                missing.push(lacking("timing", why.to_owned()));
                 None
             }
             Some(Ok(reader)) => Some(reader),
             Some(Err(error)) => {
-                missing.push(timing_missing(format!(
-                    "the output cannot be read: {error}"
-                )));
+                missing.push(lacking(
+                    "timing",
+                    format!("the output cannot be read: {error}"),
+                ));
                 None
             }
             None => {
-                missing.push(timing_missing(
+                missing.push(lacking(
+                    "timing",
                     "the output is no file that dlrun can read".to_owned(),
                 ));
                 None
@@ -91,7 +84,7 @@ impl Followed {
         let events = handover
             .events
             .as_deref()
-            .and_then(|path| EventFile::open(path, *resumes).ok());
+            .and_then(|path| EventFile::open(path, handover.resumes).ok());
         let last_read = Instant::now();
         let mut followed = Self {
             follower,
@@ -108,10 +101,10 @@ impl Followed {
             until: None,
             has_more: false,
         };
-        if *resumes {
+        if handover.resumes {
             while followed.portion(None) > 0 {}
         }
-        followed.echo = *echo;
+        followed.echo = handover.echo;
         followed
     }
 
@@ -183,7 +176,7 @@ impl Followed {
             let why = format!(
                 "it was written faster than read: the last {unheard} of {all} are not in it"
             );
-            self.missing.push(timing_missing(why));
+            self.missing.push(lacking("timing", why));
         }
         self.follower.finish(Some(now_ms));
         if let Some(events) = &mut self.events {
@@ -226,9 +219,10 @@ impl Followed {
                     }
                 }
                 Err(error) => {
-                    self.missing.push(timing_missing(format!(
-                        "the output cannot be read any more: {error}"
-                    )));
+                    self.missing.push(lacking(
+                        "timing",
+                        format!("the output cannot be read any more: {error}"),
+                    ));
                     self.reader = None;
                 }
             }
@@ -270,12 +264,5 @@ fn keep_end(tail: &mut Vec<u8>, bytes: &[u8]) {
     tail.extend_from_slice(&bytes[bytes.len().saturating_sub(LAST_WORDS_BYTES)..]);
     if tail.len() > 2 * LAST_WORDS_BYTES {
         tail.drain(..tail.len() - LAST_WORDS_BYTES);
-    }
-}
-
-fn timing_missing(why: String) -> Missing {
-    Missing {
-        what: "timing".to_owned(),
-        why,
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::handover::Handover;
+use super::lacking;
 use crate::observe::monitor::{
     GpuReport, GpuShare, GpuWatch, WatchPace, allocated_gpus, gpu_driver_present,
 };
@@ -117,9 +118,6 @@ impl Gpus {
             .clone()
             .or(refused)
             .filter(|_| self.watch.is_some())?;
-        Some(Missing {
-            what: "gpus".to_owned(),
-            why,
-        })
+        Some(lacking("gpus", why))
     }
 }

@@ -13,7 +13,7 @@ use crate::foundation::clock::now_ms;
 use crate::image::flags::Container;
 use crate::job::RunId;
 use crate::observe::monitor;
-use crate::record::{ContainerRecord, ExitStatus, MeasureKey, NodeRecord, NodeState};
+use crate::record::{ContainerRecord, ExitStatus, NodeRecord, NodeState};
 
 /// How long the record of a command that is not started may take to reach the disk.
 const LAST_WRITE: Duration = Duration::from_secs(6);
@@ -147,13 +147,7 @@ impl NotPrepared {
             return why;
         };
         let now = now_ms();
-        let key = MeasureKey {
-            run_id,
-            element: context.element,
-            attempt: context.attempt,
-            node: context.node.clone(),
-            step: 0,
-        };
+        let key = context.key_of(run_id);
         let host = monitor::host_facts(context.omp_num_threads.clone());
         let record = NodeRecord {
             state: NodeState::Ended,

@@ -12,6 +12,7 @@ use super::conditions::Seen;
 use super::events;
 use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
+use super::lacking;
 use super::link::Link;
 use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
@@ -23,8 +24,8 @@ use crate::observe::protocol::Process;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::keep_late;
 use crate::record::{
-    EventKind, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage,
-    WatcherCost, encode_segments,
+    EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample, WatcherCost,
+    encode_segments,
 };
 
 /// The longest pause between two writings of the record, and between two segments.
@@ -432,10 +433,9 @@ impl Watch {
     /// Keeps the last record on the node: the next dlrun here that can writes it into the state directory.
     fn keep_for_later(&mut self, state: NodeState, ended: Option<&Ended>, why: &str) {
         let mut record = self.record_of_now(state, ended);
-        record.missing.push(Missing {
-            what: "segments".to_owned(),
-            why: format!("the last samples: {why}"),
-        });
+        record
+            .missing
+            .push(lacking("segments", format!("the last samples: {why}")));
         let record = self.link.fitted_record(&record);
         let context = &self.handover.context;
         // A command without a run has no place.
@@ -487,10 +487,7 @@ impl Watch {
             let why =
                 "the command ran for less than a second, and the kernel counts in ticks of 10 ms"
                     .to_owned();
-            record.missing.push(Missing {
-                what: "others_cpus_busy".to_owned(),
-                why,
-            });
+            record.missing.push(lacking("others_cpus_busy", why));
         }
         if ended.is_some()
             && record.usage.mem_peak_bytes.is_some()
@@ -500,10 +497,7 @@ impl Watch {
                 "it was read {} times, so the peak may be higher",
                 record.watcher.samples
             );
-            record.missing.push(Missing {
-                what: "mem_peak_bytes".to_owned(),
-                why,
-            });
+            record.missing.push(lacking("mem_peak_bytes", why));
         }
         record
     }
@@ -515,36 +509,21 @@ impl Watch {
             output,
             ..
         } = &self.handover;
+        let run_id = context.run_id.clone();
+        let key = context.key_of(run_id.unwrap_or_else(|| crate::job::RunId::from_random([0; 10])));
+        let (job_id, host) = (context.job_id.clone(), self.host.clone());
+        let output = output.as_ref();
         let mut record = NodeRecord {
-            format: NodeRecord::FORMAT,
-            key: MeasureKey {
-                run_id: context
-                    .run_id
-                    .clone()
-                    .unwrap_or_else(|| crate::job::RunId::from_random([0; 10])),
-                element: context.element,
-                attempt: context.attempt,
-                node: context.node.clone(),
-                step: 0,
-            },
-            job_id: context.job_id.clone(),
             state,
-            started_at_ms: *started_at_ms,
             ended_at_ms: ended.map(|ended| ended.ended_at_ms),
             updated_at_ms: now_ms(),
             exit: ended.map(|ended| ended.exit),
-            output: output
-                .as_ref()
-                .map(|output| output.path.to_string_lossy().into_owned()),
-            host: self.host.clone(),
+            output: output.map(|output| output.path.to_string_lossy().into_owned()),
             conditions: self.conditions.conditions.clone(),
-            usage: Usage::default(),
             progress: self.progress(),
-            segments: 0,
             last_words: ended
                 .map(|ended| self.last_words(ended))
                 .unwrap_or_default(),
-            gaps: Vec::new(),
             missing: self.missing(),
             watcher: WatcherCost {
                 cpu_us: monitor::own_cpu_us(),
@@ -553,8 +532,7 @@ impl Watch {
             },
             cgroup: self.sampling.cgroup().map(str::to_owned),
             container: self.handover.container.clone(),
-            gpus: Vec::new(),
-            events: Vec::new(),
+            ..NodeRecord::begun(key, job_id, *started_at_ms, host)
         };
         self.account.fill(&mut record);
         record
@@ -600,10 +578,7 @@ impl Watch {
         let why = format!(
             "the job has {nodes} nodes and only this one is watched; all figures are of it"
         );
-        is_alone.then(|| Missing {
-            what: "ranks on other nodes".to_owned(),
-            why,
-        })
+        is_alone.then(|| lacking("ranks on other nodes", why))
     }
 
     fn missing(&self) -> Vec<Missing> {
@@ -617,10 +592,7 @@ impl Watch {
             && missing.iter().all(|missing| missing.what != what)
         {
             let why = "the command ended before its processes could be read".to_owned();
-            missing.push(Missing {
-                what: what.to_owned(),
-                why,
-            });
+            missing.push(lacking(what, why));
         }
         missing.extend(self.other_nodes());
         missing.extend(self.followed.missing());
@@ -629,10 +601,7 @@ impl Watch {
                 "{} writes were dropped: the state directory was too slow",
                 self.writer.refused
             );
-            missing.push(Missing {
-                what: "segments".to_owned(),
-                why,
-            });
+            missing.push(lacking("segments", why));
         }
         for other in self.account.missing() {
             if missing.iter().all(|missing| missing.what != other.what) {

@@ -197,8 +197,8 @@ fn small(digits: &[u8]) -> Option<u32> {
 /// The kernel's units on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Units {
-    us_per_tick: u64,
-    page_bytes: u64,
+    pub(super) us_per_tick: u64,
+    pub(super) page_bytes: u64,
 }
 
 impl Units {

@@ -1,85 +1,17 @@
 //! What to do about a build or a pull that failed, by what the runtime said.
 
-/// Words of the runtime and what to do. The first that fits counts.
-const ADVICE: [(&[&str], &str); 11] = [
-    (
-        &["newuidmap was not found", "newgidmap was not found"],
-        "install uidmap (Debian) or shadow-utils (Fedora): with a range in /etc/subuid the runtime needs newuidmap and newgidmap",
-    ),
-    (
-        &[
-            "no mapping entry found in /etc/subuid",
-            "no mapping entry found in /etc/subgid",
-        ],
-        "this runtime builds for listed users only: root runs `usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER`",
-    ),
-    (
-        // Apptainer 1.4.5 without a range: only uid 0 exists in there.
-        &[
-            "failed to change uid and gids",
-            "failed to lchown",
-            "set_attributes",
-        ],
-        "the base image has files of other users than root (of a sandbox: than you), which needs a range of ids in /etc/subuid and /etc/subgid: root runs \
-         `usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER`; or take a base whose files are all root's",
-    ),
-    (
-        &[
-            "failed to create user namespace",
-            "without sandbox image or user namespaces",
-            "must be the root user",
-        ],
-        "this machine gives users no namespaces of their own; `dlrun doctor` says why; `--submit` builds on a node",
-    ),
-    (
-        &["proot command are required"],
-        "this runtime builds for users with `--fakeroot`, which needs a range of ids in /etc/subuid and /etc/subgid",
-    ),
-    (
-        &[
-            "faked",
-            "libfakeroot",
-            "fakeroot: not found",
-            "fakeroot-sysv",
-        ],
-        "the machine's `fakeroot` does not run in this base image (another libc, or no shell); with a range of ids in /etc/subuid \
-         and /etc/subgid it is not needed",
-    ),
-    (
-        &["http response to https client"],
-        "the registry speaks plain HTTP: set APPTAINER_NOHTTPS=1 (SINGULARITY_NOHTTPS=1) if that is meant",
-    ),
-    (
-        &["unauthorized", "authentication required", "denied: "],
-        "the registry wants to know who asks: `apptainer registry login` (1.3 and later), or `apptainer remote login`",
-    ),
-    (
-        &["manifest unknown", "not found: manifest"],
-        "the registry has no such image or tag",
-    ),
-    (
-        &[
-            "no such host",
-            "connection refused",
-            "i/o timeout",
-            "network is unreachable",
-            "temporary failure in name resolution",
-        ],
-        "the network does not reach there from this machine; the tables [mirrors] and [recipes] of the configuration name what \
-         can be reached, and `--submit` builds on a node",
-    ),
-    (
-        &["toomanyrequests"],
-        "the registry allows no more pulls for now; a mirror in [mirrors] has no such limit",
-    ),
-];
-
 /// The user's next step, where the words are known.
 #[must_use]
 pub fn advice(words: &str) -> Option<&'static str> {
     let words = words.to_lowercase();
-    let fits = |known: &&(&[&str], &'static str)| known.0.iter().any(|part| words.contains(part));
-    ADVICE.iter().find(fits).map(|(_, advice)| *advice)
+    let found = known().find(|(known, _)| known.split(" | ").any(|part| words.contains(part)));
+    found.map(|(_, advice)| advice)
+}
+
+/// The lines of `advice.txt`: words of the runtime, and what to do.
+fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = include_str!("advice.txt").lines();
+    lines.filter_map(|line| line.split_once(" => "))
 }
 
 #[cfg(test)]
@@ -123,11 +55,6 @@ mod tests {
             advice("error: command 'gcc' failed with exit status 1"),
             None
         );
-        assert!(
-            ADVICE
-                .iter()
-                .flat_map(|(words, _)| *words)
-                .all(|word| *word == word.to_lowercase())
-        );
+        assert!(known().count() > 10 && known().all(|(words, _)| *words == *words.to_lowercase()));
     }
 }

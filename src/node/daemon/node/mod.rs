@@ -338,6 +338,11 @@ impl Node {
         }
     }
 
+    fn of_node(&mut self, node: NodeId) -> Option<&mut Watched> {
+        let mut runs = self.runs.values_mut();
+        runs.find(|watched| watched.node == Some(node))
+    }
+
     pub(crate) fn notice(&mut self, notice: Notice) {
         match notice {
             Notice::Registered(handle, node) => {
@@ -377,11 +382,7 @@ impl Node {
                     samples,
                     "live runs fill the database (`store.max_size`): old samples went"
                 );
-                if let Some(watched) = self
-                    .runs
-                    .values_mut()
-                    .find(|watched| watched.node == Some(node))
-                {
+                if let Some(watched) = self.of_node(node) {
                     let why = "the database of the node was full (`store.max_size`)";
                     let seconds = to_ms.saturating_sub(from_ms) / 1000;
                     let detail = format!(
@@ -399,11 +400,7 @@ impl Node {
             }
             Notice::Dropped(node, gap, samples) => {
                 tracing::warn!(samples, why = gap.why, "samples were dropped");
-                if let Some(watched) = self
-                    .runs
-                    .values_mut()
-                    .find(|watched| watched.node == Some(node))
-                {
+                if let Some(watched) = self.of_node(node) {
                     watched.add_gap(gap);
                 }
             }

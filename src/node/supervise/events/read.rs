@@ -13,6 +13,7 @@ use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::inotify::{AddWatchFlags, Inotify};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 
+use crate::node::supervise::lacking;
 use crate::node::supervise::output::notices_of;
 use crate::observe::timing::EventLog;
 use crate::record::{Missing, Progress};
@@ -124,10 +125,10 @@ impl EventFile {
     /// What of the events is missing.
     pub(crate) fn missing(&self) -> impl Iterator<Item = Missing> {
         let troubles = [self.trouble.clone(), self.log.trouble()];
-        troubles.into_iter().flatten().map(|why| Missing {
-            what: "events".to_owned(),
-            why,
-        })
+        troubles
+            .into_iter()
+            .flatten()
+            .map(|why| lacking("events", why))
     }
 
     fn portion(&mut self, at_ms: Option<u64>) {
@@ -307,8 +308,8 @@ mod tests {
     fn the_kernel_tells_of_lines_and_of_another_file() {
         let place = Place::new();
         let mut events = place.open();
+        events.listen();
         let told = |events: &EventFile| {
-            events.listen();
             let changes = events.changes().expect("inotify");
             let mut fds = [nix::poll::PollFd::new(
                 changes,
