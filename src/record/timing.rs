@@ -82,7 +82,7 @@ pub struct Epoch {
     /// True where the wall clock of the node was set while it ran: its times are not used.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub clock_set: bool,
-    /// Training samples that it went through, where stated.
+    /// Its training samples, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
     /// Seconds of it that went into evaluation, where known.

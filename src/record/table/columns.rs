@@ -75,7 +75,7 @@ const SOURCE: &str = "CASE WHEN clock_set THEN NULL WHEN nullif(printed_seconds,
 columns! {
     /// Which version of a row it is.
     VERSION of "" in "" {
-        /// Id of the database that the row comes from, 16 hexadecimal digits.
+        /// Id of the row's database, 16 hexadecimal digits.
         store: Always KEY in "" from "";
         /// Number of the row's last change in that database; of two versions of a row the larger is newer.
         seq: Always CHANGE in "" from "";
@@ -94,7 +94,7 @@ columns! {
         step: Key WHOLE = "node.step";
         /// The job's name.
         name: Always WORD from "run.name";
-        /// Login name of who submitted the run.
+        /// Login name of the submitting user.
         user: Always WORD from "run.user";
     }
     /// The places are those of [`crate::record::RunRow`].
@@ -103,28 +103,27 @@ columns! {
         run_id: Key WORD;
         /// The job's name.
         name: Always NAME;
-        /// Login name of who submitted the run.
+        /// Login name of the submitting user.
         user: Always NAME;
-        /// User id by the kernel's word; only a node's database knows it.
+        /// User id according to the kernel; only in a node's database.
         uid: Optional WHOLE in "";
-        /// When it was handed over.
+        /// When it was submitted.
         submitted_at_ms: Always WHOLE;
-        /// The host it was handed over from.
+        /// The host it was submitted from.
         submit_host: Always NAME;
         /// `slurm`, `torque`, `openpbs` or `local`.
         scheduler: Always WORD;
         /// The scheduler's id of the job.
         job_id: Optional NAME;
-        /// Where it stands: `completed`, `failed`, `timeout`, ...; in a node's database as far as that node
-        /// knows.
+        /// State: `completed`, `failed`, `timeout`, ...; in a node's database as far as that node knows.
         state: Always WORD in "/status";
-        /// The scheduler's own word for it.
+        /// The scheduler's own name of the state.
         raw_state: Optional TEXT in "/status";
         /// The scheduler's reason.
         reason: Optional TEXT in "/status";
-        /// Why it ended otherwise than well, in one word.
+        /// Why it did not complete, in one word.
         cause: Part WORD in "/status/cause" as "kind";
-        /// The same in words.
+        /// The same as text.
         cause_text: Part TEXT in "/status/cause" as "text";
         /// Exit code of the command.
         exit_code: Optional WHOLE in "/status/exit" as "code";
@@ -134,9 +133,9 @@ columns! {
         started_at_ms: Optional WHOLE in "/status";
         /// When it ended.
         ended_at_ms: Optional WHOLE in "/status";
-        /// Whether it waits for what cannot come without a change.
+        /// Whether it cannot start without a change.
         stuck: Always FLAG in "/status";
-        /// Nodes asked for.
+        /// Requested nodes.
         nodes: Always WHOLE;
         /// Indexes of the job array, as in the job file.
         array: Optional WORD;
@@ -144,7 +143,7 @@ columns! {
         parts: Optional JSON;
         /// Elements of the array, counted by state.
         elements: Optional JSON in "/status";
-        /// Directory that the command runs in.
+        /// Working directory of the command.
         workdir: Always TEXT;
         /// The job file.
         job_file: Optional TEXT;
@@ -158,7 +157,7 @@ columns! {
         framework_compiler: Optional NAME in "/record/framework" as "compiler";
         /// Where it comes from: `hub`, `pip` or `source`.
         framework_provenance: Optional WORD in "/record/framework" as "provenance";
-        /// The site's name of the storage that was chosen.
+        /// The site's name of the selected storage.
         storage: Part NAME in "/record/storage" as "0";
         /// The class of that storage.
         storage_class: Part WORD in "/record/storage" as "1";
@@ -182,43 +181,43 @@ columns! {
         epochs: Optional WHOLE in "/record/workload";
         /// Number format, by the job file.
         precision: Optional NAME in "/record/workload";
-        /// The queue that was asked for.
+        /// The requested queue.
         queue: Optional NAME;
         /// Tasks on each node.
         tasks_per_node: Optional WHOLE;
-        /// What it is a run of, as in `run.json`.
+        /// What was run, as in `run.json`.
         identity: Optional JSON;
-        /// What the performance model said of the run, as in `run.json`.
+        /// The performance model's forecast, as in `run.json`.
         forecast: Optional JSON;
         /// The dlrun that submitted it.
         dlrun_version: Always NAME;
-        /// The command and its arguments, a list of texts; `***` in the place of secrets.
+        /// The command and its arguments, a list of texts; `***` for secrets.
         command: Optional JSON from "run.identity -> '$.command'";
         /// The script that it runs, or `-m MODULE`.
         script: Optional WORD from "run.identity ->> '$.script'";
-        /// The commit that was checked out where the script lies, when it was submitted.
+        /// The commit checked out in the script's directory at submission.
         git_commit: Optional WORD from "run.identity ->> '$.git.commit'";
         /// The branch.
         git_branch: Optional WORD from "run.identity ->> '$.git.branch'";
-        /// Whether files that git knows were changed since that commit.
+        /// Whether tracked files were changed since that commit.
         git_dirty: Optional FLAG from "run.identity ->> '$.git.dirty'";
-        /// The account that was asked for.
+        /// The requested account.
         account: Optional WORD from "run.identity ->> '$.asked.account'";
-        /// The quality of service that was asked for.
+        /// The requested quality of service.
         qos: Optional WORD from "run.identity ->> '$.asked.qos'";
-        /// GPUs that were asked for, on all nodes.
+        /// Requested GPUs, on all nodes.
         gpus_asked: Optional WHOLE from "run.identity ->> '$.asked.gpus'";
-        /// CPUs that were asked for, for each task.
+        /// Requested CPUs per task.
         cpus_per_task: Optional WHOLE from "run.identity ->> '$.asked.cpus_per_task'";
         /// Memory limit of a node; null: the site's default.
         memory_asked_bytes: Optional WHOLE from "run.identity ->> '$.asked.memory_bytes'";
         /// Time limit; null: the queue's default.
         walltime_asked_seconds: Optional WHOLE from "run.identity ->> '$.asked.walltime_seconds'";
-        /// The queue that it ran in, by the scheduler's variables in the job.
+        /// The queue that it ran in, from the scheduler's variables in the job.
         queue_used: Optional WORD from condition!("->> '$.queue'");
-        /// The account that it was charged to, likewise.
+        /// The account that was charged, from the same source.
         account_used: Optional WORD from condition!("->> '$.account'");
-        /// Its quality of service, likewise.
+        /// Its actual quality of service, from the same source.
         qos_used: Optional WORD from condition!("->> '$.qos'");
         /// Python and frameworks in use: objects with `name` and `version`.
         software: Optional JSON from condition!("-> '$.software'");
@@ -227,7 +226,7 @@ columns! {
     USAGE of "node" in "/record" {
         /// The scheduler's job.
         job_id: Optional NAME;
-        /// `running`, `ended`, or `interrupted`: the supervisor vanished.
+        /// `running`, `ended`, or `interrupted`: the supervisor was killed.
         state: Always WORD;
         /// When the command was started.
         started_at_ms: Always WHOLE;
@@ -239,9 +238,9 @@ columns! {
         exit_code: Optional WHOLE in "/record/exit" as "code";
         /// Signal that ended the command.
         exit_signal: Optional WHOLE in "/record/exit" as "signal";
-        /// The file that took the command's output.
+        /// The file with the command's output.
         output: Optional TEXT;
-        /// What `uname -n` says there.
+        /// Output of `uname -n` there.
         hostname: Always NAME in "/record/host";
         /// Kernel release.
         kernel: Optional NAME in "/record/host";
@@ -249,24 +248,23 @@ columns! {
         cpu_model: Optional NAME in "/record/host" = "target.cpu_model";
         /// Logical CPUs of the machine.
         cpus: Optional WHOLE in "/record/host" = "target.cpus";
-        /// Main memory of the first machine of this kind that the database saw; others differ by less than a
-        /// GiB.
+        /// Main memory of the first machine of this kind in the database; others differ by less than a GiB.
         mem_total_bytes: Optional WHOLE in "/record/host" = "target.mem_total_bytes";
-        /// CPUs that the command might use.
+        /// CPUs that the command may use.
         cpus_allowed: Optional WHOLE in "/record/host";
         /// `OMP_NUM_THREADS` of the run.
         omp_num_threads: Optional NAME in "/record/host";
-        /// The CPUs that the command might use, as the kernel lists them: `0-3,8`.
+        /// The CPUs that the command may use, as the kernel lists them: `0-3,8`.
         affinity: Optional WORD from "node.conditions ->> 'affinity'";
-        /// CPUs that it could really keep busy, by affinity and quota.
+        /// CPUs that it can keep busy, given affinity and quota.
         cpus_effective: Optional AMOUNT from "CAST(node.conditions ->> 'cpus_effective' AS REAL)";
-        /// CPUs that everything else on the node kept busy on average.
+        /// CPUs that all other processes on the node kept busy on average.
         others_cpus_busy: Optional AMOUNT from "CAST(node.conditions ->> 'others_cpus_busy' AS REAL)";
         /// All conditions of the run on this node, as in `record.json`.
         conditions: Always JSON;
         /// The cgroup whose totals are measured; null: sums over the processes.
         cgroup: Optional NAME;
-        /// How the command got into its container, as in `record.json`.
+        /// How the command was started in its container, as in `record.json`.
         container: Optional JSON;
         /// Wall time.
         wall_seconds: Optional AMOUNT in "/record/usage" = "usage.wall_seconds";
@@ -274,11 +272,11 @@ columns! {
         cpu_user_seconds: Optional AMOUNT in "/record/usage" = "usage.cpu_user_seconds";
         /// CPU time in the kernel.
         cpu_system_seconds: Optional AMOUNT in "/record/usage" = "usage.cpu_system_seconds";
-        /// Time that a CPU quota kept it from running.
+        /// Time in which a CPU quota throttled it.
         cpu_throttled_seconds: Optional AMOUNT in "/record/usage" = "usage.cpu_throttled_seconds";
         /// Largest memory in any sample.
         mem_peak_bytes: Optional WHOLE in "/record/usage" = "usage.mem_peak_bytes";
-        /// Processes that the kernel killed for want of memory.
+        /// Processes that the kernel killed because of memory.
         mem_oom_kills: Optional WHOLE in "/record/usage" = "usage.mem_oom_kills";
         /// Bytes read from storage.
         io_read_bytes: Optional WHOLE in "/record/usage" = "usage.io_read_bytes";
@@ -286,7 +284,7 @@ columns! {
         io_write_bytes: Optional WHOLE in "/record/usage" = "usage.io_write_bytes";
         /// Most processes at once.
         processes_peak: Optional WHOLE in "/record/usage" = "usage.processes_peak";
-        /// What recognised the timings.
+        /// The recogniser of the timings.
         recogniser: Optional NAME in "/record/progress";
         /// Epochs that the program announced.
         epochs_announced: Optional WHOLE in "/record/progress";
@@ -294,7 +292,7 @@ columns! {
         epochs_completed: Always WHOLE in "/record/progress";
         /// How it counts epochs: `0-based`, `1-based` or `none`.
         epoch_numbering: Optional WORD in "/record/progress";
-        /// How often the epochs began to count anew.
+        /// How often the epoch numbers started again.
         restarts: Always WHOLE in "/record/progress";
         /// Steps of an epoch, as printed.
         steps_per_epoch: Optional WHOLE in "/record/progress";
@@ -302,13 +300,13 @@ columns! {
         last_step_epoch: Optional WHOLE in "/record/progress/last_step" as "epoch";
         /// The last step seen.
         last_step: Optional WHOLE in "/record/progress/last_step" as "step";
-        /// Steps of an epoch, or of the run, beside the last step.
+        /// Steps of an epoch, or of the run, printed with the last step.
         last_step_of: Optional WHOLE in "/record/progress/last_step" as "of";
         /// Time of a step, the last value printed.
         step_seconds: Optional AMOUNT in "/record/progress";
-        /// Where the following times of steps come from: `stated`, `clock` or `event`.
+        /// Source of the following step times: `stated`, `clock` or `event`.
         step_source: Part WORD in "/record/progress/step_times" as "source";
-        /// Steps behind the following figures; those of the first epoch are left out.
+        /// Number of steps in the following figures, without the first epoch.
         steps_timed: Optional WHOLE in "/record/progress/step_times" as "steps";
         /// Median time of a step, exact to 2 %.
         step_median_seconds: Part AMOUNT in "/record/progress/step_times" as "median_seconds";
@@ -318,15 +316,15 @@ columns! {
         throughput: Part AMOUNT in "/record/progress/throughput" as "value";
         /// Its unit: `samples/s`, `tokens/s`, `steps/s`, ...
         throughput_unit: Part NAME in "/record/progress/throughput" as "unit";
-        /// Of how much it speaks: `global`, `per_device` or `unknown`.
+        /// What it refers to: `global`, `per_device` or `unknown`.
         throughput_scope: Optional WORD in "/record/progress/throughput" as "scope";
         /// Time of the whole training, as printed.
         run_seconds: Optional AMOUNT in "/record/progress";
-        /// The last loss and metrics by name; null under a name: no finite number.
+        /// The last loss and metrics by name; null: not a finite number.
         last_metrics: Always JSON in "/record/progress";
         /// Segments of samples beside its record.
         segments: Always WHOLE;
-        /// CPU time that watching took.
+        /// CPU time used for watching.
         watcher_cpu_us: Always WHOLE in "/record/watcher" as "cpu_us";
         /// Samples taken.
         watcher_samples: Always WHOLE in "/record/watcher" as "samples";
@@ -340,7 +338,7 @@ columns! {
         missing: Always JSON in "/record"
             from "(SELECT json_group_array(json_object('what', what, 'why', why) ORDER BY place)
             FROM missing WHERE missing.node = node.id)";
-        /// The job of this attempt, by the marks of its batch script.
+        /// The job of this attempt, from the marks of its batch script.
         attempt_job_id: Optional NAME in "/attempt" as "job_id" = "attempt.job_id";
         /// The node of its batch shell.
         attempt_first_node: Optional NAME in "/attempt" as "first_node" = "attempt.first_node";
@@ -350,58 +348,58 @@ columns! {
         attempt_ended_at_ms: Optional WHOLE in "/attempt" as "ended_at_ms" = "attempt.ended_at_ms";
         /// The batch shell's exit code; 128 + n for signal n.
         attempt_exit_code: Optional WHOLE in "/attempt" as "exit_code" = "attempt.shell_code";
-        /// Time of evaluation outside of all epochs, where the program told it.
+        /// Time of evaluation outside of all epochs, if the program reported it.
         evaluation_outside_seconds: Optional AMOUNT in "/record/progress" as "evaluation_seconds";
-        /// Time of writing checkpoints outside of all epochs, likewise.
+        /// Time of writing checkpoints outside of all epochs, if the program reported it.
         checkpoint_outside_seconds: Optional AMOUNT in "/record/progress" as "checkpoint_seconds";
-        /// What one core of this kind of node was measured to do (`dlrun bench node`), in 10^9 single-precision
+        /// Measured speed of one core of this kind of node (`dlrun bench node`), in 10^9 single-precision
         /// operations per second.
         core_gflops: Part RATE in "/figures" = "target.core_gflops";
-        /// The same of all cores at once.
+        /// The same for all cores at once.
         node_gflops: Part RATE in "/figures" = "target.node_gflops";
         /// Memory bandwidth of this kind of node, in 10^9 bytes per second.
         memory_gb_per_second: Part RATE in "/figures" = "target.memory_gb_per_second";
-        /// Sequential reading of this kind of node, in 10^6 bytes per second.
+        /// Sequential read rate of this kind of node, in 10^6 bytes per second.
         disk_mb_per_second: Optional RATE in "/figures" = "target.disk_mb_per_second";
         /// When this kind of node was measured.
         benched_at_ms: Part WHOLE in "/figures" as "measured_at_ms" = "target.benched_at_ms";
         /// Python and frameworks in use there: objects with `name` and `version`.
         software: Optional JSON from "node.conditions -> '$.software'";
-        /// The queue that the job ran in, by the scheduler's variables in the job.
+        /// The queue that the job ran in, from the scheduler's variables in the job.
         queue_used: Optional WORD from "node.conditions ->> '$.queue'";
-        /// The account that it was charged to, likewise.
+        /// The account that was charged, from the same source.
         account_used: Optional WORD from "node.conditions ->> '$.account'";
-        /// Its quality of service, likewise.
+        /// Its actual quality of service, from the same source.
         qos_used: Optional WORD from "node.conditions ->> '$.qos'";
     }
     TIMINGS of "timing" in "" {
-        /// Which epoch of this measurement, from 0: programs may count anew.
+        /// Position of the epoch in this measurement, from 0; a program may start its numbers again.
         place: Key WHOLE;
-        /// Its number as printed; from 1 where none is.
+        /// Its number as printed; counted from 1 if none is printed.
         epoch: Always WHOLE;
-        /// How long it took: as stated, or by the clock where whole seconds below 100 are stated.
+        /// Its duration: as printed, or by the clock if whole seconds below 100 are printed.
         seconds: Optional AMOUNT from SECONDS;
         /// Where `seconds` comes from: `stated`, `clock` or `event` (`DLRUN_EVENTS`).
         source: Optional WORD from SOURCE;
-        /// How long it took, as the program stated it.
+        /// Its duration as printed by the program.
         printed_seconds: Optional AMOUNT;
-        /// How long it took by the watcher's clock.
+        /// Its duration by the watcher's clock.
         clock_seconds: Optional AMOUNT;
         /// When the line that ended it was seen.
         ended_at_ms: Optional WHOLE;
-        /// Whether the program told it through `DLRUN_EVENTS`.
+        /// Whether the program reported it through `DLRUN_EVENTS`.
         event: Always FLAG;
-        /// Whether it is the first of a start of the program.
+        /// Whether it is the first after a start of the program.
         warmup: Always FLAG;
-        /// Training samples that it went through, where stated.
+        /// Its training samples, if reported.
         samples: Optional WHOLE;
-        /// Time of it that went into evaluation, where known.
+        /// Evaluation time in it, if known.
         evaluation_seconds: Optional AMOUNT;
-        /// Time of it that went into checkpoints, where known.
+        /// Checkpoint time in it, if known.
         checkpoint_seconds: Optional AMOUNT;
-        /// Losses and metrics by name; null under a name: no finite number.
+        /// Losses and metrics by name; null: not a finite number.
         metrics: Always JSON;
-        /// True where the node's wall clock was set while it ran: `seconds` is then null.
+        /// True if the node's wall clock was changed while it ran: `seconds` is then null.
         clock_set: Optional FLAG in "" = "timing.clock_set" from "nullif(timing.clock_set, 0)";
     }
     GPUS of "gpu" in "" {
@@ -419,7 +417,7 @@ columns! {
         power_limit_watts: Optional WHOLE;
         /// Highest clock of its streaming multiprocessors.
         sm_clock_max_mhz: Optional WHOLE;
-        /// Whether it is divided (MIG); null where it cannot be.
+        /// Whether it is divided (MIG); null if it cannot be.
         mig: Optional FLAG;
         /// The GPU that a MIG slice is part of.
         parent: Optional NAME;
@@ -427,7 +425,7 @@ columns! {
         driver: Optional NAME;
         /// Readings taken.
         readings: Always WHOLE;
-        /// Mean utilisation; by GPM where NVML gives none (MIG).
+        /// Mean utilisation; from GPM if NVML reports none (MIG).
         utilisation_mean_percent: Optional AMOUNT;
         /// Most memory in use at once.
         mem_peak_bytes: Optional WHOLE;
@@ -439,7 +437,7 @@ columns! {
         temperature_peak_celsius: Optional WHOLE;
         /// Mean clock of the streaming multiprocessors.
         sm_clock_mean_mhz: Optional AMOUNT;
-        /// Time in which power or heat held the clocks down.
+        /// Time in which power or heat lowered the clocks.
         throttled_seconds: Always AMOUNT;
         /// Time in which no process of the run was on it.
         idle_seconds: Always AMOUNT;
@@ -449,10 +447,10 @@ columns! {
         updated_at_ms: Always WHOLE from "node.updated_at_ms";
     }
     METRICS of "metric" in "" {
-        /// What it is of: an `epoch`, a `step` of training or an `evaluation`; one that ends an epoch is in
+        /// What it belongs to: an `epoch`, a `step` of training or an `evaluation`; one that ends an epoch is in
         /// both.
         point: Key WORD as "kind" = "metric.kind";
-        /// Which of those of this measurement, from 0; long curves are thinned evenly.
+        /// Position in this measurement, from 0; long curves are thinned evenly.
         place: Key WHOLE;
         /// Its name: `loss`, `val_loss`, ...
         metric: Key KEY as "name" = "metric.name";
@@ -462,22 +460,22 @@ columns! {
         train_step: Optional WHOLE as "step" = "metric.step";
         /// When the line was seen.
         at_ms: Optional WHOLE;
-        /// The value; null: no finite number.
+        /// The value; null: not a finite number.
         value: Optional REAL;
     }
     EVENTS of "event" in "" {
-        /// Which event of this measurement; later ones have larger numbers.
+        /// Number of the event in this measurement; later ones have larger numbers.
         place: Key WHOLE;
         /// When it happened.
         at_ms: Always WHOLE;
-        /// What kind: `oom_kill`, `xid`, `clock_jump`, `note`, ...
+        /// Kind: `oom_kill`, `xid`, `clock_jump`, `note`, ...
         event: Always WORD as "kind" = "event.kind";
-        /// What happened, in words.
+        /// What happened, as text.
         detail: Always TEXT;
     }
     /// What every row of a sample begins with, after the measurement.
     READING of "block" in "" {
-        /// The block of samples that the reading lies in.
+        /// The block of samples that contains the reading.
         segment: Key WHOLE = "block.seq";
         /// When it was read.
         at_ms: Key WHOLE in "" from "block.bytes";
