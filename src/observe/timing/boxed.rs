@@ -106,7 +106,7 @@ impl Boxed {
             step_seconds: value("time_this_iter_s"),
             ..Facts::default()
         };
-        let measured = |(name, _): &&(String, f64)| !scan::holds_any(&name, NOT_METRICS);
+        let measured = |(name, _): &&(String, f64)| !scan::holds_any(name, NOT_METRICS);
         facts.metrics = self
             .rows
             .iter()
@@ -116,7 +116,7 @@ impl Boxed {
         if let Some(epoch) = count("Epoch") {
             return Some(Event::epoch_end((epoch, None), facts));
         }
-        let step = STEPS.split('|').find_map(|name| count(name))?;
+        let step = STEPS.split('|').find_map(count)?;
         Some(Event::run_step((step, None), facts))
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn prefix(before: &str) -> Option<bool> {
     let mut opening = false;
     for word in words() {
         let name = word.contains(['.', '/']) || word.contains(|c: char| c.is_ascii_digit());
-        if !name && scan::holds_any(&word, OTHER_SUBJECTS) {
+        if !name && scan::holds_any(word, OTHER_SUBJECTS) {
             return None;
         }
         if !(name || logged || scan::is_any(word, PREFIX_WORDS) || scan::is_any(word, LOG_LEVELS)) {

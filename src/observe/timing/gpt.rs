@@ -146,7 +146,7 @@ fn standalone(text: &str) -> Option<Event<'_>> {
 }
 
 fn is_loss(name: &str) -> bool {
-    scan::holds_any(&name, "loss|Loss|bpb|ppl|perplexity|xent")
+    scan::holds_any(name, "loss|Loss|bpb|ppl|perplexity|xent")
 }
 
 fn is_validation(name: &str) -> bool {

@@ -75,7 +75,7 @@ impl Recogniser for Lightning {
                 return say(Event::figures(facts));
             }
         }
-        if !self.known && scan::holds_any(&text, SIGNS) {
+        if !self.known && scan::holds_any(text, SIGNS) {
             self.known = true;
             self.from_start = self.epoch.is_none() && !text.contains("v_num");
         }

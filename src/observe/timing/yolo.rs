@@ -159,7 +159,7 @@ impl Yolo {
         let mut facts = bar.pace();
         for (name, cell) in self.columns.iter().skip(2).zip(cells) {
             if let Some((value, "")) = scan::number(cell.trim_end_matches(':'))
-                && !scan::is_any(&**name, NOT_METRICS)
+                && !scan::is_any(name, NOT_METRICS)
             {
                 facts.metrics.push((name.to_string().into(), value));
             }
@@ -210,7 +210,7 @@ impl Yolo {
             let Some((value, "")) = scan::number(cell) else {
                 continue;
             };
-            if scan::is_any(&*name, NOT_METRICS) {
+            if scan::is_any(&name, NOT_METRICS) {
                 continue;
             }
             // The old names of what is now called mAP50 and mAP50-95.
