@@ -75,7 +75,13 @@ const CRATES: &[(&str, &[&str])] = &[
     ("nvml_wrapper_sys", &["observe::monitor"]),
     (
         "toml",
-        &["foundation::toml_reader", "job", "config", "learn::bench"],
+        &[
+            "foundation::toml_reader",
+            "job",
+            "config",
+            "image::catalogue::write",
+            "learn::bench",
+        ],
     ),
     ("tokio", &["node::daemon"]),
     ("sd_notify", &["node::daemon"]),

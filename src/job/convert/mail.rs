@@ -20,13 +20,8 @@ pub(super) fn set(
         return;
     }
     let mut pairs = Vec::new();
-    if let Some((list, origin)) = to.filter(|(list, _)| !list.is_empty()) {
-        let mut addresses = list.split(',').map(str::trim);
-        let first = addresses.next().unwrap_or("");
-        if addresses.next().is_some() {
-            draft.note(origin, format!("only one address can be told: {first}"));
-        }
-        pairs.push(("to".to_owned(), first.into()));
+    if let Some((list, _)) = to.filter(|(list, _)| !list.is_empty()) {
+        pairs.push(("to".to_owned(), list.as_str().into()));
     }
     pairs.push(("on".to_owned(), events.words()));
     draft.set("resources.mail", pairs, origin);

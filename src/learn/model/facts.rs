@@ -195,14 +195,6 @@ impl Facts {
             .fold(Hash::new(4), Hash::number)
             .end()
     }
-
-    /// A fingerprint of all but what repeats may differ in: epochs, and figures of the node that were measured.
-    pub(super) fn configuration(mut self) -> u64 {
-        for size in [Size::Epochs, Size::CoreRate, Size::Bandwidth] {
-            self.sizes[size as usize] = UNKNOWN;
-        }
-        self.fingerprint()
-    }
 }
 
 /// A count as a float. Above 2^53 the last digits are lost, which no logarithm notices.

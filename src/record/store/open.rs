@@ -217,6 +217,13 @@ fn create_or_check(path: &Path, mode: u32) -> Result<(), StoreError> {
     }
 }
 
+/// The path of a file beside the database, by what its name has more.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,11 +275,4 @@ mod tests {
         assert!(!journal.exists() && !store.path().exists());
         assert!(tmp.path().join("dlrun.db.damaged-journal").exists());
     }
-}
-
-/// The path of a file beside the database, by what its name has more.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }

@@ -12,7 +12,7 @@ pub(crate) mod sif;
 pub(crate) mod start_failure;
 pub(crate) mod subids;
 
-use super::kinds::{Evaluation, Facts, Feature, Version};
+use super::facts::{Evaluation, Facts, Feature, Version};
 
 pub(crate) const APPTAINER: Facts = Facts {
     name: "apptainer",

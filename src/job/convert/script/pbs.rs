@@ -168,7 +168,13 @@ impl Job {
                 None => draft.pass_through(letter),
             },
             "m" => self.mail_on = Some((value.to_owned(), origin)),
-            "M" => self.mail_to = Some((value.to_owned(), origin)),
+            "M" => {
+                let first = value.split(',').next().unwrap_or_default().trim();
+                if first != value {
+                    draft.note(&origin, format!("only the first address is kept: {first}"));
+                }
+                self.mail_to = Some((first.to_owned(), origin));
+            }
             "v" => variables::set(draft, value, &origin),
             "V" => draft.set("run.inherit", "all", &origin),
             "n" => draft.set("resources.exclusive", true, &origin),

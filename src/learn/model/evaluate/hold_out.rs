@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::fingerprint::{configuration, start, workload};
 use super::steady_seconds;
 use crate::learn::model::Observation;
-use crate::learn::model::facts::Facts;
-use crate::learn::model::hash::Hash;
 
 /// More runs than this are not evaluated: a sample of them says the same, and an evaluation fits the model some twenty times.
 pub const EVALUATED: usize = 2_000;
@@ -41,7 +40,7 @@ impl Sample {
     /// Looks at a run, and keeps it or not.
     pub fn add(&mut self, observation: &Observation) {
         self.timed += u64::from(steady_seconds(observation).is_some());
-        let number = number_of(observation);
+        let number = start(observation);
         let is_full = self.kept.len() == EVALUATED;
         if is_full
             && self
@@ -67,15 +66,6 @@ impl Sample {
     }
 }
 
-/// The number of one start of a run, by its name.
-fn number_of(observation: &Observation) -> u64 {
-    Hash::new(13)
-        .name(observation.run_id.as_str())
-        .number(u64::from(observation.element))
-        .number(u64::from(observation.attempt))
-        .end()
-}
-
 /// The part that each run is held back with, and how many parts there are; `None`: it is never held back, only learned from.
 ///
 /// What is held back together is a unit: a run, a configuration or a workload. One that has no peer (no repeat, no other
@@ -85,11 +75,11 @@ pub(super) fn parts_of(
     hold_out: HoldOut,
 ) -> (Vec<Option<usize>>, usize) {
     let unit = |observation: &Observation| {
-        let facts = Facts::new(&observation.situation);
+        let situation = &observation.situation;
         match hold_out {
-            HoldOut::Run => (facts.configuration(), number_of(observation)),
-            HoldOut::Configuration => (facts.workload, facts.configuration()),
-            HoldOut::Workload => (0, facts.workload),
+            HoldOut::Run => (configuration(situation), start(observation)),
+            HoldOut::Configuration => (workload(situation), configuration(situation)),
+            HoldOut::Workload => (0, workload(situation)),
         }
     };
     let timed = observations

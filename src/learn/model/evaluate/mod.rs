@@ -4,6 +4,7 @@
 //! a workload that was, and a workload that was never measured. Everything that the fit chooses, it chooses inside the part that it
 //! sees. The parts go by the names of what is held back, so that the same runs give the same evaluation.
 
+mod fingerprint;
 mod hold_out;
 mod last_similar_run;
 mod live;
