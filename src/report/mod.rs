@@ -1,4 +1,4 @@
-//! Reports that people look at: one run, or several side by side, as one HTML file, as Markdown or as JSON. Pure: what was
+//! Reports that people look at: one run, or several side by side, as one HTML file or as JSON. Pure: what was
 //! read goes in, text comes out.
 //!
 //! Figures come from [`crate::report::insight`]; what is computed here is how sure a difference between runs is (`stats`, `compare`)
@@ -14,7 +14,6 @@ mod facts;
 mod html;
 pub mod insight;
 mod json;
-mod markdown;
 mod metrics;
 mod number;
 mod scaling;
@@ -177,12 +176,6 @@ impl Report {
     #[must_use]
     pub fn to_html(&self) -> String {
         html::page(&self.findings())
-    }
-
-    /// Markdown that is readable as it is.
-    #[must_use]
-    pub fn to_markdown(&self) -> String {
-        markdown::page(&self.findings())
     }
 
     /// All numbers, with units in their names.

@@ -122,8 +122,6 @@ fn every_cell_runs_as_often_as_asked_and_the_end_is_a_table() {
         html.contains("<h1>small</h1>") && html.contains("significant"),
         "{html}"
     );
-    let markdown = fs::read_to_string(out.join("bench.md")).expect("a page");
-    assert!(markdown.starts_with("# small\n"), "{markdown}");
     let kept: Value =
         serde_json::from_str(&fs::read_to_string(out.join("bench.json")).expect("a file"))
             .expect("JSON");
@@ -452,7 +450,7 @@ fn figures_are_printed_though_their_files_cannot_be_written() {
     let file = matrix(&env, "0", "none");
     let out = env.root().join("report");
     // The place was free when the matrix began; a directory is nothing that anybody writes over, root included.
-    let blocking = format!("{PROGRAM}mkdir -p '{}/bench.md'\n", out.display());
+    let blocking = format!("{PROGRAM}mkdir -p '{}/bench.html'\n", out.display());
     let _ = env.write("step.sh", blocking);
     let done = bench(&env, &file)
         .args(["--json", "--output-dir"])
@@ -465,7 +463,7 @@ fn figures_are_printed_though_their_files_cannot_be_written() {
     );
     let message = done.result()["files_error"]["message"].to_string();
     assert!(
-        message.contains("bench.md") && message.contains("no regular file"),
+        message.contains("bench.html") && message.contains("no regular file"),
         "{message}"
     );
     let _ = done.warns("--output-dir DIR` writes the files");

@@ -353,18 +353,18 @@ fn only_a_regular_file_is_replaced_and_never_by_half_a_report() {
         old.len()
     );
     let result = env
-        .dlrun(["report", "good", "-o", "new.md", "--json"])
+        .dlrun(["report", "good", "-o", "new.json", "--json"])
         .run()
         .code(0)
         .result();
     assert_eq!(
         (&result["file"], &result["format"]),
-        (&"new.md".into(), &"md".into())
+        (&"new.json".into(), &"json".into())
     );
     assert_eq!(
         result["bytes"].as_u64(),
         Some(
-            fs::metadata(env.jobs().join("new.md"))
+            fs::metadata(env.jobs().join("new.json"))
                 .expect("written")
                 .len()
         )

@@ -33,8 +33,6 @@ pub(crate) struct Report {
 pub(crate) enum ReportFormat {
     /// One page for a browser
     Html,
-    /// Markdown, for a terminal or a merge request
-    Md,
     /// All numbers, as --json writes them
     Json,
 }
@@ -44,7 +42,6 @@ impl ReportFormat {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Html => "html",
-            Self::Md => "md",
             Self::Json => "json",
         }
     }

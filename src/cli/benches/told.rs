@@ -20,7 +20,7 @@ use crate::report::{Bench, Figures, Rows};
 const MOST_ROWS: usize = 60;
 
 /// The files of a matrix.
-const FILES: [&str; 3] = ["bench.html", "bench.md", "bench.json"];
+const FILES: [&str; 2] = ["bench.html", "bench.json"];
 
 /// Makes the directory and looks whether the files can be written there: before hours of measuring, not behind them.
 pub(crate) fn may_write_into(dir: &Path) -> Result<(), Error> {
@@ -66,7 +66,6 @@ pub(crate) fn tell(
     if let Some(dir) = output_dir {
         let contents = [
             figures.to_html(),
-            figures.to_markdown(),
             format!("{}\n", envelope(operation, &value)),
         ];
         match write(dir, contents) {
@@ -92,7 +91,7 @@ pub(crate) fn tell(
 }
 
 /// Writes the files; says where they are.
-fn write(dir: &Path, contents: [String; 3]) -> Result<Vec<String>, Error> {
+fn write(dir: &Path, contents: [String; 2]) -> Result<Vec<String>, Error> {
     let mut written = Vec::new();
     for (file, content) in FILES.iter().zip(contents) {
         let path = dir.join(file);

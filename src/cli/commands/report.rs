@@ -38,7 +38,6 @@ pub(crate) fn run(session: &Session, args: &Arguments) -> Result<u8, Error> {
     let report = gather(session, &mut tracker, args)?;
     let written = match format {
         ReportFormat::Html => report.to_html(),
-        ReportFormat::Md => report.to_markdown(),
         ReportFormat::Json => format!("{}\n", envelope("report", &report.to_json())),
     };
     let path = match target {
@@ -68,7 +67,6 @@ fn target(session: &Session, args: &Arguments) -> (ReportFormat, Option<PathBuf>
         .as_ref()
         .and_then(|path| path.extension()?.to_str());
     let by_ending = match ending {
-        Some("md" | "markdown") => Some(ReportFormat::Md),
         Some("json") => Some(ReportFormat::Json),
         Some(_) => Some(ReportFormat::Html),
         None => None,

@@ -1,9 +1,8 @@
-//! A matrix of runs: the figures of its cells, what makes a difference, and under what conditions that was measured; as a page,
-//! as Markdown and as JSON. Each run counts once, however many epochs it had.
+//! A matrix of runs: the figures of its cells, what makes a difference, and under what conditions that was measured; as a page
+//! and as JSON. Each run counts once, however many epochs it had.
 
 mod environment;
 mod figures;
-mod markdown;
 mod page;
 mod rows;
 
@@ -12,7 +11,7 @@ pub use figures::{Asked, AxisFigures, CellFigures, Comparison, Effect, Failure, 
 
 use crate::learn::bench::{Header, Journal, Matrix};
 
-/// Rows of a table of comparisons in Markdown and on a page; `--json` has all.
+/// Rows of a table of comparisons on a page; `--json` has all.
 const MOST_ROWS: usize = 2_000;
 
 /// A matrix with what was measured of it.
@@ -86,12 +85,6 @@ impl Figures {
     #[must_use]
     pub fn to_html(&self) -> String {
         page::page(self)
-    }
-
-    /// Markdown that is readable as it is.
-    #[must_use]
-    pub fn to_markdown(&self) -> String {
-        markdown::page(self)
     }
 }
 
@@ -297,7 +290,7 @@ mod tests {
             "{:?}",
             figures.cell_rows()
         );
-        assert!(figures.to_markdown().contains(told) && figures.to_html().contains(told));
+        assert!(figures.to_html().contains(told));
         // The four other cells have nothing to tell yet.
         assert_eq!(figures.cell_rows().1.len(), 1);
         assert!(
@@ -338,11 +331,6 @@ mod tests {
             let page = figures.to_html();
             assert_sound(&page);
             assert!(!page.contains("<script"));
-            let markdown = figures.to_markdown();
-            assert!(
-                markdown.contains("## Environment") && !markdown.contains("\n<script>"),
-                "{markdown}"
-            );
         }
         let words = figures(&journal, 4).effects[0].effect.in_words();
         assert!(

@@ -1,4 +1,4 @@
-//! A matrix as one file of HTML, and the words that it shares with the Markdown.
+//! A matrix as one file of HTML.
 
 use super::MOST_ROWS;
 use super::figures::{CellFigures, Comparison, Figures};

@@ -8,8 +8,6 @@ pub(super) mod table;
 mod timelines;
 mod writer;
 
-pub(super) use comparison::{basis, kind, verdict};
-pub(super) use run::{compared, compared_cells, from, joules, not_measured, rests_on, uneven_text};
 pub(super) use writer::Html;
 
 use super::number::instant;

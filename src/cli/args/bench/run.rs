@@ -35,7 +35,7 @@ pub(crate) struct BenchRun {
     /// Check every job of the matrix, tell them, and submit none
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Write bench.html, bench.md and bench.json into this directory too
+    /// Write bench.html and bench.json into this directory too
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output_dir: Option<PathBuf>,
     /// Go on with what was begun; an error where nothing was
