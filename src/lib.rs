@@ -33,4 +33,6 @@ pub mod report;
 
 pub mod node;
 
+mod app;
+
 pub mod cli;

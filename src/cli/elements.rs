@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::summary::exit_text;
-use super::table::{rendered, table};
-use super::track::Tracked;
-use super::when::local_time;
+use crate::app::times::local_time;
+use crate::app::track::Tracked;
+use crate::cli::summary::exit_text;
+use crate::cli::table::{rendered, table};
 use crate::job::{ArraySpec, JobState};
 use crate::record::rundir::{Attempt, Reading, RunDir};
 use crate::record::{Element, Sentinel};

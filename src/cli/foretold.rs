@@ -1,6 +1,6 @@
 //! Forecasts of the performance model in words, and beside what came.
 
-use super::track::Tracked;
+use crate::app::track::Tracked;
 use crate::foundation::units::display_seconds;
 use crate::job::RunId;
 use crate::learn::model::{Came, Ending, Foretold, NodeMeasure, Situation, Start, Submitted};

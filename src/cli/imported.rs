@@ -4,12 +4,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::accounts;
-use super::elements;
-use super::error::{Error, Kind};
-use super::session::Session;
-use super::summary;
-use super::track::{Tracked, output_path};
+use crate::app::accounts;
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
+use crate::app::track::{Tracked, output_path};
+use crate::cli::elements;
+use crate::cli::summary;
 use crate::job::RunId;
 use crate::record::rundir::{Attempt, Reading};
 use crate::record::store::{Store, StoreError};

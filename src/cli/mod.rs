@@ -1,55 +1,27 @@
 //! The `dlrun` command: arguments in, text or JSON and an exit code out. One file per verb in `commands`.
 
-mod accounts;
 mod args;
-mod bars;
-mod benches;
 mod commands;
 mod contained;
-mod depends;
 mod doctor;
 mod elements;
-mod error;
-mod follow;
 mod foretold;
-mod git;
-mod gpus;
-mod images;
 mod imported;
-mod incoming;
 mod insights;
-mod interrupt;
-mod live;
-mod load;
-mod model;
-mod modules;
-mod outcome;
-mod output;
-mod outputs;
-mod past;
-mod progress;
-mod refusal;
-mod schedulers;
 mod series;
-mod session;
-mod site;
-mod source;
 mod summary;
 mod table;
-mod tail;
 mod telemetry;
 mod top;
-mod track;
-mod when;
 
 use std::ffi::OsString;
 
 use clap::Parser;
 
+use crate::app::error::{Error, Kind};
+use crate::app::output::Output;
+use crate::app::session::Session;
 use args::{Cli, ConfigVerb, Verb, pages};
-use error::{Error, Kind};
-use output::Output;
-use session::Session;
 
 /// Runs one command line; returns the exit code.
 #[must_use]
@@ -100,12 +72,13 @@ fn not_parsed(error: &clap::Error, json: bool) -> u8 {
 }
 
 fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
-    let session = |scheduler: Option<&str>| Session::open(&cli.global, scheduler);
+    let session =
+        |scheduler: Option<&str>| Session::open(output, cli.global.state_dir.as_deref(), scheduler);
     match &cli.verb {
         Verb::Submit(args) => commands::submit::run(&session(args.job.scheduler.as_deref())?, args),
         Verb::Check(args) if args.schema => commands::schema::run(output),
         Verb::Check(args) => {
-            commands::check::run(&session(args.scheduler.as_deref())?, &args.job_file())
+            commands::check::run(&session(args.scheduler.as_deref())?, &args.request())
         }
         Verb::Plan(args) => commands::plan::run(&session(args.scheduler.as_deref())?, args),
         Verb::Render(args) => commands::render::run(&session(args.job.scheduler.as_deref())?, args),

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::bars::Bars;
-use super::contained;
-use super::elements;
-use super::foretold;
-use super::insights;
-use super::table::{rendered, table};
-use super::telemetry;
-use super::track::Tracked;
-use super::when::{ago, local_time, seconds_between};
+use crate::app::times::{ago, local_time, seconds_between};
+use crate::app::track::Tracked;
+use crate::cli::contained;
+use crate::cli::elements;
+use crate::cli::foretold;
+use crate::cli::insights;
+use crate::cli::table::{rendered, table};
+use crate::cli::telemetry;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
 use crate::foundation::units::{Bytes, display_seconds};
@@ -108,24 +107,22 @@ pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
         tracked,
         &records(tracked, state).display().to_string(),
         &insight,
-        Bars::Ascii,
         false,
     );
     // Much of it was said by others: the job's output, the driver, the kernel.
     printable(&(table + &remarks(tracked)))
 }
 
-/// The run as a table with curves and advice below it.
-pub(crate) fn with_curves(
+/// The run as a table with further tables and advice below it.
+pub(crate) fn with_tables(
     tracked: &Tracked,
     state: &StateDir,
     insight: &Insight,
-    curves: &str,
-    bars: Bars,
+    tables: &str,
     is_live: bool,
 ) -> String {
     let records = records(tracked, state).display().to_string();
-    let table = table_text(tracked, &records, insight, bars, is_live);
+    let table = table_text(tracked, &records, insight, is_live);
     // What waits, and an array as a whole, has nothing that could be known.
     let has_begun = !tracked.reading.outcome.nodes.is_empty() || !tracked.reading.notes.is_empty();
     let notes = match ran_seconds(&tracked.status) {
@@ -139,7 +136,7 @@ pub(crate) fn with_curves(
         _ => String::new(),
     };
     let below = insights::advice(insight) + &notes;
-    printable(&(table + curves + &below + &remarks(tracked)))
+    printable(&(table + tables + &below + &remarks(tracked)))
 }
 
 /// Of shorter runs what is not known is told in one line, in seconds: a few samples say little.
@@ -181,18 +178,12 @@ fn is_uncounted(missing: &Missing) -> bool {
 /// The run as a table, of one whose files are not here; `records` says where they are.
 pub(crate) fn described(tracked: &Tracked, records: &str) -> String {
     let insight = insights::insight(tracked, None, Vec::new());
-    let table = table_text(tracked, records, &insight, Bars::Ascii, false);
+    let table = table_text(tracked, records, &insight, false);
     printable(&(table + &remarks(tracked)))
 }
 
 /// `is_live`: epochs and metrics were read from the output just now.
-fn table_text(
-    tracked: &Tracked,
-    records: &str,
-    insight: &Insight,
-    bars: Bars,
-    is_live: bool,
-) -> String {
+fn table_text(tracked: &Tracked, records: &str, insight: &Insight, is_live: bool) -> String {
     let Tracked {
         record,
         status,
@@ -279,12 +270,7 @@ fn table_text(
     if let Some(forecast) = foretold::line(tracked) {
         row("forecast", forecast);
     }
-    insights::rows(
-        insight,
-        timed_node(tracked).map(|node| &node.progress),
-        bars,
-        &mut row,
-    );
+    insights::rows(insight, &mut row);
     usage_rows(tracked, &mut row);
     telemetry::rows(&usage(tracked), &reading.outcome.nodes, &mut row);
     node_rows(tracked, &mut row);

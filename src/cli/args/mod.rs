@@ -24,6 +24,7 @@ pub(crate) use self::model::{
 };
 pub(crate) use self::records::{Import, Prune};
 pub(crate) use self::report::{Report, ReportFormat};
+use crate::app::job::load::JobRequest;
 use crate::job::{ArraySpec, Overrides, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
@@ -207,8 +208,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// As the reader of job files takes them.
-    pub(crate) fn given(&self) -> Overrides {
+    fn overrides(&self) -> Overrides {
         let Self {
             set,
             name,
@@ -218,6 +218,17 @@ impl Given {
             set,
             name,
             arguments,
+        }
+    }
+}
+
+impl JobFile {
+    /// What is to be loaded.
+    pub(crate) fn request(&self) -> JobRequest {
+        JobRequest {
+            file: self.file.clone(),
+            no_check: self.no_check,
+            overrides: self.overrides.overrides(),
         }
     }
 }
@@ -242,14 +253,11 @@ pub(crate) struct Check {
 
 impl Check {
     /// What is checked. Without a file only the schema is asked for.
-    pub(crate) fn job_file(&self) -> JobFile {
-        let file = self.file.clone().unwrap_or_default();
-        let overrides = self.overrides.clone();
-        JobFile {
-            file,
-            scheduler: self.scheduler.clone(),
+    pub(crate) fn request(&self) -> JobRequest {
+        JobRequest {
+            file: self.file.clone().unwrap_or_default(),
             no_check: self.no_check,
-            overrides,
+            overrides: self.overrides.overrides(),
         }
     }
 }
@@ -338,7 +346,7 @@ pub(crate) struct Show {
     /// One element of an array
     #[arg(long, value_name = "INDEX")]
     pub(crate) element: Option<u32>,
-    /// All that was measured over time: a curve for each column, with --json the numbers
+    /// All that was measured over time: the least, mean and greatest of each column, with --json the numbers
     #[arg(long)]
     pub(crate) series: bool,
     /// With --series --json: into how many points the run is thinned at most, up to 10000

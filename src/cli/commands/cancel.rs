@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
+use crate::app::track::{Tracked, Tracker, job_ref};
 use crate::cli::args::Cancel;
-use crate::cli::error::{Error, Kind};
-use crate::cli::session::Session;
-use crate::cli::track::{Tracked, Tracker, job_ref};
 use crate::foundation::clock::now_ms;
 use crate::job::{ArraySpec, JobState, Launcher, RunId, SchedulerKind};
 use crate::plan::Plan;

@@ -2,17 +2,16 @@
 
 use serde_json::json;
 
-use crate::cli::args::JobFile;
-use crate::cli::error::{Error, Kind};
-use crate::cli::load::{Against, Job};
-use crate::cli::modules::{self, Loaded};
-use crate::cli::refusal::explained;
-use crate::cli::session::Session;
+use crate::app::error::{Error, Kind};
+use crate::app::job::load::{Against, Job, JobRequest};
+use crate::app::job::modules::{self, Loaded};
+use crate::app::job::refusal::explained;
+use crate::app::session::Session;
 use crate::job::SchedulerKind;
 use crate::scheduler::script;
 
 /// Runs the verb.
-pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
+pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
     let job = Job::load(session, args, Against::Site)?;
     let plan = &job.plan;
     for warning in &plan.warnings {

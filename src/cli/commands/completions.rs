@@ -4,9 +4,9 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use serde_json::json;
 
+use crate::app::error::Error;
+use crate::app::output::Output;
 use crate::cli::args::{Cli, Completions};
-use crate::cli::error::Error;
-use crate::cli::output::Output;
 
 /// Runs the verb.
 pub(crate) fn run(output: Output, args: &Completions) -> Result<u8, Error> {

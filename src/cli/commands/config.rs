@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::error::Error;
-use crate::cli::output::Output;
-use crate::cli::session::Session;
+use crate::app::error::Error;
+use crate::app::output::Output;
+use crate::app::session::Session;
 use crate::cli::table::{fitted, table};
 use crate::config::{Origin, Setting};
 

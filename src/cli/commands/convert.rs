@@ -6,11 +6,11 @@ use std::path::{Path, absolute};
 
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::job::schedulers;
+use crate::app::job::source::{read, read_text};
+use crate::app::session::Session;
 use crate::cli::args::Convert;
-use crate::cli::error::{Error, Kind};
-use crate::cli::schedulers;
-use crate::cli::session::Session;
-use crate::cli::source::{read, read_text};
 use crate::foundation::diagnostic::Problem;
 use crate::job::convert::{Converted, Note, ScriptPlace, convert};
 use crate::job::{self, JobId};

@@ -1,8 +1,8 @@
 //! `dlrun doctor`: what works here and what does not.
 
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
 use crate::cli::doctor::{Level, look, to_json, to_text, worst};
-use crate::cli::error::{Error, Kind};
-use crate::cli::session::Session;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use crate::app::error::{Error, Kind};
+use crate::app::output::Output;
+use crate::app::session::hostname;
 use crate::cli::args::{Enter, Exec};
-use crate::cli::error::{Error, Kind};
-use crate::cli::output::Output;
-use crate::cli::session::hostname;
 use crate::foundation::command::{CommandError, replace_by};
 use crate::image::flags::{Container, Refusal};
 use crate::node::supervise::{self, Closed, Context, NoEntry};

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use crate::app::error::{Error, Kind};
+use crate::app::output::Output;
 use crate::cli::args::Explain;
-use crate::cli::error::{Error, Kind};
-use crate::cli::output::Output;
 use crate::cli::table::{rendered, table};
 use crate::foundation::units::display_seconds;
 use crate::job::SchedulerKind;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::output::Output;
+use crate::app::session::Session;
+use crate::app::times::parse_time;
+use crate::app::track::Tracker;
 use crate::cli::args::{Export, Format};
-use crate::cli::error::{Error, Kind};
 use crate::cli::imported::{of_reading, open_store};
-use crate::cli::output::Output;
-use crate::cli::session::Session;
-use crate::cli::track::Tracker;
-use crate::cli::when::parse_time;
 use crate::foundation::clock::now_ms;
 use crate::job::RunId;
 use crate::record::Table;

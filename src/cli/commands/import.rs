@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::incoming::{Counts, Problem, Stop, take_lines};
+use crate::app::job::source::open;
+use crate::app::progress::Display;
+use crate::app::session::Session;
+use crate::app::track::Tracker;
 use crate::cli::args::Import;
-use crate::cli::error::{Error, Kind};
 use crate::cli::imported::open_store;
-use crate::cli::incoming::{Counts, Problem, Stop, take_lines};
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
-use crate::cli::source::open;
-use crate::cli::track::Tracker;
 use crate::foundation::clock::now_ms;
 use crate::record::rundir::StateDir;
 use crate::record::store::{Filter, Store, StoreError};

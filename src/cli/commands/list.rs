@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
+use crate::app::times::{ago, seconds_between};
+use crate::app::track::Tracker;
 use crate::cli::args::List;
-use crate::cli::error::{Error, Kind};
 use crate::cli::imported::open_store;
-use crate::cli::session::Session;
 use crate::cli::summary::reason_text;
 use crate::cli::table::{fitted, table};
-use crate::cli::track::Tracker;
-use crate::cli::when::{ago, seconds_between};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
 use crate::foundation::units::display_seconds;

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::app::error::{Error, Kind};
+use crate::app::follow::{Follower, look};
+use crate::app::output_files::{OutputFile, Wanted, outputs};
+use crate::app::session::Session;
+use crate::app::tail::tail;
+use crate::app::track::{Tracked, Tracker};
 use crate::cli::args::Logs;
-use crate::cli::error::{Error, Kind};
-use crate::cli::follow::{Follower, look};
-use crate::cli::outputs::{OutputFile, Wanted, outputs};
-use crate::cli::session::Session;
-use crate::cli::tail::tail;
-use crate::cli::track::{Tracked, Tracker};
 use crate::job::JobState;
 
 /// What `--json` holds of one file at most, in bytes; more is cut at the front.

@@ -6,9 +6,9 @@ use std::path::Path;
 use clap::Command;
 use serde_json::json;
 
+use crate::app::error::{Error, Kind};
+use crate::app::output::Output;
 use crate::cli::args::{Man, pages};
-use crate::cli::error::{Error, Kind};
-use crate::cli::output::Output;
 
 /// Runs the verb.
 pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {

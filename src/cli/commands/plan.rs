@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::app::error::Error;
+use crate::app::job::load::{Against, Job};
+use crate::app::session::Session;
 use crate::cli::args::JobFile;
-use crate::cli::error::Error;
-use crate::cli::load::{Against, Job};
-use crate::cli::session::Session;
 use crate::job::{RunId, SchedulerKind};
 use crate::plan::{HIDDEN, Plan, describe, is_secret};
 use crate::scheduler::Submission;
@@ -15,7 +15,7 @@ use crate::scheduler::script::quoted;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
-    let job = Job::load(session, args, Against::Site)?;
+    let job = Job::load(session, &args.request(), Against::Site)?;
     // The id and the script's place are made at submission; here they stand for themselves.
     let run_id = RunId::from_random([0; 10]);
     let script = Path::new(&job.plan.state_dir).join("runs/RUN/job.sh");

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use nix::unistd::getuid;
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::output_files::{Wanted, outputs};
+use crate::app::session::Session;
+use crate::app::times::{ago, parse_time};
+use crate::app::track::{FORGET_AFTER_MS, Tracked, Tracker};
 use crate::cli::args::Prune;
-use crate::cli::error::{Error, Kind};
-use crate::cli::outputs::{Wanted, outputs};
-use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
-use crate::cli::track::{FORGET_AFTER_MS, Tracked, Tracker};
-use crate::cli::when::{ago, parse_time};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::Bytes;
 use crate::job::{JobState, RunId};

@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use super::submit::{output_dir, prepare};
+use crate::app::error::Error;
+use crate::app::job::load::{Against, Job};
+use crate::app::job::submit::{output_dir, prepare};
+use crate::app::session::Session;
 use crate::cli::args::Render;
-use crate::cli::error::Error;
-use crate::cli::load::{Against, Job};
-use crate::cli::session::Session;
 use crate::scheduler::script;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
-    let job = Job::load(session, &args.job, Against::Nothing)?;
+    let job = Job::load(session, &args.job.request(), Against::Nothing)?;
     for warning in &job.plan.warnings {
         session.output.warning(warning);
     }

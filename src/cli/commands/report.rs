@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::show::element_of;
+use crate::app::error::{Error, Kind};
+use crate::app::output::envelope;
+use crate::app::series::Series;
+use crate::app::session::Session;
+use crate::app::track::{Tracked, Tracker};
 use crate::cli::args::{Report as Arguments, ReportFormat};
-use crate::cli::error::{Error, Kind};
 use crate::cli::insights;
-use crate::cli::output::envelope;
-use crate::cli::series::Series;
-use crate::cli::session::Session;
-use crate::cli::track::{Tracked, Tracker};
 use crate::foundation::clock::now_ms;
 use crate::job::RunId;
 use crate::record::NodeRecord;
@@ -197,8 +197,8 @@ fn one(
 ) -> Run {
     let (mut timelines, mut sampled, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for node in tracked.reading.outcome.nodes.iter().take(NODES_DRAWN) {
-        let (timeline, series) = Series::timeline(dir, node, points);
-        timelines.push(timeline);
+        let series = Series::curves(dir, node, points);
+        timelines.push(series.timeline);
         sampled.push(series.sampled);
         notes.extend(series.notes);
     }

@@ -1,7 +1,7 @@
 //! `dlrun check --schema`: the JSON Schema of the job file.
 
-use crate::cli::error::Error;
-use crate::cli::output::Output;
+use crate::app::error::Error;
+use crate::app::output::Output;
 use crate::job::schema::schema;
 
 /// Runs the verb.

@@ -2,20 +2,23 @@
 
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::live;
+use crate::app::series::{self, Series};
+use crate::app::session::Session;
+use crate::app::track::{Tracked, Tracker, found, output_path};
 use crate::cli::args::Show;
-use crate::cli::bars::Bars;
 use crate::cli::elements;
-use crate::cli::error::{Error, Kind};
 use crate::cli::imported::{self, open_store};
-use crate::cli::insights::{self, NODES_READ};
-use crate::cli::live;
-use crate::cli::series::{self, Series};
-use crate::cli::session::Session;
+use crate::cli::insights;
+use crate::cli::series::figures;
 use crate::cli::summary;
-use crate::cli::track::{Tracked, Tracker, found, output_path};
 use crate::plan::Plan;
 use crate::record::rundir::RunDir;
 use crate::report::insight::Sampled;
+
+/// Points that the means of gauges are taken over.
+const POINTS: usize = 100;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
@@ -55,7 +58,7 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
                 insights::insight(&tracked, request.as_ref(), sampled),
             )
         } else {
-            (None, insights::read(session, &run, &mut tracked, false))
+            (None, insights::read(session, &run, &mut tracked))
         };
         let mut value = summary::to_json(&tracked, &tracker.state);
         value["progress_is_live"] = json!(is_live);
@@ -67,19 +70,22 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
         }
         session.output.result("show", &value, "")?;
     } else {
-        let bars = Bars::of_environment(|name| std::env::var(name).ok());
-        let (drawn, sampled) = curves(&run, &mut tracked, args.series, bars);
-        let request = insights::request(session, &run, &tracked);
-        let insight = insights::insight(&tracked, request.as_ref(), sampled);
+        let (series, insight) = if args.series {
+            let (text, sampled) = series_text(&run, &mut tracked);
+            let request = insights::request(session, &run, &tracked);
+            (text, insights::insight(&tracked, request.as_ref(), sampled))
+        } else {
+            (String::new(), insights::read(session, &run, &mut tracked))
+        };
         let given = overrides(&run)
             .iter()
             .map(|given| format!("given: {given}\n"))
             .collect::<String>();
-        let curves = given
+        let tables = given
             + &elements::bad_ones(&tracked, &run)
             + &elements::attempts_to_text(&attempts, &tracked)
-            + &drawn;
-        let text = summary::with_curves(&tracked, &tracker.state, &insight, &curves, bars, is_live);
+            + &series;
+        let text = summary::with_tables(&tracked, &tracker.state, &insight, &tables, is_live);
         session.output.result("show", &json!(null), &text)?;
     }
     Ok(0)
@@ -127,7 +133,7 @@ fn numbers(run: &RunDir, tracked: &mut Tracked, points: u32) -> (Vec<Value>, Vec
     let points = usize::try_from(points).unwrap_or(usize::MAX);
     let (mut values, mut sampled, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for node in &tracked.reading.outcome.nodes {
-        let series = Series::points(run, node, points);
+        let series = Series::curves(run, node, points);
         values.push(series::to_json(&series, node));
         sampled.push(series.sampled);
         notes.extend(series.notes);
@@ -136,39 +142,19 @@ fn numbers(run: &RunDir, tracked: &mut Tracked, points: u32) -> (Vec<Value>, Vec
     (values, sampled)
 }
 
-/// The curves of each node, the few that say most or `all`, and what the samples come to.
-fn curves(
-    run: &RunDir,
-    tracked: &mut Tracked,
-    all: bool,
-    bars: Bars,
-) -> (String, Vec<Option<Sampled>>) {
+/// The figures of each node as text, and what its samples come to.
+fn series_text(run: &RunDir, tracked: &mut Tracked) -> (String, Vec<Option<Sampled>>) {
     let nodes = &tracked.reading.outcome.nodes;
     let (mut text, mut sampled, mut notes) = (String::new(), Vec::new(), Vec::new());
-    let shown = if all { nodes.len() } else { NODES_READ };
-    for node in nodes.iter().take(shown) {
+    for node in nodes {
         let name = format!("{}.{}", node.key.node, node.key.step);
-        let of = (nodes.len() > 1).then_some(name.as_str());
-        let series = if all {
-            Series::curves(run, node)
-        } else {
-            Series::overview(run, node)
-        };
-        let draw = if all {
-            series::curves
-        } else {
-            series::overview
-        };
-        text.push_str(&draw(&series, node, of, bars));
+        let series = Series::curves(run, node, POINTS);
+        let name = (nodes.len() > 1).then_some(name.as_str());
+        text.push_str(&figures(series.timeline.as_ref(), node, name));
         sampled.push(series.sampled);
         notes.extend(series.notes);
     }
-    if nodes.len() > shown && !text.is_empty() {
-        text.push_str(&format!(
-            "and {} nodes more: `--series`\n",
-            nodes.len() - shown
-        ));
-    }
+    text.push_str("`dlrun report` draws them over time\n");
     tracked.reading.notes.extend(notes);
     (text, sampled)
 }

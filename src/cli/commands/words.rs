@@ -1,10 +1,10 @@
 //! `dlrun words`: what a shell may complete, for the scripts of `dlrun completions`. Quick and silent: a scheduler is never asked,
 //! and what cannot be read offers nothing.
 
+use crate::app::error::Error;
+use crate::app::session::Session;
+use crate::app::site::kept_queues;
 use crate::cli::args::{WordKind, Words};
-use crate::cli::error::Error;
-use crate::cli::session::Session;
-use crate::cli::site::kept_queues;
 use crate::job::schema::keys;
 use crate::record::store::{Filter, Store};
 

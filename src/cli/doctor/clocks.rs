@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{Finding, Level};
-use crate::cli::error::Error;
-use crate::cli::session::Session;
+use crate::app::error::Error;
+use crate::app::session::Session;
 use crate::job::SchedulerKind;
 use crate::record::rundir::file_time;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Finding, Level};
-use crate::cli::error::Error;
+use crate::app::error::Error;
 use crate::foundation::units::Bytes;
 use crate::observe::client::{ClientError, Daemon};
 use crate::observe::protocol::{DaemonStatus, Request, Response};

@@ -1,8 +1,8 @@
 //! Whether it is known what this kind of node can do.
 
 use super::Finding;
-use crate::cli::session::Session;
-use crate::cli::when::ago;
+use crate::app::session::Session;
+use crate::app::times::ago;
 use crate::observe::monitor::host_facts;
 use crate::record::{HostFacts, TargetRecord};
 

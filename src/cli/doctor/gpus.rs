@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Finding;
-use crate::cli::gpus::settled;
+use crate::app::gpus::settled;
 use crate::observe::monitor::{GpuCondition, GpuReport, GpuState};
 
 const CHECK: &str = "gpus";

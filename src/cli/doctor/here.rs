@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Finding, Level};
-use crate::cli::error::Error;
+use crate::app::error::Error;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::filesystem::{FileSystem, Kind as FileSystemKind};
 use crate::image::pyenv;

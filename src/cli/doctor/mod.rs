@@ -14,10 +14,10 @@ mod state;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::error::Error;
-use super::session::Session;
-use super::site::ask;
-use super::table::{fitted, table};
+use crate::app::error::Error;
+use crate::app::session::Session;
+use crate::app::site::ask;
+use crate::cli::table::{fitted, table};
 use crate::config::site::SiteModel;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;

@@ -1,7 +1,7 @@
 //! Queues and nodes, as the scheduler tells them.
 
 use super::Finding;
-use crate::cli::error::Error;
+use crate::app::error::Error;
 use crate::cli::table::{fitted, table};
 use crate::config::site::{Queue, SiteModel, described};
 use crate::job::SchedulerKind;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Finding;
-use crate::cli::session::Session;
+use crate::app::session::Session;
 use crate::foundation::command::Tool;
 use crate::foundation::diagnostic::chain;
 use crate::job::SchedulerKind;

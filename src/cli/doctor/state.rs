@@ -6,8 +6,8 @@ use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
 
 use super::{Finding, Level};
-use crate::cli::error::{Error, Kind};
-use crate::cli::session::Session;
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
 use crate::foundation::filesystem::{FileSystem, Kind as FileSystemKind};
 use crate::foundation::units::Bytes;
 use crate::record::rundir::StateDir;

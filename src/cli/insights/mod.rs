@@ -2,10 +2,10 @@
 
 mod text;
 
-use super::series::Series;
-use super::session::Session;
-use super::site::queue_limit;
-use super::track::Tracked;
+use crate::app::series::Series;
+use crate::app::session::Session;
+use crate::app::site::queue_limit;
+use crate::app::track::Tracked;
 use crate::job::JobState;
 use crate::plan::Plan;
 use crate::record::rundir::RunDir;
@@ -14,7 +14,7 @@ use crate::report::insight::{Insight, NodeView, Request, RunView, Sampled, deriv
 pub(crate) use text::{advice, folded_row, notes, rows};
 
 /// Nodes whose samples are read unasked: each costs the reading of its whole series.
-pub(crate) const NODES_READ: usize = 4;
+const NODES_READ: usize = 4;
 
 /// What was asked for, by the plan that is kept with the run. The limit of the queue is looked up where a longer time limit
 /// may be advised.
@@ -67,14 +67,13 @@ pub(crate) fn insight(
     })
 }
 
-/// The same with the samples of all its nodes read, or of the first few.
-pub(crate) fn read(session: &Session, run: &RunDir, tracked: &mut Tracked, all: bool) -> Insight {
-    let shown = if all { usize::MAX } else { NODES_READ };
+/// The same with the samples of its first nodes read.
+pub(crate) fn read(session: &Session, run: &RunDir, tracked: &mut Tracked) -> Insight {
     let mut notes = Vec::new();
-    let nodes = tracked.reading.outcome.nodes.iter().take(shown);
+    let nodes = tracked.reading.outcome.nodes.iter().take(NODES_READ);
     let sampled: Vec<Option<Sampled>> = nodes
         .map(|node| {
-            let series = Series::overview(run, node);
+            let series = Series::digest(run, node);
             notes.extend(series.notes);
             series.sampled
         })

@@ -1,28 +1,18 @@
 //! An insight for people: rows of the table of `show`, what to paste, what is not known.
 
-use crate::cli::bars::Bars;
 use crate::foundation::units::{Bytes, Walltime, display_seconds};
-use crate::record::{Progress, TimeSource};
+use crate::record::TimeSource;
 use crate::report::insight::{Advice, Compared, EpochTimes, Insight, Setting, Timing, Unmeasured};
 
-/// Letters of a bar of what was used.
-const BAR: usize = 20;
-/// Letters of the line of epochs.
-const EPOCH_LETTERS: usize = 48;
 /// The names of rows and the blanks behind them.
 const NAMES: usize = 13;
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 
 /// Rows of timing: epochs, steps, rates, each with where it comes from.
-pub(crate) fn rows(
-    insight: &Insight,
-    progress: Option<&Progress>,
-    bars: Bars,
-    row: &mut impl FnMut(&str, String),
-) {
+pub(crate) fn rows(insight: &Insight, row: &mut impl FnMut(&str, String)) {
     if let Some(timing) = &insight.timing {
-        timing_rows(timing, progress, bars, row);
+        timing_rows(timing, row);
         let conditions = conditions(&insight.setting);
         if !conditions.is_empty() {
             folded_row("timed on", &conditions.join(", "), row);
@@ -32,7 +22,7 @@ pub(crate) fn rows(
         folded_row("limited by", &limit.text, row);
     }
     for compared in &insight.compared {
-        if let Some(text) = compared_text(compared, bars) {
+        if let Some(text) = compared_text(compared) {
             row(name(compared), text);
         }
     }
@@ -58,12 +48,7 @@ pub(crate) fn rows(
     }
 }
 
-fn timing_rows(
-    timing: &Timing,
-    progress: Option<&Progress>,
-    bars: Bars,
-    row: &mut impl FnMut(&str, String),
-) {
+fn timing_rows(timing: &Timing, row: &mut impl FnMut(&str, String)) {
     if let Some(epochs) = &timing.epochs {
         row("epoch", epoch_text(epochs));
         if let Some(first) = epochs.first_seconds {
@@ -82,9 +67,6 @@ fn timing_rows(
                     display_seconds(first)
                 ),
             );
-        }
-        if let Some(line) = progress.and_then(|progress| epoch_line(progress, bars)) {
-            row("epoch times", line);
         }
     }
     let aside = [
@@ -197,29 +179,6 @@ fn source_text(source: TimeSource) -> &'static str {
     }
 }
 
-/// A letter for each epoch, or for a few of them the slowest: where it became slower is seen at a glance.
-fn epoch_line(progress: &Progress, bars: Bars) -> Option<String> {
-    let seconds: Vec<f64> = progress
-        .epochs
-        .iter()
-        .filter_map(crate::record::Epoch::seconds)
-        .collect();
-    if seconds.len() < 4 {
-        return None;
-    }
-    let each = seconds.len().div_ceil(EPOCH_LETTERS);
-    let slowest: Vec<f64> = seconds
-        .chunks(each)
-        .map(|some| some.iter().copied().fold(0.0, f64::max))
-        .collect();
-    let most = slowest.iter().copied().fold(0.0, f64::max);
-    let letters: String = slowest
-        .iter()
-        .map(|seconds| bars.of(*seconds, most))
-        .collect();
-    Some(format!("{letters}  to {}", display_seconds(most)))
-}
-
 /// Times of steps: `12.3 ms`, `0.42 s`.
 fn short(seconds: f64) -> String {
     match seconds {
@@ -256,8 +215,8 @@ fn name(compared: &Compared) -> &'static str {
     }
 }
 
-/// `######..............  2.1 of 8 (26%)`; nothing where nothing was asked for.
-fn compared_text(compared: &Compared, bars: Bars) -> Option<String> {
+/// `2.1 of 8 (26%)`; nothing where nothing was asked for.
+fn compared_text(compared: &Compared) -> Option<String> {
     let quantity = |value: f64| match compared.what {
         "cpus" => format!("{value:.1}"),
         "gpus" => format!("{value:.0}"),
@@ -282,12 +241,7 @@ fn compared_text(compared: &Compared, bars: Bars) -> Option<String> {
             } else {
                 ""
             };
-            format!(
-                "{}  {} of {of} ({:.0}%{mark})",
-                bar(ratio, bars),
-                quantity(used),
-                ratio * 100.0
-            )
+            format!("{} of {of} ({:.0}%{mark})", quantity(used), ratio * 100.0)
         }
         // It is running still, or a clock was set back.
         None if compared.what == "walltime_seconds" => return None,
@@ -302,25 +256,6 @@ fn compared_text(compared: &Compared, bars: Bars) -> Option<String> {
 )]
 fn whole(value: f64) -> u64 {
     value.round() as u64
-}
-
-fn bar(ratio: f64, bars: Bars) -> String {
-    let (full, empty) = if bars == Bars::Blocks {
-        ('█', '░')
-    } else {
-        ('#', '.')
-    };
-    #[expect(clippy::cast_precision_loss, reason = "a few letters")]
-    let letters = (ratio.clamp(0.0, 1.0) * BAR as f64).round();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and BAR"
-    )]
-    let letters = letters as usize;
-    (0..BAR)
-        .map(|place| if place < letters { full } else { empty })
-        .collect()
 }
 
 /// What to ask for next time: lines for the job file, each below its reason as a comment, then what no key says.
@@ -447,22 +382,6 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_long_as_the_share() {
-        assert_eq!(bar(0.5, Bars::Ascii), "##########..........");
-        assert_eq!(
-            (bar(7.0, Bars::Ascii), bar(-1.0, Bars::Ascii)),
-            ("#".repeat(20), ".".repeat(20))
-        );
-        assert_eq!(
-            bar(0.26, Bars::Blocks)
-                .chars()
-                .filter(|letter| *letter == '█')
-                .count(),
-            5
-        );
-    }
-
-    #[test]
     fn short_times_keep_their_digits() {
         assert_eq!(
             [0.000_05, 0.0123, 0.42, 2.5].map(short),
@@ -474,15 +393,12 @@ mod tests {
     fn memory_above_what_was_asked_for_is_marked_and_an_unknown_time_left_out() {
         let compared = |what, used: Option<f64>, asked: f64| {
             let ratio = used.map(|used| used / asked);
-            compared_text(
-                &Compared {
-                    what,
-                    asked: Some(asked),
-                    used,
-                    ratio,
-                },
-                Bars::Ascii,
-            )
+            compared_text(&Compared {
+                what,
+                asked: Some(asked),
+                used,
+                ratio,
+            })
         };
         let above = compared(
             "memory_bytes",

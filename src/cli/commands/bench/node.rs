@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::node_jobs;
+use crate::app::error::{Error, Kind};
+use crate::app::gpus::settled;
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::BenchNode;
-use crate::cli::error::{Error, Kind};
-use crate::cli::gpus::settled;
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
 use crate::cli::table::{fitted, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;

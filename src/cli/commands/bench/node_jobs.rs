@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::cli::args::{BenchNode, JobFile};
-use crate::cli::commands::submit;
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::build_job::{quoted, text_of};
-use crate::cli::load::{Against, Job};
-use crate::cli::schedulers;
-use crate::cli::session::Session;
-use crate::cli::site::ask;
+use crate::app::error::{Error, Kind};
+use crate::app::images::build_job::{quoted, text_of};
+use crate::app::job::load::{Against, Job, JobRequest};
+use crate::app::job::schedulers;
+use crate::app::job::submit;
+use crate::app::session::Session;
+use crate::app::site::ask;
+use crate::cli::args::BenchNode;
 use crate::config::site::{NodeType, SiteModel, described, overlaid};
 use crate::foundation::private::PrivateDir;
 use crate::job::SchedulerKind;
@@ -66,7 +66,7 @@ pub(super) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
     }
     let mut sent = Vec::new();
     for (number, order) in orders.into_iter().enumerate() {
-        let run = send(session, args, kind, &order, number + 1);
+        let run = send(session, args, &order, number + 1);
         sent.push(Sent { order, run });
     }
     tell(session, args, &sent, &left)
@@ -170,7 +170,6 @@ fn constraint(scheduler: SchedulerKind, features: &[String]) -> Option<String> {
 fn send(
     session: &Session,
     args: &BenchNode,
-    kind: SchedulerKind,
     order: &Order,
     number: usize,
 ) -> Result<RunRecord, Error> {
@@ -180,14 +179,8 @@ fn send(
     dir.replace(&name, text.as_bytes())
         .map_err(RunDirError::from)?;
     let file = dir.path().join(name);
-    let args = JobFile {
-        file,
-        scheduler: Some(kind.as_str().to_owned()),
-        no_check: false,
-        overrides: Default::default(),
-    };
-    let job = Job::load(session, &args, Against::Site)?;
-    Ok(submit::hand_over_noted(session, &job)?.0)
+    let job = Job::load(session, &JobRequest::of_file(file), Against::Site)?;
+    Ok(submit::submit(session, &job)?.0)
 }
 
 fn orders_dir(state: &Path) -> Result<PrivateDir, RunDirError> {

@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::figures::{Told, may_write_into, tell};
+use crate::app::error::{Error, Kind};
+use crate::app::exit_code::code_of_state;
+use crate::app::job::source::read;
+use crate::app::matrix::{BenchDir, Conductor, End, Former, Order, Source, load_cell};
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::BenchRun;
-use crate::cli::benches::{
-    BenchDir, Conductor, End, Former, Order, Source, Told, load_cell, may_write_into, tell,
-};
-use crate::cli::error::{Error, Kind};
-use crate::cli::outcome::code_of_state;
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
-use crate::cli::source::read;
 use crate::cli::table::{fitted, table};
 use crate::foundation::units::display_seconds;
 use crate::job::JobState;

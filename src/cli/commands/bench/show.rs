@@ -1,9 +1,10 @@
 //! `dlrun bench show`: what a matrix has measured so far.
 
+use super::figures::{may_write_into, tell};
+use crate::app::error::{Error, Kind};
+use crate::app::matrix::BenchDir;
+use crate::app::session::Session;
 use crate::cli::args::BenchShow;
-use crate::cli::benches::{BenchDir, may_write_into, tell};
-use crate::cli::error::{Error, Kind};
-use crate::cli::session::Session;
 use crate::learn::bench::parse;
 
 /// Runs the verb; returns the exit code.

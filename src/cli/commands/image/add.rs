@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::check::place_of;
 use super::list::to_json;
+use crate::app::error::{Error, Kind};
+use crate::app::images::tried::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::{Claims as Said, ImageAdd};
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::tried::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
 use crate::image::catalogue::{Accelerator, Catalogue, Entry, Place, name_problem, write_entry};
 use crate::image::container::check::Claims;

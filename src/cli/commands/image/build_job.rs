@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
+use crate::app::error::Error;
+use crate::app::images::auto_build::running;
+use crate::app::images::build_job::{Resources, submit};
+use crate::app::images::making::{Order, log_of};
+use crate::app::session::Session;
 use crate::cli::args::ImageBuild;
-use crate::cli::error::Error;
-use crate::cli::images::auto_build::running;
-use crate::cli::images::build_job::{Resources, submit};
-use crate::cli::images::making::{Order, log_of};
-use crate::cli::session::Session;
 
 /// Hands the build over; the job runs `dlrun image build` on a node.
 pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result<u8, Error> {

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::named;
 use super::show::check_rows;
+use crate::app::error::{Error, Kind};
+use crate::app::images::tried::{Bench, Subject, Tried, keep_check};
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::ImageCheck;
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::tried::{Bench, Subject, Tried, keep_check};
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::config::Owner;
 use crate::image::catalogue::{Catalogue, Entry, FileState, Place};

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{accelerator_text, owner_word};
+use crate::app::error::Error;
+use crate::app::session::Session;
+use crate::app::times::ago;
 use crate::cli::args::ImageList;
-use crate::cli::error::Error;
-use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
-use crate::cli::when::ago;
 use crate::image::catalogue::{Entry, FileState};
 use crate::image::container::look;
 

@@ -1,10 +1,10 @@
 //! `dlrun image pull`: an image of a registry, the web or an archive becomes a file of the catalogue.
 
-use super::build::{arch, checked};
+use crate::app::error::{Error, Kind};
+use crate::app::images::making::{Order, Origins, make};
+use crate::app::images::recipes::{arch, checked_name};
+use crate::app::session::Session;
 use crate::cli::args::ImagePull;
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::making::{Order, Origins, make};
-use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
 use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
 use crate::image::container::{PullSource, pulled_name};
@@ -35,7 +35,7 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
     let uri = source.uri();
     let name = args.name.clone().unwrap_or_else(|| pulled_name(&uri));
     let order = Order {
-        entry: entry(session, args, checked(&name)?, &uri, owner)?,
+        entry: entry(session, args, checked_name(&name)?, &uri, owner)?,
         origins: Origins::Pull { source, digest },
         force: args.force,
     };

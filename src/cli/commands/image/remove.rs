@@ -8,12 +8,12 @@ use nix::unistd::{AccessFlags, access, geteuid};
 use serde_json::{Value, json};
 
 use super::named;
+use crate::app::error::{Error, Kind};
+use crate::app::images::making::origins_of;
+use crate::app::images::tried::shelf_dir;
+use crate::app::session::Session;
+use crate::app::track::Tracker;
 use crate::cli::args::ImageRemove;
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::making::origins_of;
-use crate::cli::images::tried::shelf_dir;
-use crate::cli::session::Session;
-use crate::cli::track::Tracker;
 use crate::config::{Origin, Owner};
 use crate::image::catalogue::{Catalogue, Entry, Place};
 use crate::image::container;

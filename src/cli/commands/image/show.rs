@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use super::list::{check_text, to_json};
 use super::{accelerator_text, named, owner_word};
+use crate::app::error::Error;
+use crate::app::session::Session;
+use crate::app::times::local_time;
 use crate::cli::args::ImageShow;
-use crate::cli::error::Error;
-use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
-use crate::cli::when::local_time;
 use crate::foundation::units::Bytes;
 use crate::image::catalogue::{Check, Entry, FileState, Place};
 use crate::image::container::{log_of, look};

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::source::Source;
 use super::{priors, words};
+use crate::app::error::{Error, Kind};
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::ModelEvaluate;
-use crate::cli::error::{Error, Kind};
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
 use crate::foundation::diagnostic::printable;
 use crate::learn::model::{Evaluation, Live, evaluate, live};
 

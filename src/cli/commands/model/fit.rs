@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::source::Source;
 use super::{priors, words};
+use crate::app::error::{Error, Kind};
+use crate::app::models::{self, Shelf, place, publish};
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::ModelFit;
-use crate::cli::error::{Error, Kind};
-use crate::cli::model::{self, Shelf, place, publish};
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
 use crate::learn::model::{
@@ -21,7 +21,7 @@ use crate::record::store::Counted;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
     if args.publish {
-        model::may_publish(session)?;
+        models::may_publish(session)?;
     }
     let priors = priors(session)?;
     let source = Source::open(session, args.store.as_deref())?;
@@ -131,9 +131,9 @@ pub(super) fn unfit(why: &Unfit, counted: Counted, source: &Source) -> Error {
 /// The model whose place the new one would take: with `--publish` the site's, else the user's own.
 fn before(session: &Session, args: &ModelFit) -> Option<Model> {
     let found = if args.publish {
-        model::of_site(session)
+        models::of_site(session)
     } else {
-        model::own(session)
+        models::own(session)
     };
     match found {
         Ok(found) => found.map(|(model, _)| model),

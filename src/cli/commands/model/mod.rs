@@ -9,10 +9,10 @@ mod words;
 
 use std::path::Path;
 
+use crate::app::error::{Error, Kind};
+use crate::app::job::source::{open, read_text};
+use crate::app::session::Session;
 use crate::cli::args::{ModelArgs, ModelVerb};
-use crate::cli::error::{Error, Kind};
-use crate::cli::session::Session;
-use crate::cli::source::{open, read_text};
 use crate::learn::model::Priors;
 
 /// Runs the verb.

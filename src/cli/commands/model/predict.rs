@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
+use crate::app::error::{Error, Kind};
+use crate::app::job::load::{Against, Job};
+use crate::app::models::meant;
+use crate::app::session::Session;
 use crate::cli::args::ModelPredict;
-use crate::cli::error::{Error, Kind};
 use crate::cli::foretold;
-use crate::cli::load::{Against, Job};
-use crate::cli::model::meant;
-use crate::cli::session::Session;
 use crate::cli::table::{fitted, table};
 use crate::foundation::diagnostic::printable;
 use crate::job::{Provenance, SchedulerKind};
@@ -18,7 +18,7 @@ use crate::record::Forecast;
 pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     // First the model: without one the job file need not be looked at.
     let (model, origin) = meant(session)?;
-    let job = Job::load(session, &args.job, Against::Site)?;
+    let job = Job::load(session, &args.job.request(), Against::Site)?;
     let plan = &job.plan;
     plan.warnings
         .iter()

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::words;
+use crate::app::error::Error;
+use crate::app::models::{meant, unusable};
+use crate::app::session::Session;
+use crate::app::times::local_time;
 use crate::cli::args::ModelShow;
-use crate::cli::error::Error;
 use crate::cli::foretold::count;
-use crate::cli::model::{meant, unusable};
-use crate::cli::session::Session;
 use crate::cli::table::{fitted, table};
-use crate::cli::when::local_time;
 use crate::foundation::diagnostic::printable;
 use crate::learn::model::{Explanation, Head, LearnedEffect};
 

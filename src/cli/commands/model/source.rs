@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crate::cli::error::Error;
+use crate::app::error::Error;
+use crate::app::session::Session;
+use crate::app::track::Tracker;
 use crate::cli::imported::{of_reading, open_store};
-use crate::cli::session::Session;
-use crate::cli::track::Tracker;
 use crate::record::store::{Counted, Observations, Store, StoreError};
 
 /// Where the runs come from.

@@ -1,8 +1,8 @@
 //! Models, their figures and how good they are, in words.
 
+use crate::app::times::local_time;
 use crate::cli::foretold::count;
 use crate::cli::table::{fitted, table};
-use crate::cli::when::local_time;
 use crate::learn::model::{
     Challenge, Errors, Evaluation, Head, HoldOut, Live, Predictor, RatioInterval, Regret, Score,
     View,
