@@ -207,6 +207,8 @@ fn look_first(scheduler: &str) -> &'static str {
     }
 }
 
+const STATE_DIR_HINT: &str =
+    "`dlrun config show` tells where the state directory is; `--state-dir` names another";
 const LATER: &str = "nothing is queued; try again later";
 
 impl From<SchedulerError> for Error {
@@ -281,9 +283,19 @@ impl From<RunDirError> for Error {
             ) => Kind::NotPermitted,
             _ => Kind::CannotWrite,
         };
-        let hint =
-            "`dlrun config show` tells where the state directory is; `--state-dir` names another";
-        hinted(kind, error, Some(hint))
+        hinted(kind, error, Some(STATE_DIR_HINT))
+    }
+}
+
+impl From<PrivateError> for Error {
+    fn from(error: PrivateError) -> Self {
+        let kind = match &error {
+            PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. } => Kind::NotPermitted,
+            PrivateError::TooLarge { .. } => Kind::Data,
+            error if error.is_missing() => Kind::Missing,
+            _ => Kind::CannotWrite,
+        };
+        hinted(kind, error, Some(STATE_DIR_HINT))
     }
 }
 

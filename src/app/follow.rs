@@ -6,12 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::Error;
 use crate::app::output_files::{OutputFile, Wanted, outputs};
 use crate::app::session::Session;
 use crate::app::tail::tail;
 use crate::app::track::{Tracked, Tracker};
-use crate::job::RunId;
 
 /// Pause between two looks into the files.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
@@ -41,15 +40,6 @@ struct Followed {
     partial: Vec<u8>,
 }
 
-/// Where a run stands, with its files.
-pub(crate) fn look(tracker: &mut Tracker<'_>, run_id: &RunId) -> Result<Tracked, Error> {
-    let tracked = tracker.refresh(std::slice::from_ref(run_id), false)?;
-    tracked
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::new(Kind::Internal, "the run vanished"))
-}
-
 impl<'a> Follower<'a> {
     /// `lines`: only so many of what is there already. Of an array that goes on, elements that are over are left out
     /// unless they are wanted by name.
@@ -66,7 +56,7 @@ impl<'a> Follower<'a> {
             .filter(|element| is_past && element.status.state.is_final());
         let done: BTreeSet<u32> = past.map(|element| element.element).collect();
         if !done.is_empty() {
-            session.output.note(&format!(
+            session.note(&format!(
                 "{} elements are over already; `dlrun logs` prints them",
                 done.len()
             ));
@@ -107,7 +97,7 @@ impl<'a> Follower<'a> {
             self.close_those_over(&tracked)?;
             std::thread::sleep(LOOK_PAUSE);
             if Instant::now() >= look_at {
-                tracked = look(tracker, &tracked.record.run_id)?;
+                tracked = tracker.look_at(&tracked.record.run_id, false)?;
                 files = outputs(&run, &tracked, self.wanted).unwrap_or(files);
                 pause = pause.mul_f64(1.3).min(LONGEST_PAUSE);
                 look_at = Instant::now() + pause;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::app::progress::Display;
 use crate::foundation::diagnostic::chain;
@@ -18,7 +18,7 @@ const TOLD: usize = 20;
 const LINES_A_WORD: u64 = 10_000;
 
 /// What came of a file.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Serialize)]
 pub(crate) struct Counts {
     /// Lines, but for empty ones.
     pub(crate) lines: u64,
@@ -35,15 +35,17 @@ pub(crate) struct Counts {
     /// Lines that are wrong.
     pub(crate) wrong: u64,
     /// Good rows by kind.
+    #[serde(rename = "rows")]
     kinds: BTreeMap<&'static str, u64>,
     /// The first wrong lines.
     pub(crate) problems: Vec<Problem>,
 }
 
 /// A wrong line.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Problem {
     line: u64,
+    #[serde(flatten)]
     fault: LineFault,
 }
 
@@ -98,15 +100,6 @@ impl Problem {
     pub(crate) fn hint(&self) -> Option<&str> {
         self.fault.hint.as_deref()
     }
-
-    pub(crate) fn to_json(&self) -> Value {
-        let LineFault {
-            column,
-            message,
-            hint,
-        } = &self.fault;
-        json!({ "line": self.line, "column": column, "message": message, "hint": hint })
-    }
 }
 
 impl Counts {
@@ -134,21 +127,6 @@ impl Counts {
             Taken::Own => &mut self.own,
             Taken::Waits => &mut self.waiting,
         }
-    }
-
-    pub(crate) fn to_json(&self, file: &str) -> Value {
-        json!({
-            "file": file,
-            "lines": self.lines,
-            "new": self.new,
-            "newer": self.newer,
-            "known": self.known,
-            "own": self.own,
-            "waiting": self.waiting,
-            "wrong": self.wrong,
-            "rows": self.kinds,
-            "problems": self.problems.iter().map(Problem::to_json).collect::<Vec<_>>(),
-        })
     }
 
     /// `3 lines: 1 new, 2 known`.

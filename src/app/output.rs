@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::error::{Error, Kind};
@@ -11,13 +12,6 @@ use crate::foundation::diagnostic::printable;
 const SCHEMA_VERSION: u32 = 1;
 /// Columns of what is no terminal.
 const COLUMNS: usize = 100;
-
-/// The object that carries a result.
-pub(crate) fn envelope(operation: &str, value: &Value) -> Value {
-    let mut value = value.clone();
-    unsign_zeros(&mut value);
-    json!({ "schema_version": SCHEMA_VERSION, "operation": operation, "ok": true, "result": value })
-}
 
 /// An empty sum is -0.0; no figure of ours means that.
 fn unsign_zeros(value: &mut Value) {
@@ -36,6 +30,8 @@ fn unsign_zeros(value: &mut Value) {
 pub(crate) struct Output {
     /// One JSON object instead of text.
     pub(crate) json: bool,
+    /// The verb as it is typed, such as `image build`.
+    operation: &'static str,
     /// Colour on standard error.
     pub(crate) colour: bool,
     /// `NO_COLOR` is not set.
@@ -46,12 +42,13 @@ pub(crate) struct Output {
 
 impl Output {
     /// Looks at the streams: colour and redrawing only on a terminal that is not dumb, and no colour with `NO_COLOR`.
-    pub(crate) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool, operation: &'static str) -> Self {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let lively = io::stderr().is_terminal() && !dumb;
         Self {
             json,
+            operation,
             colour: lively && !no_colour,
             may_colour: !no_colour,
             lively: lively && !json,
@@ -74,34 +71,40 @@ impl Output {
         columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
     }
 
-    /// Prints the result: `text` for people, `value` for programs. What names from outside could do to a terminal is taken
-    /// out of the text. A reader that went away is no error.
-    pub(crate) fn result(&self, operation: &str, value: &Value, text: &str) -> Result<(), Error> {
-        self.document(operation, value, &printable(text))
+    /// The object that carries a result, on a line.
+    pub(crate) fn envelope(&self, answer: &impl Serialize) -> Result<String, Error> {
+        let mut value =
+            serde_json::to_value(answer).map_err(|error| Error::new(Kind::Internal, error))?;
+        unsign_zeros(&mut value);
+        let envelope = json!({
+            "schema_version": SCHEMA_VERSION, "operation": self.operation, "ok": true, "result": value,
+        });
+        Ok(format!("{envelope}\n"))
+    }
+
+    /// Prints the result: `text` for people, `answer` for programs. What names from outside could do to a terminal is taken
+    /// out of the text. A reader that went away is no error. Returns the exit code of success.
+    pub(crate) fn result(&self, answer: &impl Serialize, text: &str) -> Result<u8, Error> {
+        self.document(answer, &printable(text))
     }
 
     /// As [`Output::result`], of sentences and tables: on a terminal long lines are broken between words.
-    pub(crate) fn sentences(
-        &self,
-        operation: &str,
-        value: &Value,
-        text: &str,
-    ) -> Result<(), Error> {
-        let is_terminal = io::stdout().is_terminal();
-        let text = if is_terminal {
-            folded(text, self.columns())
+    pub(crate) fn sentences(&self, answer: &impl Serialize, text: &str) -> Result<u8, Error> {
+        if io::stdout().is_terminal() {
+            self.result(answer, &folded(text, self.columns()))
         } else {
-            text.to_owned()
-        };
-        self.result(operation, value, &text)
+            self.result(answer, text)
+        }
     }
 
     /// The same with a text that other programs read, such as a script: it stays as it is.
-    pub(crate) fn document(&self, operation: &str, value: &Value, text: &str) -> Result<(), Error> {
-        if self.json {
-            return self.raw(format!("{}\n", envelope(operation, value)).as_bytes());
-        }
-        self.raw(text.as_bytes())
+    pub(crate) fn document(&self, answer: &impl Serialize, text: &str) -> Result<u8, Error> {
+        let shown = if self.json {
+            &self.envelope(answer)?
+        } else {
+            text
+        };
+        self.raw(shown.as_bytes()).map(|()| 0)
     }
 
     /// Writes bytes to standard output as they are.
@@ -132,10 +135,10 @@ impl Output {
     }
 
     /// Reports a failed command: on standard error for people, on standard output for programs.
-    pub(crate) fn failure(&self, operation: &str, error: &Error) {
+    pub(crate) fn failure(&self, error: &Error) {
         if self.json {
             let envelope = json!({
-                "schema_version": SCHEMA_VERSION, "operation": operation, "ok": false, "error": error.to_json(),
+                "schema_version": SCHEMA_VERSION, "operation": self.operation, "ok": false, "error": error.to_json(),
             });
             if let Err(unwritten) = self.raw(format!("{envelope}\n").as_bytes()) {
                 let _ = write!(
@@ -182,7 +185,7 @@ mod tests {
     #[test]
     fn zero_has_no_sign_in_json() {
         let value = json!({ "a": [-0.0, -1.5, 0], "b": { "c": -0.0 } });
-        let text = envelope("show", &value).to_string();
+        let text = Output::new(true, "show").envelope(&value).expect("JSON");
         assert!(text.contains(r#""a":[0.0,-1.5,0],"b":{"c":0.0}"#), "{text}");
     }
 

@@ -273,7 +273,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("out");
         let mut file = File::create(&path).expect("a file");
-        let display = Display::new(Output::new(true));
+        let display = Display::new(Output::new(true, "wait"));
         let mut epochs = Epochs::new(path, None);
         epochs.tell(&display, "");
         let begin = SystemTime::now() - Duration::from_secs(60);

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::unistd::{User, gethostname, getuid};
+use serde::Serialize;
 
 use crate::app::error::{Error, Kind};
 use crate::app::job::source::open;
@@ -111,6 +112,21 @@ impl Session {
             asked_hardware: None,
             told_of_model: Cell::new(false),
         })
+    }
+
+    /// Prints the answer: `text` for people, `answer` for programs. Returns the exit code of success.
+    pub(crate) fn answer(&self, answer: &impl Serialize, text: &str) -> Result<u8, Error> {
+        self.output.result(answer, text)
+    }
+
+    /// A line for people on standard error.
+    pub(crate) fn note(&self, text: &str) {
+        self.output.note(text);
+    }
+
+    /// A warning on standard error.
+    pub(crate) fn warning(&self, text: &str) {
+        self.output.warning(text);
     }
 
     /// The state directory, made where it is missing.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::app::error::{Error, Kind};
 use crate::app::interrupt::Interrupt;
 use crate::app::progress::{Display, Epochs};
+use crate::app::runs::plan_of;
 use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker, output_path};
 use crate::foundation::units::display_seconds;
@@ -70,10 +71,7 @@ impl Watched {
     /// A run that was handed over before.
     pub(crate) fn of_run(tracker: &Tracker<'_>, run_id: RunId) -> Result<Self, Error> {
         let run = tracker.state.run(&run_id)?;
-        let plan: Option<Plan> = run
-            .read_plan()
-            .ok()
-            .and_then(|text| serde_json::from_str(&text).ok());
+        let plan = plan_of(&run);
         let record = run.read_run()?;
         Ok(match plan {
             Some(plan) => Self::new(&record, &plan),
@@ -170,7 +168,7 @@ fn first_running(tracked: &Tracked) -> Option<PathBuf> {
 pub(crate) fn show_hopeless(session: &Session, tracked: &Tracked) {
     if tracked.status.state == JobState::Pending {
         let run = &tracked.record.run_id.as_str()[..6];
-        session.output.note(&format!(
+        session.note(&format!(
             "run {run} can never start as it is; `dlrun cancel {run}` takes it out of the queue, then submit it with other resources"
         ));
     }

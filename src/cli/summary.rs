@@ -1,30 +1,30 @@
 //! What is known of a run, for people and for programs.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::app::insight;
+use crate::app::runs::Shown;
 use crate::app::times::{ago, local_time, seconds_between};
 use crate::app::track::Tracked;
-use crate::cli::contained;
-use crate::cli::elements;
-use crate::cli::foretold;
-use crate::cli::insights;
+use crate::cli::container_rows;
+use crate::cli::elements::{self, exit_text};
+use crate::cli::forecast;
+use crate::cli::insight as text;
+use crate::cli::measured_rows;
 use crate::cli::table::{rendered, table};
-use crate::cli::telemetry;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::JobState;
 use crate::observe::monitor::cgroup::NOT_COUNTED;
-use crate::record::rundir::StateDir;
 use crate::record::{
-    Conditions, EpochSummary, ExitStatus, Identity, Missing, NodeRecord, NodeState, Status, Usage,
-    signal_name, summarise_epochs,
+    Conditions, EpochSummary, Identity, Missing, NodeRecord, NodeState, Status, Usage,
+    summarise_epochs,
 };
 use crate::report::insight::Insight;
-use crate::scheduler::reason_meaning;
 
 /// The usage of all nodes together.
 fn usage(tracked: &Tracked) -> Usage {
@@ -50,22 +50,9 @@ fn epochs(tracked: &Tracked) -> Option<EpochSummary> {
     )
 }
 
-/// The run as JSON: what was submitted, its status, what follows from the measurements, the nodes' records, and the
-/// elements of an array.
-pub(crate) fn to_json(tracked: &Tracked, state: &StateDir) -> Value {
-    of_records(tracked, Some(&records(tracked, state)))
-}
-
-/// Where the files of the run lie.
-fn records(tracked: &Tracked, state: &StateDir) -> PathBuf {
-    state
-        .path()
-        .join("runs")
-        .join(tracked.record.run_id.as_str())
-}
-
-/// As [`to_json`], of a run whose files lie in `records`, or nowhere.
-pub(crate) fn of_records(tracked: &Tracked, records: Option<&Path>) -> Value {
+/// The run as JSON: what was submitted, its status, what follows from the measurements, the nodes' records, and the elements
+/// of an array. Its files lie in `records`, or nowhere.
+pub(crate) fn to_json(tracked: &Tracked, records: Option<&Path>) -> Value {
     let Tracked {
         record,
         status,
@@ -81,48 +68,32 @@ pub(crate) fn of_records(tracked: &Tracked, records: Option<&Path>) -> Value {
         "unreadable": reading.notes,
         "records": records.map(Path::to_string_lossy),
     });
-    if let Some(foretold) = foretold::held(tracked) {
+    if let Some(foretold) = forecast::held(tracked) {
         value["foretold"] = json!(foretold);
     }
     if !tracked.elements.is_empty() {
-        value["elements"] = elements::to_json(tracked);
+        value["elements"] = json!(tracked.elements);
     }
     value
 }
 
-/// `exit code 3`, or `SIGTERM, exit code 143`.
-pub(crate) fn exit_text(exit: ExitStatus) -> String {
-    match exit {
-        ExitStatus::Code(code) => format!("exit code {code}"),
-        ExitStatus::Signal(signal) => {
-            format!("{}, exit code {}", signal_name(signal), 128 + signal)
-        }
-    }
-}
-
-/// The run as a table.
-pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
-    let insight = insights::insight(tracked, None, Vec::new());
-    let table = table_text(
-        tracked,
-        &records(tracked, state).display().to_string(),
-        &insight,
-        false,
-    );
+/// The run as a table; `records` says where its files are.
+pub(crate) fn to_text(tracked: &Tracked, records: Option<&Path>) -> String {
+    let insight = insight::insight(tracked, None, Vec::new());
+    let table = table_text(tracked, records, &insight, false);
     // Much of it was said by others: the job's output, the driver, the kernel.
     printable(&(table + &remarks(tracked)))
 }
 
 /// The run as a table with further tables and advice below it.
 pub(crate) fn with_tables(
-    tracked: &Tracked,
-    state: &StateDir,
+    shown: &Shown,
+    records: Option<&Path>,
     insight: &Insight,
     tables: &str,
-    is_live: bool,
 ) -> String {
-    let records = records(tracked, state).display().to_string();
-    let table = table_text(tracked, &records, insight, is_live);
+    let tracked = &shown.tracked;
+    let table = table_text(tracked, records, insight, shown.is_live);
     // What waits, and an array as a whole, has nothing that could be known.
     let has_begun = !tracked.reading.outcome.nodes.is_empty() || !tracked.reading.notes.is_empty();
     let notes = match ran_seconds(&tracked.status) {
@@ -131,11 +102,11 @@ pub(crate) fn with_tables(
             format!("note: it ran {ran}, too short for further figures\n")
         }
         _ if has_begun => {
-            insights::notes(insight, tracked.status.state.is_final()) + &uncounted(tracked)
+            text::notes(insight, tracked.status.state.is_final()) + &uncounted(tracked)
         }
         _ => String::new(),
     };
-    let below = insights::advice(insight) + &notes;
+    let below = text::advice(insight) + &notes;
     printable(&(table + tables + &below + &remarks(tracked)))
 }
 
@@ -175,15 +146,13 @@ fn is_uncounted(missing: &Missing) -> bool {
     missing.why.ends_with(NOT_COUNTED)
 }
 
-/// The run as a table, of one whose files are not here; `records` says where they are.
-pub(crate) fn described(tracked: &Tracked, records: &str) -> String {
-    let insight = insights::insight(tracked, None, Vec::new());
-    let table = table_text(tracked, records, &insight, false);
-    printable(&(table + &remarks(tracked)))
-}
-
 /// `is_live`: epochs and metrics were read from the output just now.
-fn table_text(tracked: &Tracked, records: &str, insight: &Insight, is_live: bool) -> String {
+fn table_text(
+    tracked: &Tracked,
+    records: Option<&Path>,
+    insight: &Insight,
+    is_live: bool,
+) -> String {
     let Tracked {
         record,
         status,
@@ -265,19 +234,23 @@ fn table_text(tracked: &Tracked, records: &str, insight: &Insight, is_live: bool
         };
         row("measured", format!("{}; {of_output}", ago(measured)));
     }
-    contained::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
+    container_rows::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
     epoch_rows(tracked, &mut row);
-    if let Some(forecast) = foretold::line(tracked) {
+    if let Some(forecast) = forecast::line(tracked) {
         row("forecast", forecast);
     }
-    insights::rows(insight, &mut row);
+    text::rows(insight, &mut row);
     usage_rows(tracked, &mut row);
-    telemetry::rows(&usage(tracked), &reading.outcome.nodes, &mut row);
+    measured_rows::rows(&usage(tracked), &reading.outcome.nodes, &mut row);
     node_rows(tracked, &mut row);
     if let Some(output) = &record.output {
         row("output", output.clone());
     }
-    row("records", records.to_owned());
+    let records = records.map_or_else(
+        || "none here: the run was imported".to_owned(),
+        |records| records.display().to_string(),
+    );
+    row("records", records);
     rendered(table)
 }
 
@@ -324,7 +297,7 @@ fn what_ran(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
     ];
     for (name, value) in rows {
         if let Some(value) = value {
-            insights::folded_row(name, &value, row);
+            text::folded_row(name, &value, row);
         }
     }
 }
@@ -342,12 +315,8 @@ fn state_text(tracked: &Tracked) -> String {
 
 /// What the scheduler's reason means, and when it expects the start.
 fn waiting_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
-    let Tracked { record, status, .. } = tracked;
-    let reason = status
-        .reason
-        .as_deref()
-        .filter(|_| status.state == JobState::Pending);
-    if let Some(meaning) = reason.and_then(|reason| reason_meaning(record.scheduler, reason)) {
+    let status = &tracked.status;
+    if let Some(meaning) = tracked.reason_meaning() {
         row("that is", meaning.to_owned());
     }
     if let Some(at) = status.expected_start_ms {

@@ -4,80 +4,13 @@ use std::fs;
 
 use super::build_job::{self, Resources};
 use super::making::{Made, Order, Origins, make, standing};
-use super::recipes::{arch, definition_for, order_of_recipe};
 use crate::app::error::{Error, Kind};
 use crate::app::job::load::Job;
 use crate::app::session::Session;
 use crate::app::track::Tracker;
-use crate::config::Owner;
 use crate::foundation::units::Walltime;
-use crate::image::catalogue::{Accelerator, Device, Processor, Wanted, cuda_for};
-use crate::image::recipe::Target;
 use crate::job::{DependencyKind, JobId, RunId, SchedulerKind};
-use crate::plan::{Decision, NoImage, Plan, PlannedDependency};
-
-/// What has to be built where no image fits. Nothing is written: a plan tells it too.
-pub(crate) fn order(session: &Session, plan: &Plan, none: &NoImage) -> Result<Order, Error> {
-    if plan.scheduler == SchedulerKind::Slurm
-        && let Some(option) = plan.handed_through(&["--dependency", "-d"])
-    {
-        let message = format!(
-            "the run waits for its image's build, and `{option}` would take the place of that"
-        );
-        return Err(Error::new(Kind::JobFile, message)
-            .hinted("say it by `resources.depends`: both hold then"));
-    }
-    let definition = definition_for(&target(&none.wanted), &session.recipes()?)?;
-    order_of_recipe(session, &definition, None, Owner::User)
-}
-
-/// A job's wishes as a recipe hears them.
-fn target(wanted: &Wanted) -> Target {
-    let accelerator = match &wanted.device {
-        Device::Cpu => Accelerator::None,
-        // Of GPUs that nobody describes most are NVIDIA's.
-        Device::Gpu {
-            maker: Accelerator::None,
-            ..
-        } => Accelerator::Nvidia,
-        Device::Gpu { maker, .. } => *maker,
-    };
-    let cuda = match &wanted.device {
-        Device::Gpu {
-            driver,
-            capabilities,
-            ..
-        } if accelerator == Accelerator::Nvidia => {
-            let capabilities: Vec<&str> = capabilities
-                .iter()
-                .map(|(capability, _)| &capability[..])
-                .collect();
-            cuda_for(
-                driver.as_ref().map(|(driver, _)| &driver[..]),
-                &capabilities,
-            )
-        }
-        _ => None,
-    };
-    let microarch = match &wanted.processor {
-        Processor::Named(name, _) => Some(name.clone()),
-        Processor::Here(_) | Processor::Unknown => None,
-    };
-    let arch = wanted
-        .arch
-        .as_ref()
-        .map_or_else(|| arch().to_owned(), |(arch, _)| arch.clone());
-    Target {
-        version: wanted.version.clone(),
-        provenance: wanted.provenance,
-        compiler: wanted.compiler.clone(),
-        accelerator,
-        microarch,
-        cuda,
-        with: wanted.packages.clone(),
-        ..Target::new(&wanted.framework, &arch)
-    }
-}
+use crate::plan::{Decision, PlannedDependency};
 
 /// Builds the image of a job that is handed over: here for a job on this machine, else as a job that this one waits for.
 pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
@@ -90,7 +23,7 @@ pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
     }
     if job.plan.scheduler == SchedulerKind::Local {
         let name = &order.entry.name;
-        session.output.note(&format!(
+        session.note(&format!(
             "image: {name} is built here; the run starts when it is done"
         ));
         is_there(job, &make(session, &order)?);
@@ -102,7 +35,7 @@ pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
     };
     let short = &run_id.as_str()[..6];
     let scheduler = job.plan.scheduler.as_str();
-    session.output.note(&format!(
+    session.note(&format!(
         "image: {} is built by run {short} ({scheduler} job {job_id}); this run waits for it, and does not start if it fails",
         order.entry.name
     ));

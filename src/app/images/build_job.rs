@@ -60,9 +60,7 @@ pub(crate) fn submit(
         false,
     );
     if let Err(error) = noted {
-        session
-            .output
-            .warning(&format!("the build was not noted: {error}"));
+        session.warning(&format!("the build was not noted: {error}"));
     }
     Ok(handed)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::tried::{Bench, Subject, digest_of, keep, keep_check, shelf_dir};
+use super::check::{Bench, Subject, digest_of, keep, keep_check, shelf_dir};
 use crate::app::error::{Error, Kind};
 use crate::app::interrupt::Interrupt;
 use crate::app::progress::Display;
@@ -341,7 +341,7 @@ impl Work<'_> {
                     entry.name,
                     error.message()
                 );
-                self.session.output.warning(&why);
+                self.session.warning(&why);
                 (Some(digest_of(&entry.name, file, self.display)?), None)
             }
             Err(error) => return Err(error),
@@ -454,7 +454,7 @@ fn options(session: &Session, order: &Order, node: &NodeFacts) -> Result<Vec<Str
             } else {
                 format!("`{}`, ", flags.join(" "))
             };
-            session.output.note(&format!(
+            session.note(&format!(
                 "{name}: built by {} ({given}{})",
                 node.command,
                 means.describe()

@@ -2,8 +2,8 @@
 
 pub(crate) mod auto_build;
 pub(crate) mod build_job;
+pub(crate) mod check;
 pub(crate) mod facts;
 pub(crate) mod making;
 pub(crate) mod recipes;
 mod shelves;
-pub(crate) mod tried;

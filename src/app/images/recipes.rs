@@ -1,14 +1,18 @@
-//! The recipes of images, as a verb reads them.
+//! The recipes of images, and what they are asked to build.
 
+use super::check::shelf_dir;
 use super::making::{Order, Origins};
-use super::tried::shelf_dir;
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
 use crate::config::{Origin, Owner};
 use crate::foundation::diagnostic::Problem;
-use crate::image::catalogue::{Entry, Place, name_problem};
+use crate::image::catalogue::{
+    Accelerator, Device, Entry, Place, Processor, Wanted, cuda_for, name_problem,
+};
 use crate::image::container::{RecipeError, recipes_in};
 use crate::image::recipe::{Definition, Site, Target, definition};
+use crate::job::SchedulerKind;
+use crate::plan::{NoImage, Plan};
 
 impl Session {
     /// What the site and the user say of builds.
@@ -130,5 +134,72 @@ pub(crate) fn checked_name(name: &str) -> Result<&str, Error> {
             Err(Error::new(Kind::Usage, problem)
                 .hinted("`--name` gives the image a name of your own"))
         }
+    }
+}
+
+/// What has to be built where no image fits. Nothing is written: a plan tells it too.
+pub(crate) fn order_of_plan(
+    session: &Session,
+    plan: &Plan,
+    none: &NoImage,
+) -> Result<Order, Error> {
+    if plan.scheduler == SchedulerKind::Slurm
+        && let Some(option) = plan.handed_through(&["--dependency", "-d"])
+    {
+        let message = format!(
+            "the run waits for its image's build, and `{option}` would take the place of that"
+        );
+        return Err(Error::new(Kind::JobFile, message)
+            .hinted("say it by `resources.depends`: both hold then"));
+    }
+    let definition = definition_for(&wanted_target(&none.wanted), &session.recipes()?)?;
+    order_of_recipe(session, &definition, None, Owner::User)
+}
+
+/// A job's wishes as a recipe hears them.
+fn wanted_target(wanted: &Wanted) -> Target {
+    let accelerator = match &wanted.device {
+        Device::Cpu => Accelerator::None,
+        // Of GPUs that nobody describes most are NVIDIA's.
+        Device::Gpu {
+            maker: Accelerator::None,
+            ..
+        } => Accelerator::Nvidia,
+        Device::Gpu { maker, .. } => *maker,
+    };
+    let cuda = match &wanted.device {
+        Device::Gpu {
+            driver,
+            capabilities,
+            ..
+        } if accelerator == Accelerator::Nvidia => {
+            let capabilities: Vec<&str> = capabilities
+                .iter()
+                .map(|(capability, _)| &capability[..])
+                .collect();
+            cuda_for(
+                driver.as_ref().map(|(driver, _)| &driver[..]),
+                &capabilities,
+            )
+        }
+        _ => None,
+    };
+    let microarch = match &wanted.processor {
+        Processor::Named(name, _) => Some(name.clone()),
+        Processor::Here(_) | Processor::Unknown => None,
+    };
+    let arch = wanted
+        .arch
+        .as_ref()
+        .map_or_else(|| arch().to_owned(), |(arch, _)| arch.clone());
+    Target {
+        version: wanted.version.clone(),
+        provenance: wanted.provenance,
+        compiler: wanted.compiler.clone(),
+        accelerator,
+        microarch,
+        cuda,
+        with: wanted.packages.clone(),
+        ..Target::new(&wanted.framework, &arch)
     }
 }

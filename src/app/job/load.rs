@@ -10,9 +10,9 @@ use std::sync::Arc;
 use nix::unistd::{AccessFlags, access};
 
 use crate::app::error::{Error, Kind};
-use crate::app::images::auto_build;
 use crate::app::images::facts as image_facts;
 use crate::app::images::making::{self, Order};
+use crate::app::images::recipes;
 use crate::app::job::dependencies;
 use crate::app::job::history;
 use crate::app::job::schedulers;
@@ -32,6 +32,7 @@ use crate::learn::model::Hardware;
 use crate::observe::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
 use crate::record::rundir::StateDir;
+use crate::scheduler::script;
 
 /// More than the kernel reads of a script's first line.
 const MAX_FIRST_LINE: u64 = 256;
@@ -169,7 +170,7 @@ impl Job {
             },
         ) = &tried
         {
-            let order = auto_build::order(session, plan, none)?;
+            let order = recipes::order_of_plan(session, plan, none)?;
             facts.images.built = Some((order.entry.name.clone(), making::file_of(&order.entry)?));
             (tried, site) = resolved(session, &spec, facts, against);
             to_build = Some(order);
@@ -216,6 +217,11 @@ fn with_site(error: Error, site: Option<&Known>) -> Error {
 }
 
 impl Job {
+    /// The batch script, without what is known of it at submission only.
+    pub(crate) fn script(&self) -> String {
+        script::render(&self.plan)
+    }
+
     /// The largest array index of the site, where that is known.
     pub(crate) fn max_array_index(&self) -> Option<u32> {
         self.site.as_ref()?.model.max_array_index

@@ -1,7 +1,10 @@
 //! A scheduler's refusal, with what the site has instead.
 
 use crate::app::error::Error;
+use crate::app::job::load::Job;
+use crate::app::session::Session;
 use crate::foundation::diagnostic::chain;
+use crate::job::SchedulerKind;
 use crate::plan::Plan;
 use crate::scheduler::{Scheduler, SchedulerError, refusal};
 
@@ -24,4 +27,19 @@ fn words(error: &SchedulerError) -> Option<String> {
         SchedulerError::Partly { source, .. } => words(source),
         _ => None,
     }
+}
+
+/// What the scheduler says of a job without taking it; `None` where it has no dry run.
+pub(crate) fn dry_run(session: &Session, job: &Job) -> Result<Option<String>, Error> {
+    let plan = &job.plan;
+    if plan.scheduler.is_pbs() {
+        session.pbs(plan.scheduler)?;
+    }
+    if plan.scheduler != SchedulerKind::Slurm {
+        return Ok(None);
+    }
+    let tested = session.slurm.test(plan, &job.script());
+    tested
+        .map(Some)
+        .map_err(|error| explained(&session.slurm, plan, error))
 }

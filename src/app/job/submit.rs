@@ -14,12 +14,13 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::kernel_uid;
 use crate::image::pyenv;
-use crate::job::{JobState, RunId};
+use crate::job::{JobState, RunId, SchedulerKind};
 use crate::plan::Plan;
 use crate::record::rundir::{RunDir, StateDir};
 use crate::record::store::{Store, StoreError};
 use crate::record::{Identity, RunRecord, Status};
-use crate::scheduler::{Submission, Submitted, script};
+use crate::scheduler::script::{self, quoted};
+use crate::scheduler::{Submission, Submitted};
 
 /// Hands a job over and takes it into the index.
 pub(crate) fn submit(session: &Session, job: &Job) -> Result<(RunRecord, RunDir), Error> {
@@ -57,13 +58,13 @@ pub(crate) fn show_choices(session: &Session, plan: &Plan) {
         .iter()
         .filter(|decision| told.contains(&&*decision.what))
     {
-        session.output.note(&format!(
+        session.note(&format!(
             "{}: {} ({})",
             decision.what, decision.value, decision.why
         ));
     }
     for warning in &plan.warnings {
-        session.output.warning(warning);
+        session.warning(warning);
     }
 }
 
@@ -127,7 +128,7 @@ fn hand_over(
             .collect();
         let ids = ids.into_iter().collect::<Vec<_>>().join(", ");
         let why = chain(&error).join(": ");
-        session.output.warning(&format!(
+        session.warning(&format!(
             "queued as {ids}, but that could not be written down: {why}"
         ));
     }
@@ -192,8 +193,44 @@ fn add_to_index(session: &Session, state: &StateDir, record: &RunRecord) {
             write.map_err(|error| error.to_string())
         });
     if let Err(why) = written {
-        session
-            .output
-            .warning(&format!("the index was not brought up to date: {why}"));
+        session.warning(&format!("the index was not brought up to date: {why}"));
+    }
+}
+
+/// The command line that hands a job over, and the same as a shell takes it.
+pub(crate) fn submit_command(session: &Session, job: &Job) -> Result<(Vec<String>, String), Error> {
+    // The id and the script's place are made at submission; here they stand for themselves.
+    let run_id = RunId::from_random([0; 10]);
+    let script = Path::new(&job.plan.state_dir).join("runs/RUN/job.sh");
+    let submission = Submission {
+        run_id: &run_id,
+        plan: &job.plan,
+        script: &script,
+        run_dir: Path::new(&job.plan.state_dir),
+        max_array_index: job.max_array_index(),
+        on_part: &|_| {},
+    };
+    let argv = session
+        .scheduler(job.plan.scheduler)?
+        .command_line(&submission);
+    let argv: Vec<String> = argv
+        .iter()
+        .map(|word| word.replace(run_id.as_str(), "RUN"))
+        .collect();
+    let mut shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
+    if job.plan.scheduler == SchedulerKind::Slurm {
+        shown.push(format!("< {}", shell_word(&script.to_string_lossy())));
+    }
+    Ok((argv, shown.join(" ")))
+}
+
+fn shell_word(word: &str) -> String {
+    let plain = word
+        .chars()
+        .all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c));
+    if plain && !word.is_empty() {
+        word.to_owned()
+    } else {
+        quoted(word)
     }
 }

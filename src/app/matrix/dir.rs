@@ -12,7 +12,7 @@ use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::lock::{Lock, acquire_now};
-use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::foundation::private::PrivateDir;
 use crate::job::SchedulerKind;
 use crate::learn::bench::{Cell, Entry, Header, Journal, Matrix};
 
@@ -62,15 +62,6 @@ pub(crate) struct Order<'a> {
     pub(crate) cells: &'a mut dyn Iterator<Item = Result<Cell, Error>>,
 }
 
-fn unusable(error: PrivateError) -> Error {
-    let kind = match &error {
-        PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. } => Kind::NotPermitted,
-        error if error.is_missing() => Kind::Missing,
-        _ => Kind::CannotWrite,
-    };
-    Error::new(kind, error).hinted("`dlrun config show` tells where the state directory is")
-}
-
 impl BenchDir {
     /// Begins a matrix or goes on with it; nobody else may be at it.
     pub(crate) fn begin(
@@ -83,7 +74,7 @@ impl BenchDir {
         let state = session.state()?;
         let dir = PrivateDir::create(&state.path().join(BENCHES))
             .and_then(|benches| benches.ensure_dir(&id));
-        let dir = dir.map_err(unusable)?;
+        let dir = dir?;
         let lock = lock(session, &dir, &name)?;
         let kept = read_header(&dir)?;
         if former == Former::Need && kept.is_none() {
@@ -98,7 +89,7 @@ impl BenchDir {
         let journal_is_there = match dir.open_file(JOURNAL) {
             Ok(_) => true,
             Err(error) if error.is_missing() => false,
-            Err(error) => return Err(unusable(error)),
+            Err(error) => return Err(error.into()),
         };
         let mut header = Header {
             format: Header::FORMAT,
@@ -111,8 +102,8 @@ impl BenchDir {
         match &kept {
             Some(kept) if former == Former::SetAside && journal_is_there => {
                 let aside = format!("journal-{}-{}.jsonl", kept.began_at_ms, header.began_at_ms);
-                dir.rename(JOURNAL, &aside).map_err(unusable)?;
-                session.output.note(&format!(
+                dir.rename(JOURNAL, &aside)?;
+                session.note(&format!(
                     "what was measured before is set aside as {}",
                     dir.path().join(aside).display()
                 ));
@@ -122,12 +113,11 @@ impl BenchDir {
         }
         let text = serde_json::to_vec_pretty(&header)
             .map_err(|error| Error::new(Kind::Internal, error))?;
-        dir.replace(MATRIX, order.text.as_bytes())
-            .map_err(unusable)?;
-        dir.replace(HEAD, &text).map_err(unusable)?;
+        dir.replace(MATRIX, order.text.as_bytes())?;
+        dir.replace(HEAD, &text)?;
         let journal = read_journal(session, &dir)?;
         let file = open_journal(&dir)?;
-        dir.sync().map_err(unusable)?;
+        dir.sync()?;
         Ok(Self {
             dir,
             id,
@@ -152,11 +142,11 @@ impl BenchDir {
             Err(error) if error.is_missing() => {
                 return Err(nothing().hinted("`dlrun bench run FILE` measures one"));
             }
-            Err(error) => return Err(unusable(error)),
+            Err(error) => return Err(error.into()),
         };
         let mut found: Option<(PrivateDir, String, Header)> = None;
         let mut names = Vec::new();
-        for id in benches.names().map_err(unusable)? {
+        for id in benches.names()? {
             let Ok(dir) = benches.open_dir(&id) else {
                 continue;
             };
@@ -181,7 +171,7 @@ impl BenchDir {
             names.truncate(20);
             return Err(nothing().hinted(format!("measured were: {}", names.join(", "))));
         };
-        let text = dir.read(MATRIX, 1 << 20).map_err(unusable)?;
+        let text = dir.read(MATRIX, 1 << 20)?;
         let text = String::from_utf8(text).map_err(|_| {
             Error::new(
                 Kind::Data,
@@ -242,9 +232,7 @@ fn lock(session: &Session, dir: &PrivateDir, name: &str) -> Result<Lock, Error> 
     match lock {
         Ok(lock) => {
             if !lock.is_exclusive() {
-                session
-                    .output
-                    .warning("the file system has no locks: run this matrix once at a time");
+                session.warning("the file system has no locks: run this matrix once at a time");
             }
             Ok(lock)
         }
@@ -285,7 +273,7 @@ fn read_header(dir: &PrivateDir) -> Result<Option<Header>, Error> {
     let bytes = match dir.read(HEAD, MOST_HEAD) {
         Ok(bytes) => bytes,
         Err(error) if error.is_missing() => return Ok(None),
-        Err(error) => return Err(unusable(error)),
+        Err(error) => return Err(error.into()),
     };
     let path = dir.path().join(HEAD);
     let header: Header = serde_json::from_slice(&bytes).map_err(|error| {
@@ -309,13 +297,13 @@ fn read_journal(session: &Session, dir: &PrivateDir) -> Result<Journal, Error> {
     let bytes = match dir.read(JOURNAL, MOST_JOURNAL) {
         Ok(bytes) => bytes,
         Err(error) if error.is_missing() => return Ok(Journal::default()),
-        Err(error) => return Err(unusable(error)),
+        Err(error) => return Err(error.into()),
     };
     let journal = Journal::read(&String::from_utf8_lossy(&bytes));
     if journal.unread > 0 {
         let path = dir.path().join(JOURNAL);
         let unread = journal.unread;
-        session.output.warning(&format!(
+        session.warning(&format!(
             "{unread} lines of `{}` cannot be read and count for nothing",
             path.display()
         ));

@@ -1,8 +1,10 @@
 //! The performance model that plans go by: where it lies, and who wrote it.
 
 mod exposed;
+pub(crate) mod fit;
 mod opened;
 mod publish;
+pub(crate) mod recorded;
 mod shelf;
 
 use std::fmt;
@@ -20,8 +22,8 @@ use crate::learn::model::Model;
 
 use exposed::{Exposed, Others, exposed};
 pub(crate) use opened::unusable;
-pub(crate) use publish::place;
-pub(crate) use shelf::{Shelf, is_name};
+use publish::place;
+use shelf::{Shelf, is_name};
 
 /// Whose a model is, and where it lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +58,7 @@ impl fmt::Display for Origin {
 pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
     if session.asked_model.is_some() {
         return meant(session)
-            .inspect_err(|error| session.output.warning(&error.message()))
+            .inspect_err(|error| session.warning(&error.message()))
             .ok();
     }
     if !session.settings.uses_model() {
@@ -66,7 +68,7 @@ pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
         Ok(Some(found)) => return Some(found),
         Ok(None) => {}
         Err(error) => {
-            session.output.warning(&format!(
+            session.warning(&format!(
                 "your own performance model is passed over: {}",
                 error.message()
             ));
@@ -75,7 +77,7 @@ pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
     match of_site(session) {
         Ok(found) => found.inspect(|(_, origin)| tell_of_others(session, origin)),
         Err(error) => {
-            session.output.warning(&format!(
+            session.warning(&format!(
                 "the site's performance model is passed over: {}",
                 error.message()
             ));
@@ -138,7 +140,7 @@ fn in_use(session: &Session) -> Result<(Model, Origin), Error> {
 }
 
 /// The user's own current model; `None` where there is none.
-pub(crate) fn own(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
+fn own(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
     let Some(shelf) = Shelf::open(session)? else {
         return Ok(None);
     };
@@ -150,7 +152,7 @@ pub(crate) fn own(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
 }
 
 /// The site's model; `None` where there is none.
-pub(crate) fn of_site(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
+fn of_site(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
     let path = session.settings.site_model();
     match read_file(&path) {
         Ok(model) => {
@@ -171,14 +173,14 @@ pub(crate) fn of_site(session: &Session) -> Result<Option<(Model, Origin)>, Erro
 }
 
 /// Refuses to publish where [`publish`] would, before all that leads to it.
-pub(crate) fn may_publish(session: &Session) -> Result<(), Error> {
+fn may_publish(session: &Session) -> Result<(), Error> {
     publish::check(&session.settings.site_model(), &is_trusted(session)).map(drop)
 }
 
 /// Writes the site's model. Says in a warning by what others could exchange it.
-pub(crate) fn publish(session: &Session, path: &Path, model: &Model) -> Result<(), Error> {
+fn publish(session: &Session, path: &Path, model: &Model) -> Result<(), Error> {
     if let Some(exposed) = publish::publish(path, &model.chunks(), &is_trusted(session))? {
-        session.output.warning(&format!(
+        session.warning(&format!(
             "{exposed}, so `{}` can be exchanged by others",
             path.display()
         ));
@@ -210,7 +212,7 @@ fn tell_of_others(session: &Session, origin: &Origin) {
             )
         }
     };
-    session.output.warning(&format!(
+    session.warning(&format!(
         "the site's performance model, `{}`, may be somebody else's: {exposed}; it is used all the same, but do not trust its \
          forecasts and choices ({remedy}; `model.use = \"off\"` does without)",
         origin.path.display()
@@ -218,7 +220,7 @@ fn tell_of_others(session: &Session, origin: &Origin) {
 }
 
 /// Reads a model out of any file.
-pub(crate) fn read_file(path: &Path) -> Result<Model, Error> {
+fn read_file(path: &Path) -> Result<Model, Error> {
     let unreadable = |error: std::io::Error| {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Kind::Missing,

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
-use crate::foundation::diagnostic::chain;
-use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::foundation::private::PrivateDir;
 use crate::learn::model::Model;
 
 /// How names of model files end.
@@ -34,14 +33,14 @@ impl Shelf {
         match PrivateDir::open(&session.settings.state_dir().join("models")) {
             Ok(dir) => Ok(Some(Self { dir })),
             Err(error) if error.is_missing() => Ok(None),
-            Err(error) => Err(unusable(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Opens it, making what is missing.
     pub(crate) fn create(session: &Session) -> Result<Self, Error> {
         let state = session.state()?;
-        let dir = PrivateDir::create(&state.path().join("models")).map_err(unusable)?;
+        let dir = PrivateDir::create(&state.path().join("models"))?;
         Ok(Self { dir })
     }
 
@@ -50,7 +49,7 @@ impl Shelf {
         let bytes = match self.dir.read(CURRENT, MAX_NAME + 1) {
             Ok(bytes) => bytes,
             Err(error) if error.is_missing() => return Ok(None),
-            Err(error) => return Err(unusable(error)),
+            Err(error) => return Err(error.into()),
         };
         let name = String::from_utf8(bytes)
             .ok()
@@ -81,7 +80,7 @@ impl Shelf {
                     );
                     return missing.hinted(self.hint());
                 }
-                unusable(error)
+                error.into()
             })?;
         let path = self.path(name);
         Ok((super::opened::model_in(file, &path)?, path))
@@ -97,8 +96,7 @@ impl Shelf {
     /// Keeps a model; one of this name is replaced.
     pub(crate) fn keep(&self, name: &str, model: &Model) -> Result<PathBuf, Error> {
         self.dir
-            .replace_by(&format!("{name}{ENDING}"), &model.chunks())
-            .map_err(unusable)?;
+            .replace_by(&format!("{name}{ENDING}"), &model.chunks())?;
         Ok(self.path(name))
     }
 
@@ -106,12 +104,12 @@ impl Shelf {
     pub(crate) fn make_current(&self, name: &str) -> Result<(), Error> {
         self.dir
             .replace(CURRENT, format!("{name}\n").as_bytes())
-            .map_err(unusable)
+            .map_err(Error::from)
     }
 
     /// The names of the models, by name.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
-        let files = self.dir.names().map_err(unusable)?;
+        let files = self.dir.names()?;
         let named = |file: &String| {
             file.strip_suffix(ENDING)
                 .filter(|name| is_name(name))
@@ -143,28 +141,9 @@ impl Shelf {
         others.truncate(gone);
         let names: Vec<String> = others.into_iter().map(|(_, name)| name).collect();
         for name in &names {
-            self.dir
-                .remove(&format!("{name}{ENDING}"))
-                .map_err(unusable)?;
+            self.dir.remove(&format!("{name}{ENDING}"))?;
         }
         Ok(names)
-    }
-}
-
-fn unusable(error: PrivateError) -> Error {
-    let kind = match &error {
-        PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. } => Kind::NotPermitted,
-        PrivateError::TooLarge { .. } => Kind::Data,
-        _ => Kind::CannotWrite,
-    };
-    let full = chain(&error).join(": ").contains("No space left");
-    let failed = Error::new(kind, error);
-    if full {
-        failed.hinted("make room; the models that were there are as they were")
-    } else {
-        failed.hinted(
-            "`dlrun config show` tells where the state directory is; `--state-dir` names another",
-        )
     }
 }
 

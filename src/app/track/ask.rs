@@ -4,12 +4,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use super::Tracker;
-use super::look::Heard;
 use crate::foundation::diagnostic::chain;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::rundir::RunDir;
 use crate::record::{QueueEntry, RunRecord};
 use crate::scheduler::JobRef;
+
+/// What a scheduler said of a run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Heard {
+    pub(super) entries: Vec<QueueEntry>,
+    /// True where it gave no answer: elements stay what they were.
+    pub(super) silent: bool,
+}
 
 /// The reason of a state that is the last one heard of.
 pub(super) const NO_ANSWER: &str = "its scheduler gives no answer";

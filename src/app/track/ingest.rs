@@ -1,6 +1,7 @@
 //! Carries records from files into the index.
 
-use super::look::{Heard, Look, look};
+use super::ask::Heard;
+use super::look::{Look, look};
 use super::{Seen, Tracker};
 use crate::app::error::Error;
 use crate::app::incoming::{Stop, take_lines};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ask::NO_ANSWER;
+use super::ask::{Heard, NO_ANSWER};
 use super::evidence::{Witness, is_decided};
 use crate::job::{ArraySpec, JobState};
 use crate::record::rundir::{Attempt, Reading, RunDir, RunDirError};
@@ -10,14 +10,6 @@ use crate::record::{
     Element, ExitStatus, Outcome, QueueEntry, RunRecord, Sentinel, Status, cover, merge_elements,
     resolve,
 };
-
-/// What a scheduler said of a run.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Heard {
-    pub(super) entries: Vec<QueueEntry>,
-    /// True where it gave no answer: elements stay what they were.
-    pub(super) silent: bool,
-}
 
 /// Where a run stands.
 #[derive(Debug)]

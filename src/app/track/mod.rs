@@ -7,6 +7,7 @@ mod ingest;
 mod look;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
@@ -17,8 +18,9 @@ use crate::plan::Plan;
 use crate::record::rundir::{Reading, RunDir, RunDirError, StateDir, deliver_late};
 use crate::record::store::{Store, StoreError};
 use crate::record::{Element, MeasureKey, RunRecord, Status};
-use crate::scheduler::output_file;
-use look::{Heard, Look};
+use crate::scheduler::{output_file, reason_meaning};
+use ask::Heard;
+use look::Look;
 
 pub(crate) use ask::job_ref;
 pub(crate) use evidence::output_path;
@@ -36,6 +38,13 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
+    /// What its scheduler means by the reason for which it waits.
+    pub(crate) fn reason_meaning(&self) -> Option<&'static str> {
+        let reason = self.status.reason.as_deref()?;
+        (self.status.state == JobState::Pending)
+            .then(|| reason_meaning(self.record.scheduler, reason))?
+    }
+
     /// Says whether its scheduler gave no answer, so that its state is an old one.
     pub(crate) fn has_no_answer(&self) -> bool {
         self.status.reason.as_deref() == Some(ask::NO_ANSWER)
@@ -203,6 +212,19 @@ impl<'a> Tracker<'a> {
         Ok(seen.into_iter().map(Tracked::from).collect())
     }
 
+    /// Where the files of a run are.
+    pub(crate) fn records_of(&self, tracked: &Tracked) -> PathBuf {
+        let runs = self.state.path().join("runs");
+        runs.join(tracked.record.run_id.as_str())
+    }
+
+    /// Looks at one run.
+    pub(crate) fn look_at(&mut self, run_id: &RunId, history: bool) -> Result<Tracked, Error> {
+        let tracked = self.refresh(std::slice::from_ref(run_id), history)?;
+        let vanished = || Error::new(Kind::Internal, "the run vanished");
+        tracked.into_iter().next().ok_or_else(vanished)
+    }
+
     /// Refuses a run that was imported, for verbs that look at its files or act on its job.
     pub(crate) fn expect_directory(&self, run_id: &RunId) -> Result<(), Error> {
         if !self.store.is_imported(run_id)? {
@@ -234,7 +256,6 @@ impl<'a> Tracker<'a> {
     fn pass_over(&mut self, run_id: &RunId, error: &RunDirError) {
         let why = chain(error).join(": ");
         self.session
-            .output
             .warning(&format!("run {run_id} is passed over: {why}"));
         if error.is_missing() {
             let _ = self.store.write(|writer| writer.forget_run(run_id));
@@ -243,7 +264,7 @@ impl<'a> Tracker<'a> {
 
     fn warn(&mut self, topic: &'static str, text: &str) {
         if self.warned.insert(topic) {
-            self.session.output.warning(text);
+            self.session.warning(text);
         }
     }
 }
@@ -282,7 +303,7 @@ fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
         Ok(store) => Ok(store),
         Err(StoreError::Damaged { .. }) => {
             let aside = Store::set_aside(&path)?;
-            session.output.warning(&format!(
+            session.warning(&format!(
                 "the index was damaged; it is kept as `{}` and made anew",
                 aside.display()
             ));
@@ -294,7 +315,7 @@ fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
             | StoreError::NotOurs { .. }),
         ) => Err(error.into()),
         Err(error) => {
-            session.output.warning(&format!(
+            session.warning(&format!(
                 "the index cannot be used, so it is made in memory: {error}"
             ));
             Ok(Store::in_memory()?)

@@ -3,7 +3,6 @@
 mod bench;
 mod export;
 mod image;
-mod make;
 mod model;
 mod records;
 mod report;
@@ -14,11 +13,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use self::bench::{BenchArgs, BenchNode, BenchRun, BenchShow, BenchVerb};
-pub(crate) use self::export::{Export, Format};
+pub(crate) use self::export::Export;
 pub(crate) use self::image::{
-    Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageRemove, ImageShow, ImageVerb,
+    Claims, ImageAdd, ImageArgs, ImageBuild, ImageCheck, ImageList, ImagePull, ImageRemove,
+    ImageShow, ImageVerb,
 };
-pub(crate) use self::make::{ImageBuild, ImagePull};
 pub(crate) use self::model::{
     ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelShow, ModelVerb,
 };
@@ -141,41 +140,6 @@ fn pages_of(command: &clap::Command, name: &str) -> Vec<clap::Command> {
     std::iter::once(command.clone().name(name.to_owned()))
         .chain(below)
         .collect()
-}
-
-impl Verb {
-    /// The word of the command line, for the JSON envelope.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Submit(_) => "submit",
-            Self::Check(_) => "check",
-            Self::Plan(_) => "plan",
-            Self::Render(_) => "render",
-            Self::Convert(_) => "convert",
-            Self::List(_) => "list",
-            Self::Show(_) => "show",
-            Self::Report(_) => "report",
-            Self::Top(_) => "top",
-            Self::Logs(_) => "logs",
-            Self::Wait(_) => "wait",
-            Self::Cancel(_) => "cancel",
-            Self::Prune(_) => "prune",
-            Self::Doctor => "doctor",
-            Self::Timings(_) => "timings",
-            Self::Explain(_) => "explain",
-            Self::Export(_) => "export",
-            Self::Config(_) => "config",
-            Self::Import(_) => "import",
-            Self::Image(args) => args.verb.name(),
-            Self::Model(args) => args.verb.name(),
-            Self::Bench(args) => args.verb.name(),
-            Self::Completions(_) => "completions",
-            Self::Man(_) => "man",
-            Self::Words(_) => "words",
-            Self::Exec(_) | Self::Enter(_) | Self::ExecWatch => "exec",
-            Self::LocalRun { .. } => "local-run",
-        }
-    }
 }
 
 #[derive(Debug, Clone, Args)]

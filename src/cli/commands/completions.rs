@@ -14,8 +14,7 @@ pub(crate) fn run(output: Output, args: &Completions) -> Result<u8, Error> {
     clap_complete::generate(args.shell, &mut offered(), "dlrun", &mut script);
     let script = with_words(args.shell, &String::from_utf8_lossy(&script));
     let value = json!({ "shell": args.shell.to_string(), "script": script });
-    output.document("completions", &value, &script)?;
-    Ok(0)
+    output.document(&value, &script)
 }
 
 /// Adds runs, queues and images, which `dlrun words` lists. Other shells complete verbs and options.

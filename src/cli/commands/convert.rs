@@ -54,8 +54,7 @@ pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
     } else {
         converted.job_file.as_str()
     };
-    output.document("convert", &to_json(&converted, &text), printed)?;
-    Ok(0)
+    output.document(&to_json(&converted, &text), printed)
 }
 
 /// What `dlrun check` would refuse is left out: what no site takes, and where nothing names the scheduler, what the one of

@@ -1,5 +1,7 @@
 //! `dlrun submit`: plan, environment, script, hand-over; with `--wait` the whole way to the end.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::app::error::{Error, Kind};
@@ -14,7 +16,6 @@ use crate::cli::args::{Submit, WaitHow};
 use crate::cli::summary;
 use crate::job::{RunId, SchedulerKind};
 use crate::record::RunRecord;
-use crate::record::rundir::RunDir;
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
@@ -24,10 +25,9 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
     auto_build::before(session, &mut job)?;
     let (record, run) = submit(session, &job)?;
     let Some(how) = args.wait else {
-        tell_submitted(session, &record, &run)?;
-        return Ok(0);
+        return show_submitted(session, &record, run.path());
     };
-    session.output.note(&submitted_line(&record));
+    session.note(&submitted_line(&record));
     let mut tracker = Tracker::open(session)?;
     let watched = Watched::new(&record, &job.plan);
     let tracked = wait::until_over(session, &mut tracker, vec![watched], None)?;
@@ -37,12 +37,9 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
             "the run vanished while it was waited for",
         ));
     };
-    let value = summary::to_json(&tracked, &tracker.state);
-    session.output.result(
-        "submit",
-        &value,
-        &summary::to_text(&tracked, &tracker.state),
-    )?;
+    let records = tracker.records_of(&tracked);
+    let value = summary::to_json(&tracked, Some(&records));
+    session.answer(&value, &summary::to_text(&tracked, Some(&records)))?;
     wait::show_hopeless(session, &tracked);
     Ok(match how {
         WaitHow::State => code_of_state(tracked.status.state),
@@ -69,14 +66,14 @@ fn short(run_id: &RunId) -> &str {
     &run_id.as_str()[..6]
 }
 
-fn tell_submitted(session: &Session, record: &RunRecord, run: &RunDir) -> Result<(), Error> {
+fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Result<u8, Error> {
     let value = json!({
         "run_id": record.run_id,
         "name": record.name,
         "scheduler": record.scheduler,
         "job_id": record.job_id,
         "output": record.output,
-        "records": run.path().to_string_lossy(),
+        "records": records.to_string_lossy(),
     });
     let id = short(&record.run_id);
     let place = match record.scheduler {
@@ -87,10 +84,10 @@ fn tell_submitted(session: &Session, record: &RunRecord, run: &RunDir) -> Result
         "{}{place}\nfollow it with: dlrun logs -f {id}\nwait for it:    dlrun wait {id}\n",
         submitted_line(record)
     );
-    let told = session.output.result("submit", &value, &text);
+    let told = session.answer(&value, &text);
     if told.is_err() {
         // Nobody read it, and the job is queued.
-        session.output.note(&submitted_line(record));
+        session.note(&submitted_line(record));
     }
     told
 }

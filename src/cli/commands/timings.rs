@@ -55,8 +55,7 @@ pub(crate) fn run(output: Output, args: &Timings) -> Result<u8, Error> {
         Box::new(open(&args.file, &shown)?)
     };
     let reading = read(output, from, follower.of_saved(), &shown)?;
-    output.result("timings", &to_json(&reading), &to_text(&reading, &shown))?;
-    Ok(0)
+    output.result(&to_json(&reading), &to_text(&reading, &shown))
 }
 
 /// The patterns of the command line or of a job file.

@@ -44,15 +44,13 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     let tracked = until_over(session, &mut tracker, watched, limit)?;
     let shown: Vec<_> = tracked
         .iter()
-        .map(|tracked| summary::to_json(tracked, &tracker.state))
+        .map(|tracked| summary::to_json(tracked, Some(&tracker.records_of(tracked))))
         .collect();
     let text: Vec<String> = tracked
         .iter()
-        .map(|tracked| summary::to_text(tracked, &tracker.state))
+        .map(|tracked| summary::to_text(tracked, Some(&tracker.records_of(tracked))))
         .collect();
-    session
-        .output
-        .result("wait", &json!({ "runs": shown }), &text.join("\n"))?;
+    session.answer(&json!({ "runs": shown }), &text.join("\n"))?;
     tracked
         .iter()
         .for_each(|tracked| show_hopeless(session, tracked));

@@ -107,7 +107,7 @@ pub struct IncomingUsage {
 }
 
 /// What is wrong with a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct LineFault {
     /// Where in the line, in bytes from 1.
     pub column: usize,

@@ -20,7 +20,7 @@ use crate::record::{Epoch, Forecast, Identity, NodeFigures, NodeState};
 const AT_ONCE: i64 = 500;
 
 /// What was gone through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Counted {
     /// Runs.
     pub runs: u64,

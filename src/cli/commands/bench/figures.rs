@@ -7,9 +7,8 @@ use serde_json::json;
 
 use crate::app::error::{Error, Kind};
 use crate::app::matrix::BenchDir;
-use crate::app::output::envelope;
+use crate::app::replaced_file::{may_write, write_over};
 use crate::app::session::Session;
-use crate::cli::commands::report::{may_write, write_over};
 use crate::cli::table::{fitted, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
@@ -46,7 +45,6 @@ pub(crate) struct Told {
 /// Writes the files and prints the figures.
 pub(crate) fn tell(
     session: &Session,
-    operation: &'static str,
     matrix: &Matrix,
     bench: &BenchDir,
     output_dir: Option<&Path>,
@@ -64,10 +62,7 @@ pub(crate) fn tell(
     let mut text = text(&figures);
     let mut unwritten = None;
     if let Some(dir) = output_dir {
-        let contents = [
-            figures.to_html(),
-            format!("{}\n", envelope(operation, &value)),
-        ];
+        let contents = [figures.to_html(), session.output.envelope(&value)?];
         match write(dir, contents) {
             Ok(written) => {
                 value["files"] = json!(written);
@@ -79,14 +74,12 @@ pub(crate) fn tell(
                     "`dlrun bench show {} --output-dir DIR` writes the files",
                     bench.id
                 );
-                session
-                    .output
-                    .warning(&format!("{}; {again}", error.message()));
+                session.warning(&format!("{}; {again}", error.message()));
                 unwritten = Some(error.kind);
             }
         }
     }
-    session.output.sentences(operation, &value, &text)?;
+    session.output.sentences(&value, &text)?;
     Ok(Told { figures, unwritten })
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
         _ => None,
     };
     for doubt in &doubts {
-        session.output.warning(doubt);
+        session.warning(doubt);
     }
     let found = Found {
         host,
@@ -71,9 +71,7 @@ pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
         doubts,
         kept,
     };
-    session
-        .output
-        .result("bench node", &found.to_json(), &found.to_text())?;
+    session.answer(&found.to_json(), &found.to_text())?;
     Ok(if found.kept.is_some() {
         0
     } else {
@@ -262,9 +260,7 @@ fn gpus(session: &Session) -> Vec<GpuFacts> {
         return Vec::new();
     };
     if let Some(missing) = &report.missing {
-        session
-            .output
-            .warning(&format!("GPUs are left out: {missing}"));
+        session.warning(&format!("GPUs are left out: {missing}"));
     }
     report
         .gpus

@@ -17,7 +17,6 @@ use crate::config::site::{NodeType, SiteModel, described, overlaid};
 use crate::foundation::private::PrivateDir;
 use crate::job::SchedulerKind;
 use crate::record::RunRecord;
-use crate::record::rundir::RunDirError;
 
 /// Where the job files lie, below the state directory, and the jobs' outputs.
 const ORDERS: &str = "bench-nodes";
@@ -62,7 +61,7 @@ pub(super) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
             "`--dir`: {} is no directory here; the nodes must have it",
             dir.display()
         );
-        session.output.warning(&text);
+        session.warning(&text);
     }
     let mut sent = Vec::new();
     for (number, order) in orders.into_iter().enumerate() {
@@ -176,14 +175,13 @@ fn send(
     let dir = orders_dir(session.state()?.path())?;
     let text = job_file(session, args, order, &text_of(dir.path())?)?;
     let name = format!("{number}.job.toml");
-    dir.replace(&name, text.as_bytes())
-        .map_err(RunDirError::from)?;
+    dir.replace(&name, text.as_bytes())?;
     let file = dir.path().join(name);
     let job = Job::load(session, &JobRequest::of_file(file), Against::Site)?;
     Ok(submit::submit(session, &job)?.0)
 }
 
-fn orders_dir(state: &Path) -> Result<PrivateDir, RunDirError> {
+fn orders_dir(state: &Path) -> Result<PrivateDir, Error> {
     Ok(PrivateDir::open(state)?.ensure_dir(ORDERS)?)
 }
 
@@ -288,9 +286,7 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
             }
             Err(error) => {
                 worst = worst.max(error.kind.code());
-                session
-                    .output
-                    .warning(&format!("{of}{queue}: {}", error.message()));
+                session.warning(&format!("{of}{queue}: {}", error.message()));
                 jobs.push(json!({
                     "node": order.node, "queue": order.queue, "ok": false, "error": error.to_json(),
                 }));
@@ -298,7 +294,7 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
         }
     }
     for why in left {
-        session.output.note(why);
+        session.note(why);
     }
     if any {
         text.push_str(if args.force {
@@ -307,8 +303,7 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
             "what they find is kept here as it comes, but that of a busy node (exit code 75); `dlrun logs RUN` shows it\n"
         });
     }
-    session.output.result(
-        "bench node",
+    session.answer(
         &json!({ "jobs": jobs, "left_out": left }),
         &crate::foundation::diagnostic::printable(&text),
     )?;

@@ -21,12 +21,6 @@ pub(crate) fn run(session: &Session, args: &BenchShow) -> Result<u8, Error> {
             problems,
         )
     })?;
-    let told = tell(
-        session,
-        "bench show",
-        &matrix,
-        &bench,
-        args.output_dir.as_deref(),
-    )?;
+    let told = tell(session, &matrix, &bench, args.output_dir.as_deref())?;
     Ok(told.unwritten.map_or(0, Kind::code))
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::check::place_of;
 use super::list::to_json;
 use crate::app::error::{Error, Kind};
-use crate::app::images::tried::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
+use crate::app::images::check::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::cli::args::{Claims as Said, ImageAdd};
@@ -100,8 +100,7 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
         entry.place,
         shelf.display()
     );
-    session.output.result("image add", &value, &text)?;
-    Ok(0)
+    session.answer(&value, &text)
 }
 
 fn require_name(name: &str) -> Result<(), Error> {

@@ -37,16 +37,13 @@ pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
         }
     };
     for note in &notes {
-        session
-            .output
-            .note(&format!("{}: {note}", order.entry.name));
+        session.note(&format!("{}: {note}", order.entry.name));
     }
     if args.print
         && let Origins::Definition { text, .. } = &order.origins
     {
         let value = json!({ "name": order.entry.name, "definition": text, "notes": notes });
-        session.output.result("image build", &value, text)?;
-        return Ok(0);
+        return session.answer(&value, text);
     }
     let standing = if args.submit {
         standing(session, &order)?
@@ -57,10 +54,7 @@ pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
         return build_job::run(session, args, &order);
     }
     let made = standing.map_or_else(|| make(session, &order), Ok)?;
-    session
-        .output
-        .result("image build", &made.to_json(), &made.to_text("built"))?;
-    Ok(0)
+    session.answer(&made.to_json(), &made.to_text("built"))
 }
 
 /// What the options ask a recipe for.

@@ -26,10 +26,7 @@ pub(crate) fn run(session: &Session, args: &ImageList) -> Result<u8, Error> {
     catalogue.entries.retain(is_wanted);
     look(&mut catalogue.entries);
     let value = json!({ "images": catalogue.entries.iter().map(to_json).collect::<Vec<_>>() });
-    session
-        .output
-        .result("image list", &value, &to_text(&catalogue.entries, args))?;
-    Ok(0)
+    session.answer(&value, &to_text(&catalogue.entries, args))
 }
 
 /// What is known of an image. `show` tells the same.

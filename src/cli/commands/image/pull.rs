@@ -40,10 +40,7 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
         force: args.force,
     };
     let made = make(session, &order)?;
-    session
-        .output
-        .result("image pull", &made.to_json(), &made.to_text("pulled"))?;
-    Ok(0)
+    session.answer(&made.to_json(), &made.to_text("pulled"))
 }
 
 /// The URI that the site has for this one, as for jobs. Archives have none.
@@ -54,7 +51,7 @@ fn known(session: &Session, uri: &str) -> Result<String, Error> {
     let found = fetched(uri, session.settings.tables())
         .map_err(|unknown| Error::new(Kind::Usage, unknown.to_string()).hinted(unknown.hint()))?;
     for reason in &found.reasons {
-        session.output.note(&format!("{}: {reason}", found.uri));
+        session.note(&format!("{}: {reason}", found.uri));
     }
     Ok(found.uri)
 }

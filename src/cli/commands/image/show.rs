@@ -47,10 +47,7 @@ pub(crate) fn run(session: &Session, args: &ImageShow) -> Result<u8, Error> {
     for (name, text) in rows {
         table.add_row([name.to_owned(), text]);
     }
-    session
-        .output
-        .result("image show", &value, &rendered(table))?;
-    Ok(0)
+    session.answer(&value, &rendered(table))
 }
 
 /// The log of its build or pull, where there is one.

@@ -1,7 +1,7 @@
 //! Models, their figures and how good they are, in words.
 
 use crate::app::times::local_time;
-use crate::cli::foretold::count;
+use crate::cli::forecast::count;
 use crate::cli::table::{fitted, table};
 use crate::learn::model::{
     Challenge, Errors, Evaluation, Head, HoldOut, Live, Predictor, RatioInterval, Regret, Score,

@@ -2,8 +2,7 @@
 
 use super::Finding;
 use crate::app::error::Error;
-use crate::cli::table::{fitted, table};
-use crate::config::site::{Queue, SiteModel, described};
+use crate::config::site::SiteModel;
 use crate::job::SchedulerKind;
 
 const QUEUES: &str = "queues";
@@ -94,77 +93,11 @@ fn nodes(model: &SiteModel) -> Option<Finding> {
     }
 }
 
-/// Queues and kinds of nodes as two tables.
-pub(super) fn tables(model: &SiteModel) -> String {
-    let mut shown = String::new();
-    if !model.queues.is_empty() {
-        let mut queues = table();
-        queues.set_header(["QUEUE", "STATE", "TIME LIMIT", "NODES OF A JOB", "ACCOUNTS"]);
-        for queue in &model.queues {
-            queues.add_row(row(queue));
-        }
-        shown.push_str(&fitted(queues));
-    }
-    if !model.nodes.is_empty() {
-        let mut nodes = table();
-        nodes.set_header(["NODES", "UP", "EACH HAS", "FEATURES", "QUEUES"]);
-        for node in &model.nodes {
-            let queues = if node.queues.is_empty() {
-                "all".to_owned()
-            } else {
-                node.queues.join(",")
-            };
-            let features = if node.features.is_empty() {
-                "-".to_owned()
-            } else {
-                node.features.join(",")
-            };
-            nodes.add_row([
-                node.count.to_string(),
-                node.up.to_string(),
-                described(node),
-                features,
-                queues,
-            ]);
-        }
-        shown.push('\n');
-        shown.push_str(&fitted(nodes));
-    }
-    shown
-}
-
-fn row(queue: &Queue) -> [String; 5] {
-    let name = if queue.is_default {
-        format!("{} (default)", queue.name)
-    } else {
-        queue.name.clone()
-    };
-    let nodes = match (queue.min_nodes, queue.max_nodes) {
-        (None, None) => "any number".to_owned(),
-        (least, Some(most)) => format!("{} to {most}", least.unwrap_or(1)),
-        (Some(least), None) => format!("{least} and more"),
-    };
-    let limit = queue
-        .max_walltime
-        .map_or_else(|| "none".to_owned(), |most| most.to_string());
-    let accounts = if queue.accounts.is_empty() {
-        "all".to_owned()
-    } else {
-        queue.accounts.join(",")
-    };
-    let state = match (queue.is_up, queue.is_closed) {
-        (_, true) => "closed",
-        (true, false) => "up",
-        (false, false) => "down",
-    };
-    [name, state.to_owned(), limit, nodes, accounts]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::{Level, worst};
-    use crate::config::site::NodeType;
+    use crate::app::doctor::Level;
+    use crate::config::site::{NodeType, Queue};
     use crate::foundation::units::{Bytes, Walltime};
 
     fn model() -> SiteModel {
@@ -218,22 +151,6 @@ mod tests {
         assert!(texts[1].contains("`old` starts no jobs") && findings[1].level == Level::Warning);
         assert_eq!(texts[2], "4 nodes, 3 up");
         assert!(texts[3].starts_with("none is kept"), "{texts:?}");
-        let shown = tables(&model());
-        let lines: Vec<String> = shown
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-            .collect();
-        assert_eq!(
-            lines,
-            [
-                "QUEUE STATE TIME LIMIT NODES OF A JOB ACCOUNTS",
-                "gpu (default) up 24h 1 to 4 all",
-                "old down none 2 and more a",
-                "",
-                "NODES UP EACH HAS FEATURES QUEUES",
-                "4 3 16 CPUs, 64GiB, 8 x h100 ib gpu,old",
-            ]
-        );
     }
 
     #[test]
@@ -260,10 +177,7 @@ mod tests {
             accounting: None,
             ..model()
         };
-        assert_eq!(
-            (worst(&of_site(&empty)), of_site(&empty).len()),
-            (Level::Warning, 1)
-        );
-        assert_eq!(tables(&empty), "");
+        let findings = of_site(&empty);
+        assert_eq!((findings.len(), findings[0].level), (1, Level::Warning));
     }
 }

@@ -3,20 +3,20 @@
 use std::path::Path;
 
 use crate::app::error::Error;
+use crate::app::imported::{of_reading, open_store};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
-use crate::cli::imported::{of_reading, open_store};
 use crate::record::store::{Counted, Observations, Store, StoreError};
 
 /// Where the runs come from.
-pub(super) struct Source {
-    pub(super) store: Store,
+pub(crate) struct Source {
+    pub(crate) store: Store,
     is_own: bool,
 }
 
 impl Source {
     /// Opens a database to read it, or one's own index, which is brought up to date first.
-    pub(super) fn open(session: &Session, store: Option<&Path>) -> Result<Self, Error> {
+    pub(crate) fn open(session: &Session, store: Option<&Path>) -> Result<Self, Error> {
         if let Some(path) = store {
             return Ok(Self {
                 store: open_store(path)?,
@@ -32,18 +32,18 @@ impl Source {
     }
 
     /// All observations.
-    pub(super) fn observations(&self) -> Result<Observations<'_>, Error> {
+    pub(crate) fn observations(&self) -> Result<Observations<'_>, Error> {
         self.store
             .observations()
             .map_err(|error| self.failed(error))
     }
 
     /// What was gone through, once all were taken.
-    pub(super) fn finish(&self, observations: Observations<'_>) -> Result<Counted, Error> {
+    pub(crate) fn finish(&self, observations: Observations<'_>) -> Result<Counted, Error> {
         observations.finish().map_err(|error| self.failed(error))
     }
 
-    pub(super) fn failed(&self, error: StoreError) -> Error {
+    pub(crate) fn failed(&self, error: StoreError) -> Error {
         if self.is_own {
             error.into()
         } else {
@@ -52,7 +52,7 @@ impl Source {
     }
 
     /// What to do where there are too few runs.
-    pub(super) fn hint(&self) -> &'static str {
+    pub(crate) fn hint(&self) -> &'static str {
         if self.is_own {
             "`dlrun submit` and `dlrun bench run` record runs, `dlrun import` takes in those of others"
         } else {

@@ -2,11 +2,11 @@
 //! and what cannot be read offers nothing.
 
 use crate::app::error::Error;
+use crate::app::runs::run_completions;
 use crate::app::session::Session;
 use crate::app::site::kept_queues;
 use crate::cli::args::{WordKind, Words};
 use crate::job::schema::keys;
-use crate::record::store::{Filter, Store};
 
 /// The newest runs that are offered.
 const RUNS: usize = 50;
@@ -14,7 +14,7 @@ const RUNS: usize = 50;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
     let mut words = match args.kind {
-        WordKind::Runs => runs(session).unwrap_or_default(),
+        WordKind::Runs => run_completions(session, RUNS).unwrap_or_default(),
         WordKind::Queues => kept_queues(session),
         WordKind::Images => session.catalogue().map_or_else(
             |_| Vec::new(),
@@ -30,10 +30,7 @@ pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
     };
     words.retain(|word| is_harmless(word));
     let text: String = words.iter().map(|word| format!("{word}\n")).collect();
-    session
-        .output
-        .result("words", &serde_json::json!({ "words": words }), &text)?;
-    Ok(0)
+    session.answer(&serde_json::json!({ "words": words }), &text)
 }
 
 /// Says whether no shell reads anything into a word: names of imported runs, queues and images are written by others.
@@ -42,20 +39,6 @@ fn is_harmless(word: &str) -> bool {
         && word
             .chars()
             .all(|c| c.is_alphanumeric() || "._+@/:-=".contains(c))
-}
-
-/// The shortest ids that are clear, then the names.
-fn runs(session: &Session) -> Option<Vec<String>> {
-    let path = session.existing_state().ok()?.index_path().ok()?;
-    let store = Store::open(&path).ok()?;
-    let rows = store.list(RUNS, &Filter::default()).ok()?;
-    let ids: Vec<_> = rows.iter().map(|row| row.record.run_id.clone()).collect();
-    let mut words = store.shortest_prefixes(&ids).ok()?;
-    let mut names: Vec<String> = rows.into_iter().map(|row| row.record.name).collect();
-    names.sort();
-    names.dedup();
-    words.append(&mut names);
-    Some(words)
 }
 
 #[cfg(test)]

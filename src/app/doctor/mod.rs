@@ -12,15 +12,12 @@ mod schedulers;
 mod state;
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::app::error::Error;
 use crate::app::session::Session;
 use crate::app::site::ask;
-use crate::cli::table::{fitted, table};
 use crate::config::site::SiteModel;
 use crate::foundation::clock::now_ms;
-use crate::foundation::diagnostic::printable;
 use crate::job::SchedulerKind;
 
 /// How bad a finding is.
@@ -36,7 +33,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warning => "warning",
@@ -49,11 +46,11 @@ impl Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     /// The thing, in a word.
-    check: &'static str,
-    level: Level,
-    text: String,
+    pub(crate) check: &'static str,
+    pub(crate) level: Level,
+    pub(crate) text: String,
     /// What to do about it.
-    advice: Option<String>,
+    pub(crate) advice: Option<String>,
 }
 
 impl Finding {
@@ -94,14 +91,17 @@ impl Finding {
 }
 
 /// All that was found out.
+#[derive(Debug, Serialize)]
 pub(crate) struct Examination {
+    /// The worst of the findings.
+    pub(crate) worst: Level,
     pub(crate) findings: Vec<Finding>,
     /// What the scheduler says of the site, where it answered.
-    site: Option<SiteModel>,
+    pub(crate) site: Option<SiteModel>,
 }
 
 /// Looks at everything. What gives no answer is a finding, and the rest is looked at all the same.
-pub(crate) fn look(session: &Session) -> Examination {
+pub(crate) fn examine(session: &Session) -> Examination {
     let settings = &session.settings;
     let mut findings = vec![here::version()];
     findings.extend(state::look(session));
@@ -132,82 +132,10 @@ pub(crate) fn look(session: &Session) -> Examination {
     findings.push(gpus::look(settings.nvml_library()));
     findings.push(figures::look(session));
     findings.extend([here::cgroups(), here::cgroup()]);
-    Examination { findings, site }
-}
-
-/// The worst of the findings.
-pub(crate) fn worst(findings: &[Finding]) -> Level {
-    findings
-        .iter()
-        .map(|finding| finding.level)
-        .max()
-        .unwrap_or(Level::Ok)
-}
-
-/// The findings for programs.
-pub(crate) fn to_json(examination: &Examination) -> Value {
-    let Examination { findings, site } = examination;
-    json!({ "worst": worst(findings), "findings": findings, "site": site })
-}
-
-/// The findings for people.
-pub(crate) fn to_text(examination: &Examination) -> String {
-    let mut table = table();
-    for finding in &examination.findings {
-        table.add_row([
-            finding.level.word(),
-            finding.check,
-            &one_line(&finding.text),
-        ]);
-        if let Some(advice) = &finding.advice {
-            table.add_row(["", "", &format!("  -> {}", one_line(advice))]);
-        }
-    }
-    let tables = examination
-        .site
-        .as_ref()
-        .map(queues::tables)
-        .filter(|tables| !tables.is_empty());
-    fitted(table)
-        + &tables
-            .map(|tables| format!("\n{tables}"))
-            .unwrap_or_default()
-}
-
-fn one_line(text: &str) -> String {
-    printable(text).replace('\n', " ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_worst_counts_and_advice_stands_below() {
-        let findings = vec![
-            Finding::ok("a", "good"),
-            Finding::problem("b", "bad\nline", "mend it"),
-            Finding::warning("c", "x", "y"),
-        ];
-        assert_eq!((worst(&findings), worst(&[])), (Level::Problem, Level::Ok));
-        let examination = Examination {
-            findings,
-            site: None,
-        };
-        let text = to_text(&examination);
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let expected = [
-            "ok       a  good",
-            "problem  b  bad line",
-            "-> mend it",
-            "warning  c  x",
-            "-> y",
-        ];
-        assert_eq!(lines, expected);
-        let value = to_json(&examination);
-        assert_eq!(
-            (&value["worst"], &value["findings"][1]["advice"]),
-            (&"problem".into(), &"mend it".into())
-        );
+    let levels = findings.iter().map(|finding| finding.level);
+    Examination {
+        worst: levels.max().unwrap_or(Level::Ok),
+        findings,
+        site,
     }
 }

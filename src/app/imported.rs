@@ -6,17 +6,11 @@ use std::path::Path;
 
 use crate::app::accounts;
 use crate::app::error::{Error, Kind};
-use crate::app::session::Session;
 use crate::app::track::{Tracked, output_path};
-use crate::cli::elements;
-use crate::cli::summary;
 use crate::job::RunId;
 use crate::record::rundir::{Attempt, Reading};
 use crate::record::store::{Store, StoreError};
 use crate::record::{NodeRecord, Outcome};
-
-/// What stands in the place of the run's directory.
-const NO_RECORDS: &str = "none here: the run was imported";
 
 /// Opens a database that is only read.
 pub(crate) fn open_store(path: &Path) -> Result<Store, Error> {
@@ -85,13 +79,12 @@ fn who_may_read(path: &Path) -> Option<String> {
     })
 }
 
-/// Tells what is known of a run by the database.
-pub(crate) fn show(
-    session: &Session,
+/// What is known of a run, or of an element of its array, by the database alone.
+pub(crate) fn imported_run(
     store: &Store,
     run_id: &RunId,
     element: Option<u32>,
-) -> Result<u8, Error> {
+) -> Result<Tracked, Error> {
     let Some(row) = store.run(run_id)? else {
         return Err(Error::new(Kind::Internal, "the run vanished"));
     };
@@ -120,12 +113,7 @@ pub(crate) fn show(
         let output = output_path(&tracked.record, Some(element));
         tracked.record.output = output.map(|path| path.to_string_lossy().into_owned());
     }
-    let mut value = summary::of_records(&tracked, None);
-    value["attempts"] = elements::attempts_to_json(&[]);
-    session
-        .output
-        .result("show", &value, &summary::described(&tracked, NO_RECORDS))?;
-    Ok(0)
+    Ok(tracked)
 }
 
 /// The records of the newest attempt of an element.

@@ -1,17 +1,13 @@
-//! What a run's files mean: brings plan, records and samples together for [`crate::report::insight`], and shows what comes of it.
+//! What a run's files mean: brings plan, records and samples together for [`crate::report::insight`].
 
-mod text;
-
+use crate::app::runs::plan_of;
 use crate::app::series::Series;
 use crate::app::session::Session;
 use crate::app::site::queue_limit;
 use crate::app::track::Tracked;
 use crate::job::JobState;
-use crate::plan::Plan;
 use crate::record::rundir::RunDir;
 use crate::report::insight::{Insight, NodeView, Request, RunView, Sampled, derive};
-
-pub(crate) use text::{advice, folded_row, notes, rows};
 
 /// Nodes whose samples are read unasked: each costs the reading of its whole series.
 const NODES_READ: usize = 4;
@@ -19,7 +15,7 @@ const NODES_READ: usize = 4;
 /// What was asked for, by the plan that is kept with the run. The limit of the queue is looked up where a longer time limit
 /// may be advised.
 pub(crate) fn request(session: &Session, run: &RunDir, tracked: &Tracked) -> Option<Request> {
-    let plan: Plan = serde_json::from_str(&run.read_plan().ok()?).ok()?;
+    let plan = plan_of(run)?;
     let asked = plan.resources;
     let is_cut_off = tracked.status.state == JobState::Timeout;
     let limit = is_cut_off.then(|| queue_limit(session, plan.scheduler, asked.queue.as_deref()));

@@ -83,7 +83,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cli::doctor::Level;
+    use crate::app::doctor::Level;
     use crate::record::GpuFacts;
 
     fn gpu(uuid: &str, parent: Option<&str>, condition: GpuCondition) -> GpuState {

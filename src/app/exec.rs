@@ -1,37 +1,43 @@
-//! `dlrun exec`, and the processes behind it and behind local jobs.
+//! The processes inside a job: `dlrun exec`, and the processes behind it and behind local jobs.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use crate::app::error::{Error, Kind};
 use crate::app::output::Output;
 use crate::app::session::hostname;
-use crate::cli::args::{Enter, Exec};
 use crate::foundation::command::{CommandError, replace_by};
 use crate::image::flags::{Container, Refusal};
 use crate::node::supervise::{self, Closed, Context, NoEntry};
 use crate::scheduler::{local, script};
 
-/// Runs the verb; the exit code is the command's own.
-pub(crate) fn run(output: Output, args: &Exec) -> Result<u8, Error> {
-    let context = Context::from_environment(|name| std::env::var(name).ok(), hostname());
-    if args.mint {
-        let mut bits = [0; 10];
-        getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
-        let script = context
-            .plan
-            .as_ref()
-            .map(script::render)
-            .unwrap_or_default();
-        let run_id = supervise::mint(&context, bits, &hostname(), &script)
-            .map_err(|error| Error::new(Kind::CannotWrite, error))?;
-        output.raw(format!("{run_id}\n").as_bytes())?;
-        return Ok(0);
-    }
-    if args.command.is_empty() {
+/// Gives a run id to a job that came through `dlrun render`, and prints it.
+pub(crate) fn mint(output: Output) -> Result<u8, Error> {
+    let context = context();
+    let mut bits = [0; 10];
+    getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
+    let script = context
+        .plan
+        .as_ref()
+        .map(script::render)
+        .unwrap_or_default();
+    let run_id = supervise::mint(&context, bits, &hostname(), &script)
+        .map_err(|error| Error::new(Kind::CannotWrite, error))?;
+    output.raw(format!("{run_id}\n").as_bytes())?;
+    Ok(0)
+}
+
+fn context() -> Context {
+    Context::from_environment(|name| std::env::var(name).ok(), hostname())
+}
+
+/// Starts and watches a command; the exit code is the command's own.
+pub(crate) fn run(output: Output, command: &[OsString], in_image: usize) -> Result<u8, Error> {
+    if command.is_empty() {
         let error = Error::new(Kind::Usage, "no command is given");
         return Err(error.hinted("write: dlrun exec -- python train.py"));
     }
-    let prepared = match supervise::prepare(args.command.clone(), args.in_image, context) {
+    let prepared = match supervise::prepare(command.to_vec(), in_image, context()) {
         Ok(prepared) => prepared,
         Err(closed) => {
             let kind = kind_of(&closed.why.why);
@@ -49,15 +55,20 @@ pub(crate) fn run(output: Output, args: &Exec) -> Result<u8, Error> {
 }
 
 /// Becomes the container's runtime: there is no dlrun between a rank and what starts it.
-pub(crate) fn enter(output: Output, args: &Enter) -> Result<u8, Error> {
-    let entry = match serde_json::from_str::<Container>(&args.image) {
-        Ok(container) => supervise::prepare_rank(&container, &args.command, args.bare)
+pub(crate) fn enter(
+    output: Output,
+    image: &str,
+    command: &[OsString],
+    bare: usize,
+) -> Result<u8, Error> {
+    let entry = match serde_json::from_str::<Container>(image) {
+        Ok(container) => supervise::prepare_rank(&container, command, bare)
             .map_err(|closed| closed_error(kind_of(&closed.why), closed))?,
         Err(error) => {
             output.job_warning(&format!(
                 "the container's description cannot be read: {error}"
             ));
-            return Ok(not_started(output, replace_by(&args.command, &[], &[])));
+            return Ok(not_started(output, replace_by(command, &[], &[])));
         }
     };
     if is_first_of_node(|name| std::env::var(name).ok()) {
@@ -88,7 +99,7 @@ fn is_first_of_node(variable: impl Fn(&str) -> Option<String>) -> bool {
 /// The shell's own codes: 127 for a command that is not there, 126 for one that cannot be executed.
 fn not_started(output: Output, error: CommandError) -> u8 {
     let code = u8::try_from(error.shell_code()).unwrap_or(126);
-    output.failure("exec", &Error::new(Kind::Missing, error));
+    output.failure(&Error::new(Kind::Missing, error));
     code
 }
 

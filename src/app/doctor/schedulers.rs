@@ -127,7 +127,7 @@ fn of_qsub(qsub: &Qsub, taker: SchedulerKind) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::Level;
+    use crate::app::doctor::Level;
 
     #[test]
     fn a_qsub_is_told_with_what_it_is() {
