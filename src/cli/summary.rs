@@ -153,12 +153,7 @@ fn table_text(
     insight: &Insight,
     is_live: bool,
 ) -> String {
-    let Tracked {
-        record,
-        status,
-        reading,
-        ..
-    } = tracked;
+    let (record, status, reading) = (&tracked.record, &tracked.status, &tracked.reading);
     let mut table = table();
     let mut row = |name: &str, value: String| {
         table.add_row([name.to_owned(), value]);

@@ -123,17 +123,12 @@ impl Job {
                 ));
             }
         }
-        let python = match &place.requirements {
-            Some(path) => {
-                let settings = &session.settings;
-                Some(pyenv::inspect(
-                    path,
-                    settings.python_interpreter(),
-                    &settings.python_env_dir(),
-                )?)
-            }
-            None => None,
-        };
+        let settings = &session.settings;
+        let (python, env_dir) = (settings.python_interpreter(), settings.python_env_dir());
+        let requirements = place.requirements.as_ref();
+        let python = requirements
+            .map(|path| pyenv::inspect(path, python, &env_dir))
+            .transpose()?;
         let mut facts = place.facts(session, &spec, file, python.as_ref())?;
         facts.images = images;
         facts.model = model_facts(session, &spec, &facts);
