@@ -33,6 +33,6 @@ pub mod report;
 
 pub mod node;
 
-mod app;
+pub mod app;
 
 pub mod cli;

@@ -249,7 +249,8 @@ fn find(store: &Store, text: &str) -> Result<RunId, Error> {
 /// A file that was written.
 #[derive(Debug, Serialize)]
 pub(crate) struct Written {
-    pub(crate) path: PathBuf,
+    /// What is no UTF-8 in it is replaced.
+    pub(crate) path: String,
     what: String,
     /// `None` where they were written by an export before.
     rows: Option<u64>,
@@ -290,7 +291,7 @@ fn to_one(request: &ExportRequest, source: &Source) -> Result<Option<Written>, E
     };
     let words: Vec<&str> = request.tables.iter().map(|table| table.as_str()).collect();
     Ok(Some(Written {
-        path: path.clone(),
+        path: path.to_string_lossy().into_owned(),
         what: words.join(","),
         rows: Some(rows),
         range: None,
@@ -308,7 +309,7 @@ fn whole(request: &ExportRequest, source: &Source, dir: &OutputDir) -> Result<Ve
             write_all(request.format, &source.store, &selections, &mut file)
         })?;
         Ok(Written {
-            path,
+            path: path.to_string_lossy().into_owned(),
             what: table.as_str().to_owned(),
             rows: Some(rows),
             range: Some(Range {
@@ -390,7 +391,7 @@ fn since_last(
         } else {
             let path = consumer.deliver(delivery)?;
             files.push(Written {
-                path,
+                path: path.to_string_lossy().into_owned(),
                 what: table.as_str().to_owned(),
                 rows: Some(rows),
                 range: Some(Range {

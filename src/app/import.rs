@@ -42,7 +42,7 @@ pub(crate) struct ImportRequest {
 /// What came of an import.
 #[derive(Serialize)]
 pub(crate) struct Imported {
-    store: Option<PathBuf>,
+    store: Option<String>,
     dry_run: bool,
     pub(crate) files: Vec<FileTaken>,
     /// The exit code of the worst file.
@@ -127,7 +127,7 @@ fn take_all(session: &Session, request: &ImportRequest) -> Result<Imported, Erro
         files.push(FileTaken { file, outcome });
     }
     Ok(Imported {
-        store: target.map(|target| target.path()),
+        store: target.map(|target| target.path().to_string_lossy().into_owned()),
         dry_run: request.dry_run,
         files,
         exit_code,

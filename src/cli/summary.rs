@@ -214,21 +214,7 @@ fn table_text(
             format!("{} (it was requeued)", attempt.attempt + 1),
         );
     }
-    if let Some(measured) = reading
-        .outcome
-        .nodes
-        .iter()
-        .map(|node| node.updated_at_ms)
-        .max()
-        && !status.state.is_final()
-    {
-        let of_output = if is_live {
-            "epochs and metrics are of now"
-        } else {
-            "the newest epochs are in `dlrun logs`"
-        };
-        row("measured", format!("{}; {of_output}", ago(measured)));
-    }
+    measured_row(tracked, is_live, &mut row);
     container_rows::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
     epoch_rows(tracked, &mut row);
     if let Some(forecast) = forecast::line(tracked) {
@@ -247,6 +233,20 @@ fn table_text(
     );
     row("records", records);
     rendered(table)
+}
+
+/// Of a run that is not over: when it was measured last.
+fn measured_row(tracked: &Tracked, is_live: bool, row: &mut impl FnMut(&str, String)) {
+    let nodes = tracked.reading.outcome.nodes.iter();
+    let measured = nodes.map(|node| node.updated_at_ms).max();
+    let of_output = if is_live {
+        "epochs and metrics are of now"
+    } else {
+        "the newest epochs are in `dlrun logs`"
+    };
+    if let Some(measured) = measured.filter(|_| !tracked.status.state.is_final()) {
+        row("measured", format!("{}; {of_output}", ago(measured)));
+    }
 }
 
 /// The end of the traceback of a run that failed, where its last line is not all of it: that is the cause.

@@ -99,6 +99,7 @@ impl Job {
         request: &JobRequest,
         against: Against,
     ) -> Result<Self, Error> {
+        let settings = &session.settings;
         let spec = source.spec()?;
         let file = std::path::absolute(&request.file)?;
         let place = Place::of(&spec, &file);
@@ -109,11 +110,7 @@ impl Job {
         if !request.no_check {
             let mut missing = place.missing(&spec, contains);
             let job_dir = file.parent().unwrap_or(Path::new("/"));
-            missing.extend(image_facts::missing_sources(
-                &spec.image,
-                job_dir,
-                &session.settings,
-            ));
+            missing.extend(image_facts::missing_sources(&spec.image, job_dir, settings));
             if !missing.is_empty() {
                 let site =
                     place.further_faults(session, &spec, file, images, against, &mut missing);
@@ -123,7 +120,6 @@ impl Job {
                 ));
             }
         }
-        let settings = &session.settings;
         let (python, env_dir) = (settings.python_interpreter(), settings.python_env_dir());
         let requirements = place.requirements.as_ref();
         let python = requirements
@@ -151,8 +147,7 @@ impl Job {
             (tried, site) = resolved(session, &spec, facts.clone(), against);
         }
         let image = place.image.as_deref().filter(|_| !request.no_check);
-        let fault =
-            image_facts::file_fault(&spec.image, image, tried.as_ref().ok(), &session.settings);
+        let fault = image_facts::file_fault(&spec.image, image, tried.as_ref().ok(), settings);
         if let Some(fault) = fault {
             return Err(source.error(Kind::JobFile, vec![fault]));
         }

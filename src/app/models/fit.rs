@@ -1,6 +1,6 @@
 //! Fits a model on recorded runs, and keeps it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::json;
@@ -33,9 +33,9 @@ pub(crate) struct FitRequest<'a> {
 #[derive(Serialize)]
 pub(crate) struct Fitted {
     pub(crate) model: Head,
-    pub(crate) path: PathBuf,
+    pub(crate) path: String,
     /// Where it was written for all users.
-    pub(crate) published: Option<PathBuf>,
+    pub(crate) published: Option<String>,
     pub(crate) in_use: bool,
     /// The name of the model whose place it would take.
     pub(crate) before: Option<String>,
@@ -68,7 +68,7 @@ pub(crate) fn fit_model(session: &Session, request: &FitRequest<'_>) -> Result<F
     let in_use = request.output.is_none() && !is_worse;
     let mut fitted = Fitted {
         model: model.head().clone(),
-        path: request.output.map(Path::to_owned).unwrap_or_default(),
+        path: request.output.map(shown).unwrap_or_default(),
         published: None,
         in_use,
         before: before.map(|before| before.head().name.clone()),
@@ -167,6 +167,11 @@ fn model_before(session: &Session, of_site_is_meant: bool) -> Option<Model> {
     }
 }
 
+/// A path as text; what is no UTF-8 in it is replaced.
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
 fn keep(
     session: &Session,
     is_for_all: bool,
@@ -175,13 +180,13 @@ fn keep(
 ) -> Result<(), Error> {
     let shelf = Shelf::create(session)?;
     let name = &model.head().name;
-    fitted.path = shelf.keep(name, model)?;
+    fitted.path = shown(&shelf.keep(name, model)?);
     if fitted.in_use {
         // What others go by first: where that fails, nothing has changed.
         if is_for_all {
             let site = session.settings.site_model();
             publish(session, &site, model)?;
-            fitted.published = Some(site);
+            fitted.published = Some(shown(&site));
         }
         shelf.make_current(name)?;
     }

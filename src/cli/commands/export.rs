@@ -12,8 +12,6 @@ pub(crate) fn run(session: &Session, args: &Export) -> Result<u8, Error> {
     };
     // The one file that was named needs no word.
     let files = exported.files.iter().filter(|_| args.output.is_none());
-    let text: String = files
-        .map(|file| format!("{}\n", file.path.display()))
-        .collect();
+    let text: String = files.map(|file| format!("{}\n", file.path)).collect();
     session.answer(&exported, &text)
 }

@@ -33,12 +33,9 @@ fn to_text(fitted: &Fitted) -> String {
         )),
         (None, None) => {}
     }
-    let path = fitted.path.display();
+    let path = &fitted.path;
     text.push_str(&match (&fitted.published, fitted.in_use, &fitted.before) {
-        (Some(site), ..) => format!(
-            "published as {}: all users' plans go by it\n",
-            site.display()
-        ),
+        (Some(site), ..) => format!("published as {site}: all users' plans go by it\n"),
         (None, true, _) => format!("`plan` and `submit` go by it from now on: {path}\n"),
         (None, false, Some(before)) => format!(
             "{before} stays in use; this one is kept as {path}\n\
