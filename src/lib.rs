@@ -18,16 +18,16 @@ pub mod record;
 
 pub mod observe;
 
-pub mod launch;
-
 pub mod image;
+
+pub mod launch;
 
 pub mod learn;
 
-pub mod plan;
-
 // What touches the outside.
 pub mod scheduler;
+
+pub mod plan;
 
 pub mod report;
 

@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 use crate::foundation::command::CommandError;
 use crate::foundation::diagnostic::{Problem, chain, render_chain, render_problems};
 use crate::foundation::private::PrivateError;
-use crate::image::container::{ContainerError, MakeError, advice};
-use crate::image::pyenv::PyenvError;
+use crate::image::build::MakeError;
+use crate::image::python::PyenvError;
+use crate::image::runtime::{ContainerError, advice};
 use crate::job::SchedulerKind;
 use crate::observe::client::ClientError;
 use crate::observe::protocol::RefusalKind;
 use crate::record::rundir::RunDirError;
 use crate::record::store::StoreError;
-use crate::scheduler::SchedulerError;
 use crate::scheduler::find::WrongQsub;
+use crate::scheduler::{SchedulerError, adapter_for};
 
 /// Kinds of failure; the number is the exit code (`sysexits.h`), but for [`Kind::Data`], which shares one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,17 +195,10 @@ fn hinted(kind: Kind, error: impl StdError + Send + Sync + 'static, hint: Option
     }
 }
 
-const SLURM_FIRST: &str =
-    "look with `squeue --me` before submitting again; the run is kept, and found if its job starts";
-const PBS_FIRST: &str = "look with `qstat -u $USER` before submitting again; the run is kept, and found if its job starts";
-
 /// How to see whether a job is queued of which nobody knows.
 fn look_first(scheduler: &str) -> &'static str {
-    if scheduler == SchedulerKind::Slurm.as_str() {
-        SLURM_FIRST
-    } else {
-        PBS_FIRST
-    }
+    let kind = SchedulerKind::from_word(scheduler).unwrap_or_default();
+    adapter_for(kind).how_to_find_the_job()
 }
 
 const STATE_DIR_HINT: &str =
@@ -342,7 +336,7 @@ impl From<ContainerError> for Error {
                 Some("install Apptainer, or name the runtime with the setting `images.runtime`"),
             ),
             ContainerError::NotAnImage { .. } => (Kind::JobFile, None),
-            ContainerError::Read { source, .. } => (file_kind(source), None),
+            ContainerError::Read(_, source) => (file_kind(source), None),
             ContainerError::Write { .. } => (Kind::CannotWrite, None),
             ContainerError::Runtime { .. }
             | ContainerError::Answer { .. }
@@ -365,7 +359,7 @@ impl From<MakeError> for Error {
                     "make images as an ordinary user, or name directories of root's with `images.dir` and `images.build_dir`",
                 ),
             ),
-            MakeError::Write { source, .. }
+            MakeError::Write(_, source)
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
                 (Kind::NotPermitted, Some(elsewhere))

@@ -122,7 +122,7 @@ fn closed_error(kind: Kind, closed: NoEntry) -> Error {
         Closed::Refused(Refusal::NoVariable { .. }) => {
             "set it in `run.env` or `run.env_file`, or ask for what sets it on the nodes".to_owned()
         }
-        Closed::Refused(Refusal::Unsupported { remedy, .. }) => remedy.clone(),
+        Closed::Refused(Refusal::Unsupported(_, remedy)) => remedy.clone(),
         Closed::NoRuntime(_) => {
             "name the runtime on the nodes with the setting `images.runtime`, or load its module with `run.modules`"
                 .to_owned()

@@ -5,11 +5,10 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::app::error::{Error, Kind};
-use crate::job::SchedulerKind;
-use crate::scheduler::reason_meaning;
-use crate::scheduler::seen::{self, Columns, MAX_BYTES};
+use crate::scheduler::explain::{self, Columns, MAX_BYTES};
 
-pub(crate) use crate::scheduler::seen::{JobSeen, NodeSeen, Printed, Seen};
+pub(crate) use crate::scheduler::explain::{JobSeen, NodeSeen, Printed, Seen};
+pub(crate) use crate::scheduler::slurm::meaning as slurm_reason_meaning;
 
 /// Recognises what is in a file; `-` is standard input. Of a table without a head `columns` names the columns.
 pub(crate) fn explain(file: &Path, columns: &[String], separator: &str) -> Result<Seen, Error> {
@@ -19,12 +18,7 @@ pub(crate) fn explain(file: &Path, columns: &[String], separator: &str) -> Resul
         names: columns,
         separator: Some(separator).filter(|separator| *separator != "|"),
     };
-    seen::read(&text, columns).ok_or_else(|| unknown(file, columns.names))
-}
-
-/// What Slurm means by the reason of a pending job.
-pub(crate) fn slurm_reason_meaning(reason: &str) -> Option<&'static str> {
-    reason_meaning(SchedulerKind::Slurm, reason)
+    explain::read(&text, columns).ok_or_else(|| unknown(file, columns.names))
 }
 
 fn read(path: &Path) -> Result<String, Error> {

@@ -178,7 +178,7 @@ pub(crate) fn take_lines(
         });
         match row {
             Ok((incoming, text)) => {
-                let kind = incoming.table().kind();
+                let kind = incoming.table.kind();
                 counts.count(kind, importer.take(incoming, text)?);
                 importer
                     .arrived()

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::app::output::Output;
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::display_seconds;
-use crate::image::pyenv;
+use crate::image::python;
 use crate::job::TimingPattern;
 use crate::observe::timing::Follower;
 use crate::record::Epoch;
@@ -88,9 +88,9 @@ impl Display {
     }
 
     /// Progress of an environment.
-    pub(crate) fn environment(&mut self, progress: &pyenv::Progress) {
+    pub(crate) fn environment(&mut self, progress: &python::Progress) {
         match progress {
-            pyenv::Progress::Waiting(Some(owner)) => {
+            python::Progress::Waiting(Some(owner)) => {
                 self.now(
                     &format!(
                         "another dlrun makes this environment (pid {} on {})",
@@ -99,12 +99,12 @@ impl Display {
                     true,
                 );
             }
-            pyenv::Progress::Waiting(None) => {
+            python::Progress::Waiting(None) => {
                 self.now("another dlrun makes this environment", true)
             }
-            pyenv::Progress::Creating => self.now("environment: making a new one", true),
-            pyenv::Progress::Installing(line) => self.installing(line),
-            pyenv::Progress::Finishing => self.now("environment: ready", true),
+            python::Progress::Creating => self.now("environment: making a new one", true),
+            python::Progress::Installing(line) => self.installing(line),
+            python::Progress::Finishing => self.now("environment: ready", true),
         }
     }
 

@@ -16,7 +16,8 @@ use crate::app::track::{FORGET_AFTER_MS, Tracked, Tracker};
 use crate::foundation::clock::now_ms;
 use crate::job::{JobState, RunId};
 use crate::plan::Plan;
-use crate::record::store::{Filter, RunRow, StoreError};
+use crate::record::RunRow;
+use crate::record::store::{Filter, StoreError};
 
 /// What ended just now may still be written by its watcher, in milliseconds.
 const SETTLED_AFTER_MS: u64 = 60_000;

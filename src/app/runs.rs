@@ -15,8 +15,9 @@ use crate::record::rundir::{Attempt, Reading};
 use crate::record::store::Store;
 use crate::record::{Element, ExitStatus, Sentinel};
 
+pub(crate) use crate::record::RunRow;
 pub(crate) use crate::record::rundir::RunDir;
-pub(crate) use crate::record::store::{Filter, RunRow};
+pub(crate) use crate::record::store::Filter;
 
 /// Which runs are listed.
 pub(crate) struct ListRequest<'a> {

@@ -11,10 +11,10 @@ use crate::app::runs::plan_of;
 use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker, output_path};
 use crate::foundation::units::display_seconds;
-use crate::job::{JobState, Launcher, RunId, SchedulerKind, TimingPattern};
+use crate::job::{JobState, RunId, SchedulerKind, TimingPattern};
 use crate::plan::Plan;
 use crate::record::{RunRecord, Status, resolve};
-use crate::scheduler::can_never_start;
+use crate::scheduler::adapter_for;
 
 /// Pauses between two questions to a scheduler: many waiting users must not wear a controller out.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -49,11 +49,11 @@ impl Watched {
             .filter(|_| record.array.is_none())
             .map(|output| {
                 // With one output for each node the first node's is followed.
-                let output = match plan.launcher {
-                    Launcher::Each if record.scheduler != SchedulerKind::Local => {
-                        format!("{}.0.out", output.strip_suffix(".out").unwrap_or(output))
-                    }
-                    _ => output.clone(),
+                let has_several = plan.launcher.runs_on_each_node() && !record.scheduler.is_local();
+                let output = if has_several {
+                    format!("{}.0.out", output.strip_suffix(".out").unwrap_or(output))
+                } else {
+                    output.clone()
                 };
                 PathBuf::from(output)
             });
@@ -112,9 +112,9 @@ impl Watched {
         } = &tracked.status;
         let is_hopeless = *state == JobState::Pending
             && *stuck
-            && reason
-                .as_deref()
-                .is_some_and(|reason| can_never_start(tracked.record.scheduler, reason));
+            && reason.as_deref().is_some_and(|reason| {
+                adapter_for(tracked.record.scheduler).can_never_start(reason)
+            });
         let since = is_hopeless.then(|| *self.hopeless_since.get_or_insert_with(Instant::now));
         if since.is_none() {
             self.hopeless_since = None;

@@ -3,10 +3,10 @@
 use crate::app::track::Tracked;
 use crate::foundation::units::display_seconds;
 use crate::job::RunId;
-use crate::learn::model::{Came, Ending, Foretold, NodeMeasure, Situation, Start, Submitted};
-use crate::plan::words::size;
-pub(crate) use crate::plan::words::{basis, basis_in_short, count, memory, seconds};
-use crate::record::{Forecast, RunRecord};
+use crate::learn::model::{Came, Ending, Foretold, Situation, Start, Submitted};
+use crate::plan::forecast_text::size;
+pub(crate) use crate::plan::forecast_text::{basis, basis_in_short, count, memory, seconds};
+use crate::record::{Forecast, NodeMeasure, RunRecord};
 
 /// The forecast of a run that is over, beside what came; `None` where there was none, or nothing was measured.
 pub(crate) fn held(tracked: &Tracked) -> Option<Foretold> {

@@ -4,10 +4,63 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use super::fragment::{Fragment, Origin};
-use super::keys::DAEMON_KEYS;
+use super::fragment::Fragment;
+use super::keys::{Key, Kind, ON, SOCKET, settings};
+use super::origin::Origin;
 use super::values::{Setting, Values};
 use crate::foundation::units::Bytes;
+
+settings! {
+    /// All settings of the node daemon, in the order of the documentation. They are root's: no variable and no flag sets them.
+    DAEMON_KEYS of DaemonSettings, 23 {
+        /// where dlrun finds the daemon
+        "socket": Kind::Path, Some(SOCKET) => socket: &Path = set_path_ref;
+        /// the node's records; on a local disk
+        "state_dir": Kind::Path, Some("/var/lib/dlrun") => state_dir: &Path = set_path_ref;
+        /// whose members read all runs
+        "read_group": Kind::Group, Some("dlrun");
+        /// time between two samples
+        "sampling.interval_ms": Kind::Number(100, 60_000), Some("1000") => interval: Duration = milliseconds;
+        /// time between two looks at single processes
+        "sampling.process_interval_ms": Kind::Number(100, 600_000), Some("5000") => process_interval: Duration = milliseconds;
+        /// also record jobs that are not dlrun's
+        "sampling.all_jobs": Kind::Switch, Some("false") => all_jobs: bool = switch;
+        /// whether GPUs are read where there are any
+        "gpu.enabled": Kind::Word(&ON), Some("auto") => gpu: bool = is_on;
+        /// time between two readings of the GPUs
+        "gpu.interval_ms": Kind::Number(100, 60_000), Some("1000") => gpu_interval: Duration = milliseconds;
+        /// how long one reading of a GPU may take
+        "gpu.deadline_ms": Kind::Number(100, 60_000), Some("2000") => gpu_deadline: Duration = milliseconds;
+        /// NVIDIA's NVML (libnvidia-ml.so.1 of the linker)
+        "gpu.library": Kind::Path, None => gpu_library: Option<&Path> = path;
+        /// how long series are kept
+        "store.keep_days": Kind::Number(1, 3650), Some("30") => keep: Duration = days;
+        /// how much the node's records may take
+        "store.max_size": Kind::Size(16 << 20), Some("2GiB") => max_size: Bytes = size;
+        /// samples in one compressed block
+        "store.fold_ticks": Kind::Number(10, 3600), Some("60") => fold_ticks: usize = count;
+        /// connections at a time
+        "limits.connections": Kind::Number(1, 65_536), Some("1024") => connections: usize = count;
+        /// connections of one user
+        "limits.connections_per_user": Kind::Number(1, 65_536), Some("256") => connections_per_user: usize = count;
+        /// watched runs of one user
+        "limits.runs_per_user": Kind::Number(1, 65_536), Some("256") => runs_per_user: usize = count;
+        /// how long one request may take to arrive
+        "limits.request_seconds": Kind::Number(1, 600), Some("10") => request_timeout: Duration = seconds;
+        /// when a silent connection is closed
+        "limits.idle_seconds": Kind::Number(1, 86_400), Some("900") => idle_timeout: Duration = seconds;
+        /// metrics as a file for node_exporter
+        "metrics.textfile": Kind::File(".prom"), None => metrics_textfile: Option<&Path> = path;
+        /// metrics on a port of the loopback interface
+        "metrics.listen": Kind::Loopback, None => metrics_listen: Option<SocketAddr> = address;
+        /// further host names by which that port may be asked
+        "metrics.hosts": Kind::Text, None;
+        /// series of single runs on that port, for all local users
+        "metrics.runs": Kind::Switch, Some("false") => metrics_runs: bool = switch;
+        /// what the journal gets
+        "log.level": Kind::Word(&["error", "warn", "info", "debug", "trace"]), Some("info") => log_level: &str = set_text;
+    }
+}
 
 /// All settings of `dlrund`, merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,36 +78,6 @@ impl DaemonSettings {
         Self { values }
     }
 
-    /// Every setting, in the order of [`DAEMON_KEYS`].
-    #[must_use]
-    pub fn all(&self) -> &[Setting] {
-        self.values.all()
-    }
-
-    /// Where a value comes from.
-    #[must_use]
-    pub fn origin(&self, name: &str) -> &Origin {
-        self.values.origin(name)
-    }
-
-    fn path(&self, name: &str) -> &Path {
-        self.values
-            .path(name)
-            .expect("it has a default, which a test reads")
-    }
-
-    /// Where it listens.
-    #[must_use]
-    pub fn socket(&self) -> &Path {
-        self.path("socket")
-    }
-
-    /// Where the node's records lie.
-    #[must_use]
-    pub fn state_dir(&self) -> &Path {
-        self.path("state_dir")
-    }
-
     /// The group whose members read all runs; `None`: root alone does.
     #[must_use]
     pub fn read_group(&self) -> Option<&str> {
@@ -63,109 +86,7 @@ impl DaemonSettings {
             .filter(|name| !name.is_empty())
     }
 
-    /// Time between two samples.
-    #[must_use]
-    pub fn interval(&self) -> Duration {
-        Duration::from_millis(self.values.number("sampling.interval_ms"))
-    }
-
-    /// Time between two looks at single processes.
-    #[must_use]
-    pub fn process_interval(&self) -> Duration {
-        Duration::from_millis(self.values.number("sampling.process_interval_ms"))
-    }
-
-    /// Whether the site wants Slurm's, Torque's and OpenPBS's jobs recorded that are not dlrun's.
-    #[must_use]
-    pub fn all_jobs(&self) -> bool {
-        self.values.switch("sampling.all_jobs")
-    }
-
-    /// Whether GPUs are read where there are any.
-    #[must_use]
-    pub fn gpu(&self) -> bool {
-        self.values.text("gpu.enabled") != Some("off")
-    }
-
-    /// Time between two readings of the GPUs.
-    #[must_use]
-    pub fn gpu_interval(&self) -> Duration {
-        Duration::from_millis(self.values.number("gpu.interval_ms"))
-    }
-
-    /// How long one reading of a GPU may take before the GPU counts as stale.
-    #[must_use]
-    pub fn gpu_deadline(&self) -> Duration {
-        Duration::from_millis(self.values.number("gpu.deadline_ms"))
-    }
-
-    /// NVML, where the linker is not to find it.
-    #[must_use]
-    pub fn gpu_library(&self) -> Option<&Path> {
-        self.values.path("gpu.library")
-    }
-
-    /// How long series are kept.
-    #[must_use]
-    pub fn keep(&self) -> Duration {
-        Duration::from_secs(self.values.number("store.keep_days") * 86_400)
-    }
-
-    /// How much the node's records may take.
-    #[must_use]
-    pub fn max_size(&self) -> Bytes {
-        self.values.size("store.max_size")
-    }
-
-    /// Samples in one compressed block.
-    #[must_use]
-    pub fn fold_ticks(&self) -> usize {
-        usize::try_from(self.values.number("store.fold_ticks")).unwrap_or(usize::MAX)
-    }
-
-    /// Connections at a time.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        usize::try_from(self.values.number("limits.connections")).unwrap_or(usize::MAX)
-    }
-
-    /// Connections of one user at a time.
-    #[must_use]
-    pub fn connections_per_user(&self) -> usize {
-        usize::try_from(self.values.number("limits.connections_per_user")).unwrap_or(usize::MAX)
-    }
-
-    /// Watched runs of one user at a time.
-    #[must_use]
-    pub fn runs_per_user(&self) -> usize {
-        usize::try_from(self.values.number("limits.runs_per_user")).unwrap_or(usize::MAX)
-    }
-
-    /// How long one request may take to arrive, and its response to be taken.
-    #[must_use]
-    pub fn request_timeout(&self) -> Duration {
-        Duration::from_secs(self.values.number("limits.request_seconds"))
-    }
-
-    /// When a silent connection is closed.
-    #[must_use]
-    pub fn idle_timeout(&self) -> Duration {
-        Duration::from_secs(self.values.number("limits.idle_seconds"))
-    }
-
-    /// File of metrics for node_exporter.
-    #[must_use]
-    pub fn metrics_textfile(&self) -> Option<&Path> {
-        self.values.path("metrics.textfile")
-    }
-
-    /// Address of the metrics; always on the loopback interface.
-    #[must_use]
-    pub fn metrics_listen(&self) -> Option<SocketAddr> {
-        self.values.address("metrics.listen")
-    }
-
-    /// Further names of this machine by which that address may be asked.
+    /// Further names of this machine by which the address of the metrics may be asked.
     pub fn metrics_hosts(&self) -> impl Iterator<Item = &str> {
         let hosts = self.values.text("metrics.hosts").unwrap_or_default();
         hosts
@@ -173,17 +94,16 @@ impl DaemonSettings {
             .map(str::trim)
             .filter(|host| !host.is_empty())
     }
+}
 
-    /// Whether that address also gives series of single runs.
+impl Fragment {
+    /// Reads the text of a `dlrund.toml`. An unknown key is an error: a daemon that passes over a misspelt limit is worse
+    /// than one that does not start.
     #[must_use]
-    pub fn metrics_runs(&self) -> bool {
-        self.values.switch("metrics.runs")
-    }
-
-    /// What the journal gets: `error`, `warn`, `info`, `debug` or `trace`.
-    #[must_use]
-    pub fn log_level(&self) -> &str {
-        self.values.text("log.level").unwrap_or("info")
+    pub fn from_daemon_toml(path: &Path, text: &str) -> Self {
+        let mut fragment = Self::read(&DAEMON_KEYS, true, path, text);
+        fragment.errors.append(&mut fragment.unknown);
+        fragment
     }
 }
 

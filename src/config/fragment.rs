@@ -1,52 +1,16 @@
 //! One layer of settings, from a file, the environment or the command line.
 
-use std::fmt;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{DAEMON_KEYS, KEYS, Key, Kind, Value};
+use super::keys::{Key, Kind, Value};
+use super::origin::{Origin, SourceFile};
 use super::tables::{self, Owner, Tables};
 use crate::foundation::diagnostic::{Problem, nearest};
-
-/// Where a value comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Origin {
-    /// Built into dlrun.
-    Default,
-    /// A line of a file.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-    },
-    /// An environment variable.
-    Environment {
-        /// Its name.
-        variable: String,
-    },
-    /// A command-line flag.
-    Flag {
-        /// The flag with its dashes.
-        flag: String,
-    },
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
-            Self::Environment { variable } => write!(f, "${variable}"),
-            Self::Flag { flag } => f.write_str(flag),
-        }
-    }
-}
+use crate::foundation::toml_reader::{Fields, parse_document};
 
 /// A value that one layer sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,42 +39,34 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// Reads the text of a `dlrun.toml`; `path` is for the origins.
-    #[must_use]
-    pub fn from_toml(path: &Path, text: &str) -> Self {
-        Self::read(&KEYS, path, text)
-    }
-
     /// The same as the user's own, whose rules stand beside the site's and replace none of them.
     #[must_use]
     pub fn of_user(mut self) -> Self {
         self.owner = Owner::User;
-        self.tables.give_to_user();
+        for rule in &mut self.tables.rules {
+            rule.owner = Owner::User;
+        }
         self
     }
 
-    /// Reads the text of a `dlrund.toml`. An unknown key is an error: a daemon that passes over a misspelt limit is worse
-    /// than one that does not start.
-    #[must_use]
-    pub fn from_daemon_toml(path: &Path, text: &str) -> Self {
-        let mut fragment = Self::read(&DAEMON_KEYS, path, text);
-        fragment.errors.append(&mut fragment.unknown);
-        fragment
-    }
-
-    fn read(keys: &'static [Key], path: &Path, text: &str) -> Self {
+    /// Reads the text of a file with these settings, and with the site's tables unless it is the daemon's.
+    pub(super) fn read(keys: &'static [Key], is_daemon: bool, path: &Path, text: &str) -> Self {
         let mut fragment = Self::default();
-        let (document, syntax) = DeTable::parse_recoverable(text);
-        for error in &syntax {
-            let message = error.message().trim().replace('\n', "; ");
-            fragment.errors.push(Problem {
-                span: error.span(),
-                message,
-                hint: None,
-            });
-        }
-        if syntax.is_empty() {
-            fragment.read_table(&Source { keys, path, text }, "", document.get_ref());
+        let file = SourceFile::new(path, text);
+        match parse_document(text) {
+            Err(problem) => fragment.errors.push(problem),
+            Ok(document) => {
+                let source = Source {
+                    keys,
+                    is_daemon,
+                    file: &file,
+                };
+                fragment.read_table(&source, "", &document);
+                if !is_daemon {
+                    let mut fields = Fields::of_document(&document, &mut fragment.errors);
+                    fragment.tables = tables::read(&mut fields, &file);
+                }
+            }
         }
         fragment
     }
@@ -118,14 +74,7 @@ impl Fragment {
     fn read_table(&mut self, source: &Source<'_>, prefix: &str, table: &DeTable<'_>) {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
-            if source.keys != DAEMON_KEYS && tables::is_table(&name) {
-                tables::read(
-                    &mut self.tables,
-                    &name,
-                    value,
-                    (source.path, source.text),
-                    &mut self.errors,
-                );
+            if !source.is_daemon && tables::TABLES.contains(&name.as_str()) {
                 continue;
             }
             if let Some(inner) = value.get_ref().as_table()
@@ -135,46 +84,22 @@ impl Fragment {
                 continue;
             }
             let Some(known) = source.keys.iter().find(|known| known.name == name) else {
-                self.unknown.push(source.unknown_key(
-                    &name,
-                    key.span(),
-                    value.get_ref().is_table(),
-                ));
+                let is_table = value.get_ref().is_table();
+                self.unknown
+                    .push(source.unknown_key(&name, key.span(), is_table));
                 continue;
             };
             match value_text(known.kind, value).and_then(|text| known.read(&text)) {
-                Ok(read) => {
-                    let line = source.text[..key.span().start].matches('\n').count() + 1;
-                    let origin = Origin::File {
-                        path: source.path.to_owned(),
-                        line,
-                    };
-                    self.entries.push(Entry {
-                        key: known,
-                        value: read,
-                        origin,
-                    });
-                }
+                Ok(value) => self.entries.push(Entry {
+                    key: known,
+                    value,
+                    origin: source.file.origin(&key.span()),
+                }),
                 Err(why) => self
                     .errors
                     .push(Problem::at(value.span(), format!("`{name}` {why}"))),
             }
         }
-    }
-
-    /// Takes the `DLRUN_SECTION__KEY` variables out of an environment. Others that begin with `DLRUN_` are left alone:
-    /// dlrun itself sets some inside jobs.
-    #[must_use]
-    pub fn from_environment(variables: impl Fn(&str) -> Option<String>) -> Self {
-        let mut fragment = Self::default();
-        for key in &KEYS {
-            let variable = key.variable();
-            let Some(text) = variables(&variable) else {
-                continue;
-            };
-            fragment.add(key, &text, Origin::Environment { variable });
-        }
-        fragment
     }
 
     /// Adds one value given as text.
@@ -191,8 +116,8 @@ impl Fragment {
 /// A file and the settings that it may hold.
 struct Source<'a> {
     keys: &'static [Key],
-    path: &'a Path,
-    text: &'a str,
+    is_daemon: bool,
+    file: &'a SourceFile<'a>,
 }
 
 impl Source<'_> {
@@ -203,7 +128,7 @@ impl Source<'_> {
     }
 
     fn unknown_key(&self, name: &str, span: Range<usize>, is_table: bool) -> Problem {
-        let is_daemon = self.keys == DAEMON_KEYS;
+        let is_daemon = self.is_daemon;
         let (ignored, list) = if is_daemon {
             ("", "docs/config.md lists all settings of dlrund.toml")
         } else {
@@ -220,7 +145,7 @@ impl Source<'_> {
             nearest(name, self.keys.iter().map(|key| key.name))
         };
         match guess {
-            Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
+            Some(_) => problem.did_you_mean(guess),
             None => problem.hinted(list),
         }
     }

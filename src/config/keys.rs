@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::foundation::units::Bytes;
-use crate::job::SchedulerKind;
 
 /// What a setting may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,371 +72,58 @@ pub struct Key {
     pub about: &'static str,
 }
 
-const fn key(
-    name: &'static str,
-    kind: Kind,
-    default: Option<&'static str>,
-    about: &'static str,
-) -> Key {
-    Key {
-        name,
-        kind,
-        default,
-        about,
-    }
-}
-
 /// Where the node daemon listens, for both sides.
-const SOCKET: &str = "/run/dlrun/dlrund.sock";
+pub(super) const SOCKET: &str = "/run/dlrun/dlrund.sock";
+/// Words of what is used where it exists.
+pub(super) const ON: [&str; 2] = ["auto", "off"];
 
-/// All settings of dlrun, in the order of the documentation.
-pub const KEYS: [Key; 32] = [
-    key(
-        "state_dir",
-        Kind::Path,
-        None,
-        "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)",
-    ),
-    key(
-        "scheduler.kind",
-        Kind::Word(&SchedulerKind::WORDS),
-        Some("auto"),
-        "who takes jobs that do not say",
-    ),
-    key(
-        "scheduler.cache_minutes",
-        Kind::Number(0, 10_080),
-        Some("60"),
-        "how long what the scheduler says of queues and nodes is believed",
-    ),
-    key(
-        "slurm.bin_dir",
-        Kind::Path,
-        None,
-        "where sbatch, squeue and scancel lie, before PATH",
-    ),
-    key(
-        "slurm.timeout_seconds",
-        Kind::Number(1, 600),
-        Some("30"),
-        "how long one Slurm command may take",
-    ),
-    key(
-        "torque.bin_dir",
-        Kind::Path,
-        None,
-        "where Torque's qsub, qstat and qdel lie, before PATH",
-    ),
-    key(
-        "torque.timeout_seconds",
-        Kind::Number(1, 600),
-        Some("30"),
-        "how long one Torque command may take",
-    ),
-    key(
-        "openpbs.bin_dir",
-        Kind::Path,
-        None,
-        "where OpenPBS's qsub, qstat and qdel lie, before PATH",
-    ),
-    key(
-        "openpbs.timeout_seconds",
-        Kind::Number(1, 600),
-        Some("30"),
-        "how long one OpenPBS command may take",
-    ),
-    key(
-        "defaults.queue",
-        Kind::Text,
-        None,
-        "queue of jobs that name none",
-    ),
-    key(
-        "defaults.account",
-        Kind::Text,
-        None,
-        "account of jobs that name none",
-    ),
-    key(
-        "python.interpreter",
-        Kind::Path,
-        None,
-        "the Python that environments are made with (python3 of PATH)",
-    ),
-    key(
-        "python.env_dir",
-        Kind::Path,
-        None,
-        "where environments are kept; must be seen by the nodes (STATE_DIR/python)",
-    ),
-    key(
-        "images.dir",
-        Kind::Path,
-        None,
-        "where images are pulled and built to; must be seen by the nodes (STATE_DIR/images)",
-    ),
-    key(
-        "images.build_dir",
-        Kind::Path,
-        None,
-        "where builds unpack, several GB (TMPDIR, else /tmp)",
-    ),
-    key(
-        "images.runtime",
-        Kind::Path,
-        None,
-        "apptainer or singularity, here and on the nodes (the first of PATH)",
-    ),
-    key(
-        "node.dlrun",
-        Kind::Path,
-        None,
-        "dlrun on the compute nodes (the one that submits)",
-    ),
-    key(
-        "monitor.interval_ms",
-        Kind::Number(100, 60_000),
-        Some("1000"),
-        "time between two samples",
-    ),
-    key(
-        "monitor.record_seconds",
-        Kind::Number(1, 3600),
-        Some("30"),
-        "time between two writings of the node record",
-    ),
-    key(
-        "monitor.process_interval_ms",
-        Kind::Number(100, 600_000),
-        Some("5000"),
-        "time between two looks at single processes",
-    ),
-    key(
-        "monitor.daemon",
-        Kind::Word(&ON),
-        Some("auto"),
-        "whether a node's dlrund measures where it runs",
-    ),
-    key(
-        "monitor.daemon_socket",
-        Kind::Path,
-        Some(SOCKET),
-        "where the nodes' dlrund listens",
-    ),
-    key(
-        "monitor.nvml_library",
-        Kind::Path,
-        None,
-        "the nodes' NVML (libnvidia-ml.so.1 of the linker)",
-    ),
-    key(
-        "local.kill_wait_seconds",
-        Kind::Number(0, 3600),
-        Some("30"),
-        "time from TERM to KILL at the time limit and in cancel",
-    ),
-    key(
-        "local.others_wait_hours",
-        Kind::Number(0, 8760),
-        Some("168"),
-        "how long a local job waits for jobs of other users",
-    ),
-    key(
-        "local.lock_dir",
-        Kind::Path,
-        Some("/var/tmp"),
-        "where local jobs say what they take of this host",
-    ),
-    key(
-        "export.dir",
-        Kind::Path,
-        Some("/var/spool/dlrun"),
-        "where `export --since-last` writes its files without `--output-dir`",
-    ),
-    key(
-        "model.path",
-        Kind::Path,
-        Some("/var/lib/dlrun-model/model"),
-        "the site's performance model: used by who has none of their own, written by `model fit --publish`",
-    ),
-    key(
-        "model.owner",
-        Kind::Text,
-        Some("dlrun-model"),
-        "the user, by name or id, who may write the site's performance model beside root",
-    ),
-    key(
-        "model.use",
-        Kind::Word(&ON),
-        Some("auto"),
-        "whether plans go by a performance model where there is one",
-    ),
-    key(
-        "model.priors",
-        Kind::Path,
-        None,
-        "file of published effects that `model fit` begins with (those built into dlrun)",
-    ),
-    key(
-        "model.keep",
-        Kind::Number(1, 1000),
-        Some("10"),
-        "how many of one's own models are kept beside the current one",
-    ),
-];
+/// Declares the settings of a struct with a field `values`, one each: its description, name, kind and default, and the
+/// method that gives its value, as a method of [`super::values::Values`] reads it.
+macro_rules! settings {
+    (
+        $(#[$meta:meta])*
+        $list:ident of $owner:ident, $count:literal {
+            $(
+                #[doc = $about:literal]
+                $name:literal: $kind:expr, $default:expr
+                    $(=> $getter:ident: $type:ty = $how:ident)?;
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        pub const $list: [Key; $count] = [$(Key {
+            name: $name,
+            kind: $kind,
+            default: $default,
+            about: $about.trim_ascii(),
+        }),*];
 
-/// Words of what is used where it is there.
-const ON: [&str; 2] = ["auto", "off"];
+        impl $owner {
+            $($(
+                #[doc = concat!("`", $name, "`:", $about, ".")]
+                #[must_use]
+                pub fn $getter(&self) -> $type {
+                    self.values.$how($name)
+                }
+            )?)*
 
-/// All settings of the node daemon, in the order of the documentation. They are root's: no variable and no flag sets them.
-pub const DAEMON_KEYS: [Key; 23] = [
-    key(
-        "socket",
-        Kind::Path,
-        Some(SOCKET),
-        "where dlrun finds the daemon",
-    ),
-    key(
-        "state_dir",
-        Kind::Path,
-        Some("/var/lib/dlrun"),
-        "the node's records; on a local disk",
-    ),
-    key(
-        "read_group",
-        Kind::Group,
-        Some("dlrun"),
-        "whose members read all runs",
-    ),
-    key(
-        "sampling.interval_ms",
-        Kind::Number(100, 60_000),
-        Some("1000"),
-        "time between two samples",
-    ),
-    key(
-        "sampling.process_interval_ms",
-        Kind::Number(100, 600_000),
-        Some("5000"),
-        "time between two looks at single processes",
-    ),
-    key(
-        "sampling.all_jobs",
-        Kind::Switch,
-        Some("false"),
-        "also record jobs that are not dlrun's",
-    ),
-    key(
-        "gpu.enabled",
-        Kind::Word(&ON),
-        Some("auto"),
-        "whether GPUs are read where there are any",
-    ),
-    key(
-        "gpu.interval_ms",
-        Kind::Number(100, 60_000),
-        Some("1000"),
-        "time between two readings of the GPUs",
-    ),
-    key(
-        "gpu.deadline_ms",
-        Kind::Number(100, 60_000),
-        Some("2000"),
-        "how long one reading of a GPU may take",
-    ),
-    key(
-        "gpu.library",
-        Kind::Path,
-        None,
-        "NVIDIA's NVML (libnvidia-ml.so.1 of the linker)",
-    ),
-    key(
-        "store.keep_days",
-        Kind::Number(1, 3650),
-        Some("30"),
-        "how long series are kept",
-    ),
-    key(
-        "store.max_size",
-        Kind::Size(16 << 20),
-        Some("2GiB"),
-        "how much the node's records may take",
-    ),
-    key(
-        "store.fold_ticks",
-        Kind::Number(10, 3600),
-        Some("60"),
-        "samples in one compressed block",
-    ),
-    key(
-        "limits.connections",
-        Kind::Number(1, 65_536),
-        Some("1024"),
-        "connections at a time",
-    ),
-    key(
-        "limits.connections_per_user",
-        Kind::Number(1, 65_536),
-        Some("256"),
-        "connections of one user",
-    ),
-    key(
-        "limits.runs_per_user",
-        Kind::Number(1, 65_536),
-        Some("256"),
-        "watched runs of one user",
-    ),
-    key(
-        "limits.request_seconds",
-        Kind::Number(1, 600),
-        Some("10"),
-        "how long one request may take to arrive",
-    ),
-    key(
-        "limits.idle_seconds",
-        Kind::Number(1, 86_400),
-        Some("900"),
-        "when a silent connection is closed",
-    ),
-    key(
-        "metrics.textfile",
-        Kind::File(".prom"),
-        None,
-        "metrics as a file for node_exporter",
-    ),
-    key(
-        "metrics.listen",
-        Kind::Loopback,
-        None,
-        "metrics on a port of the loopback interface",
-    ),
-    key(
-        "metrics.hosts",
-        Kind::Text,
-        None,
-        "further host names by which that port may be asked",
-    ),
-    key(
-        "metrics.runs",
-        Kind::Switch,
-        Some("false"),
-        "series of single runs on that port, for all local users",
-    ),
-    key(
-        "log.level",
-        Kind::Word(&["error", "warn", "info", "debug", "trace"]),
-        Some("info"),
-        "what the journal gets",
-    ),
-];
+            /// Every setting, in the order of the list.
+            #[must_use]
+            pub fn all(&self) -> &[Setting] {
+                self.values.all()
+            }
+
+            /// Where a value comes from.
+            #[must_use]
+            pub fn origin(&self, name: &str) -> &Origin {
+                self.values.origin(name)
+            }
+        }
+    };
+}
+pub(super) use settings;
 
 impl Key {
-    /// The key of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
-        KEYS.iter().find(|key| key.name == name)
-    }
-
     /// Reads a value from text, as it stands in an environment variable or a flag.
     ///
     /// # Errors
@@ -530,6 +216,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{DAEMON_KEYS, KEYS};
 
     fn daemon(name: &str, text: &str) -> Result<Value, String> {
         DAEMON_KEYS

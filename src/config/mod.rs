@@ -8,17 +8,20 @@
 mod daemon;
 mod fragment;
 mod keys;
+mod origin;
 mod settings;
 pub mod site;
 mod tables;
 mod values;
 mod version;
 
-pub use daemon::DaemonSettings;
-pub use fragment::{Entry, Fragment, Origin};
-pub use keys::{DAEMON_KEYS, KEYS, Key, Kind, Value};
-pub use settings::{ConfigError, Defaults, Settings};
-pub(crate) use tables::read_arch;
+pub use daemon::{DAEMON_KEYS, DaemonSettings};
+pub use fragment::{Entry, Fragment};
+pub use keys::{Key, Kind, Value};
+pub use origin::Origin;
+pub(crate) use origin::SourceFile;
+pub use settings::{ConfigError, Defaults, KEYS, Settings};
+pub(crate) use tables::arch;
 pub use tables::{
     Alias, Condition, GpuTable, House, HouseRule, Mirror, Owner, QueueTable, RecipeTable, Rule,
     SCHEMES, StorageTable, Subject, Tables, Wanted,

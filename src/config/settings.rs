@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::fragment::{Fragment, Origin};
-use super::keys::{KEYS, Value};
+use super::fragment::Fragment;
+use super::keys::{Key, Kind, ON, SOCKET, Value, settings};
+use super::origin::Origin;
 use super::tables::Tables;
 use super::values::{Setting, Values};
 use crate::job::SchedulerKind;
@@ -22,6 +23,76 @@ pub enum ConfigError {
 pub struct Defaults {
     /// `$XDG_STATE_HOME/dlrun`, or `$HOME/.local/state/dlrun`.
     pub state_dir: Option<PathBuf>,
+}
+
+settings! {
+    /// All settings of dlrun, in the order of the documentation.
+    KEYS of Settings, 32 {
+        /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
+        "state_dir": Kind::Path, None;
+        /// who takes jobs that do not say
+        "scheduler.kind": Kind::Word(&SchedulerKind::NAMES), Some("auto");
+        /// how long what the scheduler says of queues and nodes is believed
+        "scheduler.cache_minutes": Kind::Number(0, 10_080), Some("60") => site_cache: Duration = minutes;
+        /// where sbatch, squeue and scancel lie, before PATH
+        "slurm.bin_dir": Kind::Path, None => slurm_bin_dir: Option<&Path> = path;
+        /// how long one Slurm command may take
+        "slurm.timeout_seconds": Kind::Number(1, 600), Some("30") => slurm_timeout: Duration = seconds;
+        /// where Torque's qsub, qstat and qdel lie, before PATH
+        "torque.bin_dir": Kind::Path, None => torque_bin_dir: Option<&Path> = path;
+        /// how long one Torque command may take
+        "torque.timeout_seconds": Kind::Number(1, 600), Some("30") => torque_timeout: Duration = seconds;
+        /// where OpenPBS's qsub, qstat and qdel lie, before PATH
+        "openpbs.bin_dir": Kind::Path, None => openpbs_bin_dir: Option<&Path> = path;
+        /// how long one OpenPBS command may take
+        "openpbs.timeout_seconds": Kind::Number(1, 600), Some("30") => openpbs_timeout: Duration = seconds;
+        /// queue of jobs that name none
+        "defaults.queue": Kind::Text, None => default_queue: Option<&str> = text;
+        /// account of jobs that name none
+        "defaults.account": Kind::Text, None => default_account: Option<&str> = text;
+        /// the Python that environments are made with (python3 of PATH)
+        "python.interpreter": Kind::Path, None => python_interpreter: Option<&Path> = path;
+        /// where environments are kept; must be seen by the nodes (STATE_DIR/python)
+        "python.env_dir": Kind::Path, None => python_env_dir: PathBuf = set_path;
+        /// where images are pulled and built to; must be seen by the nodes (STATE_DIR/images)
+        "images.dir": Kind::Path, None;
+        /// where builds unpack, several GB (TMPDIR, else /tmp)
+        "images.build_dir": Kind::Path, None => build_dir: Option<&Path> = path;
+        /// apptainer or singularity, here and on the nodes (the first of PATH)
+        "images.runtime": Kind::Path, None => container_runtime: Option<&Path> = path;
+        /// dlrun on the compute nodes (the one that submits)
+        "node.dlrun": Kind::Path, None => node_dlrun: Option<&Path> = path;
+        /// time between two samples
+        "monitor.interval_ms": Kind::Number(100, 60_000), Some("1000") => monitor_interval: Duration = milliseconds;
+        /// time between two writings of the node record
+        "monitor.record_seconds": Kind::Number(1, 3600), Some("30") => record_interval: Duration = seconds;
+        /// time between two looks at single processes
+        "monitor.process_interval_ms": Kind::Number(100, 600_000), Some("5000") => process_interval: Duration = milliseconds;
+        /// whether a node's dlrund measures where it runs
+        "monitor.daemon": Kind::Word(&ON), Some("auto");
+        /// where the nodes' dlrund listens
+        "monitor.daemon_socket": Kind::Path, Some(SOCKET);
+        /// the nodes' NVML (libnvidia-ml.so.1 of the linker)
+        "monitor.nvml_library": Kind::Path, None => nvml_library: Option<&Path> = path;
+        /// time from TERM to KILL at the time limit and in cancel
+        "local.kill_wait_seconds": Kind::Number(0, 3600), Some("30") => local_kill_wait: Duration = seconds;
+        /// how long a local job waits for jobs of other users
+        "local.others_wait_hours": Kind::Number(0, 8760), Some("168") => local_others_wait: Duration = hours;
+        /// where local jobs say what they take of this host
+        "local.lock_dir": Kind::Path, Some("/var/tmp") => local_lock_dir: PathBuf = set_path;
+        /// where `export --since-last` writes its files without `--output-dir`
+        "export.dir": Kind::Path, Some("/var/spool/dlrun") => export_dir: PathBuf = set_path;
+        /// the site's performance model: used by who has none of their own, written by `model fit --publish`
+        "model.path": Kind::Path, Some("/var/lib/dlrun-model/model") => site_model: PathBuf = set_path;
+        /// the user, by name or id, who may write the site's performance model beside root
+        "model.owner": Kind::Text, Some("dlrun-model") => model_owner: &str = set_text;
+        /// whether plans go by a performance model where there is one
+        "model.use": Kind::Word(&ON), Some("auto") => uses_model: bool = is_on;
+        /// file of published effects that `model fit` begins with (those built into dlrun)
+        "model.priors": Kind::Path, None => priors: Option<&Path> = path;
+        /// how many of one's own models are kept beside the current one
+        "model.keep": Kind::Number(1, 1000), Some("10") => models_kept: usize = count;
+    }
 }
 
 /// All settings, merged.
@@ -63,18 +134,6 @@ impl Settings {
         })
     }
 
-    /// Every setting, in the order of [`KEYS`].
-    #[must_use]
-    pub fn all(&self) -> &[Setting] {
-        self.values.all()
-    }
-
-    /// Where a value comes from.
-    #[must_use]
-    pub fn origin(&self, name: &str) -> &Origin {
-        self.values.origin(name)
-    }
-
     /// The site's tables: rules, storage, kinds of GPUs, house rules, queues.
     #[must_use]
     pub fn tables(&self) -> &Tables {
@@ -96,80 +155,12 @@ impl Settings {
             .unwrap_or_default()
     }
 
-    /// Directory of Slurm's commands.
-    #[must_use]
-    pub fn slurm_bin_dir(&self) -> Option<&Path> {
-        self.values.path("slurm.bin_dir")
-    }
-
-    /// How long one Slurm command may take.
-    #[must_use]
-    pub fn slurm_timeout(&self) -> Duration {
-        Duration::from_secs(self.values.number("slurm.timeout_seconds"))
-    }
-
-    /// How long what the scheduler said of the site is believed; zero: it is asked every time.
-    #[must_use]
-    pub fn site_cache(&self) -> Duration {
-        Duration::from_secs(60 * self.values.number("scheduler.cache_minutes"))
-    }
-
-    /// Directory of Torque's commands.
-    #[must_use]
-    pub fn torque_bin_dir(&self) -> Option<&Path> {
-        self.values.path("torque.bin_dir")
-    }
-
-    /// How long one Torque command may take.
-    #[must_use]
-    pub fn torque_timeout(&self) -> Duration {
-        Duration::from_secs(self.values.number("torque.timeout_seconds"))
-    }
-
-    /// Directory of OpenPBS's commands.
-    #[must_use]
-    pub fn openpbs_bin_dir(&self) -> Option<&Path> {
-        self.values.path("openpbs.bin_dir")
-    }
-
-    /// How long one OpenPBS command may take.
-    #[must_use]
-    pub fn openpbs_timeout(&self) -> Duration {
-        Duration::from_secs(self.values.number("openpbs.timeout_seconds"))
-    }
-
-    /// Queue of jobs that name none.
-    #[must_use]
-    pub fn default_queue(&self) -> Option<&str> {
-        self.values.text("defaults.queue")
-    }
-
-    /// Account of jobs that name none.
-    #[must_use]
-    pub fn default_account(&self) -> Option<&str> {
-        self.values.text("defaults.account")
-    }
-
-    /// The Python that environments are made with.
-    #[must_use]
-    pub fn python_interpreter(&self) -> Option<&Path> {
-        self.values.path("python.interpreter")
-    }
-
-    /// Where Python environments are kept.
-    #[must_use]
-    pub fn python_env_dir(&self) -> PathBuf {
-        self.values
-            .path("python.env_dir")
-            .map_or_else(|| self.state_dir.join("python"), Path::to_owned)
-    }
-
     /// Where images are pulled and built to.
     #[must_use]
     pub fn image_dir(&self) -> PathBuf {
         self.values
             .path("images.dir")
-            .map_or_else(|| self.state_dir.join("images"), Path::to_owned)
+            .map_or_else(|| self.own_image_dir(), Path::to_owned)
     }
 
     /// Where a user's own images go where `images.dir` is not theirs to write to.
@@ -178,115 +169,42 @@ impl Settings {
         self.state_dir.join("images")
     }
 
-    /// Where builds unpack, where that is said.
-    #[must_use]
-    pub fn build_dir(&self) -> Option<&Path> {
-        self.values.path("images.build_dir")
-    }
-
-    /// The container runtime, where it is not to be looked for.
-    #[must_use]
-    pub fn container_runtime(&self) -> Option<&Path> {
-        self.values.path("images.runtime")
-    }
-
-    /// dlrun on the compute nodes, where it is not the one that submits.
-    #[must_use]
-    pub fn node_dlrun(&self) -> Option<&Path> {
-        self.values.path("node.dlrun")
-    }
-
-    /// Time between two samples.
-    #[must_use]
-    pub fn monitor_interval(&self) -> Duration {
-        Duration::from_millis(self.values.number("monitor.interval_ms"))
-    }
-
-    /// Time between two writings of the node record.
-    #[must_use]
-    pub fn record_interval(&self) -> Duration {
-        Duration::from_secs(self.values.number("monitor.record_seconds"))
-    }
-
-    /// Time between two looks at single processes.
-    #[must_use]
-    pub fn process_interval(&self) -> Duration {
-        Duration::from_millis(self.values.number("monitor.process_interval_ms"))
-    }
-
     /// Where the nodes' daemon listens; `None`: it is not to be asked.
     #[must_use]
     pub fn daemon_socket(&self) -> Option<&Path> {
-        let off = self.values.text("monitor.daemon") == Some("off");
-        self.values.path("monitor.daemon_socket").filter(|_| !off)
+        let is_on = self.values.is_on("monitor.daemon");
+        self.values.path("monitor.daemon_socket").filter(|_| is_on)
+    }
+}
+
+impl Key {
+    /// The key of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+}
+
+impl Fragment {
+    /// Reads the text of a `dlrun.toml`; `path` is for the origins.
+    #[must_use]
+    pub fn from_toml(path: &Path, text: &str) -> Self {
+        Self::read(&KEYS, false, path, text)
     }
 
-    /// NVML on the nodes, where the linker is not to find it.
+    /// Takes the `DLRUN_SECTION__KEY` variables out of an environment. Others that begin with `DLRUN_` are left alone:
+    /// dlrun itself sets some inside jobs.
     #[must_use]
-    pub fn nvml_library(&self) -> Option<&Path> {
-        self.values.path("monitor.nvml_library")
-    }
-
-    /// Time from TERM to KILL for local jobs.
-    #[must_use]
-    pub fn local_kill_wait(&self) -> Duration {
-        Duration::from_secs(self.values.number("local.kill_wait_seconds"))
-    }
-
-    /// How long a local job waits for jobs of other users.
-    #[must_use]
-    pub fn local_others_wait(&self) -> Duration {
-        Duration::from_secs(3600 * self.values.number("local.others_wait_hours"))
-    }
-
-    /// Where local jobs of all users say what they take of this machine.
-    #[must_use]
-    pub fn local_lock_dir(&self) -> PathBuf {
-        self.values
-            .path("local.lock_dir")
-            .map_or_else(|| PathBuf::from("/var/tmp"), Path::to_owned)
-    }
-
-    /// Where `dlrun export --since-last` writes its files.
-    #[must_use]
-    pub fn export_dir(&self) -> PathBuf {
-        self.values
-            .path("export.dir")
-            .map_or_else(|| PathBuf::from("/var/spool/dlrun"), Path::to_owned)
-    }
-
-    /// The site's performance model.
-    #[must_use]
-    pub fn site_model(&self) -> PathBuf {
-        let site = self.values.path("model.path");
-        site.map_or_else(
-            || PathBuf::from("/var/lib/dlrun-model/model"),
-            Path::to_owned,
-        )
-    }
-
-    /// The user, by name or id, who may write the site's performance model beside root.
-    #[must_use]
-    pub fn model_owner(&self) -> &str {
-        self.values.text("model.owner").unwrap_or("dlrun-model")
-    }
-
-    /// Whether plans go by a performance model.
-    #[must_use]
-    pub fn uses_model(&self) -> bool {
-        self.values.text("model.use") != Some("off")
-    }
-
-    /// The file of published effects, where it is not the built-in one.
-    #[must_use]
-    pub fn priors(&self) -> Option<&Path> {
-        self.values.path("model.priors")
-    }
-
-    /// How many of the user's models are kept beside the current one.
-    #[must_use]
-    pub fn models_kept(&self) -> usize {
-        usize::try_from(self.values.number("model.keep")).unwrap_or(usize::MAX)
+    pub fn from_environment(variables: impl Fn(&str) -> Option<String>) -> Self {
+        let mut fragment = Self::default();
+        for key in &KEYS {
+            let variable = key.variable();
+            let Some(text) = variables(&variable) else {
+                continue;
+            };
+            fragment.add(key, &text, Origin::Environment { variable });
+        }
+        fragment
     }
 }
 

@@ -1,10 +1,12 @@
 //! Values of a table of settings, each with its origin.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::fragment::{Fragment, Origin};
+use super::fragment::Fragment;
 use super::keys::{Key, Value};
+use super::origin::Origin;
 use crate::foundation::units::Bytes;
 
 /// One setting with its value and origin.
@@ -78,11 +80,28 @@ impl Values {
         }
     }
 
+    pub(super) fn set_path_ref(&self, name: &str) -> &Path {
+        self.path(name).expect(DEFAULT)
+    }
+
+    pub(super) fn set_path(&self, name: &str) -> PathBuf {
+        self.set_path_ref(name).to_owned()
+    }
+
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match self.value(name) {
             Some(Value::Text(text)) => Some(text),
             _ => None,
         }
+    }
+
+    pub(super) fn set_text(&self, name: &str) -> &str {
+        self.text(name).expect(DEFAULT)
+    }
+
+    /// Of `auto` and `off`.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.text(name) != Some("off")
     }
 
     pub(super) fn address(&self, name: &str) -> Option<SocketAddr> {
@@ -92,17 +111,41 @@ impl Values {
         }
     }
 
-    pub(super) fn number(&self, name: &str) -> u64 {
+    fn number(&self, name: &str) -> u64 {
         match self.value(name) {
             Some(Value::Number(number)) => *number,
-            _ => unreachable!("every number has a default, which a test reads"),
+            _ => unreachable!("{DEFAULT}"),
         }
+    }
+
+    pub(super) fn count(&self, name: &str) -> usize {
+        usize::try_from(self.number(name)).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn milliseconds(&self, name: &str) -> Duration {
+        Duration::from_millis(self.number(name))
+    }
+
+    pub(super) fn seconds(&self, name: &str) -> Duration {
+        Duration::from_secs(self.number(name))
+    }
+
+    pub(super) fn minutes(&self, name: &str) -> Duration {
+        self.seconds(name) * 60
+    }
+
+    pub(super) fn hours(&self, name: &str) -> Duration {
+        self.seconds(name) * 3600
+    }
+
+    pub(super) fn days(&self, name: &str) -> Duration {
+        self.seconds(name) * 86_400
     }
 
     pub(super) fn size(&self, name: &str) -> Bytes {
         match self.value(name) {
             Some(Value::Size(bytes)) => *bytes,
-            _ => unreachable!("every size has a default, which a test reads"),
+            _ => unreachable!("{DEFAULT}"),
         }
     }
 
@@ -110,3 +153,6 @@ impl Values {
         self.value(name) == Some(&Value::Switch(true))
     }
 }
+
+/// Why a setting with a default is always set.
+const DEFAULT: &str = "it has a default, which a test reads";

@@ -45,6 +45,15 @@ impl Problem {
         self
     }
 
+    /// Adds the word that was most likely meant, if there is one.
+    #[must_use]
+    pub fn did_you_mean(self, guess: Option<&str>) -> Self {
+        match guess {
+            Some(guess) => self.hinted(format!("did you mean `{guess}`?")),
+            None => self,
+        }
+    }
+
     /// Line and column of the beginning, both counted from 1, the column in characters.
     #[must_use]
     pub fn position(&self, text: &str) -> Option<(usize, usize)> {
@@ -55,6 +64,17 @@ impl Problem {
             before[line_start..].chars().count() + 1,
         ))
     }
+}
+
+impl From<Problem> for Vec<Problem> {
+    fn from(problem: Problem) -> Self {
+        vec![problem]
+    }
+}
+
+/// Puts problems into the order of their file; those of the file as a whole come last.
+pub fn sort_problems(problems: &mut [Problem]) {
+    problems.sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
 }
 
 /// Lines longer than this are not shown: the excerpt of a problem is for reading.

@@ -4,7 +4,15 @@ pub mod clock;
 pub mod command;
 pub mod diagnostic;
 pub mod filesystem;
+pub mod lenient_json;
 pub mod lock;
 pub mod logging;
+mod named;
 pub mod private;
+pub mod statistics;
+pub(crate) mod toml_keys;
+pub mod toml_reader;
 pub mod units;
+pub(crate) mod vocabulary;
+
+pub(crate) use named::named_enum;

@@ -222,7 +222,8 @@ fn parse_spans(text: &str) -> Option<u64> {
     (last != u64::MAX).then_some(total)
 }
 
-fn digits(text: &str) -> Option<u64> {
+/// A number in plain digits, without a sign.
+pub(crate) fn digits(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
 }
 

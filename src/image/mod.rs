@@ -1,8 +1,13 @@
-//! What a training runs in: the catalogue of images, recipes that build them, the container runtime and its flags,
-//! and Python environments.
+//! What a training runs in: the catalogue of images and the choice among them, recipes and builds, the container runtime
+//! and its flags, checks of images, and Python environments.
 
+pub mod build;
 pub mod catalogue;
-pub mod container;
+pub mod check;
+pub mod choice;
+mod fingerprint;
 pub mod flags;
-pub mod pyenv;
+mod in_progress;
+pub mod python;
 pub mod recipe;
+pub mod runtime;

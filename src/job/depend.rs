@@ -2,50 +2,21 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use crate::foundation::vocabulary::vocabulary;
 
-/// What the job waits for in another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DependencyKind {
-    /// It has started.
-    After,
-    /// It has ended.
-    AfterAny,
-    /// It has ended with exit code 0.
-    AfterOk,
-    /// It has ended otherwise.
-    AfterNotOk,
-    /// The element of the same index has ended with exit code 0 (Slurm).
-    AfterCorr,
-}
-
-impl DependencyKind {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::After,
-        Self::AfterAny,
-        Self::AfterOk,
-        Self::AfterNotOk,
-        Self::AfterCorr,
-    ];
-
-    /// The word of the job file, which is Slurm's.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::After => "after",
-            Self::AfterAny => "afterany",
-            Self::AfterOk => "afterok",
-            Self::AfterNotOk => "afternotok",
-            Self::AfterCorr => "aftercorr",
-        }
-    }
-}
-
-impl fmt::Display for DependencyKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+vocabulary! {
+    /// What the job waits for in another one; the words are Slurm's.
+    pub enum DependencyKind {
+        /// It has started.
+        After = "after",
+        /// It has ended.
+        AfterAny = "afterany",
+        /// It has ended with exit code 0.
+        AfterOk = "afterok",
+        /// It has ended otherwise.
+        AfterNotOk = "afternotok",
+        /// The element of the same index has ended with exit code 0 (Slurm).
+        AfterCorr = "aftercorr",
     }
 }
 
@@ -64,17 +35,13 @@ impl Dependency {
     /// # Errors
     /// A fragment that ends a sentence such as "`depends[0]`: ...".
     pub fn parse(text: &str) -> Result<Self, String> {
-        let words = || DependencyKind::ALL.map(DependencyKind::as_str).join(", ");
         let Some((kind, target)) = text.split_once(':') else {
             return Err(format!("`{text}` names no run; write \"afterok:RUN\""));
         };
-        let Some(kind) = DependencyKind::ALL
-            .into_iter()
-            .find(|known| known.as_str() == kind)
-        else {
+        let Some(kind) = DependencyKind::from_word(kind) else {
+            let known = DependencyKind::WORDS.map(|(word, _)| word).join(", ");
             return Err(format!(
-                "`{kind}` is no kind of dependency; known are {}",
-                words()
+                "`{kind}` is no kind of dependency; known are {known}"
             ));
         };
         let allowed = |c: char| c.is_alphanumeric() || "._+-@[]".contains(c);

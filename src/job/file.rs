@@ -4,29 +4,19 @@ use std::path::PathBuf;
 
 use toml::de::DeTable;
 
-use super::fields::{Fields, LaterKeys};
-use super::id::name_problem;
-use super::image::read_image;
-use super::output::OutputPattern;
+use super::document::JobFile;
+use super::image::Image;
 use super::overrides::Overrides;
-use super::resources::read_resources;
-use super::sections::{
-    read_build, read_framework, read_python, read_storage, read_timing, read_workload,
-};
-use super::spec::{
-    Command, EnvVar, Inherit, JobSpec, Launcher, Located, Run, SchedulerKind, SchedulerSection,
-};
-use crate::foundation::diagnostic::Problem;
+use super::resources::Resources;
+use super::run::Run;
+use super::sections::{Build, SchedulerSection, Workload};
+use super::spec::{Command, Conda, Framework, LeftToModel, OwnPython, StorageClass, TimingPattern};
+use crate::foundation::diagnostic::{Problem, sort_problems};
+use crate::foundation::toml_keys::Table;
+use crate::foundation::toml_reader::{Fields, Located, parse_document};
 
 /// A job file larger than this is refused before it is read.
 pub const MAX_JOB_FILE_BYTES: u64 = 1 << 20;
-
-const LAUNCHERS: &str = "this launcher comes later; `none`, `each` and `mpi` work now";
-const LATER_LAUNCHERS: LaterKeys = &[
-    ("torchrun", LAUNCHERS),
-    ("horovod", LAUNCHERS),
-    ("tensorflow", LAUNCHERS),
-];
 
 /// Reads a job file.
 ///
@@ -43,33 +33,21 @@ pub fn parse(text: &str) -> Result<JobSpec, Vec<Problem>> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(text: &str, overrides: &Overrides) -> Result<JobSpec, Vec<Problem>> {
-    let (document, syntax) = DeTable::parse_recoverable(text);
-    // Behind the first fault of the syntax all is guesswork.
-    let first = syntax
-        .iter()
-        .min_by_key(|error| error.span().map_or(0, |span| span.start));
-    if let Some(first) = first {
-        return Err(vec![syntax_problem(first)]);
-    }
-    let (mut document, mut problems) = (document.into_inner(), Vec::new());
+    let mut document = parse_document(text)?;
+    let mut problems = Vec::new();
     let lines = overrides.behind(text.len());
     Overrides::put_into(&mut document, &lines, &mut problems);
-    let spec = read_document(&document, &mut problems);
-    match spec {
-        Some(mut spec) if problems.is_empty() => {
-            match &mut spec.run.command.value {
-                Command::Argv(argv) => argv.extend(overrides.arguments.iter().cloned()),
-                Command::Script(_) => spec.run.arguments.clone_from(&overrides.arguments),
-            }
-            spec.overrides = overrides.clone();
-            Ok(spec)
-        }
-        _ => {
-            problems
-                .sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
-            Err(problems)
-        }
+    let mut spec = read_document(&document, &mut problems);
+    if !problems.is_empty() {
+        sort_problems(&mut problems);
+        return Err(problems);
     }
+    match &mut spec.run.command.value {
+        Command::Argv(argv) => argv.extend(overrides.arguments.iter().cloned()),
+        Command::Script(_) => spec.run.arguments.clone_from(&overrides.arguments),
+    }
+    spec.overrides = overrides.clone();
+    Ok(spec)
 }
 
 /// Says whether a text is TOML, be it a job file or not.
@@ -78,377 +56,142 @@ pub fn is_toml(text: &str) -> bool {
     DeTable::parse(text).is_ok()
 }
 
-fn syntax_problem(error: &toml::de::Error) -> Problem {
-    Problem {
-        span: error.span(),
-        message: error.message().trim().replace('\n', "; "),
-        hint: None,
+/// A whole job file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobSpec {
+    /// Name of the job; default: the file's stem.
+    pub name: Option<String>,
+    /// What runs.
+    pub run: Run,
+    /// What it needs.
+    pub resources: Resources,
+    /// Who takes it.
+    pub scheduler: SchedulerSection,
+    /// The container.
+    pub image: Image,
+    /// What the training is written with.
+    pub framework: Framework,
+    /// What of it is left to the performance model.
+    pub left_to_model: LeftToModel,
+    /// The class of storage that is preferred.
+    pub storage: Option<StorageClass>,
+    /// What is built before the run.
+    pub build: Option<Build>,
+    /// The Python requirements file, relative to the job file's directory.
+    pub requirements: Option<Located<PathBuf>>,
+    /// A Python environment that the user has made.
+    pub own_python: Option<Located<OwnPython>>,
+    /// What is known of the training.
+    pub workload: Workload,
+    /// The user's own timing pattern.
+    pub timing: Option<Located<TimingPattern>>,
+    /// What the command line said in its place.
+    pub overrides: Overrides,
+}
+
+impl JobSpec {
+    /// The conda environment that is activated.
+    #[must_use]
+    pub fn conda(&self) -> Option<&Conda> {
+        match &self.own_python.as_ref()?.value {
+            OwnPython::Conda(conda) => Some(conda),
+            OwnPython::Venv(_) => None,
+        }
     }
 }
 
-fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<JobSpec> {
-    let mut nested = Vec::new();
-    let mut top = Fields::new("", document, &[], problems);
-    if let Some(format) = top
-        .number("format", 0..u64::from(u32::MAX))
-        .filter(|format| format.value != 1)
-    {
-        let message = format!(
-            "`format = {}` is not known to this version of dlrun, which reads 1",
-            format.value
-        );
-        top.problem(Problem::at(format.span, message));
+/// Reads the keys. What is missing or faulty is a problem, and a default stands in its place.
+fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> JobSpec {
+    let mut fields = Fields::of_document(document, problems).advised(advice);
+    let file = JobFile::read(&mut fields);
+    if let Some(format) = file.format.filter(|format| *format != 1) {
+        let message =
+            format!("`format = {format}` is not known to this version of dlrun, which reads 1");
+        fields.fault("format", message);
     }
-    let name = top.parsed("name", |name| match name_problem(name) {
-        Some(why) => Err(why),
-        None => Ok(name.to_owned()),
-    });
-    let tables = TABLES.map(|key| top.table(key));
-    top.finish();
-    let [
-        run,
-        resources,
-        scheduler,
-        image,
-        python,
-        framework,
-        storage,
-        build,
-        workload,
-        timing,
-    ] = tables.map(|table| table.map(|t| t.value));
-
-    if run.is_none() && !document.contains_key("run") {
-        nested.push(
-            Problem::of_file("the table `[run]` with `command` or `script` is missing")
-                .hinted("add: [run]\n        command = [\"python\", \"train.py\"]"),
-        );
+    if !fields.holds("run") {
+        let problem = Problem::of_file("the table `[run]` with `command` or `script` is missing");
+        let hint = "add: [run]\n        command = [\"python\", \"train.py\"]";
+        fields.problem(problem.hinted(hint));
     }
-    let run = run.and_then(|table| read_run(table, &mut nested));
-    let resources = resources
-        .map(|table| read_resources(table, &mut nested))
-        .unwrap_or_default();
-    let scheduler = scheduler
-        .map(|table| read_scheduler(table, &mut nested))
-        .unwrap_or_default();
-    let image = image
-        .map(|table| read_image(table, &mut nested))
-        .unwrap_or_default();
-    let (framework, left_to_model) = framework
-        .map(|table| read_framework(table, &mut nested))
-        .unwrap_or_default();
-    let storage = storage.and_then(|table| read_storage(table, &mut nested));
-    let build = build.and_then(|table| read_build(table, &mut nested));
-    let (requirements, own_python) = python
-        .map(|table| read_python(table, &mut nested))
-        .unwrap_or_default();
-    let workload = workload
-        .map(|table| read_workload(table, &mut nested))
-        .unwrap_or_default();
-    let timing = timing.and_then(|table| read_timing(table, &mut nested));
-    problems.append(&mut nested);
-    let name = name.map(|name| name.value);
-    let run = run?;
-    Some(JobSpec {
-        name,
-        run,
-        resources,
-        scheduler,
-        image,
+    fields.finish();
+    let (framework, left_to_model) = file.framework;
+    let (requirements, own_python) = file.python;
+    JobSpec {
+        name: file.name,
+        run: file.run,
+        resources: file.resources,
+        scheduler: file.scheduler,
+        image: file.image,
         framework,
         left_to_model,
-        storage,
-        build,
+        storage: file.storage,
+        build: file.build,
         requirements,
         own_python,
-        workload,
-        timing,
+        workload: file.workload,
+        timing: file.timing,
         overrides: Overrides::default(),
-    })
+    }
 }
 
-/// The tables of a job file.
-pub(crate) const TABLES: [&str; 10] = [
-    "run",
-    "resources",
-    "scheduler",
-    "image",
-    "python",
-    "framework",
-    "storage",
-    "build",
-    "workload",
-    "timing",
+/// What to write in place of tables and keys of other programs.
+fn advice(shown: &str, name: &str, known: &[&'static str]) -> Option<String> {
+    if let Some((_, hint)) = TABLES_ELSEWHERE.iter().find(|(table, _)| *table == shown) {
+        return Some((*hint).to_owned());
+    }
+    let name = name.replace('-', "_");
+    let (_, ours) = SYNONYMS
+        .iter()
+        .find(|(other, ours)| *other == name && known.contains(ours))?;
+    Some(format!("did you mean `{ours}`?"))
+}
+
+/// Tables that others have, and what to write.
+const TABLES_ELSEWHERE: [(&str, &str); 5] = [
+    (
+        "slurm",
+        "options of Slurm are keys of `[resources]`, such as `queue`; others go into `scheduler.directives`",
+    ),
+    (
+        "pbs",
+        "options of PBS are keys of `[resources]`, such as `queue`; others go into `scheduler.directives`",
+    ),
+    ("container", "write `[image]`"),
+    ("environment", "write `env` under `[run]`"),
+    ("bench", "this is a matrix: `dlrun bench run FILE` runs it"),
 ];
 
-fn read_run(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Run> {
-    let mut fields = Fields::new("run.", table, &[], problems);
-    let command = read_command(&mut fields);
-    let workdir = path(&mut fields, "workdir");
-    let output = fields.parsed("output", OutputPattern::parse);
-    let env = read_env(&mut fields);
-    let env_file = path(&mut fields, "env_file");
-    let modules = read_modules(&mut fields);
-    let words = [
-        ("auto", Launcher::Auto),
-        ("none", Launcher::None),
-        ("each", Launcher::Each),
-        ("mpi", Launcher::Mpi),
-    ];
-    let launcher = fields.word("launcher", &words, LATER_LAUNCHERS);
-    let idle_nodes = fields.boolean("idle_nodes").unwrap_or(false);
-    let inherit = read_inherit(&mut fields);
-    fields.finish();
-    let arguments = Vec::new();
-    Some(Run {
-        command: command?,
-        arguments,
-        workdir,
-        output,
-        env,
-        env_file,
-        modules,
-        launcher,
-        idle_nodes,
-        inherit,
-    })
-}
-
-fn read_command(fields: &mut Fields<'_>) -> Option<Located<Command>> {
-    let argv = fields.texts("command");
-    let script = fields.text("script");
-    match (argv, script) {
-        (Some(argv), Some(script)) => {
-            let problem = Problem::at(
-                script.span,
-                "`run.command` and `run.script` exclude each other",
-            );
-            fields.problem(problem.hinted(format!(
-                "keep one of them (`command` begins at byte {})",
-                argv.span.start
-            )));
-            None
-        }
-        (Some(argv), None)
-            if argv
-                .value
-                .first()
-                .is_none_or(|first| first.value.is_empty()) =>
-        {
-            let problem = Problem::at(argv.span, "`run.command` names no program");
-            fields.problem(problem.hinted("write command = [\"python\", \"train.py\"]"));
-            None
-        }
-        (Some(argv), None) => {
-            let words = argv.value.into_iter().map(|word| word.value).collect();
-            Some(Located {
-                value: Command::Argv(words),
-                span: argv.span,
-            })
-        }
-        (None, Some(script)) if script.value.is_empty() => {
-            fields.problem(Problem::at(script.span, "`run.script` must not be empty"));
-            None
-        }
-        (None, Some(script)) => Some(Located {
-            value: Command::Script(script.value),
-            span: script.span,
-        }),
-        (None, None) => {
-            if !fields.holds("command") {
-                fields.problem(
-                    Problem::of_file("`[run]` needs `command` or `script`")
-                        .hinted("write command = [\"python\", \"train.py\"] under [run]"),
-                );
-            }
-            None
-        }
-    }
-}
-
-/// `"all"`, `"none"`, or a list of names.
-fn read_inherit(fields: &mut Fields<'_>) -> Option<Inherit> {
-    if !fields.is_list("inherit") {
-        let words = [("all", true), ("none", false)];
-        let all = fields.word("inherit", &words, &[])?.value;
-        return Some(if all { Inherit::All } else { Inherit::None });
-    }
-    let mut names = Vec::new();
-    for name in fields.texts("inherit")?.value {
-        if is_variable_name(&name.value) && !is_reserved(&name.value) {
-            names.push(name.value);
-        } else {
-            let message = format!(
-                "`run.inherit`: {:?} is no variable that can be handed over",
-                name.value
-            );
-            fields.problem(Problem::at(name.span, message));
-        }
-    }
-    Some(Inherit::Names(names))
-}
-
-fn is_variable_name(name: &str) -> bool {
-    let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    letters
-        && name
-            .bytes()
-            .next()
-            .is_some_and(|first| !first.is_ascii_digit())
-}
-
-pub(super) fn path(fields: &mut Fields<'_>, key: &'static str) -> Option<Located<PathBuf>> {
-    fields.parsed(key, |text| match text {
-        "" => Err("must not be empty"),
-        text if text.chars().any(char::is_control) => Err("must not contain control characters"),
-        text => Ok(PathBuf::from(text)),
-    })
-}
-
-/// Variables that decide what a shell does before its first line, and those that bash keeps for itself: it would lose
-/// their values or change them on their way to the command (`bash(1)` 5.2, "Shell Variables").
-const RESERVED_ENV: [&str; 26] = [
-    "COMP_WORDBREAKS",
-    "DIRSTACK",
-    "ENV",
-    "EPOCHREALTIME",
-    "EPOCHSECONDS",
-    "EUID",
-    "FUNCNAME",
-    "GROUPS",
-    "HISTCMD",
-    "IFS",
-    "LINENO",
-    "OLDPWD",
-    "OPTERR",
-    "OPTIND",
-    "PPID",
-    "PS1",
-    "PS2",
-    "PS4",
-    "PWD",
-    "RANDOM",
-    "SECONDS",
-    "SHELLOPTS",
-    "SHLVL",
-    "SRANDOM",
-    "UID",
-    "_",
+/// What other programs call our keys: Slurm's options, PBS's resources.
+const SYNONYMS: [(&str, &str); 20] = [
+    ("time", "walltime"),
+    ("timelimit", "walltime"),
+    ("partition", "queue"),
+    ("mem", "memory"),
+    ("cpus", "cpus_per_task"),
+    ("ncpus", "cpus_per_task"),
+    ("gpus", "gpus_per_node"),
+    ("gres", "gpus_per_node"),
+    ("ntasks", "tasks"),
+    ("ppn", "tasks_per_node"),
+    ("nodefile", "nodelist"),
+    ("environment", "env"),
+    ("cmd", "command"),
+    ("chdir", "workdir"),
+    ("dependency", "depends"),
+    ("depend", "depends"),
+    ("mem_per_cpu", "memory_per_cpu"),
+    ("pmem", "memory_per_cpu"),
+    ("licences", "licenses"),
+    ("export", "inherit"),
 ];
-
-fn is_reserved(name: &str) -> bool {
-    let begins = |prefix: &str| name.starts_with(prefix);
-    RESERVED_ENV.contains(&name) || begins("DLRUN_") || begins("dlrun_") || begins("BASH")
-}
-
-/// The table `env`.
-pub(crate) fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
-    let entries = fields.text_table("env");
-    let key = format!("{}env", fields.prefix());
-    let mut env = Vec::new();
-    for (name, value) in entries {
-        if !is_variable_name(&name.value) {
-            let message = format!(
-                "`{key}`: {:?} is not a variable name (letters, digits, `_`)",
-                name.value
-            );
-            fields.problem(Problem::at(name.span, message));
-        } else if is_reserved(&name.value) {
-            let message = format!("`{key}`: `{}` is reserved and cannot be set", name.value);
-            let hint = "bash or dlrun keeps it for itself; choose another name, or set it in a script that `run.script` names";
-            fields.problem(Problem::at(name.span, message).hinted(hint));
-        } else {
-            env.push(EnvVar {
-                name: name.value,
-                value,
-            });
-        }
-    }
-    env
-}
-
-/// The list `modules`.
-pub(crate) fn read_modules(fields: &mut Fields<'_>) -> Vec<String> {
-    let Some(modules) = fields.texts("modules") else {
-        return Vec::new();
-    };
-    let mut names = Vec::new();
-    for module in modules.value {
-        let words: Vec<&str> = module.value.split(' ').collect();
-        let is_known = match words[..] {
-            [name] => is_module_name(name),
-            ["use" | "unload" | "rm", name] | ["use", "-a" | "--append", name] => {
-                is_module_name(name)
-            }
-            ["swap" | "switch", from, to] => is_module_name(from) && is_module_name(to),
-            _ => false,
-        };
-        if !is_known {
-            let message = format!(
-                "`{}modules`: {:?} is not a module name",
-                fields.prefix(),
-                module.value
-            );
-            fields.problem(Problem::at(module.span, message));
-        } else {
-            names.push(module.value);
-        }
-    }
-    names
-}
-
-fn is_module_name(text: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-/:@=~".contains(c);
-    !text.is_empty() && !text.starts_with('-') && text.chars().all(allowed)
-}
-
-fn read_scheduler(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> SchedulerSection {
-    let mut fields = Fields::new("scheduler.", table, &[], problems);
-    let words =
-        SchedulerKind::WORDS.map(|word| (word, SchedulerKind::from_word(word).unwrap_or_default()));
-    let kind = fields.word("kind", &words, &[]).map(|kind| kind.value);
-    let directives = option_lines(&mut fields, "directives");
-    let arguments = option_lines(&mut fields, "arguments");
-    fields.finish();
-    SchedulerSection {
-        kind,
-        directives,
-        arguments,
-    }
-}
-
-/// Options handed through: each begins with `-` and stays on its line.
-pub(crate) fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<Located<String>> {
-    let Some(lines) = fields.texts(key) else {
-        return Vec::new();
-    };
-    let mut options = Vec::new();
-    for line in lines.value {
-        if line.value.chars().any(char::is_control) {
-            let prefix = fields.prefix();
-            let message =
-                format!("`{prefix}{key}` must not contain line breaks or control characters");
-            fields.problem(Problem::at(line.span, message));
-        } else if line.value.starts_with('-') && line.value.len() > 1 {
-            options.push(line);
-        } else {
-            let prefix = fields.prefix();
-            let message = format!(
-                "`{prefix}{key}`: {:?} is not an option such as `--comment=paper`",
-                line.value
-            );
-            fields.problem(Problem::at(line.span, message));
-        }
-    }
-    options
-}
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::{LeftToModel, MailEvent, NodeCount, Resources};
+    use crate::job::{EnvVar, Inherit, MailEvent, NodeCount};
 
     fn faults(text: &str) -> Vec<String> {
         let problems = parse(text).expect_err("the file is faulty");

@@ -3,36 +3,32 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use toml::de::DeTable;
+use serde_json::json;
 
-use super::fields::Fields;
-use super::file::path;
-use super::spec::Located;
+use super::run::OPTION_LINE;
+use super::sections::name_in_small_letters;
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::toml_keys::keys;
+use crate::foundation::toml_keys::{
+    Kind, Table, boolean, list, object, parsed, path, values, word,
+};
+use crate::foundation::toml_reader::Located;
+use crate::foundation::vocabulary::vocabulary;
 
-/// Which GPUs are passed into the container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum GpuMode {
-    /// Those that the job was given, whoever made them.
-    #[default]
-    Auto,
-    /// NVIDIA's (`--nv`).
-    Nvidia,
-    /// AMD's (`--rocm`).
-    Amd,
-    /// None.
-    None,
-}
-
-impl GpuMode {
-    /// The words of the job file.
-    pub const WORDS: [(&'static str, Self); 4] = [
-        ("auto", Self::Auto),
-        ("nvidia", Self::Nvidia),
-        ("amd", Self::Amd),
-        ("none", Self::None),
-    ];
+vocabulary! {
+    /// Which GPUs are passed into the container.
+    #[derive(Default)]
+    pub enum GpuMode {
+        /// Those that the job was given, whoever made them.
+        #[default]
+        Auto = "auto",
+        /// NVIDIA's (`--nv`).
+        Nvidia = "nvidia",
+        /// AMD's (`--rocm`).
+        Amd = "amd",
+        /// None.
+        None = "none",
+    }
 }
 
 /// Whether the run has the container's root user (`--fakeroot`).
@@ -48,20 +44,16 @@ pub enum Fakeroot {
     No,
 }
 
-/// What happens where no image of the catalogue fits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum BuildMode {
-    /// An error.
-    #[default]
-    Never,
-    /// One is built from its recipe, and the run waits for it.
-    Auto,
-}
-
-impl BuildMode {
-    /// The words of the job file.
-    pub const WORDS: [(&'static str, Self); 2] = [("never", Self::Never), ("auto", Self::Auto)];
+vocabulary! {
+    /// What happens where no image of the catalogue fits.
+    #[derive(Default)]
+    pub enum BuildMode {
+        /// An error.
+        #[default]
+        Never = "never",
+        /// One is built from its recipe, and the run waits for it.
+        Auto = "auto",
+    }
 }
 
 /// A directory or file of the node that is seen in the container.
@@ -172,62 +164,57 @@ fn target_fault(target: &str) -> Option<&'static str> {
     }
 }
 
-/// `[image]`: the container.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Image {
-    /// True when `none = true` says that no container is wanted.
-    pub none: bool,
-    /// An image file, relative to the job file's directory.
-    pub path: Option<Located<PathBuf>>,
-    /// An image by its URI, such as `docker://tensorflow/tensorflow:2.1.0`.
-    pub uri: Option<Located<String>>,
-    /// Directories and files of the node that are seen in it. Sources are relative to the job file's directory.
-    pub bind: Vec<Located<Bind>>,
-    /// Which GPUs are passed into it.
-    pub gpu: GpuMode,
-    /// True: GPUs that the job was given and that do not work are a failure, not a warning.
-    pub require_gpu: bool,
-    /// Whether the run has the container's root user.
-    pub fakeroot: Fakeroot,
-    /// What happens where no image fits.
-    pub build: BuildMode,
-    /// True: of the node's variables only those of the job, of the scheduler and of the GPUs are seen in it.
-    pub cleanenv: bool,
-    /// Python packages that an image of the catalogue must have beside the framework, by their names.
-    pub packages: Vec<String>,
-    /// Further options of the runtime's `exec`.
-    pub options: Vec<Located<String>>,
+keys! {
+    /// `[image]`: the container.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct Image {
+        /// Says that no container is wanted.
+        none: bool = or_default(boolean().or(false)),
+        /// An image file (SIF) or a sandbox directory.
+        path: Option<Located<PathBuf>> = located(path()),
+        /// An image by its URI, such as `docker://tensorflow/tensorflow:2.1.0`; also by an alias of the site.
+        uri: Option<Located<String>> = located(parsed(URI, read_uri)),
+        /// Directories and files of the node that are seen in it.
+        bind: Vec<Located<Bind>> = or_default(binds()),
+        /// Which GPUs are passed into it.
+        gpu: GpuMode = or_default(word(&GpuMode::WORDS).with("default", "auto")),
+        /// GPUs that do not work are a failure, not a warning.
+        require_gpu: bool = or_default(boolean().or(false)),
+        /// Whether the run has the container's root user.
+        fakeroot: Fakeroot = or_default(fakeroot()),
+        /// Whether an image is built where none fits.
+        build: BuildMode = or_default(word(&BuildMode::WORDS).with("default", "never")),
+        /// Python packages that an image of the catalogue must have beside the framework.
+        packages: Vec<String> = or_default(packages()),
+        /// Only variables of the job, the scheduler and the GPUs are seen in it.
+        cleanenv: bool = or_default(boolean().or(false)),
+        /// Further options of the runtime's `exec`, each beginning with `-`.
+        options: Vec<Located<String>> = or_default(options()),
+    }
 }
 
-pub(super) fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Image {
-    let mut fields = Fields::new("image.", table, &[], problems);
-    let image = Image {
-        none: fields.boolean("none").unwrap_or(false),
-        path: path(&mut fields, "path"),
-        uri: fields.parsed("uri", read_uri),
-        bind: read_binds(&mut fields),
-        gpu: fields
-            .word("gpu", &GpuMode::WORDS, &[])
-            .map(|mode| mode.value)
-            .unwrap_or_default(),
-        require_gpu: fields.boolean("require_gpu").unwrap_or(false),
-        fakeroot: read_fakeroot(&mut fields),
-        build: fields
-            .word("build", &BuildMode::WORDS, &[])
-            .map(|mode| mode.value)
-            .unwrap_or_default(),
-        cleanenv: fields.boolean("cleanenv").unwrap_or(false),
-        packages: read_packages(&mut fields),
-        options: read_options(&mut fields),
-    };
-    let named = [image.none, image.path.is_some(), image.uri.is_some()];
-    if named.into_iter().filter(|named| *named).count() > 1 {
-        fields.problem(Problem::of_file(
-            "`image.path`, `image.uri` and `image.none` exclude each other",
-        ));
-    }
-    fields.finish();
-    image
+const URI: &str = "^[a-z][a-z0-9+.-]*://[^\\x00-\\x20\\x7f]+$";
+
+/// `[image]`, which names one image at most.
+pub(super) fn image() -> Kind<Image> {
+    let not_none_and = |key: &str| json!({ "not": { "required": ["none", key], "properties": { "none": { "const": true } } } });
+    let kind = Kind::new(object(Image::keys()), |fields, key| {
+        fields.table(key, |fields| {
+            let image = Image::read(fields);
+            let named = [image.none, image.path.is_some(), image.uri.is_some()];
+            if named.into_iter().filter(|named| *named).count() > 1 {
+                fields.problem(Problem::of_file(
+                    "`image.path`, `image.uri` and `image.none` exclude each other",
+                ));
+            }
+            image
+        })
+    });
+    let both = json!({ "not": { "required": ["path", "uri"] } });
+    kind.with(
+        "allOf",
+        json!([both, not_none_and("path"), not_none_and("uri")]),
+    )
 }
 
 /// The URI of an image, as it is written.
@@ -265,45 +252,52 @@ pub(crate) fn credentials_in(uri: &str) -> Option<String> {
 }
 
 /// Names of Python packages.
-fn read_packages(fields: &mut Fields<'_>) -> Vec<String> {
-    let mut packages = Vec::new();
-    for text in fields
-        .texts("packages")
-        .map(|list| list.value)
-        .unwrap_or_default()
-    {
-        match super::sections::word(&text.value) {
-            Ok(name) => packages.push(name),
-            Err(why) => fields.problem(Problem::at(text.span, format!("`image.packages`: {why}"))),
-        }
-    }
-    packages
+fn packages() -> Kind<Vec<String>> {
+    let item = json!({ "type": "string", "pattern": "^[A-Za-z0-9._+-]{1,100}$" });
+    values(list(&item, name_in_small_letters))
 }
 
 /// `"auto"`, `true` or `false`.
-fn read_fakeroot(fields: &mut Fields<'_>) -> Fakeroot {
-    if fields.is_text("fakeroot") {
-        fields.word("fakeroot", &[("auto", Fakeroot::Auto)], &[]);
-        return Fakeroot::Auto;
-    }
-    match fields.boolean("fakeroot") {
-        Some(true) => Fakeroot::Yes,
-        Some(false) => Fakeroot::No,
-        None => Fakeroot::Auto,
-    }
+fn fakeroot() -> Kind<Fakeroot> {
+    let schema =
+        json!({ "anyOf": [{ "const": "auto" }, { "type": "boolean" }], "default": "auto" });
+    Kind::new(schema, |fields, key| {
+        if fields.type_of(key) == "string" {
+            return fields.word(key, &[("auto", Fakeroot::Auto)]);
+        }
+        let is_wanted = fields.boolean(key)?;
+        Some(if is_wanted {
+            Fakeroot::Yes
+        } else {
+            Fakeroot::No
+        })
+    })
 }
 
-fn read_binds(fields: &mut Fields<'_>) -> Vec<Located<Bind>> {
-    fields.texts_or_tables("bind", Bind::parse, |fields| {
-        let (source, target) = (fields.text("source"), fields.text("target"));
-        let read_only = fields.boolean("read_only").unwrap_or(false);
-        if let Some(part) = ["source", "target"]
-            .into_iter()
-            .find(|part| !fields.holds(part))
-        {
-            return Some(Err(format!("`{part}` is missing")));
-        }
-        Some(Bind::new(&source?.value, &target?.value, read_only))
+fn binds() -> Kind<Vec<Located<Bind>>> {
+    let text = "^([^~$:\\x00-\\x1f\\x7f][^$:\\x00-\\x1f\\x7f]*|[^~:\\x00-\\x1f\\x7f][^:\\x00-\\x1f\\x7f]*:/[^:\\x00-\\x1f\\x7f]*(:(ro|rw))?)$";
+    let table = json!({
+        "type": "object",
+        "properties": {
+            "source": { "type": "string", "pattern": "^[^~\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$" },
+            "target": { "type": "string", "pattern": "^/[^\\x00-\\x1f\\x7f]*$" },
+            "read_only": { "type": "boolean", "default": false },
+        },
+        "required": ["source", "target"],
+        "additionalProperties": false,
+    });
+    let item = json!({ "anyOf": [{ "type": "string", "pattern": text }, table] });
+    let schema = json!({ "type": "array", "items": item });
+    Kind::new(schema, |fields, key| {
+        fields.texts_or_tables(key, Bind::parse, |fields| {
+            let (source, target) = (fields.text("source"), fields.text("target"));
+            let read_only = fields.boolean("read_only").unwrap_or(false);
+            let mut parts = ["source", "target"].into_iter();
+            match parts.find(|part| !fields.holds(part)) {
+                Some(part) => Some(Err(format!("`{part}` is missing"))),
+                None => Some(Bind::new(&source?, &target?, read_only)),
+            }
+        })
     })
 }
 
@@ -328,47 +322,30 @@ const OWN_OPTIONS: [(&str, &str); 17] = [
     ("--no-eval", "run.env"),
 ];
 
-fn read_options(fields: &mut Fields<'_>) -> Vec<Located<String>> {
-    let options = fields
-        .texts("options")
-        .map(|options| options.value)
-        .unwrap_or_default();
-    for option in &options {
-        let name = option.value.split('=').next().unwrap_or_default();
-        let problem = match OWN_OPTIONS.iter().find(|(own, _)| *own == name) {
-            Some((_, key)) => {
-                format!("`image.options`: `{name}` is dlrun's own; the key is `{key}`")
-            }
-            None if !option.value.starts_with('-')
-                || option.value.trim_start_matches('-').is_empty() =>
-            {
-                format!(
-                    "`image.options`: {:?} is not an option; write `--name=value` as one text",
-                    option.value
-                )
+fn options() -> Kind<Vec<Located<String>>> {
+    let item = json!({ "type": "string", "pattern": OPTION_LINE });
+    list(&item, |option| {
+        let name = option.split('=').next().unwrap_or_default();
+        let own = OWN_OPTIONS.iter().find(|(own, _)| *own == name);
+        Err(match own {
+            Some((_, key)) => format!("`{name}` is dlrun's own; the key is `{key}`"),
+            None if !option.starts_with('-') || option.trim_start_matches('-').is_empty() => {
+                format!("{option:?} is not an option; write `--name=value` as one text")
             }
             // The runtime would print its help and end with 0, as if the command had run.
             None if ["-h", "--help"].contains(&name) => {
-                format!("`image.options`: with `{name}` the command would not run")
+                format!("with `{name}` the command would not run")
             }
             // `-B/data` and `-cB /data` are options of dlrun's own too, and `-cC` is `-C`: taken apart they are plain.
-            None if !name.starts_with("--") && name.chars().count() > 2 => {
-                format!(
-                    "`image.options`: {:?} holds more than one short option, or its value; write `--name=value`",
-                    option.value
-                )
+            None if !name.starts_with("--") && name.chars().count() > 2 => format!(
+                "{option:?} holds more than one short option, or its value; write `--name=value`"
+            ),
+            None if option.chars().any(char::is_control) => {
+                format!("{option:?} holds a control character")
             }
-            None if option.value.chars().any(char::is_control) => {
-                format!(
-                    "`image.options`: {:?} holds a control character",
-                    option.value
-                )
-            }
-            None => continue,
-        };
-        fields.problem(Problem::at(option.span.clone(), problem));
-    }
-    options
+            None => return Ok(option.to_owned()),
+        })
+    })
 }
 
 #[cfg(test)]

@@ -2,39 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a mail tells of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MailEvent {
-    /// The job begins.
-    Begin,
-    /// It ends, however.
-    End,
-    /// It fails or is ended.
-    Fail,
-    /// It waits anew.
-    Requeue,
-    /// It reaches its time limit.
-    TimeLimit,
-}
+use crate::foundation::vocabulary::vocabulary;
 
-impl MailEvent {
-    /// The words of the job file.
-    pub const WORDS: [(&'static str, Self); 5] = [
-        ("begin", Self::Begin),
-        ("end", Self::End),
-        ("fail", Self::Fail),
-        ("requeue", Self::Requeue),
-        ("time_limit", Self::TimeLimit),
-    ];
-
-    /// The word of the job file.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        Self::WORDS
-            .iter()
-            .find(|(_, event)| *event == self)
-            .map_or("end", |(word, _)| word)
+vocabulary! {
+    /// What a mail reports.
+    pub enum MailEvent {
+        /// The job begins.
+        Begin = "begin",
+        /// It ends, however.
+        End = "end",
+        /// It fails or is ended.
+        Fail = "fail",
+        /// It waits again.
+        Requeue = "requeue",
+        /// It reaches its time limit.
+        TimeLimit = "time_limit",
     }
 }
 

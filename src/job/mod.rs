@@ -7,7 +7,7 @@ mod array;
 mod begin;
 pub mod convert;
 mod depend;
-mod fields;
+mod document;
 mod file;
 mod gpus;
 mod id;
@@ -16,18 +16,18 @@ mod mail;
 mod output;
 mod overrides;
 mod resources;
+mod run;
 pub mod schema;
 mod sections;
 mod spec;
 mod state;
 
+pub use crate::foundation::toml_reader::Located;
 pub use arguments::{Argument, arguments, is_option, number, quoted};
 pub use array::{ArrayError, ArraySpec, IndexRange, MAX_ELEMENTS};
 pub use begin::Begin;
 pub use depend::{Dependency, DependencyKind};
-pub(crate) use fields::Fields;
-pub use file::{MAX_JOB_FILE_BYTES, is_toml, parse, parse_with};
-pub(crate) use file::{TABLES, option_lines, read_env, read_modules};
+pub use file::{JobSpec, MAX_JOB_FILE_BYTES, is_toml, parse, parse_with};
 pub use gpus::{gpus_on_node, kind_and_count};
 pub use id::{JobId, RunId, RunIdError, name_problem};
 pub use image::{Bind, BuildMode, Fakeroot, GpuMode, Image};
@@ -36,12 +36,15 @@ pub use mail::{Mail, MailEvent, address_problem};
 pub use output::OutputPattern;
 pub(crate) use output::output_of;
 pub use overrides::Overrides;
-pub use resources::RESOURCE_KEYS;
 pub(crate) use resources::option_text;
-pub(crate) use sections::word;
+pub use resources::{Resources, resource_keys};
+pub use run::Run;
+pub(crate) use run::{env, modules, option_lines};
+pub(crate) use schema::table_names;
+pub use sections::{Build, SchedulerSection, Workload};
+pub(crate) use sections::{name_in_small_letters, name_word};
 pub use spec::{
-    Asked, Build, Command, Conda, EnvVar, Framework, Inherit, JobSpec, Launcher, LeftToModel,
-    Located, NodeCount, OwnPython, Provenance, Resources, Run, SchedulerKind, SchedulerSection,
-    StorageClass, TimingPattern, Workload,
+    Asked, Command, Conda, EnvVar, Framework, Inherit, Launcher, LeftToModel, NodeCount, OwnPython,
+    Provenance, SchedulerKind, StorageClass, TimingPattern,
 };
 pub use state::JobState;

@@ -1,7 +1,7 @@
 //! `[run] output`: where the job's output goes, with Slurm's patterns.
 
-use super::spec::Located;
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::toml_reader::Located;
 
 /// The patterns and what they stand for.
 const PATTERNS: &str =

@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::schema::schema;
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::toml_reader::{basic_string, syntax_problem};
 
 /// What was given on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,11 +71,11 @@ impl Overrides {
                     let depth = path_of(line.split_once('=').map_or("", |(key, _)| key)).len();
                     merge(document, read.into_inner(), depth);
                 }
-                Err(error) => problems.push(Problem {
-                    span: Some(line.trim_start().len().abs_diff(line.len())..line.len()),
-                    message: error.message().trim().replace('\n', "; "),
-                    hint: Some("write KEY=VALUE, such as resources.walltime=2h".to_owned()),
-                }),
+                Err(error) => {
+                    let start = line.len() - line.trim_start().len();
+                    let problem = Problem::at(start..line.len(), syntax_problem(&error).message);
+                    problems.push(problem.hinted("write KEY=VALUE, such as resources.walltime=2h"));
+                }
             }
         }
     }
@@ -114,8 +115,7 @@ fn line_of(text: &str) -> String {
     if is_toml && (is_quoted || !wants_text(&path_of(key))) {
         return format!("{key} = {value}");
     }
-    // JSON's escapes are TOML's.
-    format!("{key} = {}", Value::from(value))
+    format!("{key} = {}", basic_string(value))
 }
 
 /// The names of a dotted key; empty where it is none.

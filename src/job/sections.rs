@@ -1,20 +1,37 @@
-//! The smaller tables of the job file: `[python]`, `[framework]`, `[storage]`, `[build]`, `[workload]`,
-//! `[timing]`.
+//! The smaller tables of the job file.
 
 use std::path::PathBuf;
 
-use toml::de::DeTable;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::fields::Fields;
-use super::file::path;
+use super::run::option_lines;
 use super::spec::{
-    Build, Conda, Framework, LeftToModel, Located, OwnPython, Provenance, StorageClass,
-    TimingPattern, Workload,
+    Conda, Framework, LeftToModel, OwnPython, Provenance, SchedulerKind, StorageClass,
+    TimingPattern,
 };
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::toml_keys::keys;
+use crate::foundation::toml_keys::{
+    Kind, Table, count, decimal, number, object, parsed, path, text, word,
+};
+use crate::foundation::toml_reader::{Fields, Located};
+
+keys! {
+    /// `[scheduler]`: which one, and what is passed through to it.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct SchedulerSection {
+        /// Which one. Default: the setting `scheduler.kind`.
+        kind: Option<SchedulerKind> = optional(word(&SchedulerKind::WORDS)),
+        /// Further options of the script's directive lines, each beginning with `-`.
+        directives: Vec<Located<String>> = or_default(option_lines()),
+        /// Further arguments of the submit command.
+        arguments: Vec<Located<String>> = or_default(option_lines()),
+    }
+}
 
 /// Names that stand in conditions of rules, in records and in the catalogue.
-pub(crate) fn word(text: &str) -> Result<String, String> {
+pub(crate) fn name_in_small_letters(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     if text.is_empty() || text.len() > 100 || !text.chars().all(allowed) {
         return Err(format!(
@@ -24,196 +41,244 @@ pub(crate) fn word(text: &str) -> Result<String, String> {
     Ok(text.to_ascii_lowercase())
 }
 
-pub(super) fn read_framework(
-    table: &DeTable<'_>,
-    problems: &mut Vec<Problem>,
-) -> (Framework, LeftToModel) {
-    let mut fields = Fields::new("framework.", table, &[], problems);
-    let name = fields.parsed("name", word).map(|name| name.value);
-    let version = fields.parsed("version", |text| {
+/// Such a name.
+pub(crate) fn name_word() -> Kind<String> {
+    parsed("^[A-Za-z0-9._+-]{1,100}$", name_in_small_letters)
+}
+
+keys! {
+    pub(super) struct FrameworkTable {
+        /// Such as `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`.
+        name: Option<String> = optional(name_word()),
+        /// A version such as `2.1`, or a range such as `>=2.1, <3`.
+        version: Option<String> = optional(version()),
+        /// Where the image got it from.
+        provenance: Option<Option<Provenance>> = optional(word(&PROVENANCES).with("default", "any")),
+        /// Graph compiler, such as `xla`, `inductor`, `glow`; `none`; or `auto`.
+        compiler: Option<String> = optional(name_word()),
+        /// Share of the runs that try what the performance model does not know yet.
+        explore: f64 = or_default(decimal(0.0..=1.0).or(0.0)),
+    }
+}
+
+const PROVENANCES: [(&str, Option<Provenance>); 4] = [
+    ("hub", Some(Provenance::Hub)),
+    ("pip", Some(Provenance::Pip)),
+    ("source", Some(Provenance::Source)),
+    ("any", None),
+];
+
+fn version() -> Kind<String> {
+    let pattern = "^ *[A-Za-z0-9.<>=!~^*,+-][A-Za-z0-9.<>=!~^*,+ -]*$";
+    parsed(pattern, |text| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || ".<>=!~^*,+- ".contains(c);
         let fits = !text.trim().is_empty() && text.len() <= 100 && text.chars().all(allowed);
-        if fits {
-            Ok(text.trim().to_owned())
-        } else {
-            Err(format!(
-                "{text:?} is no version such as \"2.1\" or \">=2.1, <3\""
-            ))
-        }
-    });
-    let compiler = fields
-        .parsed("compiler", word)
-        .map(|compiler| compiler.value);
-    let words = Provenance::WORDS.map(|(word, provenance)| (word, Some(provenance)));
-    let words = [&words[..], &[("any", None)]].concat();
-    let provenance = fields
-        .word("provenance", &words, &[])
-        .and_then(|provenance| provenance.value);
-    let explore = fields
-        .decimal("explore", 0.0..=1.0)
-        .map_or(0.0, |share| share.value);
-    fields.finish();
-    let version = version.map(|version| version.value);
-    let left = LeftToModel {
-        compiler: compiler.as_deref() == Some("auto"),
-        explore,
-    };
-    let compiler = compiler.filter(|_| !left.compiler);
-    (
-        Framework {
-            name,
-            version,
-            compiler,
-            provenance,
-        },
-        left,
-    )
-}
-
-pub(super) fn read_storage(
-    table: &DeTable<'_>,
-    problems: &mut Vec<Problem>,
-) -> Option<StorageClass> {
-    let mut fields = Fields::new("storage.", table, &[], problems);
-    let prefer = fields.word("prefer", &StorageClass::WORDS, &[]);
-    fields.finish();
-    prefer.map(|prefer| prefer.value)
-}
-
-pub(super) fn read_build(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Build> {
-    let mut fields = Fields::new("build.", table, &[], problems);
-    let source = fields.parsed("source", |text| match text {
-        "" => Err("must not be empty".to_owned()),
-        text if text.starts_with('-') || text.chars().any(|c| c.is_control() || c == ' ') => {
-            Err(format!("{text:?} is neither a URL nor a path"))
-        }
-        text => Ok(text.to_owned()),
-    });
-    let command = fields.text("command").map(|command| command.value);
-    let parallelism = fields
-        .count("parallelism", 4096)
-        .map_or(1, |count| count.value);
-    let checksum = fields.parsed("checksum", |text| {
-        let digits = text.strip_prefix("sha256:").unwrap_or(text);
-        let fits = [40, 64].contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
-        if fits {
-            Ok(digits.to_ascii_lowercase())
-        } else {
-            Err(format!("{text:?} is neither a SHA-256 of a file nor the commit of a repository, in hexadecimal digits"))
-        }
-    });
-    if source.is_none() && !fields.holds("source") {
-        fields.problem(
-            Problem::of_file("`[build]` needs `source`")
-                .hinted("write source = \"https://example.org/app.git\", or a path"),
-        );
-    }
-    fields.finish();
-    Some(Build {
-        source: source?,
-        command,
-        parallelism,
-        checksum: checksum.map(|checksum| checksum.value),
+        let error = || format!("{text:?} is no version such as \"2.1\" or \">=2.1, <3\"");
+        fits.then(|| text.trim().to_owned()).ok_or_else(error)
     })
 }
 
-pub(super) fn read_python(
-    table: &DeTable<'_>,
-    problems: &mut Vec<Problem>,
-) -> (Option<Located<PathBuf>>, Option<Located<OwnPython>>) {
-    let mut fields = Fields::new("python.", table, &[], problems);
-    let requirements = path(&mut fields, "requirements");
-    let venv = path(&mut fields, "venv");
-    let name = fields.parsed("conda", |text| {
+impl FrameworkTable {
+    pub(super) fn taken_apart(self) -> Option<(Framework, LeftToModel)> {
+        let left = LeftToModel {
+            compiler: self.compiler.as_deref() == Some("auto"),
+            explore: self.explore,
+        };
+        let framework = Framework {
+            name: self.name,
+            version: self.version,
+            compiler: self.compiler.filter(|_| !left.compiler),
+            provenance: self.provenance.flatten(),
+        };
+        Some((framework, left))
+    }
+}
+
+keys! {
+    pub(super) struct StorageTable {
+        /// The class of storage that the job would like, the slowest first.
+        prefer: Option<StorageClass> = optional(word(&StorageClass::WORDS)),
+    }
+}
+
+keys! {
+    /// `[build]`: source of the application that is fetched and built before the run.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Build {
+        /// URL of a git repository (ends in `.git`), of a file or of an archive; or a path.
+        source: Located<String> = placed(source()),
+        /// Shell text that builds it, in the source's directory. `{{parallelism}}` stands for `build.parallelism`.
+        command: Option<String> = optional(text()),
+        /// How many things are built at a time.
+        parallelism: u32 = or_default(count(4096).or(1)),
+        /// SHA-256 of the file, or the commit of the repository. Another content is an error.
+        checksum: Option<String> = optional(checksum()),
+    }
+}
+
+fn source() -> Kind<String> {
+    parsed(
+        "^[^\\x00-\\x20\\x7f-][^\\x00-\\x20\\x7f]*$",
+        |text| match text {
+            "" => Err("must not be empty".to_owned()),
+            text if text.starts_with('-') || text.chars().any(|c| c.is_control() || c == ' ') => {
+                Err(format!("{text:?} is neither a URL nor a path"))
+            }
+            text => Ok(text.to_owned()),
+        },
+    )
+}
+
+/// `[build]`, which must have a source.
+pub(super) fn build() -> Kind<Build> {
+    let kind = Kind::new(object(Build::keys()), |fields, key| {
+        fields.table(key, |fields| {
+            if !fields.holds("source") {
+                let problem = Problem::of_file("`[build]` needs `source`");
+                let hint = "write source = \"https://example.org/app.git\", or a path";
+                fields.problem(problem.hinted(hint));
+            }
+            Build::read(fields)
+        })
+    });
+    kind.with("required", json!(["source"]))
+}
+
+fn checksum() -> Kind<String> {
+    parsed("^(sha256:)?([0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$", |text| {
+        let digits = text.strip_prefix("sha256:").unwrap_or(text);
+        let fits =
+            [40, 64].contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        let error = || {
+            format!(
+                "{text:?} is neither a SHA-256 of a file nor the commit of a repository, in hexadecimal digits"
+            )
+        };
+        fits.then(|| digits.to_ascii_lowercase()).ok_or_else(error)
+    })
+}
+
+keys! {
+    pub(super) struct PythonTable {
+        /// A pip requirements file, from which `submit` makes a virtual environment.
+        requirements: Option<Located<PathBuf>> = located(path()),
+        /// The directory of a virtual environment that exists; it is activated.
+        venv: Option<Located<PathBuf>> = located(path()),
+        /// Name or directory of a conda environment; it is activated.
+        conda: Option<Located<String>> = located(conda()),
+        /// The shell file that brings `conda`, such as `/opt/conda/etc/profile.d/conda.sh`; else `conda` is in `PATH`.
+        conda_profile: Option<Located<String>> = located(conda_profile()),
+    }
+}
+
+fn conda() -> Kind<String> {
+    parsed("^[^-\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$", |text| {
         let fits =
             !text.is_empty() && !text.starts_with('-') && !text.chars().any(char::is_control);
-        if fits {
-            Ok(text.to_owned())
-        } else {
-            Err(format!("{text:?} is no name of an environment"))
-        }
-    });
-    let profile = fields.parsed("conda_profile", |text| {
+        let error = || format!("{text:?} is no name of an environment");
+        fits.then(|| text.to_owned()).ok_or_else(error)
+    })
+}
+
+fn conda_profile() -> Kind<String> {
+    parsed("^/[^\\x00-\\x1f\\x7f]*$", |text| {
         let fits = text.starts_with('/') && !text.chars().any(char::is_control);
-        if fits {
-            Ok(text.to_owned())
-        } else {
-            Err(format!("{text:?} is no absolute path"))
-        }
-    });
-    let ways = [requirements.is_some(), venv.is_some(), name.is_some()];
+        let error = || format!("{text:?} is no absolute path");
+        fits.then(|| text.to_owned()).ok_or_else(error)
+    })
+}
+
+/// `[python]`: a file of requirements, or an environment that the user has made.
+pub(super) type Python = (Option<Located<PathBuf>>, Option<Located<OwnPython>>);
+
+pub(super) fn python() -> Kind<Python> {
+    Kind::new(object(PythonTable::keys()), |fields, key| {
+        fields.table(key, read_python)
+    })
+}
+
+fn read_python(fields: &mut Fields<'_>) -> Python {
+    let PythonTable {
+        requirements,
+        venv,
+        conda,
+        conda_profile: profile,
+    } = PythonTable::read(fields);
+    let ways = [requirements.is_some(), venv.is_some(), conda.is_some()];
     if ways.into_iter().filter(|given| *given).count() > 1 {
         let message = "`python.requirements`, `python.venv` and `python.conda` exclude each other";
         fields.problem(Problem::of_file(message));
     }
-    if let Some(profile) = profile.as_ref().filter(|_| name.is_none()) {
+    if profile.is_some() && conda.is_none() {
         let message = "`python.conda_profile` needs `python.conda`, the name of the environment";
-        fields.problem(Problem::at(profile.span.clone(), message));
+        fields.fault("conda_profile", message);
     }
-    fields.finish();
     let venv = venv.map(|venv| Located {
         value: OwnPython::Venv(venv.value),
         span: venv.span,
     });
-    let conda = name.map(|Located { value: name, span }| {
-        let conda = Conda {
-            name,
-            profile: profile.map(|profile| profile.value),
-        };
+    let conda = conda.map(|Located { value: name, span }| {
+        let profile = profile.map(|profile| profile.value);
         Located {
-            value: OwnPython::Conda(conda),
+            value: OwnPython::Conda(Conda { name, profile }),
             span,
         }
     });
     (requirements, venv.or(conda))
 }
 
-/// Counts beyond this are typing errors, and they still fit every consumer's 64-bit integers.
-const MAX_COUNT: u64 = 1 << 60;
-
-pub(super) fn read_workload(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Workload {
-    let mut fields = Fields::new("workload.", table, &[], problems);
-    let mut count = |key| fields.number(key, 1..MAX_COUNT).map(|number| number.value);
-    let (parameters, samples, batch_size, epochs) = (
-        count("parameters"),
-        count("samples"),
-        count("batch_size"),
-        count("epochs"),
-    );
-    let mut label = |key| fields.parsed(key, label_text).map(|text| text.value);
-    let (model, dataset, precision) = (label("model"), label("dataset"), label("precision"));
-    fields.finish();
-    Workload {
-        model,
-        parameters,
-        dataset,
-        samples,
-        batch_size,
-        epochs,
-        precision,
+keys! {
+    /// `[workload]`: what is known of the training; recorded with every measurement.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+    pub struct Workload {
+        /// Name of the network.
+        model: Option<String> = optional(label()),
+        /// Trainable parameters.
+        parameters: Option<u64> = optional(number(1..=MAX_COUNT)),
+        /// Name of the data set.
+        dataset: Option<String> = optional(label()),
+        /// Training samples of one epoch.
+        samples: Option<u64> = optional(number(1..=MAX_COUNT)),
+        /// Samples of one step, over all workers.
+        batch_size: Option<u64> = optional(number(1..=MAX_COUNT)),
+        /// Epochs planned.
+        epochs: Option<u64> = optional(number(1..=MAX_COUNT)),
+        /// Such as `fp32` or `bf16`.
+        precision: Option<String> = optional(label()),
     }
 }
 
-fn label_text(text: &str) -> Result<String, &'static str> {
-    match text {
+/// Counts beyond this are typing errors, and they still fit every consumer's 64-bit integers.
+const MAX_COUNT: u64 = (1 << 60) - 1;
+
+fn label() -> Kind<String> {
+    let label = parsed("^[^\\x00-\\x1f\\x7f]*$", |text| match text {
         "" => Err("must not be empty"),
         text if text.len() > 200 => Err("is longer than 200 bytes"),
         text if text.chars().any(char::is_control) => Err("must not contain control characters"),
         text => Ok(text.to_owned()),
+    });
+    label.with("minLength", 1).with("maxLength", 200)
+}
+
+keys! {
+    pub(super) struct TimingTable {
+        /// Regular expression of a line that ends an epoch. Group `epoch` is required; `epochs`, `seconds`, `rate` and
+        /// `metric_NAME` are optional.
+        epoch: Option<Located<String>> = located(text()),
+        /// Regular expression of a line that ends a step. Group `step` is required; `steps`, `epoch`, `epochs`,
+        /// `step_seconds`, `rate` and `metric_NAME` are optional.
+        step: Option<Located<String>> = located(text()),
     }
 }
 
-pub(super) fn read_timing(
-    table: &DeTable<'_>,
-    problems: &mut Vec<Problem>,
-) -> Option<Located<TimingPattern>> {
-    let mut fields = Fields::new("timing.", table, &[], problems);
-    let (epoch, step) = (fields.text("epoch"), fields.text("step"));
-    fields.finish();
-    let span = epoch.as_ref().or(step.as_ref())?.span.clone();
-    let value = TimingPattern {
-        epoch: epoch.map(|text| text.value),
-        step: step.map(|text| text.value),
-    };
-    Some(Located { value, span })
+impl TimingTable {
+    pub(super) fn pattern(self) -> Option<Located<TimingPattern>> {
+        let span = self.epoch.as_ref().or(self.step.as_ref())?.span.clone();
+        let value = TimingPattern {
+            epoch: self.epoch.map(|text| text.value),
+            step: self.step.map(|text| text.value),
+        };
+        Some(Located { value, span })
+    }
 }

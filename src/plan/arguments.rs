@@ -44,14 +44,10 @@ pub(super) fn about(name: &str, value: Option<&str>) -> About {
     }
     let is_seed = (has("seed") || ["seed_everything", "rng"].contains(&last)) && is_number;
     let is_port = has("port") && is_number;
-    let is_address = [
-        "rdzv_endpoint",
-        "rdzv_id",
-        "init_method",
-        "dist_url",
-        "master_addr",
-    ]
-    .contains(&last);
+    let is_address = is_one_of(
+        "rdzv_endpoint rdzv_id init_method dist_url master_addr",
+        last,
+    );
     let of_run = ["run", "runid", "exp", "experiment", "job", "trial", "wandb"]
         .iter()
         .any(|word| has(word));
@@ -60,18 +56,10 @@ pub(super) fn about(name: &str, value: Option<&str>) -> About {
     if is_seed || is_port || is_address || is_run_name {
         return About::Repeat;
     }
-    let is_output = [
-        "out",
-        "output",
-        "outdir",
-        "outfile",
-        "output_dir",
-        "logdir",
-        "logfile",
-        "savedir",
-    ]
-    .contains(&last)
-        || ends_in(&["out", "output", "outputs"])
+    let is_output = is_one_of(
+        "out output outdir outfile output_dir logdir logfile savedir",
+        last,
+    ) || ends_in(&["out", "output", "outputs"])
         || (writes(last) && ends_in(&["dir", "directory", "path", "file", "folder", "root"]))
         || name.ends_with("hydra.run.dir")
         || name.ends_with("hydra.sweep.dir");
@@ -84,69 +72,36 @@ pub(super) fn about(name: &str, value: Option<&str>) -> About {
 
 /// Says whether an argument tells where something is written, if it is a path; it may as well be a flag.
 pub(super) fn writes(name: &str) -> bool {
-    const WRITES: [&str; 12] = [
-        "out",
-        "output",
-        "outputs",
-        "log",
-        "logs",
-        "logging",
-        "save",
-        "result",
-        "results",
-        "dump",
-        "tensorboard",
-        "tb",
-    ];
+    const WRITES: &str =
+        "out output outputs log logs logging save result results dump tensorboard tb";
     // A checkpoint may be what the run begins with.
-    has_part(name, &WRITES) && !is_checkpoint(name)
+    has_part(name, WRITES) && !is_checkpoint(name)
 }
 
 /// Says whether an argument tells of a checkpoint, which is written, and read where it is there.
 pub(super) fn is_checkpoint(name: &str) -> bool {
-    has_part(name, &["ckpt", "checkpoint", "checkpoints"])
+    has_part(name, "ckpt checkpoint checkpoints")
 }
 
-fn has_part(name: &str, words: &[&str]) -> bool {
+fn has_part(name: &str, words: &str) -> bool {
     name.to_ascii_lowercase()
         .split(['.', '_', '-', '$'])
-        .any(|part| words.contains(&part))
+        .any(|part| is_one_of(words, part))
+}
+
+/// Whether a word is among some with blanks between.
+pub(super) fn is_one_of(words: &str, word: &str) -> bool {
+    words.split(' ').any(|known| known == word)
 }
 
 /// Says whether a text can only be a path: it holds a slash, or ends as files of data do.
 pub(super) fn is_path(text: &str) -> bool {
-    const ENDINGS: [&str; 26] = [
-        "pt",
-        "pth",
-        "ckpt",
-        "h5",
-        "hdf5",
-        "keras",
-        "npz",
-        "npy",
-        "csv",
-        "tsv",
-        "json",
-        "jsonl",
-        "txt",
-        "log",
-        "pkl",
-        "safetensors",
-        "onnx",
-        "parquet",
-        "tfrecord",
-        "yaml",
-        "yml",
-        "toml",
-        "out",
-        "zip",
-        "gz",
-        "tar",
-    ];
+    const ENDINGS: &str = "pt pth ckpt h5 hdf5 keras npz npy csv tsv json jsonl txt log pkl safetensors onnx parquet tfrecord yaml yml \
+        toml out zip gz tar";
     text.contains('/')
         || text
             .rsplit_once('.')
-            .is_some_and(|(_, ending)| ENDINGS.contains(&ending))
+            .is_some_and(|(_, ending)| is_one_of(ENDINGS, ending))
 }
 
 /// Says whether a text names one moment or one run, so that it differs with each: a UUID, a date with a time, Unix seconds.

@@ -5,41 +5,10 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::PlannedBuild;
-use super::resolve::{Resolver, text};
+use super::resolver::{Resolver, text};
+use super::{PlannedBuild, Source};
 use crate::foundation::diagnostic::Problem;
 use crate::image::flags::Container;
-
-/// How a source is had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// `git clone`.
-    Git,
-    /// A download.
-    Url,
-    /// A file or directory that the nodes see.
-    Path,
-}
-
-impl Source {
-    /// Tells it by its text. A name that ends in `.git` is a repository, wherever it lies.
-    ///
-    /// # Errors
-    /// For a scheme that nobody here fetches.
-    pub fn of(source: &str) -> Result<Self, String> {
-        let scheme = source.split_once("://").map(|(scheme, _)| scheme);
-        match scheme {
-            Some("git" | "ssh" | "git+ssh") => Ok(Self::Git),
-            Some("https" | "http" | "file") if source.ends_with(".git") => Ok(Self::Git),
-            Some("https" | "http") => Ok(Self::Url),
-            Some(scheme) => Err(format!(
-                "`{scheme}://` is not fetched; https, ssh and git are"
-            )),
-            None if source.ends_with(".git") => Ok(Self::Git),
-            None => Ok(Self::Path),
-        }
-    }
-}
 
 impl Resolver<'_> {
     /// Where the source comes from and where it is built: a directory of the state directory that all runs share which

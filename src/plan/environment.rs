@@ -1,15 +1,14 @@
 //! What the command runs in: a container, a Python environment, or the host.
 
-use super::prospect::Prospect;
+use super::candidates::Prospect;
+use super::image::OWN_OR_IMAGE;
 use std::path::Path;
 
-use super::resolve::{JOB_FILE, Resolver, text};
+use super::resolver::{JOB_FILE, Resolver, text};
 use crate::foundation::diagnostic::Problem;
 use crate::image::flags::Container;
+use crate::image::runtime;
 use crate::job::{Framework, Located, OwnPython};
-
-/// What to do where a job file names both.
-pub(super) const OWN_OR_IMAGE: &str = "take out `[python]` or `[image]`";
 
 impl Resolver<'_> {
     /// Container, else `[python]`, else the host.
@@ -101,7 +100,10 @@ impl Resolver<'_> {
             Some(runtime) => {
                 format!("{} is there, but {no_image}", runtime.display())
             }
-            None => "no container runtime (apptainer, singularity) is found".to_owned(),
+            None => format!(
+                "no container runtime ({}) is found",
+                runtime::commands().join(", ")
+            ),
         };
         let version = python
             .version

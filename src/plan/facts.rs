@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Rejected;
 use crate::config::site::SiteModel;
 use crate::image::catalogue::Entry;
-use crate::image::container::Here;
+use crate::image::runtime::ThisMachine;
 use crate::job::{JobId, JobState, SchedulerKind};
 use crate::learn::model::{Hardware, Model};
 use crate::record::Past;
@@ -77,7 +77,7 @@ pub struct ImageFacts {
     /// The directory of the job's script, links followed, where it lies outside of the working directory.
     pub script_dir: Option<PathBuf>,
     /// This machine.
-    pub here: Here,
+    pub here: ThisMachine,
 }
 
 /// The performance model that is at hand.

@@ -3,11 +3,12 @@
 
 use super::PlannedResources;
 use super::facts::ModelFacts;
-use super::resolve::Resolver;
-use super::words::per_cent;
+use super::forecast_text::per_cent;
+use super::resolver::Resolver;
 use crate::config::site::{self, NodeType};
 use crate::job::{SchedulerKind, kind_and_count};
 use crate::learn::model::{Hardware, Kind, Likely, Met};
+use crate::scheduler::adapter_for;
 
 /// Kinds are left out where the others hold this share of the runs.
 const HELD: f64 = 0.98;
@@ -94,8 +95,7 @@ impl Resolver<'_> {
             is_needed
         });
         let confines = facts.model.confines(scheduler);
-        // OpenPBS gives a job whose nodes are its own the CPUs that it asked for all the same.
-        let alone = resources.exclusive && scheduler != SchedulerKind::OpenPbs;
+        let alone = resources.exclusive && adapter_for(scheduler).gives_whole_nodes();
         let likely: Vec<Likely> = kinds
             .iter()
             .map(|kind| {

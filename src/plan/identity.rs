@@ -6,54 +6,18 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::arguments::{About, about, is_checkpoint, is_of_one_run, is_path, writes};
+use super::arguments::{About, about, is_checkpoint, is_of_one_run, is_one_of, is_path, writes};
 use super::facts::{Named, SiteFacts};
-use super::masked::masked;
-use super::resolve::text;
+use super::resolver::text;
+use super::secrets::{masked, without_password};
 use crate::job::{Argument, Command, EnvVar, JobSpec, Workload, arguments, is_option, number};
 use crate::record::{Identity, Input};
 
 /// Programs that start another one, named among their words.
-const LAUNCHERS: [&str; 30] = [
-    "srun",
-    "mpirun",
-    "mpiexec",
-    "mpiexec.hydra",
-    "orterun",
-    "prun",
-    "prterun",
-    "ibrun",
-    "aprun",
-    "jsrun",
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "horovodrun",
-    "env",
-    "nice",
-    "ionice",
-    "nohup",
-    "time",
-    "timeout",
-    "stdbuf",
-    "setsid",
-    "numactl",
-    "taskset",
-    "uv",
-    "poetry",
-    "pipenv",
-    "conda",
-    "nsys",
-    "ncu",
-];
+const LAUNCHERS: &str = "srun mpirun mpiexec mpiexec.hydra orterun prun prterun ibrun aprun jsrun torchrun accelerate deepspeed horovodrun \
+    env nice ionice nohup time timeout stdbuf setsid numactl taskset uv poetry pipenv conda nsys ncu";
 /// Modules of Python that do so.
-const LAUNCHER_MODULES: [&str; 5] = [
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate.commands.launch",
-    "deepspeed.launcher.runner",
-    "mpi4py",
-];
+const LAUNCHER_MODULES: &str = "torch.distributed.run torch.distributed.launch accelerate.commands.launch deepspeed.launcher.runner mpi4py";
 /// Programs whose first argument is what they run.
 const INTERPRETERS: [&str; 13] = [
     "python", "bash", "sh", "dash", "zsh", "ksh", "perl", "ruby", "julia", "Rscript", "node",
@@ -405,7 +369,7 @@ fn entry<'a>(argv: &[&'a str], named: &BTreeMap<String, Named>) -> Entry<'a> {
     let mut at = 0;
     let mut program = argv.first().map_or_else(String::new, |word| folded(word));
     let mut taken = vec![0];
-    let mut launches = LAUNCHERS.contains(&program.as_str());
+    let mut launches = is_one_of(LAUNCHERS, &program);
     let script = loop {
         if launches {
             match behind_launcher(argv, at + 1, named) {
@@ -443,7 +407,7 @@ fn entry<'a>(argv: &[&'a str], named: &BTreeMap<String, Named>) -> Entry<'a> {
             break found.map(|found| Script::File(argv[found]));
         }
         match of_interpreter(argv, at + 1, &program, named) {
-            Some(Behind::Module(found)) if LAUNCHER_MODULES.contains(&argv[found]) => {
+            Some(Behind::Module(found)) if is_one_of(LAUNCHER_MODULES, argv[found]) => {
                 (at, launches) = (found, true);
             }
             Some(Behind::Module(found)) => {
@@ -576,19 +540,6 @@ fn digest_of(named: Option<&Named>) -> Option<String> {
     match named {
         Some(Named::File { digest, .. }) => digest.clone(),
         _ => None,
-    }
-}
-
-/// `https://user:word@host/x?key=word` without user and query.
-pub(super) fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.to_owned();
-    };
-    let rest = rest.split('?').next().unwrap_or(rest);
-    let authority = rest.find('/').unwrap_or(rest.len());
-    match rest[..authority].rfind('@') {
-        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
-        None => format!("{scheme}://{rest}"),
     }
 }
 

@@ -3,61 +3,26 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::environment::OWN_OR_IMAGE;
-use super::prospect::Prospect;
-use super::resolve::{Resolver, text};
+use super::candidates::{Fitting, Prospect};
+use super::resolver::{Resolver, text};
+use super::{ImageCandidate, NoImage};
 use crate::config::{GpuTable, VersionRange};
 use crate::foundation::diagnostic::Problem;
-use crate::image::catalogue::{
-    Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, capability_of, choose,
-    family, fetched, meant, mistyped,
+use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
+use crate::image::choice::choose;
+use crate::image::choice::{
+    Candidate, Choice, Device, Processor, Wanted, capability_of, family, meant, mistyped,
 };
 use crate::image::flags::{self, Container};
+use crate::image::runtime;
 use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind, kind_and_count};
 use crate::record::Forecast;
 
 /// More images are not named in a decision: it travels in the script.
 const MAX_NAMED: usize = 20;
 
-/// An image that was held against the job.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct ImageCandidate {
-    /// Its name.
-    pub name: String,
-    /// Its path or URI.
-    pub place: String,
-    /// Where it is described.
-    pub origin: String,
-    /// Whether it is the one.
-    pub chosen: bool,
-    /// Why it cannot be taken; empty: it fits.
-    pub rejected: Vec<String>,
-    /// What speaks for it, where it fits.
-    pub reasons: Vec<String>,
-    /// What is not known and would speak against it.
-    pub unknown: Vec<String>,
-    /// Why another that fits is taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub beaten: Option<String>,
-}
-
-/// The images of the catalogue as they fit a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fitting {
-    /// What they were held against.
-    pub(super) wanted: Wanted,
-    /// Which fit, in their order, and which do not.
-    pub(super) choice: Choice,
-}
-
-/// No image fits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoImage {
-    /// What is wanted.
-    pub wanted: Wanted,
-    /// Why none of the catalogue fits, in short.
-    pub why: String,
-}
+/// What to do where a job file names both.
+pub(super) const OWN_OR_IMAGE: &str = "take out `[python]` or `[image]`";
 
 impl Resolver<'_> {
     /// The container; `Err` with why there is none.
@@ -441,7 +406,7 @@ impl Resolver<'_> {
             Ok(version) => version,
             Err(why) => return Err(format!("`framework.version` cannot be compared: {why}")),
         };
-        let is_local = scheduler == SchedulerKind::Local;
+        let is_local = scheduler.is_local();
         let here = &self.facts.images.here;
         let tables = self.settings.tables();
         let table = tables
@@ -571,7 +536,7 @@ impl Resolver<'_> {
             fakeroot,
             binds: self.binds(),
             cleanenv: image.cleanenv,
-            options: super::resolve::values(&image.options),
+            options: super::resolver::values(&image.options),
             workdir: text(&self.facts.workdir),
             runtime: self.settings.container_runtime().map(text),
             ..Container::default()
@@ -614,7 +579,10 @@ impl Resolver<'_> {
 
     /// The flags as they are expected; the node decides.
     pub(super) fn flags(&mut self, container: &Container) {
-        let command = container.runtime.as_deref().unwrap_or("apptainer");
+        let command = container
+            .runtime
+            .as_deref()
+            .unwrap_or(runtime::commands()[0]);
         match flags::preview(container, None, command) {
             Ok(expected) => {
                 for reason in expected.reasons {

@@ -4,11 +4,10 @@
 //! that are only similar.
 
 use super::PlannedResources;
-use super::alike::{Ladder, Needed};
-use super::candidate::whole_bytes;
-use super::fit::wanted;
-use super::resolve::Resolver;
-use super::words;
+use super::forecast_text::{self, whole_bytes};
+use super::resolver::Resolver;
+use super::similar_runs::{Ladder, Needed};
+use super::site_check::wanted;
 use crate::config::site::{self, NodeType, Queue, SiteModel, Wanted};
 use crate::foundation::units::{Bytes, Walltime, display_seconds};
 use crate::job::{Asked, SchedulerKind};
@@ -39,7 +38,7 @@ struct Place {
 
 impl Place {
     fn is_local(&self) -> bool {
-        self.scheduler == SchedulerKind::Local
+        self.scheduler.is_local()
     }
 
     /// The queues that may take the job, as far as the site tells of them.
@@ -210,7 +209,7 @@ impl Resolver<'_> {
     }
 
     fn memory_of(&mut self, needed: &Needed, place: &Place) -> Settled<Bytes> {
-        let shown = |bytes: f64| words::size(bytes).to_string();
+        let shown = |bytes: f64| forecast_text::size(bytes).to_string();
         let mut why = words(needed, "the largest had", shown);
         let Some(wanted) = memory_wanted(needed) else {
             return (None, format!("{why}, which no node has"));
@@ -290,7 +289,7 @@ fn words(needed: &Needed, most: &str, shown: impl Fn(f64) -> String) -> String {
     } else {
         "numbers within those that ran"
     };
-    let runs = words::count(needed.runs as u64, "run");
+    let runs = forecast_text::count(needed.runs as u64, "run");
     let mut words = format!(
         "same script, {numbers}: {runs}, {most} {}",
         shown(needed.longest)

@@ -1,21 +1,15 @@
 //! What the job gets: nodes, memory, time, queue, and what it waits for.
 
-use super::resolve::{JOB_FILE, Resolver};
-use super::{PlannedDependency, PlannedResources, TargetFacts};
+use super::resolver::{JOB_FILE, Resolver};
+use super::{GPU_VARIABLES, PlannedDependency, PlannedResources, TargetFacts};
 use crate::foundation::diagnostic::Problem;
 use crate::job::{Asked, DependencyKind, EnvVar, JobState, Located, NodeCount, SchedulerKind};
-
-/// Variables that name the GPUs a program may see.
-pub const GPU_VARIABLES: [&str; 3] = [
-    "CUDA_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-];
+use crate::scheduler::adapter_for;
 
 impl Resolver<'_> {
     pub(super) fn resources(&mut self, nodes: u32, scheduler: SchedulerKind) -> PlannedResources {
         let asked = &self.spec.resources;
-        let local = scheduler == SchedulerKind::Local;
+        let local = scheduler.is_local();
         self.nodes(local);
         if let Some(tasks) = asked.tasks {
             self.decide("tasks", tasks.to_string(), JOB_FILE);
@@ -27,8 +21,8 @@ impl Resolver<'_> {
         let cpus = self.cpus(&gpus, local);
         let memory = self.auto_or_left_out("memory", asked.memory.as_ref(), local);
         let walltime = self.auto_or_left_out("walltime", asked.walltime.as_ref(), local);
-        // With OpenPBS a reservation is a queue: no default may stand beside it.
-        let reserved = scheduler == SchedulerKind::OpenPbs && asked.reservation.is_some();
+        // No default may stand beside a reservation that is a queue.
+        let reserved = adapter_for(scheduler).reserves_by_queue() && asked.reservation.is_some();
         let default_queue = self.settings.default_queue().filter(|_| !reserved);
         let queue = match gpus.queue.filter(|_| asked.queue.is_none() && !reserved) {
             Some((queue, why)) => {

@@ -1,12 +1,13 @@
 //! The rules of the configuration: which of them hold for a job, and what they attach to it.
 
-use super::masked::shown_argv;
-use super::resolve::{Resolver, values};
-use super::{PlannedResources, PlannedStorage, Step, pass_through, pass_through_pbs};
+use super::resolver::{Resolver, values};
+use super::secrets::shown_argv;
+use super::{PlannedResources, PlannedStorage, Step};
 use crate::config::site;
 use crate::config::{Condition, Rule, Subject, VersionRange, Wanted};
 use crate::foundation::diagnostic::Problem;
 use crate::job::{EnvVar, Located, SchedulerKind};
+use crate::scheduler::adapter_for;
 
 /// What the job file and the rules that hold make together.
 #[derive(Debug, Default)]
@@ -112,7 +113,7 @@ impl Resolver<'_> {
     fn of_the_house(&mut self, scheduler: SchedulerKind) -> Attached {
         let prologue = &self.settings.tables().house.prologue;
         let mut attached = Attached::default();
-        if scheduler != SchedulerKind::Local && !prologue.is_empty() {
+        if !scheduler.is_local() && !prologue.is_empty() {
             for (command, origin) in prologue {
                 self.decide("house prologue", shown_argv(command), origin.to_string());
                 attached.prologue.push(Step {
@@ -180,13 +181,10 @@ impl Resolver<'_> {
                     value: option.clone(),
                     span: 0..0,
                 };
-                match scheduler {
-                    kind if kind.is_pbs() => pass_through_pbs::problem(&option, kind),
-                    _ => pass_through::problem(&option),
-                }
+                adapter_for(scheduler).option_problem(&option, None)
             };
             let same = |own: &Located<String>| option_name(&own.value) == option_name(option);
-            if scheduler == SchedulerKind::Local {
+            if scheduler.is_local() {
                 self.reject(option, "without effect on a local job");
             } else if own.directives.iter().chain(&own.arguments).any(same) {
                 self.reject(option, "the job file hands that option through itself");

@@ -4,7 +4,7 @@
 //! there is.
 
 use super::PlannedStorage;
-use super::resolve::Resolver;
+use super::resolver::Resolver;
 use crate::config::{Rule, StorageTable, Subject};
 use crate::job::StorageClass;
 

@@ -6,53 +6,32 @@ use serde::{Deserialize, Serialize};
 use super::ExitStatus;
 use crate::job::JobState;
 
-/// What ended a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CauseKind {
-    /// The user's program returned another exit code than 0, or died of a signal.
-    Program,
-    /// The time limit.
-    TimeLimit,
-    /// It wanted more memory than it was given.
-    Memory,
-    /// A node or the job's shell died.
-    Node,
-    /// It made room for another job.
-    Preemption,
-    /// Somebody cancelled it.
-    Cancel,
-    /// The container did not start; the user's program never ran.
-    Container,
-    /// The node lacks what the job needs, such as a module or a directory; the user's program never ran.
-    Setup,
-    /// A job that it waited for did not end as it had to; it never ran.
-    Dependency,
+words! {
+    /// What ended a run.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    CauseKind {
+        /// The user's program returned another exit code than 0, or died of a signal.
+        Program = "program",
+        /// The time limit.
+        TimeLimit = "time_limit",
+        /// It wanted more memory than it was given.
+        Memory = "memory",
+        /// A node or the job's shell died.
+        Node = "node",
+        /// It made room for another job.
+        Preemption = "preemption",
+        /// Somebody cancelled it.
+        Cancel = "cancel",
+        /// The container did not start; the user's program never ran.
+        Container = "container",
+        /// The node lacks what the job needs, such as a module or a directory; the user's program never ran.
+        Setup = "setup",
+        /// A job that it waited for did not end as it had to; it never ran.
+        Dependency = "dependency",
+    }
 }
 
 impl CauseKind {
-    /// The word of `--json` and of the index.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Program => "program",
-            Self::TimeLimit => "time_limit",
-            Self::Memory => "memory",
-            Self::Node => "node",
-            Self::Preemption => "preemption",
-            Self::Cancel => "cancel",
-            Self::Container => "container",
-            Self::Setup => "setup",
-            Self::Dependency => "dependency",
-        }
-    }
-
-    /// Reads [`CauseKind::as_str`] back.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        serde_json::from_value(serde_json::Value::from(word)).ok()
-    }
-
     /// The state of a run that this ended.
     #[must_use]
     pub fn state(self) -> JobState {
@@ -163,7 +142,7 @@ mod tests {
             CauseKind::Preemption,
             CauseKind::Cancel,
         ] {
-            assert_eq!(CauseKind::from_word(kind.as_str()), Some(kind));
+            assert_eq!(serde_json::to_value(kind).expect("a word"), kind.as_str());
             let cause = Cause::of(kind.state(), Some(ExitStatus::Code(3)), None).expect("a cause");
             assert_eq!(cause.kind, kind);
         }
@@ -173,8 +152,8 @@ mod tests {
     fn a_container_that_did_not_start_is_a_failure() {
         let cause = Cause::container("no such image");
         assert_eq!(
-            (cause.kind.state(), CauseKind::from_word("container")),
-            (JobState::Failed, Some(cause.kind))
+            (cause.kind.state(), cause.kind.as_str()),
+            (JobState::Failed, "container")
         );
         assert_eq!(cause.text, "the container did not start: no such image");
     }

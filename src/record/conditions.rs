@@ -41,10 +41,10 @@ pub struct Conditions {
     /// The queue (Slurm's partition) that the job ran in, by the scheduler's variables in the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// The account that it was charged to, likewise.
+    /// The account that was charged, from the same source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// Its quality of service, likewise.
+    /// Its actual quality of service, from the same source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<String>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, ExitStatus, QueueEntry, Status};
+use super::{Cause, ElementCounts, ExitStatus, QueueEntry, Status};
 use crate::job::{ArraySpec, JobState};
 
 /// How one element of an array stands.
@@ -17,31 +17,6 @@ pub struct Element {
     /// How it stands.
     #[serde(flatten)]
     pub status: Status,
-}
-
-/// How many elements of an array are in which state.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ElementCounts {
-    /// All of them.
-    pub total: u64,
-    /// By state; states in which none is are left out.
-    pub states: BTreeMap<JobState, u64>,
-}
-
-impl ElementCounts {
-    /// Elements that will not run any further.
-    #[must_use]
-    pub fn over(&self) -> u64 {
-        let over = self.states.iter().filter(|(state, _)| state.is_final());
-        // An import may say anything.
-        over.map(|(_, count)| *count).fold(0, u64::saturating_add)
-    }
-
-    /// Elements in a state.
-    #[must_use]
-    pub fn of(&self, state: JobState) -> u64 {
-        self.states.get(&state).copied().unwrap_or(0)
-    }
 }
 
 /// The entry that speaks of each element; what a scheduler says of one element counts before what it says of many. The

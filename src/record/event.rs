@@ -2,52 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of thing happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EventKind {
-    /// The node daemon took the watching over.
-    Adopted,
-    /// The node daemon was lost; the watcher reads by itself.
-    DaemonLost,
-    /// The kernel killed a process of the run for want of memory.
-    OomKill,
-    /// A GPU reported an XID error.
-    Xid,
-    /// A GPU gave no answer in time.
-    GpuStale,
-    /// A GPU fell off the bus.
-    GpuLost,
-    /// A GPU answers again.
-    GpuBack,
-    /// The wall clock jumped.
-    ClockJump,
-    /// The cgroup of the run is also that of another run.
-    SharedCgroup,
-    /// No GPU works in the container although the job was given some.
-    GpuMissing,
-    /// Something else; the detail says what.
-    #[serde(other)]
-    Note,
-}
-
-impl EventKind {
-    /// As it is written in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Adopted => "adopted",
-            Self::DaemonLost => "daemon_lost",
-            Self::OomKill => "oom_kill",
-            Self::Xid => "xid",
-            Self::GpuStale => "gpu_stale",
-            Self::GpuLost => "gpu_lost",
-            Self::GpuBack => "gpu_back",
-            Self::ClockJump => "clock_jump",
-            Self::SharedCgroup => "shared_cgroup",
-            Self::GpuMissing => "gpu_missing",
-            Self::Note => "note",
-        }
+words! {
+    /// What kind of thing happened.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    EventKind {
+        /// The node daemon took the watching over.
+        Adopted = "adopted",
+        /// The node daemon was lost; the watcher reads by itself.
+        DaemonLost = "daemon_lost",
+        /// The kernel killed a process of the run for want of memory.
+        OomKill = "oom_kill",
+        /// A GPU reported an XID error.
+        Xid = "xid",
+        /// A GPU gave no answer in time.
+        GpuStale = "gpu_stale",
+        /// A GPU fell off the bus.
+        GpuLost = "gpu_lost",
+        /// A GPU answers again.
+        GpuBack = "gpu_back",
+        /// The wall clock jumped.
+        ClockJump = "clock_jump",
+        /// The cgroup of the run is also that of another run.
+        SharedCgroup = "shared_cgroup",
+        /// No GPU works in the container although the job was given some.
+        GpuMissing = "gpu_missing",
+        /// Something else; the detail says what.
+        #[serde(other)]
+        Note = "note",
     }
 }
 

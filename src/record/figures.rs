@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct NodeFigures {
     /// Highest single-precision rate of one core, in 10^9 floating-point operations per second.
     pub core_gflops: f64,
-    /// The same of all cores at once.
+    /// The same for all cores at once.
     pub node_gflops: f64,
     /// Memory bandwidth of all cores at once, STREAM's triad, in 10^9 bytes per second.
     pub memory_gb_per_second: f64,

@@ -15,30 +15,18 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// What a forecast rests on, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    /// Runs of this workload with this software on this hardware.
-    Alike,
-    /// Runs of this workload, with other software or on other hardware.
-    Workload,
-    /// Runs of other workloads with this software.
-    Software,
-    /// Published effects alone, or runs that share neither workload nor software.
-    Priors,
-}
-
-impl Basis {
-    /// Its word in JSON and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Alike => "alike",
-            Self::Workload => "workload",
-            Self::Software => "software",
-            Self::Priors => "priors",
-        }
+words! {
+    /// What a forecast rests on, best first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    Basis {
+        /// Runs of this workload with this software on this hardware.
+        Alike = "alike",
+        /// Runs of this workload, with other software or on other hardware.
+        Workload = "workload",
+        /// Runs of other workloads with this software.
+        Software = "software",
+        /// Published effects alone, or runs that share neither workload nor software.
+        Priors = "priors",
     }
 }
 
@@ -52,7 +40,7 @@ pub struct Forecast {
     /// Runs behind that basis.
     pub runs: u64,
     /// How many of them something speaks against.
-    #[serde(default, skip_serializing_if = "none")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub doubtful: u64,
     /// What does, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -79,7 +67,7 @@ pub struct Forecast {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<String>,
     /// Among how many other ways it was chosen: images, compilers, sizes that the job left open. 0: there was no choice.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub alternatives: u32,
     /// Whether the choice was made to learn (`framework.explore`), not because it seemed quickest.
     #[serde(default)]
@@ -137,22 +125,6 @@ impl Forecast {
             "the whole run"
         }
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the form that serde calls"
-)]
-fn none(value: &u64) -> bool {
-    *value == 0
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the form that serde calls"
-)]
-fn is_zero(value: &u32) -> bool {
-    *value == 0
 }
 
 #[cfg(test)]

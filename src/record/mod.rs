@@ -3,6 +3,27 @@
 //!
 //! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
 
+/// Makes an enumeration whose variants are the same words everywhere: in JSON, the index and exports.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$meta:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$about])*
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$meta])* #[serde(rename = $word)] $variant,)*
+        }
+
+        impl $name {
+            /// Its word in JSON, the index and exports.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
+    };
+}
+
 mod cause;
 mod column;
 mod conditions;
@@ -26,6 +47,7 @@ mod run;
 pub mod rundir;
 mod sample;
 mod series;
+mod start;
 mod status;
 pub mod store;
 mod table;
@@ -37,21 +59,21 @@ pub use cause::{Cause, CauseKind, ending, signal_name};
 pub use column::SeriesError;
 pub use conditions::{Conditions, Software, StorageClass};
 pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
-pub use elements::{Element, ElementCounts, cover, merge_elements};
+pub use elements::{Element, cover, merge_elements};
 pub use event::{Event, EventKind};
 pub use figures::NodeFigures;
 pub use forecast::{Basis, Forecast, Interval};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
-pub use incoming::{
-    Incoming, IncomingRun, IncomingUsage, LineFault, MAX_LINE_BYTES, MAX_NAME_BYTES, Row,
-    RowVersion,
-};
+pub use incoming::{Incoming, LineFault, MAX_LINE_BYTES, Row, RowVersion};
 pub use last_words::{LAST_WORDS_BYTES, last_words};
 pub use middle::median;
-pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
+pub use node::{
+    AttemptMarks, Gap, HostFacts, MeasureKey, Measurement, Missing, NodeRecord, NodeState,
+    WatcherCost,
+};
 pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
-pub use point::{MAX_POINTS, MetricPoint, PointKind};
+pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
 pub use row::{RowCoder, RowLayout};
 pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{
@@ -62,8 +84,9 @@ pub use series::{
     Columns, MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_columns, decode_segment,
     decode_segment_within, encode_segments, segment_cells,
 };
-pub use status::{Outcome, QueueEntry, Status, resolve};
-pub use table::{Cell, Field, FieldType, Role, Table};
+pub use start::{EpochFigures, NodeMeasure, NotedState, StartRow, SubmittedRun};
+pub use status::{ElementCounts, Outcome, QueueEntry, RunRow, Status, resolve};
+pub use table::{Cell, Field, FieldType, MAX_NAME_BYTES, Role, Table};
 pub use target::{DiskBench, NodeBench, PastCache, Spread, TargetRecord};
 pub use timing::{
     Epoch, EpochNumbering, MAX_EPOCHS_KEPT, Progress, Scope, StepMark, StepTimes, Throughput,
@@ -72,6 +95,11 @@ pub use timing::{
 pub use usage::{EpochSummary, Usage, summarise_epochs};
 
 use serde::{Deserialize, Serialize};
+
+/// Says whether a value need not be written, as reading makes it anew.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

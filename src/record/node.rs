@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conditions, ContainerRecord, Event, ExitStatus, GpuUsage, Progress, Usage};
+use super::{
+    Conditions, ContainerRecord, Event, ExitStatus, GpuUsage, NodeFigures, Progress, Usage,
+};
 use crate::job::{JobId, RunId};
 
 /// The key of a measurement: no two readings of different origin share it.
@@ -122,7 +124,7 @@ pub struct NodeRecord {
     /// The machine.
     pub host: HostFacts,
     /// Under what conditions it ran there.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub conditions: Conditions,
     /// What was used, derived from the samples.
     pub usage: Usage,
@@ -155,8 +157,30 @@ pub struct NodeRecord {
     pub events: Vec<Event>,
 }
 
-fn is_default(conditions: &Conditions) -> bool {
-    *conditions == Conditions::default()
+/// A measurement as an index knows it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Measurement {
+    /// The record, without epochs, GPUs and events: those have rows of their own.
+    pub record: NodeRecord,
+    /// What this kind of node was measured to do.
+    pub figures: Option<NodeFigures>,
+    /// What is known of its attempt.
+    pub attempt: AttemptMarks,
+}
+
+/// An attempt by the marks of its batch script.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+pub struct AttemptMarks {
+    /// The job.
+    pub job_id: Option<JobId>,
+    /// The node of its batch shell.
+    pub first_node: Option<String>,
+    /// When the batch script began, in Unix milliseconds UTC.
+    pub started_at_ms: Option<u64>,
+    /// When it ended.
+    pub ended_at_ms: Option<u64>,
+    /// The batch shell's exit code, 128 + n for signal n.
+    pub exit_code: Option<i32>,
 }
 
 impl NodeRecord {

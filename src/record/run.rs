@@ -30,7 +30,7 @@ pub struct RunRecord {
     pub workdir: String,
     /// The job file, absolute; `None` for a script that came through `dlrun render`.
     pub job_file: Option<String>,
-    /// Nodes asked for.
+    /// Requested nodes.
     pub nodes: u32,
     /// Tasks on each node; `None`: an older dlrun did not write it down.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -82,30 +82,30 @@ reading! {
     columns {
         /// CPU time in user mode of all processes of the run, ended ones included, in microseconds.
         cpu_user_us: Counter,
-        /// CPU time in the kernel, likewise.
+        /// CPU time in the kernel of the same processes, in microseconds.
         cpu_system_us: Counter,
         /// Resident memory, summed over the processes: pages shared between them count more than once.
         mem_rss_bytes: Gauge,
-        /// Shared memory: `/dev/shm`, shared mappings. Of the cgroup where there is one, else the resident part of the
-        /// processes'.
+        /// Shared memory: `/dev/shm`, shared mappings. Of the cgroup if there is one, else the resident part of
+        /// the processes'.
         mem_shmem_bytes: Gauge,
         /// Bytes read from storage, ended processes included.
         io_read_bytes: Counter,
-        /// Bytes written to storage, likewise.
+        /// Bytes written to storage, ended processes included.
         io_write_bytes: Counter,
         /// Live processes.
         processes: Gauge,
         /// Live threads.
         threads: Gauge,
-        /// Time that the run was kept from running by its CPU quota, in microseconds.
+        /// Time in which the CPU quota throttled the run, in microseconds.
         cpu_throttled_us: Counter,
         /// Anonymous memory of the cgroup: heaps, stacks.
         mem_anon_bytes: Gauge,
         /// File pages of the cgroup: page cache, mapped files, shared memory. Most of it can be dropped.
         mem_file_bytes: Gauge,
-        /// The most memory that the cgroup ever had, by the kernel's own account; page cache is in it.
+        /// Peak memory of the cgroup according to the kernel, including page cache.
         mem_peak_bytes: Gauge,
-        /// Processes that the kernel killed for want of memory.
+        /// Processes that the kernel killed because of memory.
         mem_oom_kills: Counter,
         /// Time in which some task of the run waited for a CPU, in microseconds (pressure stall information).
         psi_cpu_some_us: Counter,
@@ -117,19 +117,19 @@ reading! {
         psi_io_some_us: Counter,
         /// Time in which all tasks waited for I/O.
         psi_io_full_us: Counter,
-        /// As `psi_cpu_some_us`, of the node.
+        /// Like `psi_cpu_some_us`, for the node.
         node_psi_cpu_some_us: Counter,
-        /// As `psi_mem_some_us`, of the node.
+        /// Like `psi_mem_some_us`, for the node.
         node_psi_mem_some_us: Counter,
-        /// As `psi_mem_full_us`, of the node.
+        /// Like `psi_mem_full_us`, for the node.
         node_psi_mem_full_us: Counter,
-        /// As `psi_io_some_us`, of the node.
+        /// Like `psi_io_some_us`, for the node.
         node_psi_io_some_us: Counter,
-        /// As `psi_io_full_us`, of the node.
+        /// Like `psi_io_full_us`, for the node.
         node_psi_io_full_us: Counter,
-        /// Bytes received by the node's network interfaces, loopback left out.
+        /// Bytes received by the node's network interfaces, without loopback.
         node_net_rx_bytes: Counter,
-        /// Bytes sent by them.
+        /// Bytes sent by these interfaces.
         node_net_tx_bytes: Counter,
     }
     after {
@@ -156,7 +156,7 @@ reading! {
         utilisation_percent: Gauge,
         /// Share of the time in which its memory was read or written, in percent.
         mem_utilisation_percent: Gauge,
-        /// Memory in use, by anybody.
+        /// Memory in use by all processes.
         mem_used_bytes: Gauge,
         /// Power drawn, in milliwatts; an average over a second on most.
         power_milliwatts: Gauge,
@@ -180,23 +180,23 @@ reading! {
         nvlink_rx_bytes: Counter,
         /// Memory errors that were corrected, since the driver was loaded.
         ecc_corrected: Counter,
-        /// Memory errors that were not.
+        /// Memory errors that were not corrected, since the driver was loaded.
         ecc_uncorrected: Counter,
         /// XID errors seen since watching began.
         xid_errors: Counter,
         /// Processes of the run that compute on it.
         run_processes: Gauge,
-        /// Memory that those hold.
+        /// Memory of the run's processes.
         run_mem_bytes: Gauge,
-        /// Use of the streaming multiprocessors by those, in percent.
+        /// Use of the streaming multiprocessors by the run's processes, in percent.
         run_sm_percent: Gauge,
         /// Cycles in which a streaming multiprocessor was busy, in hundredths of a percent (GPM; Hopper and later).
         gpm_sm_basis_points: Gauge,
-        /// Warps that were resident of those possible, likewise.
+        /// Resident warps relative to the maximum, in hundredths of a percent.
         gpm_occupancy_basis_points: Gauge,
-        /// Cycles in which a tensor unit was busy, likewise.
+        /// Cycles in which a tensor unit was busy, in hundredths of a percent.
         gpm_tensor_basis_points: Gauge,
-        /// Memory bandwidth used of that possible, likewise.
+        /// Memory bandwidth relative to the maximum, in hundredths of a percent.
         gpm_dram_basis_points: Gauge,
     }
     after {}
@@ -216,7 +216,7 @@ reading! {
         name: Arc<str>,
     }
     columns {
-        /// CPU time of it and of the children it waited for, in microseconds.
+        /// CPU time of the process and of the children it waited for, in microseconds.
         cpu_us: Counter,
         /// Resident memory.
         mem_rss_bytes: Gauge,

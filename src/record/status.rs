@@ -3,9 +3,11 @@
 //! The marks were written by the job itself and survive everything but a dead file system; the queue knows of waiting,
 //! cancelling, limits and nodes; accounting remembers. An empty answer proves nothing.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, CauseKind, ElementCounts, ExitStatus, NodeRecord, NodeState, Notice, Sentinel};
+use super::{Cause, CauseKind, ExitStatus, NodeRecord, NodeState, Notice, RunRecord, Sentinel};
 use crate::job::{ArraySpec, JobId, JobState};
 
 /// What a scheduler says of a job.
@@ -103,6 +105,31 @@ pub struct Status {
     pub elements: Option<ElementCounts>,
 }
 
+/// How many elements of an array are in which state.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ElementCounts {
+    /// All of them.
+    pub total: u64,
+    /// By state; states in which none is are left out.
+    pub states: BTreeMap<JobState, u64>,
+}
+
+impl ElementCounts {
+    /// Elements that will not run any further.
+    #[must_use]
+    pub fn over(&self) -> u64 {
+        let over = self.states.iter().filter(|(state, _)| state.is_final());
+        // An import may say anything.
+        over.map(|(_, count)| *count).fold(0, u64::saturating_add)
+    }
+
+    /// Elements in a state.
+    #[must_use]
+    pub fn of(&self, state: JobState) -> u64 {
+        self.states.get(&state).copied().unwrap_or(0)
+    }
+}
+
 impl Status {
     /// A state of which nothing more is known.
     #[must_use]
@@ -120,6 +147,17 @@ impl Status {
             elements: None,
         }
     }
+}
+
+/// A run as an index knows it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RunRow {
+    /// Who submitted what.
+    pub record: RunRecord,
+    /// Where it stood when last somebody looked; [`JobState::Unknown`] where nobody has yet.
+    pub status: Status,
+    /// Its owner, where a node's database told it: what that knows of the run's end is one node's view.
+    pub uid: Option<u32>,
 }
 
 /// The clocks of login node, controller and node may differ by this much.

@@ -3,35 +3,25 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::MetricPoint;
+use super::point::null_as_nan;
 
 /// Epochs that a [`Progress`] keeps one by one. Beyond it the oldest but the first are dropped and only counted, so that
 /// a node record stays small.
 pub const MAX_EPOCHS_KEPT: usize = 1000;
 
-/// Where a duration comes from. Runs whose times have different sources are told apart wherever they are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TimeSource {
-    /// The program printed it.
-    Stated,
-    /// The watcher's clock, between two lines.
-    Clock,
-    /// The program said it through `DLRUN_EVENTS`.
-    Event,
-}
-
-impl TimeSource {
-    /// Its word in JSON and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stated => "stated",
-            Self::Clock => "clock",
-            Self::Event => "event",
-        }
+words! {
+    /// Where a duration comes from. Runs whose times have different sources are told apart wherever they are compared.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    TimeSource {
+        /// The program printed it.
+        Stated = "stated",
+        /// The watcher's clock, between two lines.
+        Clock = "clock",
+        /// The program said it through `DLRUN_EVENTS`.
+        Event = "event",
     }
 }
 
@@ -49,48 +39,17 @@ pub enum EpochNumbering {
     Unnumbered,
 }
 
-impl EpochNumbering {
-    /// Its word in JSON and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ZeroBased => "0-based",
-            Self::OneBased => "1-based",
-            Self::Unnumbered => "none",
-        }
-    }
-}
-
-/// Of how much of the run a rate speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// The whole run.
-    Global,
-    /// One GPU, process or rank.
-    PerDevice,
-    /// The output does not say.
-    #[default]
-    Unknown,
-}
-
-impl Scope {
-    /// Its word in JSON and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Global => "global",
-            Self::PerDevice => "per_device",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "the form that serde calls"
-    )]
-    fn is_unknown(&self) -> bool {
-        *self == Self::Unknown
+words! {
+    /// Of how much of the run a rate speaks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    Scope {
+        /// The whole run.
+        Global = "global",
+        /// One GPU, process or rank.
+        PerDevice = "per_device",
+        /// The output does not say.
+        #[default]
+        Unknown = "unknown",
     }
 }
 
@@ -115,15 +74,15 @@ pub struct Epoch {
     )]
     pub metrics: BTreeMap<String, f64>,
     /// True where the program told it through `DLRUN_EVENTS`.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub event: bool,
     /// True for the first of a start of the program: tracing, compilation and cold caches lie in it.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub warmup: bool,
     /// True where the wall clock of the node was set while it ran: its times are not used.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub clock_set: bool,
-    /// Training samples that it went through, where stated.
+    /// Its training samples, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
     /// Seconds of it that went into evaluation, where known.
@@ -199,14 +158,6 @@ impl Epoch {
     }
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the form that serde calls"
-)]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 /// The last step that was recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StepMark {
@@ -226,7 +177,7 @@ pub struct Throughput {
     /// Its unit: `samples/s`, `tokens/s`, `words/s`, `frames/s`, `steps/s`, `it/s`.
     pub unit: String,
     /// Of how much of the run it speaks.
-    #[serde(default, skip_serializing_if = "Scope::is_unknown")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub scope: Scope,
 }
 
@@ -236,6 +187,7 @@ pub struct StepTimes {
     /// Where they come from.
     pub source: TimeSource,
     /// Steps behind the figures.
+    #[serde(default)]
     pub steps: u64,
     /// Median, in seconds, exact to 2 %.
     pub median_seconds: f64,
@@ -260,7 +212,7 @@ pub struct Progress {
     /// Steps of an epoch, as printed.
     pub steps_per_epoch: Option<u64>,
     /// True where the program counts samples: then `steps_per_epoch` and `last_step` are numbers of samples.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub counts_samples: bool,
     /// The last step seen.
     pub last_step: Option<StepMark>,
@@ -281,7 +233,7 @@ pub struct Progress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_seconds: Option<f64>,
     /// How often the epochs began to count anew: a training that was resumed, or a second one.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub restarts: u32,
     /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].
     #[serde(
@@ -293,14 +245,6 @@ pub struct Progress {
     /// Losses and metrics of steps and evaluations; those of epochs are in [`Progress::epochs`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<MetricPoint>,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the form that serde calls"
-)]
-fn is_zero(value: &u32) -> bool {
-    *value == 0
 }
 
 impl Progress {
@@ -351,17 +295,6 @@ impl Progress {
         }
         self.epochs.push(epoch);
     }
-}
-
-/// Reads metrics of which some are not numbers: JSON has no NaN, and `null` is written for it.
-pub(super) fn null_as_nan<'de, D: Deserializer<'de>>(
-    source: D,
-) -> Result<BTreeMap<String, f64>, D::Error> {
-    let metrics = BTreeMap::<String, Option<f64>>::deserialize(source)?;
-    Ok(metrics
-        .into_iter()
-        .map(|(name, value)| (name, value.unwrap_or(f64::NAN)))
-        .collect())
 }
 
 #[cfg(test)]

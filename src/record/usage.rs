@@ -24,7 +24,7 @@ pub struct Usage {
     /// Time that a CPU quota kept the run from running, in seconds.
     #[serde(default)]
     pub cpu_throttled_seconds: Option<f64>,
-    /// Processes that the kernel killed for want of memory.
+    /// Processes that the kernel killed because of memory.
     #[serde(default)]
     pub mem_oom_kills: Option<u64>,
 }

@@ -1,7 +1,7 @@
 //! Runs held against the first of them: the times of their epochs, and how sure the difference is.
 
 use super::Run;
-use super::stats::{Ratio, Spread, adjusted};
+use crate::foundation::statistics::{Ratio, Spread, adjusted};
 use crate::report::insight::{EpochTimes, Timing};
 
 /// What two runs were compared by.
@@ -105,7 +105,7 @@ fn against(own: Option<&Timing>, first: Option<&Timing>) -> (Basis, Option<Ratio
 mod tests {
     use super::*;
     use crate::record::{StepTimes, TimeSource};
-    use crate::report::example::{timed, untimed};
+    use crate::report::tests::{timed, untimed};
 
     #[test]
     fn the_first_run_is_what_the_others_are_held_against() {
@@ -137,7 +137,7 @@ mod tests {
         let mut runs = [timed(&[9.5, 10.0, 10.5]), timed(&[9.5, 10.0, 10.5])];
         runs[0].record.workload.samples = Some(1000);
         runs[1].record.workload.samples = Some(2000);
-        let runs = runs.map(crate::report::example::derived);
+        let runs = runs.map(crate::report::tests::derived);
         let rate = compare(&runs)[1].rate_ratio.expect("samples are known");
         assert!(
             (rate.ratio - 2.0).abs() < 1e-9 && rate.bounds.is_some(),
@@ -156,7 +156,7 @@ mod tests {
                 median_seconds,
                 p95_seconds: 1.0,
             });
-            crate::report::example::derived(run)
+            crate::report::tests::derived(run)
         };
         let rows = compare(&[of(0.2), of(0.3), untimed()]);
         let ratio = rows[1].time_ratio.expect("both have steps");

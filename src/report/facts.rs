@@ -2,88 +2,55 @@
 
 use super::Run;
 use super::number::{bytes, count, duration, instant, real, seconds_between, short};
-use crate::record::{Conditions, ContainerRecord, GpuUsage, Identity, NodeRecord};
+use crate::record::{ContainerRecord, GpuUsage, Identity, NodeRecord};
 
 /// Nodes that are named one by one.
 const NODES_NAMED: usize = 16;
 
+/// A time of day with its zone.
+fn utc(at_ms: u64) -> String {
+    format!("{} UTC", instant(at_ms))
+}
+
 /// What a run is, and how it stands.
 pub(super) fn of_run(run: &Run) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
-    let record = &run.record;
+    let Run { record, status, .. } = run;
     let mut fact =
         |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     fact("run", Some(record.run_id.to_string()));
     fact("state", Some(state(run)));
-    fact(
-        "cause",
-        run.status.cause.as_ref().map(|cause| cause.text.clone()),
-    );
-    let words = run
-        .nodes
-        .iter()
-        .map(|node| &node.record.last_words)
-        .find(|words| words.len() > 1);
+    let cause = status.cause.as_ref().map(|cause| cause.text.clone());
+    fact("cause", cause);
+    let mut nodes = run.nodes.iter().map(|node| &node.record);
+    let mut words = nodes.clone().map(|node| &node.last_words);
+    let words = words.find(|words| words.len() > 1);
     fact("said last", words.map(|words| words.join("\n")));
     let identity = record.identity.as_ref();
     fact("command", identity.and_then(Identity::command_line));
     fact("directory", Some(record.workdir.clone()));
     fact("job file", record.job_file.clone());
-    fact(
-        "python",
-        identity
-            .and_then(Identity::python_environment)
-            .map(str::to_owned),
-    );
+    let python = identity.and_then(Identity::python_environment);
+    fact("python", python.map(str::to_owned));
     fact("commit", identity.and_then(Identity::commit_text));
     fact("asked for", identity.map(|identity| identity.asked.text()));
-    let conditions = |of: fn(&Conditions) -> Option<String>| {
-        run.nodes
-            .iter()
-            .find_map(|node| of(&node.record.conditions))
-    };
-    fact("ran in", conditions(Conditions::place_text));
-    fact(
-        "submitted",
-        Some(format!(
-            "{} UTC by {}",
-            instant(record.submitted_at_ms),
-            record.user
-        )),
-    );
-    fact(
-        "started",
-        run.status
-            .started_at_ms
-            .map(|at| format!("{} UTC", instant(at))),
-    );
-    fact(
-        "ended",
-        run.status
-            .ended_at_ms
-            .map(|at| format!("{} UTC", instant(at))),
-    );
-    fact("attempt", attempt(run));
-    let job = record
-        .job_id
-        .as_ref()
-        .map_or_else(String::new, |job| format!(", job {job}"));
-    fact(
-        "scheduler",
-        Some(format!("{}{job}", record.scheduler.as_str())),
-    );
+    let attempt = nodes.clone().map(|node| node.key.attempt).max();
+    let place = nodes.find_map(|node| node.conditions.place_text());
+    fact("ran in", place);
+    let submitted = format!("{} by {}", utc(record.submitted_at_ms), record.user);
+    fact("submitted", Some(submitted));
+    fact("started", status.started_at_ms.map(utc));
+    fact("ended", status.ended_at_ms.map(utc));
+    let attempt = attempt.filter(|attempt| *attempt > 0);
+    let attempt = attempt.map(|attempt| format!("{} (it was requeued)", attempt + 1));
+    fact("attempt", attempt);
+    let mut scheduler = record.scheduler.as_str().to_owned();
+    if let Some(job) = &record.job_id {
+        scheduler = format!("{scheduler}, job {job}");
+    }
+    fact("scheduler", Some(scheduler));
     fact("nodes", Some(node_names(run)));
     facts
-}
-
-fn attempt(run: &Run) -> Option<String> {
-    let attempt = run
-        .nodes
-        .iter()
-        .map(|node| node.record.key.attempt)
-        .max()
-        .filter(|attempt| *attempt > 0)?;
-    Some(format!("{} (it was requeued)", attempt + 1))
 }
 
 /// The state in words; of a run that goes on, that it does.
@@ -91,9 +58,8 @@ pub(super) fn state(run: &Run) -> String {
     let state = run.status.state.as_str();
     if run.is_going_on() {
         let measured = run.nodes.iter().map(|node| node.record.updated_at_ms).max();
-        let until = measured.map_or_else(String::new, |at| {
-            format!(", measured until {} UTC", instant(at))
-        });
+        let until = measured.map(|at| format!(", measured until {}", utc(at)));
+        let until = until.unwrap_or_default();
         return format!("{state}: all figures are of the time so far{until}");
     }
     match run.status.exit.filter(|exit| !exit.is_success()) {
@@ -103,11 +69,8 @@ pub(super) fn state(run: &Run) -> String {
 }
 
 fn node_names(run: &Run) -> String {
-    let names: Vec<&str> = run
-        .nodes
-        .iter()
-        .map(|node| node.record.key.node.as_str())
-        .collect();
+    let names = run.nodes.iter().map(|node| &*node.record.key.node);
+    let names: Vec<&str> = names.collect();
     let shown = names[..names.len().min(NODES_NAMED)].join(", ");
     match names.len() {
         0 => format!("{} asked for, no record of any", run.record.nodes),
@@ -122,57 +85,39 @@ pub(super) fn environment(run: &Run) -> Vec<(&'static str, String)> {
     let nodes: Vec<&NodeRecord> = run.nodes.iter().map(|node| &node.record).collect();
     let mut fact =
         |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    let setting = &run.insight.setting;
+    let each = |of: &dyn Fn(&NodeRecord) -> Option<String>| each(&nodes, of);
     fact("image", image(run, &nodes));
     fact("image digest", digest(run, &nodes));
-    fact(
-        "container runtime",
-        each(&nodes, |node| node.container.as_ref()?.runtime_text()),
-    );
-    fact("framework", run.insight.setting.framework.clone());
-    fact(
-        "software",
-        each(&nodes, |node| node.conditions.software_text()),
-    );
-    fact("compiler", run.insight.setting.compiler.clone());
+    let runtime = each(&|node| node.container.as_ref()?.runtime_text());
+    fact("container runtime", runtime);
+    fact("framework", setting.framework.clone());
+    fact("software", each(&|node| node.conditions.software_text()));
+    fact("compiler", setting.compiler.clone());
     fact("training", training(run));
-    fact("CPU", each(&nodes, |node| node.host.cpu_model.clone()));
-    fact(
-        "CPUs of a node",
-        each(&nodes, |node| node.host.cpus.map(count)),
-    );
-    fact("CPUs usable", each(&nodes, usable));
-    fact(
-        "memory of a node",
-        each(&nodes, |node| {
-            node.host.mem_total_bytes.map(|total| bytes(real(total)))
-        }),
-    );
+    fact("CPU", each(&|node| node.host.cpu_model.clone()));
+    fact("CPUs of a node", each(&|node| node.host.cpus.map(count)));
+    fact("CPUs usable", each(&usable));
+    let memory = each(&|node| Some(bytes(real(node.host.mem_total_bytes?))));
+    fact("memory of a node", memory);
     fact("GPUs", gpus(&nodes));
-    fact(
-        "GPU driver",
-        each(&nodes, |node| node.gpus.first()?.gpu.driver.clone()),
-    );
+    let driver = each(&|node| node.gpus.first()?.gpu.driver.clone());
+    fact("GPU driver", driver);
+    let clock = setting.gpu_clock_mhz;
     fact(
         "GPU clock",
-        run.insight
-            .setting
-            .gpu_clock_mhz
-            .map(|mhz| format!("{mhz:.0} MHz on average")),
+        clock.map(|mhz| format!("{mhz:.0} MHz on average")),
     );
     fact("storage", storage(run, &nodes));
+    let others = setting.others_cpus_busy;
     fact(
         "other load",
-        run.insight
-            .setting
-            .others_cpus_busy
-            .map(|cpus| format!("{} CPUs busy", short(cpus))),
+        others.map(|cpus| format!("{} CPUs busy", short(cpus))),
     );
-    fact(
-        "OMP_NUM_THREADS",
-        each(&nodes, |node| node.host.omp_num_threads.clone()),
-    );
-    fact("kernel", each(&nodes, |node| node.host.kernel.clone()));
-    fact("cgroup", each(&nodes, |node| node.cgroup.clone()));
+    let omp = each(&|node| node.host.omp_num_threads.clone());
+    fact("OMP_NUM_THREADS", omp);
+    fact("kernel", each(&|node| node.host.kernel.clone()));
+    fact("cgroup", each(&|node| node.cgroup.clone()));
     fact("dlrun", Some(run.record.dlrun_version.clone()));
     fact("cost of watching", watching(&nodes));
     facts
@@ -223,38 +168,29 @@ fn digest(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
 
 fn training(run: &Run) -> Option<String> {
     let workload = &run.record.workload;
-    let words: Vec<String> = [
+    let counted = |number: Option<u64>, before: &str, after: &str| {
+        number.map(|number| format!("{before}{}{after}", count(number)))
+    };
+    let words = [
         workload.model.clone(),
-        workload
-            .parameters
-            .map(|parameters| format!("{} parameters", count(parameters))),
+        counted(workload.parameters, "", " parameters"),
         workload.dataset.clone(),
-        workload
-            .samples
-            .map(|samples| format!("{} samples an epoch", count(samples))),
-        workload
-            .batch_size
-            .map(|batch| format!("batch {}", count(batch))),
+        counted(workload.samples, "", " samples an epoch"),
+        counted(workload.batch_size, "batch ", ""),
         workload.precision.clone(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
 fn usable(node: &NodeRecord) -> Option<String> {
-    let cpus = node
-        .conditions
-        .cpus_effective
-        .map(short)
-        .or_else(|| node.host.cpus_allowed.map(count))?;
-    Some(
-        node.conditions
-            .affinity
-            .as_ref()
-            .map_or(cpus.clone(), |list| format!("{cpus} ({list})")),
-    )
+    let conditions = &node.conditions;
+    let cpus = conditions.cpus_effective.map(short);
+    let cpus = cpus.or_else(|| node.host.cpus_allowed.map(count))?;
+    Some(match &conditions.affinity {
+        Some(list) => format!("{cpus} ({list})"),
+        None => cpus,
+    })
 }
 
 fn gpus(nodes: &[&NodeRecord]) -> Option<String> {
@@ -300,18 +236,13 @@ fn storage(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
 }
 
 fn watching(nodes: &[&NodeRecord]) -> Option<String> {
-    let samples: u64 = nodes
-        .iter()
-        .map(|node| node.watcher.samples)
-        .fold(0, u64::saturating_add);
-    let cpu_us: u64 = nodes
-        .iter()
-        .map(|node| node.watcher.cpu_us)
-        .fold(0, u64::saturating_add);
-    let late: u64 = nodes
-        .iter()
-        .map(|node| node.watcher.late_ticks)
-        .fold(0, u64::saturating_add);
+    let sum = |of: fn(&NodeRecord) -> u64| {
+        let each = nodes.iter().map(|node| of(node));
+        each.fold(0, u64::saturating_add)
+    };
+    let samples = sum(|node| node.watcher.samples);
+    let cpu_us = sum(|node| node.watcher.cpu_us);
+    let late = sum(|node| node.watcher.late_ticks);
     (samples > 0).then(|| {
         let late = if late > 0 {
             format!(", {} of them late", count(late))
@@ -346,7 +277,7 @@ mod tests {
     use super::*;
     use crate::job::JobState;
     use crate::record::{GpuFacts, StorageClass};
-    use crate::report::example::{BEGIN_MS, timed};
+    use crate::report::tests::{BEGIN_MS, timed};
 
     fn value(facts: &[(&'static str, String)], name: &str) -> Option<String> {
         facts

@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::compare::Basis;
 use super::scaling::{Kind, Scaling};
-use super::stats::Ratio;
 use super::timeline::{Curve, Timeline};
 use super::{Findings, Run, facts};
+use crate::foundation::statistics::Ratio;
 
 /// The whole report.
 pub(super) fn value(findings: &Findings<'_>) -> Value {
@@ -127,7 +127,7 @@ fn comparison(findings: &Findings<'_>) -> Value {
         .collect();
     json!({
         "against": first.record.run_id,
-        "confidence": super::stats::CONFIDENCE,
+        "confidence": crate::foundation::statistics::CONFIDENCE,
         "runs": rows.map(row).collect::<Vec<_>>(),
         "unlike": unlike,
     })

@@ -160,7 +160,7 @@ fn in_order(progress: &Progress, name: &str) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::example::{derived, timed};
+    use crate::report::tests::{derived, timed};
 
     #[test]
     fn curves_of_all_runs_go_along_the_same() {

@@ -1,15 +1,13 @@
 //! Reports that people look at: one run, or several side by side, as one HTML file or as JSON. Pure: what was
 //! read goes in, text comes out.
 //!
-//! Figures come from [`crate::report::insight`]; what is computed here is how sure a difference between runs is (`stats`, `compare`)
+//! Figures come from [`crate::report::insight`]; what is computed here is how sure a difference between runs is (`compare`)
 //! and how a training scales (`scaling`). Drawings are SVG by hand: the page has no script, asks no network for anything and
 //! is readable without its style.
 
 mod bench;
 mod chart;
 mod compare;
-#[cfg(test)]
-mod example;
 mod facts;
 mod html;
 pub mod insight;
@@ -17,7 +15,6 @@ mod json;
 mod metrics;
 mod number;
 mod scaling;
-mod stats;
 mod timeline;
 mod unlike;
 
@@ -27,13 +24,13 @@ pub use bench::{
 };
 pub use timeline::{Curve, Timeline, Unit};
 
+use crate::foundation::statistics::Spread;
 use crate::job::JobState;
 use crate::record::{Missing, NodeRecord, Progress, RunRecord, Status};
 use crate::report::insight::{Insight, Request, Timing};
 use compare::Row;
 use scaling::Scaling;
 use serde_json::Value;
-use stats::Spread;
 use unlike::Unlike;
 
 /// Points of a curve at most: one for each pixel or two of a wide screen.
@@ -186,12 +183,4 @@ impl Report {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_curves_have_fewer_points_each() {
-        assert_eq!((points_of_each(0), points_of_each(20)), (600, 600));
-        assert_eq!((points_of_each(200), points_of_each(100_000)), (200, 100));
-    }
-}
+mod tests;

@@ -3,6 +3,36 @@
 /// What stands where nothing is known.
 pub(super) const UNKNOWN: &str = "–";
 
+/// A value as `shown` writes it, or the sign for what is not known.
+pub(super) fn or_unknown<T>(value: Option<T>, shown: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), shown)
+}
+
+/// `0.98 – 1.02`; below 0 `-0.10 to 0.20`, where a dash would be read as another minus.
+pub(super) fn interval(bounds: Option<(f64, f64)>, shown: impl Fn(f64) -> String) -> String {
+    or_unknown(bounds, |(low, high)| {
+        let dash = if low < 0.0 { "to" } else { "–" };
+        format!("{} {dash} {}", shown(low), shown(high))
+    })
+}
+
+/// A ratio with three decimals.
+pub(super) fn three(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+/// By how much a time is longer or shorter, of its ratio to the other: `12 % longer`.
+pub(super) fn change(ratio: f64) -> String {
+    let way = if ratio > 1.0 { "longer" } else { "shorter" };
+    format!("{} {way}", percent((ratio - 1.0).abs()))
+}
+
+/// `1 node`, `2 nodes`.
+pub(super) fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", count(number))
+}
+
 /// From here on digits are noise: nothing that is measured is so large, and a damaged record may hold hundreds of them.
 const HUGE: f64 = 1e15;
 

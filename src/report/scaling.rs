@@ -3,7 +3,7 @@
 use super::Run;
 use super::compare::{Row, samples_of_mean_epoch};
 use super::number::real;
-use super::stats::Ratio;
+use crate::foundation::statistics::Ratio;
 
 /// What grew from run to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,7 @@ fn kind(places: &[usize], runs: &[Run], count: fn(&Run) -> u64) -> Kind {
 mod tests {
     use super::*;
     use crate::report::compare::compare;
-    use crate::report::example::{derived, timed};
+    use crate::report::tests::{derived, timed};
 
     /// Runs with so many nodes, a global batch and a time of an epoch.
     fn of(runs: &[(u32, u64, f64)]) -> Option<Scaling> {

@@ -86,7 +86,7 @@ pub(super) fn words(what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::example::{derived, timed};
+    use crate::report::tests::{derived, timed};
 
     #[test]
     fn each_value_is_told_with_its_runs() {

@@ -3,24 +3,28 @@
 //! Each scheduler is a directory with one file per external verb. Its words are translated here and nowhere else.
 //! What Torque and OpenPBS have in common is in `pbs/`.
 
+pub mod adapter;
+pub mod explain;
 pub mod find;
+mod handed_on;
 pub mod local;
 pub mod openpbs;
 mod pbs;
 pub mod refusal;
 mod retry;
 pub mod script;
-pub mod seen;
 pub mod slurm;
 pub mod torque;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use adapter::Adapter;
+
 use crate::config::site::SiteModel;
 use crate::foundation::command::CommandError;
 use crate::job::{ArraySpec, JobId, RunId, SchedulerKind};
-use crate::plan::Plan;
+use crate::launch::Plan;
 use crate::record::{ArrayPart, QueueEntry};
 
 /// What is handed over.
@@ -308,30 +312,23 @@ pub trait Scheduler {
 /// A job's output file, as its script makes it; of an array, `%a` stands for the index. PBS's ids go without the server.
 #[must_use]
 pub fn output_file(plan: &Plan, job_id: &JobId) -> PathBuf {
-    plan.output_of(if plan.scheduler.is_pbs() {
-        pbs::ids::number(&job_id.0)
-    } else {
-        &job_id.0
-    })
+    plan.output_of(adapter_for(plan.scheduler).id_in_names(&job_id.0))
 }
 
-/// What the reason for which a job waits means, for people; `None`: it says so itself, or is not known.
-#[must_use]
-pub fn reason_meaning(scheduler: SchedulerKind, reason: &str) -> Option<&'static str> {
-    if scheduler == SchedulerKind::Slurm {
-        slurm::meaning(reason)
-    } else {
-        None
-    }
-}
+/// All schedulers.
+pub const ADAPTERS: [&dyn Adapter; 4] = [
+    &slurm::Known,
+    &torque::Known,
+    &openpbs::Known,
+    &local::Known,
+];
 
-/// Whether a job that waits for this reason can never start as it is, by the scheduler's own word.
+/// That of a scheduler; `auto` is none yet, and like this machine.
 #[must_use]
-pub fn can_never_start(scheduler: SchedulerKind, reason: &str) -> bool {
-    match scheduler {
-        SchedulerKind::Slurm => slurm::is_hopeless(reason),
-        _ => reason.to_ascii_lowercase().contains("can never run"),
-    }
+pub fn adapter_for(kind: SchedulerKind) -> &'static dyn Adapter {
+    let mut all = ADAPTERS.into_iter();
+    all.find(|adapter| adapter.kind() == kind)
+        .unwrap_or(&local::Known)
 }
 
 /// What a scheduler knows of runs.

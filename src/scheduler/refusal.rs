@@ -3,10 +3,11 @@
 //! Pure; who was refused asks for the site. The words are those of Slurm 22.05 to 26.05 (`slurm_errno.h`, seen with 22.05)
 //! and of Torque's and OpenPBS's `qsub`.
 
+use super::adapter_for;
 use super::slurm;
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::job::SchedulerKind;
-use crate::plan::PlannedResources;
+use crate::launch::PlannedResources;
 
 /// What a scheduler did not like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,177 +114,131 @@ impl Fault {
     }
 }
 
-/// Words, in small letters, and the fault they mean. The first that is found counts: special ones come first. Of
+/// Faults and the words that mean them, in small letters, with `|` between. The first that is found counts: special ones come first. Of
 /// Slurm from `slurm_errno.c` 20.11 to 26.05 and `sbatch`, of Torque from `pbs_error_db.h` 6.1.3, of OpenPBS from
 /// `pbs_messages.c` 23.06. Only those of three words and more are known without the name of a command before them.
-const WORDS: &[(&str, Fault)] = &[
-    ("socket timed out", Fault::Busy),
-    ("connection timed out", Fault::Busy),
-    ("zero bytes were transmitted", Fault::Busy),
-    ("unable to contact slurm controller", Fault::Busy),
-    ("backup controller in standby mode", Fault::Busy),
-    ("slurm controller not responding", Fault::Busy),
-    ("unable to connect to database", Fault::Busy),
-    ("sending persistconnection init message", Fault::Busy),
-    ("establish configuration source", Fault::Busy),
-    ("establish a configuration source", Fault::Busy),
-    ("temporarily unable to accept job", Fault::Busy),
-    ("resource temporarily unavailable", Fault::Busy),
-    ("slurm job queue full", Fault::Busy),
-    ("unable to create job record", Fault::Busy),
-    ("too many open connections", Fault::Busy),
-    ("too busy to service this request", Fault::Busy),
-    ("possible transient failure", Fault::Busy),
-    ("cannot connect to server", Fault::Busy),
-    ("could not connect to trqauthd", Fault::Busy),
-    ("error communicating with", Fault::Busy),
-    ("end of file", Fault::Busy),
-    ("premature end of message", Fault::Busy),
-    ("connection refused", Fault::Busy),
-    ("connection failure", Fault::Busy),
-    ("invalid job id", Fault::Gone),
-    ("unknown job id", Fault::Gone),
-    ("nonexistent job id", Fault::Gone),
-    ("job has finished", Fault::Gone),
-    ("already completing or completed", Fault::Gone),
-    ("job/step already completing", Fault::Gone),
-    ("illegally formed job identifier", Fault::Usage),
-    ("request invalid for state of job", Fault::Gone),
-    ("qosmax", Fault::Policy),
-    ("qosgrp", Fault::Policy),
-    ("qosmin", Fault::Policy),
-    ("assocmax", Fault::Policy),
-    ("assocgrp", Fault::Policy),
-    ("violates accounting", Fault::Policy),
-    ("submitjob", Fault::Policy),
-    ("maximum number of jobs", Fault::Policy),
-    ("would exceed", Fault::Policy),
-    ("job submission limit", Fault::Policy),
+const WORDS: &[(Fault, &str)] = &[
     (
-        "violates queue and/or server resource limits",
-        Fault::Policy,
+        Fault::Busy,
+        "socket timed out|connection timed out|zero bytes were transmitted| \
+         unable to contact slurm controller|backup controller in standby mode| \
+         slurm controller not responding|unable to connect to database| \
+         sending persistconnection init message|establish configuration source| \
+         establish a configuration source|temporarily unable to accept job|resource temporarily unavailable| \
+         slurm job queue full|unable to create job record|too many open connections| \
+         too busy to service this request|possible transient failure|cannot connect to server| \
+         could not connect to trqauthd|error communicating with|end of file|premature end of message| \
+         connection refused|connection failure",
     ),
-    ("exceeds limit on resource", Fault::Policy),
-    ("invalid account", Fault::Account),
-    ("account name", Fault::Account),
-    ("invalid project", Fault::Account),
-    ("unknown project", Fault::Account),
-    ("no partition specified", Fault::Queue),
-    ("invalid partition", Fault::Queue),
-    ("required partition not available", Fault::Queue),
-    ("unknown queue", Fault::Queue),
-    ("no default queue", Fault::Queue),
-    ("queue is not enabled", Fault::Queue),
-    ("unknown/illegal queue", Fault::Queue),
-    ("user not in the project", Fault::Account),
-    ("invalid qos", Fault::Qos),
-    ("quality of service", Fault::Qos),
-    ("invalid feature", Fault::Constraint),
-    ("feasible nodes", Fault::Nodes),
-    ("time limit", Fault::Walltime),
-    ("--time specification", Fault::Walltime),
-    ("walltime", Fault::Walltime),
-    ("memory", Fault::Memory),
-    ("generic resource", Fault::Gpus),
-    ("gres specification", Fault::Gpus),
-    ("invalid node name", Fault::NodeName),
-    ("cannot locate specified node", Fault::NodeName),
-    ("array", Fault::Array),
-    ("begin specification", Fault::Begin),
-    ("invalid time specification", Fault::Begin),
-    ("dependency", Fault::Dependency),
-    ("dependencies", Fault::Dependency),
-    ("reservation", Fault::Reservation),
-    ("license", Fault::License),
-    ("unknown resource", Fault::Resource),
-    ("requested nodes are busy", Fault::NodesBusy),
-    ("immediate execution impossible", Fault::NodesBusy),
-    ("node configuration", Fault::Nodes),
-    ("partition configuration", Fault::Nodes),
-    ("cpu count", Fault::Nodes),
-    ("node count", Fault::NodeCount),
-    ("number of nodes", Fault::NodeCount),
-    ("more processors", Fault::Nodes),
-    ("job exceeds queue resource limits", Fault::Policy),
-    ("exceeds queue", Fault::Policy),
-    ("resource limits", Fault::Policy),
-    ("all possible destinations", Fault::NoDestination),
-    ("not permitted", Fault::Permission),
-    ("access/permission denied", Fault::Permission),
-    ("permission denied", Fault::Permission),
-    ("access from host not allowed", Fault::Permission),
-    ("bad uid for job execution", Fault::Permission),
-    ("bad gid for job execution", Fault::Permission),
-    ("acl rejected", Fault::Permission),
-    ("unauthorized", Fault::Permission),
-    ("not authorized", Fault::Permission),
-    ("invalid user id", Fault::Permission),
-    ("invalid credential", Fault::Permission),
-    ("no permission", Fault::Permission),
-    ("unable to open file", Fault::Script),
-    ("does not look like a batch script", Fault::Script),
-    ("batch script contains dos line breaks", Fault::Script),
-    ("script file", Fault::Script),
-    ("script is empty", Fault::Script),
-    ("other parameter too long", Fault::Script),
-    ("must start with #!", Fault::Script),
-    ("unrecognized option", Fault::Usage),
-    ("invalid option", Fault::Usage),
-    ("conflicting options", Fault::Usage),
-    ("illegal option", Fault::Usage),
-    ("ambiguous option", Fault::Usage),
-    ("usage:", Fault::Usage),
-    ("attribute or resource value", Fault::Usage),
-    ("undefined attribute", Fault::Usage),
-    ("illegal -", Fault::Usage),
-    ("directive error", Fault::Usage),
-    ("submit error", Fault::Usage),
-    ("invalid --", Fault::Usage),
-    ("specification", Fault::Usage),
-    ("batch job submission failed", Fault::Other),
-    ("unable to allocate resources", Fault::Other),
+    (
+        Fault::Gone,
+        "invalid job id|unknown job id|nonexistent job id|job has finished|already completing or completed| \
+         job/step already completing",
+    ),
+    (Fault::Usage, "illegally formed job identifier"),
+    (Fault::Gone, "request invalid for state of job"),
+    (
+        Fault::Policy,
+        "qosmax|qosgrp|qosmin|assocmax|assocgrp|violates accounting|submitjob|maximum number of jobs| \
+         would exceed|job submission limit|violates queue and/or server resource limits| \
+         exceeds limit on resource",
+    ),
+    (
+        Fault::Account,
+        "invalid account|account name|invalid project|unknown project",
+    ),
+    (
+        Fault::Queue,
+        "no partition specified|invalid partition|required partition not available|unknown queue| \
+         no default queue|queue is not enabled|unknown/illegal queue",
+    ),
+    (Fault::Account, "user not in the project"),
+    (Fault::Qos, "invalid qos|quality of service"),
+    (Fault::Constraint, "invalid feature"),
+    (Fault::Nodes, "feasible nodes"),
+    (Fault::Walltime, "time limit|--time specification|walltime"),
+    (Fault::Memory, "memory"),
+    (Fault::Gpus, "generic resource|gres specification"),
+    (
+        Fault::NodeName,
+        "invalid node name|cannot locate specified node",
+    ),
+    (Fault::Array, "array"),
+    (
+        Fault::Begin,
+        "begin specification|invalid time specification",
+    ),
+    (Fault::Dependency, "dependency|dependencies"),
+    (Fault::Reservation, "reservation"),
+    (Fault::License, "license"),
+    (Fault::Resource, "unknown resource"),
+    (
+        Fault::NodesBusy,
+        "requested nodes are busy|immediate execution impossible",
+    ),
+    (
+        Fault::Nodes,
+        "node configuration|partition configuration|cpu count",
+    ),
+    (Fault::NodeCount, "node count|number of nodes"),
+    (Fault::Nodes, "more processors"),
+    (
+        Fault::Policy,
+        "job exceeds queue resource limits|exceeds queue|resource limits",
+    ),
+    (Fault::NoDestination, "all possible destinations"),
+    (
+        Fault::Permission,
+        "not permitted|access/permission denied|permission denied|access from host not allowed| \
+         bad uid for job execution|bad gid for job execution|acl rejected|unauthorized|not authorized| \
+         invalid user id|invalid credential|no permission",
+    ),
+    (
+        Fault::Script,
+        "unable to open file|does not look like a batch script|batch script contains dos line breaks| \
+         script file|script is empty|other parameter too long|must start with #!",
+    ),
+    (
+        Fault::Usage,
+        "unrecognized option|invalid option|conflicting options|illegal option|ambiguous option|usage:| \
+         attribute or resource value|undefined attribute|illegal -|directive error|submit error|invalid --| \
+         specification",
+    ),
+    (
+        Fault::Other,
+        "batch job submission failed|unable to allocate resources",
+    ),
 ];
 
 /// The words that are known of a complaint of the scheduler's commands, and what they mean.
 pub(super) fn fault(said: &str) -> Option<(&'static str, Fault)> {
-    let small = said.to_lowercase();
-    WORDS
-        .iter()
-        .find(|(known, _)| small.contains(known))
-        .copied()
+    fault_by(said, |_| true)
 }
 
-/// As [`fault`], of text that need not be a scheduler's: a whole phrase must be in it.
+/// As [`fault`], of text that need not be a scheduler's: a whole phrase must be in it. Codes in a daemon's log answer another
+/// daemon.
 pub(super) fn fault_of_sentence(said: &str) -> Option<(&'static str, Fault)> {
-    let small = said.to_lowercase();
-    let is_phrase = |known: &str| known.matches(' ').count() >= 2;
-    // Codes in a daemon's log answer another daemon.
-    let lines: Vec<&str> = small
+    let lines: Vec<&str> = said
         .lines()
         .filter(|line| !line.contains("reply code="))
         .collect();
-    let is_said = |known: &str| lines.iter().any(|line| line.contains(known));
-    WORDS
-        .iter()
-        .find(|(known, _)| is_phrase(known) && is_said(known))
-        .copied()
+    fault_by(&lines.join("\n"), |words| words.matches(' ').count() >= 2)
+}
+
+fn fault_by(said: &str, may_count: fn(&str) -> bool) -> Option<(&'static str, Fault)> {
+    let small = said.to_lowercase();
+    let rows = WORDS.iter();
+    let words =
+        rows.flat_map(|(fault, words)| words.split('|').map(|words| (words.trim(), *fault)));
+    { words }.find(|(words, _)| may_count(words) && small.contains(words))
 }
 
 /// Whose words a complaint without the name of a command is.
 pub(super) fn speaker_of(fault: Fault, line: &str) -> &'static str {
     let small = line.to_lowercase();
-    let of_pbs = [
-        "queue",
-        "destination",
-        "job id",
-        "job identifier",
-        "server",
-        "trqauthd",
-        "uid",
-        "msg=",
-    ];
-    let is_pbs = fault == Fault::NoDestination || of_pbs.iter().any(|word| small.contains(word));
-    if is_pbs && !small.contains("slurm") {
+    let of_pbs = "queue|destination|job id|job identifier|server|trqauthd|uid|msg=";
+    let names_pbs = of_pbs.split('|').any(|word| small.contains(word));
+    if (names_pbs || fault == Fault::NoDestination) && !small.contains("slurm") {
         "pbs"
     } else {
         "slurm"
@@ -547,22 +502,19 @@ fn account(kind: SchedulerKind, asked: &PlannedResources, site: Option<&SiteMode
                 list(queue.accounts.iter().cloned())
             )
         }
-        None if kind == SchedulerKind::Slurm => {
-            format!(
-                "{named}; `sacctmgr show associations user=$USER format=account,partition,qos` shows yours"
-            )
-        }
-        None => named,
+        None => match adapter_for(kind).how_to_see_accounts() {
+            Some(how) => format!("{named}; {how}"),
+            None => named,
+        },
     }
 }
 
 fn reservation(kind: SchedulerKind, asked: &PlannedResources) -> String {
     let named = asked.reservation.as_deref().unwrap_or("none");
-    let look = match kind {
-        SchedulerKind::Slurm => "`scontrol show reservation` shows those that there are",
-        _ => "`pbs_rstat` shows those that there are",
-    };
-    format!("`resources.reservation` is `{named}`, which is not there or not for you; {look}")
+    let how = adapter_for(kind).how_to_see_reservations();
+    format!(
+        "`resources.reservation` is `{named}`, which is not there or not for you; {how} shows those that there are"
+    )
 }
 
 /// Slurm names the limit on a line of its own: `sbatch: error: QOSMaxSubmitJobPerUserLimit`.
@@ -748,7 +700,8 @@ mod tests {
             Fault::Usage,
             Fault::Other,
         ];
-        for (words, _) in WORDS.iter().filter(|(_, fault)| !silent.contains(fault)) {
+        let told = WORDS.iter().filter(|(fault, _)| !silent.contains(fault));
+        for words in told.flat_map(|(_, words)| words.split('|')).map(str::trim) {
             let told = hint(SchedulerKind::Torque, words, &asked(), None);
             assert!(told.is_some_and(|told| told.len() > 20), "{words}");
         }

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use dlrun::config::{Owner, VersionRange};
-use dlrun::image::catalogue::{Device, Processor, Wanted, choose, read};
+use dlrun::image::catalogue::read;
+use dlrun::image::choice::choose;
+use dlrun::image::choice::{Device, Processor, Wanted};
 
 use crate::Effort;
 use crate::report::Row;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use dlrun::job::{Framework, JobState, Provenance, Workload};
+use dlrun::learn::model::Observations;
 use dlrun::record::store::{Store, StoreError};
 use dlrun::record::{Epoch, NodeState, Outcome, Sentinel, Status};
 
@@ -27,7 +28,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     for _ in 0..effort.of(3, 9) {
         let begun = Instant::now();
-        let mut observations = store.observations()?;
+        let mut observations = Observations::of(&store)?;
         let seen = observations.by_ref().count();
         observations.finish()?;
         ours.push(begun.elapsed().as_secs_f64());

@@ -30,9 +30,8 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     site.command_script("squeue", "true")?;
     let page = site.path("page.html").to_string_lossy().into_owned();
     let report = site.dlrun(&["report", "day", "--output", &page]);
-    let json = site.dlrun(&["report", "day", "--format", "json"]);
-    let taken = in_turns(effort.of(5, 20), &mut [floor(), report, json])?;
-    let [least, html, text] = [0, 1, 2].map(|which| median_ms(&taken[which]));
+    let taken = in_turns(effort.of(5, 20), &mut [floor(), report])?;
+    let [least, html] = [0, 1].map(|which| median_ms(&taken[which]));
     let rss = taken[1].iter().map(|ran| ran.rss_bytes).max().unwrap_or(0);
     let bytes = number(usize::try_from(fs::metadata(&page)?.len())?);
     let series = COLUMNS.len()
@@ -49,7 +48,6 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             "MB",
             2.0,
         ),
-        Row::figure("report", "the same, as JSON", text / 1e3, "s"),
         Row::figure(
             "report",
             "the same, peak RSS",

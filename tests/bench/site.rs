@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dlrun::image::pyenv;
+use dlrun::image::python;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -139,7 +139,7 @@ impl Site {
         let job = format!("{TWO_NODES}[python]\nrequirements = \"requirements.txt\"\n");
         fs::write(self.path("python.toml"), job)?;
         self.command_link("python3", python)?;
-        let facts = pyenv::inspect(
+        let facts = python::inspect(
             &self.path("requirements.txt"),
             Some(python),
             &self.state_dir().join("python"),

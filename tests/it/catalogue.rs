@@ -544,7 +544,7 @@ fn aliases_and_mirrors_are_replaced_and_told() {
         "{why}"
     );
     // What was pulled is used.
-    let pulled = dlrun::image::container::pulled_path(
+    let pulled = dlrun::image::build::pulled_path(
         &env.state().join("images"),
         "docker://near.example.org/ml/tf:2.1",
     );

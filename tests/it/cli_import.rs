@@ -198,7 +198,7 @@ fn what_was_exported_elsewhere_is_listed_and_shown() {
         .expect("read")[0]
         .key
         .clone();
-    let block = &samples.blocks(&key).expect("read")[0];
+    let block = &crate::support::index_rows::blocks(&samples, &key)[0];
     let readings = dlrun::record::decode_segment(&block.bytes).expect("a segment");
     assert_eq!(
         (

@@ -124,9 +124,10 @@ fn runs_side_by_side_have_intervals_and_what_is_unlike() {
         .run()
         .code(0);
     let _ = text
-        .says("Comparison")
+        .says(">Comparison</h2>")
         .says("differ in batch size")
-        .says("longer: significant");
+        .says("longer: significant")
+        .says(">256</td>");
 }
 
 #[test]
@@ -157,7 +158,10 @@ fn different_nodes_are_a_scaling_study() {
         .expect("two runs");
     assert!((0.85..0.95).contains(&efficiency), "{scaling}");
     let text = env.dlrun(["report", "two", "one", "-o", "-"]).run().code(0);
-    let _ = text.says("with 1 node and 2 GPUs").says("Strong scaling");
+    let _ = text
+        .says("Baseline: 2 one")
+        .says("with 1 node and 2 GPUs")
+        .says("Strong scaling");
 }
 
 #[test]
@@ -241,7 +245,7 @@ fn damaged_and_doubled_records_spoil_nothing_else() {
         .dlrun(["report", "damaged", "good", "-o", "-"])
         .run()
         .code(0);
-    let _ = text.says("n1.0");
+    let _ = text.says("n1.0").says("2 good");
 }
 
 #[test]

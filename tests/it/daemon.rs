@@ -82,12 +82,12 @@ fn a_run_is_watched_by_the_daemon_and_handed_over() {
     // The node's database has the same.
     let store = Store::open(&daemon.database()).expect("the index form");
     let run_id: RunId = run.parse().expect("an id");
-    let blocks = store.blocks(&record.key).expect("blocks");
+    let blocks = crate::support::index_rows::blocks(&store, &record.key);
     let stored: u32 = blocks.iter().map(|block| block.samples).sum();
     assert!(stored >= 25, "{stored}");
-    let usage = store.usage(&run_id).expect("usage");
-    assert_eq!(usage.len(), 1);
-    assert_eq!(usage[0].usage.mem_peak_bytes, record.usage.mem_peak_bytes);
+    let read = store.node_records(&run_id).expect("records");
+    assert_eq!(read.len(), 1);
+    assert_eq!(read[0].usage.mem_peak_bytes, record.usage.mem_peak_bytes);
 }
 
 #[test]

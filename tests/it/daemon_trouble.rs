@@ -149,7 +149,7 @@ pub(crate) fn kill_again_and_again(count: usize, mut chance: impl FnMut() -> u64
             "{:?}",
             record.events
         );
-        let blocks = store.blocks(&record.key).expect("blocks");
+        let blocks = crate::support::index_rows::blocks(&store, &record.key);
         let on_node: Vec<Sample> = blocks
             .iter()
             .flat_map(|block| decode_segment(&block.bytes).expect("a block"))

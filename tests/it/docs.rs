@@ -57,39 +57,11 @@ fn code_spans(page: &str) -> Vec<&str> {
     spans
 }
 
-/// The literals of the job file's reader that are keys or words of the format: all in small letters.
+/// The keys of the job file and its tables.
 fn words_of_the_reader() -> BTreeSet<String> {
-    let files = ["file", "image", "resources", "sections", "mail"]
-        .map(|file| read(&format!("src/job/{file}.rs")));
-    let before_tests = |source: &String| {
-        source
-            .split("#[cfg(test)]")
-            .next()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let code: String = files.iter().map(before_tests).collect();
-    let code = code
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"));
-    let literals = code.flat_map(|line| {
-        line.split('"')
-            .skip(1)
-            .step_by(2)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    });
-    let is_word = |text: &String| {
-        !text.is_empty()
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-    };
-    // The first stands for a GPU of which no kind is named, the second for how events are written.
-    literals
-        .filter(is_word)
-        .filter(|word| word != "any" && word != "snake_case")
-        .collect()
+    let keys = dlrun::job::schema::keys();
+    let names = |key: &String| key.split('.').map(str::to_owned).collect::<Vec<_>>();
+    keys.iter().flat_map(names).collect()
 }
 
 #[test]

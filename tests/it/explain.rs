@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dlrun::scheduler::seen::{self, Columns, Seen};
+use dlrun::scheduler::explain::{self, Columns, Seen};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn read(item: &Value) -> Seen {
         names: &names,
         separator: item["truth"]["separator"].as_str(),
     };
-    seen::read(&fixture(&format!("scheduler/{file}")), columns)
+    explain::read(&fixture(&format!("scheduler/{file}")), columns)
         .unwrap_or_else(|| panic!("{file} is not known"))
 }
 
@@ -176,7 +176,7 @@ fn a_saved_output_is_told_in_our_words() {
 fn several_outputs_in_one_text_are_each_shown() {
     let text = "[me@n ~]$ squeue\n JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n 7 a b c R 1:00 1 n1\n\
                 [me@n ~]$ sinfo --weird\nnothing known\n[me@n ~]$ sbatch a.sh\nSubmitted batch job 8\n";
-    let seen = seen::read(text, Columns::default()).expect("a queue");
+    let seen = explain::read(text, Columns::default()).expect("a queue");
     assert_eq!(seen.jobs.len(), 1);
     let also: Vec<_> = seen
         .also
@@ -200,14 +200,14 @@ fn words_of_daemons_are_no_refusal() {
         "srun: error: n1: task 4: Out Of Memory",
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
     ] {
-        assert_eq!(seen::read(text, Columns::default()), None, "{text}");
+        assert_eq!(explain::read(text, Columns::default()), None, "{text}");
     }
 }
 
 proptest! {
     #[test]
     fn no_text_is_too_strange(text in "\\PC{0,200}") {
-        let _ = seen::read(&text, Columns::default());
+        let _ = explain::read(&text, Columns::default());
     }
 
     #[test]
@@ -218,6 +218,6 @@ proptest! {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
         let start = (text.len() as f64 * from) as usize;
         let piece: String = text.chars().skip(start).take(length).collect();
-        let _ = seen::read(&piece, Columns::default());
+        let _ = explain::read(&piece, Columns::default());
     }
 }

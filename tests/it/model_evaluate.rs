@@ -1,12 +1,12 @@
-//! How good the model is, on runs whose truth is planted: `evaluate`, `challenge` and `live`.
+//! How good the model is, on runs whose truth is planted: `evaluate` and `live`.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use dlrun::learn::model::{
-    BeforeAndAfter, Evaluation, FEWEST, HoldOut, Length, Model, Observation, Predictor, Priors,
-    View, challenge, evaluate, evaluate_with, live,
+    Evaluation, FEWEST, HoldOut, Length, Observation, Priors, Score, View, evaluate, evaluate_with,
+    live,
 };
 use dlrun::record::{Basis, Forecast, Interval};
 
@@ -35,16 +35,15 @@ fn told(evaluation: &Evaluation) -> String {
             let errors = &score.errors;
             let _ = writeln!(
                 text,
-                "{:?} {}: MAPE {:.1} %, median {:.3}, bias {:+.3}, within 90 % {:.1} %, score {:.2}, width {:.2}, {:?}",
+                "{:?} {}: MAPE {:.1} %, median {:.3}, bias {:+.3}, within 90 % {:.1} %, score {:.2}, width {:.2}",
                 view.hold_out,
-                score.by.as_str(),
+                score.by,
                 100.0 * errors.mean_error_ratio,
                 errors.median_error_ln,
                 errors.bias_ln,
                 100.0 * errors.coverage_ratio,
                 errors.log_score,
                 errors.width_ratio,
-                score.regret,
             );
         }
     }
@@ -52,13 +51,7 @@ fn told(evaluation: &Evaluation) -> String {
 }
 
 fn view(evaluation: &Evaluation, hold_out: HoldOut) -> &View {
-    evaluation.of(hold_out).expect("all three are there")
-}
-
-fn around(until_ms: u64, runs: &[Observation]) -> BeforeAndAfter {
-    let mut around = BeforeAndAfter::new(until_ms);
-    runs.iter().for_each(|run| around.add(run));
-    around
+    evaluation.view(hold_out).expect("all three are there")
 }
 
 #[test]
@@ -202,13 +195,13 @@ fn runs_that_were_cut_off_or_have_no_time_are_not_judged() {
     let evaluation = evaluate_with(history, &|_| None);
     assert_eq!((evaluation.timed, evaluation.evaluated), (56, 60));
     let judged = view(&evaluation, HoldOut::Workload)
-        .of(Predictor::GlobalMean)
+        .score(Score::LAST_SIMILAR_RUN)
         .expect("a score");
     assert_eq!(judged.errors.runs, 56);
 }
 
 #[test]
-fn the_model_beats_simpler_ways_on_the_same_runs() {
+fn the_model_beats_the_last_similar_run_on_the_same_runs() {
     let mut world = World::new(
         11,
         Shape {
@@ -221,21 +214,17 @@ fn the_model_beats_simpler_ways_on_the_same_runs() {
     tell(&text);
     for hold_out in VIEWS {
         let view = view(&evaluation, hold_out);
-        let model = view.of(Predictor::Model).expect("the model's score");
+        let model = view.score(Score::MODEL).expect("the model's score");
         let coverage = model.errors.coverage_ratio;
         // Of so few runs intervals are rather too wide than too narrow.
         assert!(coverage >= 0.8, "{hold_out:?}: {coverage}\n{text}");
-        for score in view
-            .scores
-            .iter()
-            .filter(|score| score.by != Predictor::Model)
-        {
+        for score in view.scores.iter().filter(|score| score.by != Score::MODEL) {
             assert!(
                 model.errors.log_score > score.errors.log_score,
                 "{hold_out:?} {:?}\n{text}",
                 score.by
             );
-            // The nearest neighbour of a repeat is the repeat: it is as close as one can get.
+            // The last run like a repeat is the repeat: it is as close as one can get.
             let slack = if hold_out == HoldOut::Run { 1.1 } else { 1.0 };
             assert!(
                 model.errors.median_error_ln <= slack * score.errors.median_error_ln,
@@ -244,66 +233,6 @@ fn the_model_beats_simpler_ways_on_the_same_runs() {
             );
         }
     }
-}
-
-#[test]
-fn a_refit_that_knows_less_is_refused_and_one_that_knows_more_is_taken() {
-    let mut world = World::new(
-        12,
-        Shape {
-            workloads: 3,
-            outliers: 0.0,
-            cut_off: 0.0,
-            ..Shape::default()
-        },
-    );
-    let old = world.histories(30);
-    let until_ms = old.iter().map(|run| run.at_ms).max().expect("runs");
-    // Each of another configuration.
-    let new: Vec<Observation> = (0..15)
-        .map(|at| {
-            let situation = world.some_situation(at % 3);
-            world.run(&situation)
-        })
-        .collect();
-    let of = |runs: &[Observation]| Model::fit(runs.to_vec(), &Priors::none()).expect("a model");
-
-    // The store was emptied in between: a refit on the new runs alone knows less than the model that saw the old ones.
-    let verdict =
-        challenge(&of(&old), around(until_ms, &new), &Priors::none()).expect("there are enough");
-    assert!(verdict.refit_is_worse && verdict.gain < 0.0, "{verdict:?}");
-    assert_eq!(verdict.current.runs, verdict.refit.runs);
-
-    // The machines were replaced by ones of half the speed: the refit learns it, the current one cannot know.
-    let both: Vec<Observation> = old
-        .iter()
-        .cloned()
-        .chain(world.histories(8).into_iter().map(|mut run| {
-            run.situation.hardware.cpu_model = run
-                .situation
-                .hardware
-                .cpu_model
-                .map(|name| format!("{name} B"));
-            run.situation.hardware.gpu_model = run
-                .situation
-                .hardware
-                .gpu_model
-                .map(|name| format!("{name} B"));
-            run.epoch_seconds = run
-                .epoch_seconds
-                .map(|length| Length::Known(2.0 * length.seconds()));
-            run
-        }))
-        .collect();
-    let verdict =
-        challenge(&of(&old), around(until_ms, &both), &Priors::none()).expect("there are enough");
-    assert!(!verdict.refit_is_worse && verdict.gain > 0.0, "{verdict:?}");
-
-    // Nothing new tells nothing.
-    assert_eq!(
-        challenge(&of(&old), around(until_ms, &old), &Priors::none()),
-        None
-    );
 }
 
 fn forecast(median: f64, explored: bool, basis: Basis) -> Forecast {
@@ -350,12 +279,12 @@ fn forecasts_are_held_against_what_came() {
             Some(forecast(10.0, false, Basis::Alike)),
             run(quick, 10.5, november),
         ),
-        // Chosen although the other is quicker: 20 % lost. The forecast was half of what came.
+        // The forecast was half of what came.
         (
             Some(forecast(6.15, false, Basis::Alike)),
             run(slow, 12.3, november),
         ),
-        // It was to try something, so its choice is not judged.
+        // It was to try something; its forecast counts all the same.
         (
             Some(forecast(12.3, true, Basis::Alike)),
             run(slow, 12.3, november),
@@ -381,19 +310,8 @@ fn forecasts_are_held_against_what_came() {
         .map(|of| (of.basis, of.epoch.runs))
         .collect();
     assert_eq!(bases, [(Basis::Alike, 3), (Basis::Workload, 1)]);
-    let regret = live.regret.expect("choices");
-    assert_eq!(regret.choices, 3);
-    assert!(
-        (regret.worst_ratio - (12.3 / 10.25 - 1.0)).abs() < 1e-9,
-        "{regret:?}"
-    );
-    assert!((regret.best_ratio - 2.0 / 3.0).abs() < 1e-9, "{regret:?}");
-
     let nothing = dlrun::learn::model::live([]);
-    assert_eq!(
-        (nothing.forecast, nothing.epoch, nothing.regret),
-        (0, None, None)
-    );
+    assert_eq!((nothing.forecast, nothing.epoch), (0, None));
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use dlrun::learn::model::{HoldOut, Model, Observation, Predictor, Priors, Situation, evaluate};
+use dlrun::learn::model::{
+    HoldOut, Model, Observation, Observations, Priors, Score, Situation, evaluate,
+};
 use dlrun::record::store::Store;
 
 use crate::support::{TestEnv, tell};
@@ -27,7 +29,7 @@ fn measured() -> Vec<Observation> {
         .run()
         .code(0);
     let store = Store::open(&database).expect("a store");
-    let mut read = store.observations().expect("runs");
+    let mut read = Observations::of(&store).expect("runs");
     let mut observations: Vec<Observation> = read.by_ref().collect();
     let counted = read.finish().expect("all of them");
     assert_eq!(
@@ -178,20 +180,13 @@ fn one_round_tells_the_others() {
 }
 
 #[test]
-fn of_measured_runs_the_model_tells_more_than_simpler_ways_do() {
+fn of_measured_runs_the_model_tells_more_than_the_last_similar_run() {
     let evaluation = evaluate(measured(), &Priors::built_in());
     for hold_out in [HoldOut::Run, HoldOut::Configuration, HoldOut::Workload] {
-        let view = evaluation.of(hold_out).expect("a view");
-        let model = view.of(Predictor::Model).expect("a score");
+        let view = evaluation.view(hold_out).expect("a view");
+        let model = view.score(Score::MODEL).expect("a score");
         for score in &view.scores {
-            let (errors, regret) = (
-                &score.errors,
-                score.regret.as_ref().map(|regret| regret.mean_ratio),
-            );
-            let by = score.by.as_str();
-            tell(&format!(
-                "{hold_out:?}, {by}: {errors:?}, regret {regret:?}"
-            ));
+            tell(&format!("{hold_out:?}, {}: {:?}", score.by, score.errors));
         }
         // What the other network does nobody can tell; the model knows better than the others that it does not.
         let least = if hold_out == HoldOut::Workload {
@@ -200,11 +195,7 @@ fn of_measured_runs_the_model_tells_more_than_simpler_ways_do() {
             0.8
         };
         assert!(model.errors.coverage_ratio > least, "{model:#?}");
-        for score in view
-            .scores
-            .iter()
-            .filter(|score| score.by != Predictor::Model)
-        {
+        for score in view.scores.iter().filter(|score| score.by != Score::MODEL) {
             assert!(
                 model.errors.log_score > score.errors.log_score,
                 "{hold_out:?} {score:#?} {model:#?}"

@@ -13,6 +13,7 @@ use dlrun::record::{
 use tempfile::TempDir;
 
 use crate::records::{node, run, run_id};
+use crate::support::index_rows::{blocks, rollups};
 use crate::support::noisy::{Noisy, SERIES};
 
 /// When the tests begin.
@@ -107,7 +108,7 @@ fn samples_come_back_from_spool_and_blocks_and_after_a_restart() {
     );
     let key = records(1).1.key;
     assert_eq!(store.node_id(&key).expect("read"), Some(one));
-    let blocks = store.store().blocks(&key).expect("read");
+    let blocks = blocks(store.store(), &key);
     let counts: Vec<(u32, u32)> = blocks
         .iter()
         .map(|block| (block.seq, block.samples))
@@ -248,12 +249,10 @@ fn what_was_live_is_found_after_a_restart_until_it_ends() {
         kind: EventKind::Xid,
         detail: "79".to_owned(),
     };
-    store.add_gap(node, &gap).expect("noted");
-    store
-        .add_events(node, std::slice::from_ref(&event))
-        .expect("noted");
-    record.gaps.push(gap);
     record.events.push(event);
+    store.update(node, &record).expect("written");
+    store.add_gap(node, &gap).expect("noted");
+    record.gaps.push(gap);
     let samples = samples(2);
     append(&mut store, node, &samples);
     store = reopened(store);
@@ -282,11 +281,8 @@ fn what_was_live_is_found_after_a_restart_until_it_ends() {
     store.end(&[(node, &record)]).expect("ended");
     assert_eq!(store.live().expect("read"), []);
     assert_eq!(store.read_samples(node, late.at_ms).expect("read"), [late]);
-    assert_eq!(
-        store.store().usage(&run_id(1)).expect("read")[0].usage,
-        record.usage
-    );
-    assert_eq!(store.store().events(&run_id(1)).expect("read").len(), 1);
+    let read = store.store().node_records(&run_id(1)).expect("read");
+    assert_eq!((read[0].usage, read[0].events.len()), (record.usage, 1));
 }
 
 #[test]
@@ -378,7 +374,7 @@ fn roll_ups_are_what_the_samples_say() {
     }
     let key = records(1).1.key;
     for span in [60_u32, 3600] {
-        let found = store.store().rollups(&key, span).expect("read");
+        let found = rollups(store.store(), &key, span);
         let begins: BTreeSet<u64> = found.iter().map(|rollup| rollup.t0_ms).collect();
         let t0_of =
             |sample: &Sample| sample.at_ms / u64::from(span * 1000) * u64::from(span * 1000);

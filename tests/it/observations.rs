@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use dlrun::job::{ArraySpec, Framework, JobState, Provenance, StorageClass};
-use dlrun::learn::model::{Length, Observation};
-use dlrun::record::store::{Counted, Store, StoreError, Writer};
+use dlrun::learn::model::{Counted, Length, Observation, Observations};
+use dlrun::record::store::{Store, StoreError, Writer};
 use dlrun::record::{
     Conditions, Element, Epoch, ExitStatus, GpuFacts, GpuUsage, Interval, NodeRecord, NodeState,
     Outcome, RunImage, Status,
@@ -21,7 +21,7 @@ fn filled(fill: impl FnOnce(&Writer<'_>) -> Result<(), StoreError>) -> (TempDir,
 }
 
 fn seen(store: &Store) -> (Vec<Observation>, Counted) {
-    let mut observations = store.observations().expect("read");
+    let mut observations = Observations::of(store).expect("read");
     let all: Vec<Observation> = observations.by_ref().collect();
     (all, observations.finish().expect("read to their end"))
 }

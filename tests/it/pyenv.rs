@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dlrun::foundation::command::Tool;
 use dlrun::foundation::diagnostic::chain;
-use dlrun::image::pyenv::{EnvFacts, Progress, PyenvError, inspect, prepare};
+use dlrun::image::python::{EnvFacts, Progress, PyenvError, inspect, prepare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 
@@ -196,7 +196,7 @@ fn requirements_that_cannot_be_read_are_named() {
         || inspect(&site.requirements(), None, &site.root()).expect_err("it cannot be read");
     let error = refused();
     assert!(
-        matches!(&error, PyenvError::Requirements { path, .. } if path.ends_with("gone.txt")),
+        matches!(&error, PyenvError::Requirements(path, _) if path.ends_with("gone.txt")),
         "{error}"
     );
     site.put("requirements.txt", &"# long\n".repeat(200_000));

@@ -302,8 +302,8 @@ fn dump(store: &Store) -> String {
         _ => format!(
             "{:?} {:?} {:?}",
             store.list(99, &Filter::default()),
-            store.timings(&run_id(1)),
-            store.usage(&run_id(1))
+            store.node_records(&run_id(1)),
+            store.elements(&run_id(1))
         ),
     }
 }
@@ -331,11 +331,9 @@ fn a_newer_record_replaces_and_an_older_does_not() {
         writer.ingest_node(&node(run_id(1), "n1", 5_999))
     });
     assert_eq!(dump(&store), after);
-    assert_eq!(store.usage(&run_id(1)).expect("read")[0].usage, newer.usage);
-    assert_eq!(
-        store.timings(&run_id(1)).expect("read")[0].epochs,
-        newer.progress.epochs
-    );
+    let read = store.node_records(&run_id(1)).expect("read").remove(0);
+    assert_eq!(read.usage, newer.usage);
+    assert_eq!(read.progress.epochs, newer.progress.epochs);
 }
 
 #[test]
@@ -359,35 +357,14 @@ fn what_was_measured_is_read_back() {
     let mut record = node(run_id(1), "n1", 5_000);
     record.usage.cpu_throttled_seconds = Some(1.5);
     record.usage.mem_oom_kills = Some(2);
-    let timings = store.timings(&run_id(1)).expect("read");
-    assert_eq!((timings.len(), &timings[0].key), (1, &record.key));
-    assert_eq!(timings[0].epochs, progress().epochs);
-    let known = store.progress(&run_id(1)).expect("read").remove(0);
-    assert_eq!(
-        (known.key, known.conditions),
-        (record.key.clone(), conditions())
-    );
-    assert_eq!(
-        known.progress,
-        Progress {
-            epochs: Vec::new(),
-            ..progress()
-        }
-    );
-    assert_eq!(
-        store.usage(&run_id(1)).expect("read")[0].usage,
-        record.usage
-    );
-    assert_eq!(
-        store.gpus(&run_id(1)).expect("read"),
-        [(record.key.clone(), gpu())]
-    );
-    let events = store.events(&run_id(1)).expect("read");
-    assert_eq!(
-        (events.len(), &events[0].0, events[0].1.kind),
-        (1, &record.key, EventKind::OomKill)
-    );
-    let blocks = store.blocks(&record.key).expect("read");
+    let read = store.node_records(&run_id(1)).expect("read");
+    assert_eq!((read.len(), &read[0].key), (1, &record.key));
+    assert_eq!(read[0].usage, record.usage);
+    assert_eq!(read[0].progress, progress());
+    assert_eq!(read[0].conditions, conditions());
+    assert_eq!(read[0].gpus, [gpu()]);
+    assert_eq!(read[0].events[0].kind, EventKind::OomKill);
+    let blocks = crate::support::index_rows::blocks(&store, &record.key);
     assert_eq!(
         (blocks.len(), blocks[0].samples, blocks[0].bytes.as_slice()),
         (1, 5, b"samples".as_slice())
@@ -426,7 +403,7 @@ fn a_forgotten_run_takes_everything_along() {
     let (_tmp, mut store) = store();
     fill(&mut store);
     write(&mut store, |writer| writer.forget_run(&run_id(1)));
-    assert_eq!(store.timings(&run_id(1)).expect("read"), []);
+    assert_eq!(store.node_records(&run_id(1)).expect("read"), []);
     fill(&mut store);
     write(&mut store, |writer| writer.clear());
     assert_eq!(store.known_runs().expect("read").len(), 0);
@@ -596,11 +573,9 @@ fn every_released_schema_is_read_and_brought_up_to_date() {
             (rows.len(), &mnist.status),
             (if version < 3 { 2 } else { 3 }, &completed())
         );
-        assert_eq!(old.timings(&run_id(1)).expect("read")[0].epochs.len(), 2);
-        assert_eq!(
-            old.gpus(&run_id(1)).expect("read").len(),
-            if version == 1 { 0 } else { 1 }
-        );
+        let read = old.node_records(&run_id(1)).expect("read").remove(0);
+        assert_eq!(read.progress.epochs.len(), 2);
+        assert_eq!(read.gpus.len(), if version == 1 { 0 } else { 1 });
         let (_tmp, mut new) = store();
         fill(&mut new);
         fill(&mut old);

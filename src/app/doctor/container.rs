@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::{Finding, Level};
 use crate::foundation::diagnostic::chain;
-use crate::image::container::{ContainerError, Node, examine};
 use crate::image::flags::fakeroot::{self, Means, Purpose};
+use crate::image::runtime::{ContainerError, Node, examine};
 
 const CHECK: &str = "container";
 const NAMESPACES: &str = "namespaces";
@@ -171,8 +171,9 @@ fn gpu_files(node: &Node) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::container::Installation;
-    use crate::image::flags::{GpuFacts, Namespaces, NodeFacts, Runtime, SubIds};
+    use crate::image::flags::{GpuFacts, Namespaces, NodeFacts, SubIds};
+    use crate::image::runtime::Installation;
+    use crate::image::runtime::Runtime;
 
     /// An ordinary user's node where all is well.
     fn node() -> Node {

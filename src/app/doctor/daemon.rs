@@ -48,7 +48,7 @@ fn ask(socket: &Path) -> Result<DaemonStatus, ClientError> {
 
 /// Nobody ever listened there; a socket that nobody listens at any more is another thing.
 fn is_missing(error: &ClientError) -> bool {
-    matches!(error, ClientError::Connect { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    matches!(error, ClientError::Connect(_, source) if source.kind() == io::ErrorKind::NotFound)
 }
 
 fn of_status(status: &DaemonStatus, now_ms: u64) -> Vec<Finding> {

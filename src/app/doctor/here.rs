@@ -6,7 +6,7 @@ use super::{Finding, Level};
 use crate::app::error::Error;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::filesystem::{FileSystem, Kind as FileSystemKind};
-use crate::image::pyenv;
+use crate::image::python;
 use crate::observe::monitor::cgroup::{self, CgroupLayout, CgroupVersion};
 
 pub(super) fn version() -> Finding {
@@ -63,7 +63,7 @@ fn is_installed(exe: &Path) -> bool {
 /// The interpreter that environments are made with.
 pub(super) fn python(asked: Option<&Path>) -> Finding {
     const CHECK: &str = "python";
-    match pyenv::interpreter(asked) {
+    match python::interpreter(asked) {
         Ok((path, version)) => Finding::ok(CHECK, format!("{version}, {}", path.display())),
         // A job without `[python]` needs none, so it is a problem only where the site or the user named one.
         Err(error) => {

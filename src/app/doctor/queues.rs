@@ -4,16 +4,14 @@ use super::Finding;
 use crate::app::error::Error;
 use crate::config::site::SiteModel;
 use crate::job::SchedulerKind;
+use crate::scheduler::adapter_for;
 
 const QUEUES: &str = "queues";
 const NODES: &str = "nodes";
 const ACCOUNTING: &str = "accounting";
 
 pub(super) fn of_failure(kind: SchedulerKind, error: &Error) -> Finding {
-    let advice = match kind {
-        SchedulerKind::Slurm => "`scontrol ping` says whether its controller is up",
-        _ => "`qstat -B` says whether its server is up",
-    };
+    let advice = adapter_for(kind).how_to_see_the_server();
     // Nothing can be submitted while it is down.
     Finding::problem(QUEUES, format!("not known: {}", error.message()), advice)
 }

@@ -11,6 +11,7 @@ use crate::app::track::Tracker;
 use crate::foundation::units::Walltime;
 use crate::job::{DependencyKind, JobId, RunId, SchedulerKind};
 use crate::plan::{Decision, PlannedDependency};
+use crate::scheduler::slurm::handed_through;
 
 /// Builds the image of a job that is handed over: here for a job on this machine, else as a job that this one waits for.
 pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
@@ -45,10 +46,7 @@ pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
         "the run waits for it, and does not start if it fails",
     );
     // Slurm would keep a job for ever whose dependency failed (sbatch(1)); the other schedulers remove it.
-    let is_said = job
-        .plan
-        .handed_through(&["--kill-on-invalid-dep"])
-        .is_some();
+    let is_said = handed_through(&job.plan, &["--kill-on-invalid-dep"]).is_some();
     if job.plan.scheduler == SchedulerKind::Slurm && !is_said {
         job.plan
             .arguments

@@ -10,11 +10,11 @@ use crate::app::session::Session;
 use crate::config::Owner;
 use crate::foundation::clock::now_ms;
 use crate::image::catalogue::{Check, FileState, Place, write_check};
-use crate::image::container::check::{self, Call, Claims, Findings};
-use crate::image::container::{
-    ContainerError, digest, file_state, inspect, keep_description, node_facts,
-};
+use crate::image::catalogue::{file_state, keep_description};
+use crate::image::check::{self, Call, Claims, Findings};
 use crate::image::flags::NodeFacts;
+use crate::image::runtime::digest;
+use crate::image::runtime::{ContainerError, inspect, node_facts};
 
 /// Where images are tried: this machine with its runtime.
 pub(crate) struct Bench {
@@ -157,7 +157,7 @@ pub(crate) fn digest_of(name: &str, path: &Path, display: &mut Display) -> Resul
 /// What is wrong with a file before it is run. An image for other machines is no fault, but cannot be tried here.
 fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
     let file = match inspect(path) {
-        Err(ContainerError::NotAnImage { why, .. }) => {
+        Err(ContainerError::NotAnImage(_, why)) => {
             return Ok(Some(format!("it is no image: {why}")));
         }
         other => other?,
@@ -170,11 +170,7 @@ fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
         )));
     }
     match file.arch_fault() {
-        Some(why) => Err(ContainerError::NotTried {
-            image: path.display().to_string(),
-            why,
-        }
-        .into()),
+        Some(why) => Err(ContainerError::NotTried(path.display().to_string(), why).into()),
         None => Ok(None),
     }
 }

@@ -7,10 +7,10 @@ use crate::app::error::Error;
 use crate::app::session::Session;
 use crate::config::Settings;
 use crate::foundation::diagnostic::{Problem, chain};
+use crate::image::build::{is_vouched_for, pulled_path};
+use crate::image::catalogue::look;
 use crate::image::catalogue::{Catalogue, Entry, FileState, Place, fetched};
-use crate::image::container::{
-    Surroundings, here, inspect, is_vouched_for, look, pulled_path, runs_on,
-};
+use crate::image::runtime::{HostView, inspect, runs_on, this_machine};
 use crate::job::{Image, JobSpec, SchedulerKind};
 use crate::plan::{ImageFacts, Plan};
 
@@ -80,7 +80,7 @@ pub(crate) fn facts(
     if looks {
         look(&mut entries);
     }
-    let around = Surroundings {
+    let around = HostView {
         root: Path::new("/"),
         variable: &|name| std::env::var_os(name),
         shared_tmp: None,
@@ -90,7 +90,7 @@ pub(crate) fn facts(
         Place::Path(_) => None,
     });
     let pulled = pulled(&session.settings, uris);
-    let here = here(&around);
+    let here = this_machine(&around);
     let frameworks = frameworks.into_iter().collect();
     Ok(ImageFacts {
         entries,

@@ -15,13 +15,13 @@ use crate::config::{Origin, Owner};
 use crate::foundation::diagnostic::printable;
 use crate::foundation::lock::Patience;
 use crate::foundation::units::{Bytes, display_seconds};
+use crate::image::build::{Begun, Build, MakeError, Making, PullSource, Workplace};
+use crate::image::catalogue::keep_description;
 use crate::image::catalogue::{Check, Entry, Place, write_entry};
-use crate::image::container::check::Claims;
-use crate::image::container::{
-    self, Begun, Build, MakeError, Making, PullSource, Workplace, keep_description,
-};
+use crate::image::check::Claims;
 use crate::image::flags::NodeFacts;
 use crate::image::flags::fakeroot::{Purpose, outcome};
+use crate::image::{build, runtime};
 
 /// A definition file of a user's own is not longer, in bytes.
 pub(crate) const MAX_DEFINITION_BYTES: u64 = 1 << 20;
@@ -209,7 +209,7 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     let shelf = shelf_of(session, &order.entry)?;
     let image = file_of(&order.entry)?;
     let is_same = is_made_from(&image, &order.origins);
-    let node = container::node_facts(session.settings.container_runtime(), false)?;
+    let node = runtime::node_facts(session.settings.container_runtime(), false)?;
     let options = options(session, order, &node)?;
     let mut display = Display::timed(session.output);
     let place = Workplace {
@@ -217,7 +217,7 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
         unpack: &session.unpack_dir(),
         shared: order.entry.owner == Owner::Site,
     };
-    let begun = container::begin(&place, Patience::USUAL, &mut |news| {
+    let begun = build::begin(&place, Patience::USUAL, &mut |news| {
         display.image(&order.entry.name, &news);
     })?;
     let mut making = match begun {
@@ -259,7 +259,7 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     let entry = Entry { check, ..entry };
     Made {
         size: size_of(&image),
-        log: container::log_of(&image),
+        log: build::log_of(&image),
         entry,
         shelf,
         is_new,
@@ -288,7 +288,7 @@ impl Work<'_> {
         let product = self.node.runtime.map(|runtime| runtime.product);
         let stop = || self.interrupt.is_here();
         let display = &mut *self.display;
-        let mut progress = |news: container::Progress<'_>| display.image(&name, &news);
+        let mut progress = |news: build::Progress<'_>| display.image(&name, &news);
         match &self.order.origins {
             Origins::Definition { text, dir, room } => {
                 making.require_room(*room)?;
@@ -300,11 +300,11 @@ impl Work<'_> {
                     product,
                     options,
                 };
-                container::build(making, &build, &stop, &mut progress)?;
+                build::build(making, &build, &stop, &mut progress)?;
             }
             Origins::Pull { source, .. } => {
                 making.require_room(0)?;
-                container::pull(
+                build::pull(
                     making,
                     source,
                     &self.node.command,
@@ -319,7 +319,7 @@ impl Work<'_> {
 
     /// What the file is, as the catalogue shall say it: it is read, run once, and held against what it shall be.
     fn describe(&mut self, file: &Path) -> Result<(Entry, Option<Check>), Error> {
-        container::inspect(file)?;
+        runtime::inspect(file)?;
         let mut entry = self.order.entry.clone();
         let bench = Bench::open(self.session)?;
         let (place, claims) = (Place::Path(file.to_owned()), Claims::from(&entry));
@@ -359,10 +359,7 @@ impl Work<'_> {
             return Err(Error::new(Kind::JobFile, message).hinted("it is not kept"));
         }
         if self.interrupt.is_here() {
-            return Err(MakeError::Interrupted {
-                what: format!("the making of {}", entry.name),
-            }
-            .into());
+            return Err(MakeError::Interrupted(format!("the making of {}", entry.name)).into());
         }
         entry.digest = digest;
         entry.built_by = std::env::var("DLRUN_RUN_ID").ok();
@@ -382,7 +379,7 @@ fn found(session: &Session, order: &Order, shelf: PathBuf) -> Result<Made, Error
     }
     let known = session.catalogue()?.get(&order.entry.name).cloned();
     let entry = known.unwrap_or_else(|| order.entry.clone());
-    let (size, log) = (size_of(&image), container::log_of(&image));
+    let (size, log) = (size_of(&image), build::log_of(&image));
     Made {
         entry,
         shelf,
@@ -415,7 +412,7 @@ fn shelf_of(session: &Session, entry: &Entry) -> Result<PathBuf, Error> {
 
 /// Where all that is said in making it is kept.
 pub(crate) fn log_of(order: &Order) -> Result<PathBuf, Error> {
-    Ok(container::log_of(&file_of(&order.entry)?))
+    Ok(build::log_of(&file_of(&order.entry)?))
 }
 
 fn from_something_else(image: &Path) -> Error {
@@ -514,7 +511,7 @@ fn is_made_from(image: &Path, origins: &Origins) -> bool {
         is_small.then(|| fs::read_to_string(path).ok()).flatten()
     };
     // In a directory that all may write to anybody can put both there.
-    let is_trusted = image.exists() && container::is_vouched_for(image);
+    let is_trusted = image.exists() && build::is_vouched_for(image);
     is_trusted && read(&origin_of(image, origins)).is_some_and(|text| text == text_of(origins))
 }
 
@@ -552,24 +549,24 @@ fn size_of(image: &Path) -> Option<Bytes> {
 
 impl Display {
     /// Progress of an image.
-    pub(crate) fn image(&mut self, name: &str, progress: &container::Progress<'_>) {
+    pub(crate) fn image(&mut self, name: &str, progress: &build::Progress<'_>) {
         match progress {
-            container::Progress::Waiting(Some(owner)) => {
+            build::Progress::Waiting(Some(owner)) => {
                 let text = format!(
                     "{name}: another dlrun makes it (pid {} on {})",
                     owner.pid, owner.host
                 );
                 self.now(&text, true);
             }
-            container::Progress::Waiting(None) => {
+            build::Progress::Waiting(None) => {
                 self.now(&format!("{name}: another dlrun makes it"), true)
             }
-            container::Progress::Phase(phase) => {
+            build::Progress::Phase(phase) => {
                 let passed = self.passed();
                 self.phase = Some(phase.as_str());
                 self.now(&format!("{name}: {}{passed}", phase.as_str()), true);
             }
-            container::Progress::Line(line) => {
+            build::Progress::Line(line) => {
                 let phase = self.phase.unwrap_or("starting");
                 self.now(&format!("{name}: {phase} | {}", printable(line)), false);
             }

@@ -6,13 +6,12 @@ use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
 use crate::config::{Origin, Owner};
 use crate::foundation::diagnostic::Problem;
-use crate::image::catalogue::{
-    Accelerator, Device, Entry, Place, Processor, Wanted, cuda_for, name_problem,
-};
-use crate::image::container::{RecipeError, recipes_in};
-use crate::image::recipe::{Definition, Site, Target, definition};
+use crate::image::catalogue::{Accelerator, Entry, Place, name_problem};
+use crate::image::choice::{Device, Processor, Wanted, cuda_for};
+use crate::image::recipe::{Definition, RecipeError, Site, Target, definition, recipes_in};
 use crate::job::SchedulerKind;
 use crate::plan::{NoImage, Plan};
+use crate::scheduler::slurm::handed_through;
 
 impl Session {
     /// What the site and the user say of builds.
@@ -27,11 +26,9 @@ impl Session {
             .filter_map(beside)
             .collect();
         let recipes = recipes_in(&dirs).map_err(|error| match error {
-            RecipeError::Wrong {
-                path,
-                text,
-                problems,
-            } => Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems),
+            RecipeError::Wrong(path, text, problems) => {
+                Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems)
+            }
             error => Error::new(Kind::Config, error),
         })?;
         Ok(Site::new(&self.settings.tables().recipes, recipes))
@@ -144,7 +141,7 @@ pub(crate) fn order_of_plan(
     none: &NoImage,
 ) -> Result<Order, Error> {
     if plan.scheduler == SchedulerKind::Slurm
-        && let Some(option) = plan.handed_through(&["--dependency", "-d"])
+        && let Some(option) = handed_through(plan, &["--dependency", "-d"])
     {
         let message = format!(
             "the run waits for its image's build, and `{option}` would take the place of that"

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::app::error::{Error, Kind};
 use crate::app::session::{SITE_DIR, Session, base_dir};
 use crate::image::catalogue::Catalogue;
-use crate::image::container::{CatalogueDirs, CatalogueError, read_catalogue};
+use crate::image::catalogue::{CatalogueDirs, CatalogueError, read_catalogue};
 
 impl Session {
     /// Where descriptions of images lie: the site's directory, and the user's own, which need not be there.
@@ -22,14 +22,12 @@ impl Session {
     }
 
     /// The catalogue. Files of the site that are passed over are named as warnings; nobody has looked at the images' files
-    /// yet ([`crate::image::container::look`]).
+    /// yet ([`crate::image::catalogue::look`]).
     pub(crate) fn catalogue(&self) -> Result<Catalogue, Error> {
         let catalogue = read_catalogue(&Self::catalogue_dirs()).map_err(|error| match error {
-            CatalogueError::Faulty {
-                path,
-                text,
-                problems,
-            } => Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems),
+            CatalogueError::Faulty(path, text, problems) => {
+                Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems)
+            }
             error @ CatalogueError::Twice(_) => Error::new(Kind::Config, error)
                 .hinted("take one of them out, or give it another name"),
             error @ CatalogueError::Read { .. } => Error::new(Kind::Config, error),

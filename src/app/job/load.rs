@@ -23,11 +23,9 @@ use crate::app::site::{self, Known};
 use crate::config::{Rule, Settings, Subject};
 use crate::foundation::command::find;
 use crate::foundation::diagnostic::{Problem, nearest};
-use crate::image::container::find_runtime;
-use crate::image::pyenv::{self, EnvFacts};
-use crate::job::{
-    Asked, Command, JobSpec, Launcher, NodeCount, Overrides, OwnPython, SchedulerKind,
-};
+use crate::image::python::{self, EnvFacts};
+use crate::image::runtime::find_runtime;
+use crate::job::{Asked, Command, JobSpec, NodeCount, Overrides, OwnPython, SchedulerKind};
 use crate::learn::model::Hardware;
 use crate::observe::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
@@ -123,7 +121,7 @@ impl Job {
         let (python, env_dir) = (settings.python_interpreter(), settings.python_env_dir());
         let requirements = place.requirements.as_ref();
         let python = requirements
-            .map(|path| pyenv::inspect(path, python, &env_dir))
+            .map(|path| python::inspect(path, python, &env_dir))
             .transpose()?;
         let mut facts = place.facts(session, &spec, file, python.as_ref())?;
         facts.images = images;
@@ -563,7 +561,7 @@ impl Place {
             .run
             .launcher
             .as_ref()
-            .is_some_and(|asked| asked.value == Launcher::Mpi);
+            .is_some_and(|asked| asked.value.starts_ranks());
         let asked = plan::asked_scheduler(spec, &session.settings).map(|(kind, _)| kind);
         let schedulers = schedulers::look(session, asked);
         Ok(SiteFacts {

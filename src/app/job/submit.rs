@@ -13,14 +13,14 @@ use crate::app::session::{Session, user_name};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::kernel_uid;
-use crate::image::pyenv;
-use crate::job::{JobState, RunId, SchedulerKind};
+use crate::image::python;
+use crate::job::{JobState, RunId};
 use crate::plan::Plan;
 use crate::record::rundir::{RunDir, StateDir};
 use crate::record::store::{Store, StoreError};
 use crate::record::{Identity, RunRecord, Status};
 use crate::scheduler::script::{self, quoted};
-use crate::scheduler::{Submission, Submitted};
+use crate::scheduler::{Submission, Submitted, adapter_for};
 
 /// Hands a job over and takes it into the index.
 pub(crate) fn submit(session: &Session, job: &Job) -> Result<(RunRecord, RunDir), Error> {
@@ -74,7 +74,7 @@ pub(crate) fn prepare(session: &Session, job: &Job) -> Result<(), Error> {
         return Ok(());
     };
     let mut display = Display::new(session.output);
-    pyenv::prepare(python, &mut |progress| display.environment(&progress))?;
+    python::prepare(python, &mut |progress| display.environment(&progress))?;
     Ok(())
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn submit_command(session: &Session, job: &Job) -> Result<(Vec<String
         .map(|word| word.replace(run_id.as_str(), "RUN"))
         .collect();
     let mut shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
-    if job.plan.scheduler == SchedulerKind::Slurm {
+    if adapter_for(job.plan.scheduler).reads_script_from_input() {
         shown.push(format!("< {}", shell_word(&script.to_string_lossy())));
     }
     Ok((argv, shown.join(" ")))

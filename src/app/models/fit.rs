@@ -12,10 +12,7 @@ use crate::app::job::source::{open, read_text};
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
-use crate::learn::model::{
-    BeforeAndAfter, Challenge, Drawn, Head, Model, Priors, Unfit, challenge, evaluate_drawn,
-};
-use crate::record::store::Counted;
+use crate::learn::model::{Counted, Head, Model, Priors, Sample, Unfit};
 
 /// What a fit is to do.
 pub(crate) struct FitRequest<'a> {
@@ -23,8 +20,6 @@ pub(crate) struct FitRequest<'a> {
     pub(crate) store: Option<&'a Path>,
     /// The file to write to instead of taking the model into use.
     pub(crate) output: Option<&'a Path>,
-    /// Take it into use even where it is worse.
-    pub(crate) force: bool,
     /// For all users.
     pub(crate) publish: bool,
 }
@@ -37,9 +32,8 @@ pub(crate) struct Fitted {
     /// Where it was written for all users.
     pub(crate) published: Option<String>,
     pub(crate) in_use: bool,
-    /// The name of the model whose place it would take.
-    pub(crate) before: Option<String>,
-    pub(crate) compared: Option<Challenge>,
+    /// The name of the model whose place it takes.
+    before: Option<String>,
     /// Names of models that were removed for their age.
     pub(crate) removed: Vec<String>,
     /// What was read.
@@ -59,20 +53,14 @@ pub(crate) fn fit_model(session: &Session, request: &FitRequest<'_>) -> Result<F
         model_before(session, request.publish)
     };
     let mut display = Display::timed(session.output);
-    let (model, read, compared) = fit(&source, &priors, before.as_ref(), &mut display)?;
+    let (model, read) = fit(&source, &priors, &mut display)?;
     drop(display);
-    let is_worse = compared
-        .as_ref()
-        .is_some_and(|compared| compared.refit_is_worse)
-        && !request.force;
-    let in_use = request.output.is_none() && !is_worse;
     let mut fitted = Fitted {
         model: model.head().clone(),
         path: request.output.map(shown).unwrap_or_default(),
         published: None,
-        in_use,
-        before: before.map(|before| before.head().name.clone()),
-        compared,
+        in_use: request.output.is_none(),
+        before,
         removed: Vec::new(),
         read,
     };
@@ -83,24 +71,14 @@ pub(crate) fn fit_model(session: &Session, request: &FitRequest<'_>) -> Result<F
     Ok(fitted)
 }
 
-/// Fits, holds runs back to tell how good that is, and lets the model before foretell those that came after its own. The runs are read
-/// once, so that all of it is of the same ones.
-fn fit(
-    source: &Source,
-    priors: &Priors,
-    before: Option<&Model>,
-    display: &mut Display,
-) -> Result<(Model, Counted, Option<Challenge>), Error> {
+/// Fits, and holds runs back to say how good that is. The runs are read once, so that both are of the same ones.
+fn fit(source: &Source, priors: &Priors, display: &mut Display) -> Result<(Model, Counted), Error> {
     display.now("reading the recorded runs", false);
     let mut observations = source.observations()?;
     let mut seen = 0_u64;
-    let mut drawn = Drawn::default();
-    let mut around = before.map(|before| BeforeAndAfter::new(before.head().last_at_ms));
+    let mut sample = Sample::default();
     let counting = observations.by_ref().inspect(|observation| {
-        drawn.add(observation);
-        if let Some(around) = &mut around {
-            around.add(observation);
-        }
+        sample.add(observation);
         seen += 1;
         if seen.is_multiple_of(10_000) {
             display.now(&format!("{seen} runs read"), false);
@@ -111,18 +89,11 @@ fn fit(
     let counted = source.finish(observations)?;
     let model = fitted.map_err(|why| unfit(&why, counted, source))?;
     display.now("holding runs back and foretelling them", false);
-    let evaluation = evaluate_drawn(drawn, priors);
-    let compared = before.zip(around).and_then(|(before, around)| {
-        display.now("comparing with the model before", false);
-        challenge(before, around, priors)
-    });
-    Ok((
-        model
-            .with_made_at(now_ms())
-            .with_evaluation(json!(evaluation)),
-        counted,
-        compared,
-    ))
+    let evaluation = sample.evaluate(&|train| Model::fit(train, priors).ok());
+    let model = model
+        .with_made_at(now_ms())
+        .with_evaluation(json!(evaluation));
+    Ok((model, counted))
 }
 
 /// Why there is no model, with what would help.
@@ -148,23 +119,15 @@ fn unfit(why: &Unfit, counted: Counted, source: &Source) -> Error {
     Error::new(kind, format!("{why}; {more}")).hinted(source.hint())
 }
 
-/// The model whose place the new one would take: with `--publish` the site's, else the user's own.
-fn model_before(session: &Session, of_site_is_meant: bool) -> Option<Model> {
+/// The name of the model whose place the new one takes: with `--publish` the site's, else the user's own.
+fn model_before(session: &Session, of_site_is_meant: bool) -> Option<String> {
     let found = if of_site_is_meant {
         of_site(session)
     } else {
         own(session)
     };
-    match found {
-        Ok(found) => found.map(|(model, _)| model),
-        Err(error) => {
-            session.warning(&format!(
-                "the model before cannot be compared: {}",
-                error.message()
-            ));
-            None
-        }
-    }
+    let (before, _) = found.ok().flatten()?;
+    Some(before.head().name.clone())
 }
 
 /// A path as text; what is no UTF-8 in it is replaced.
@@ -181,15 +144,13 @@ fn keep(
     let shelf = Shelf::create(session)?;
     let name = &model.head().name;
     fitted.path = shown(&shelf.keep(name, model)?);
-    if fitted.in_use {
-        // What others go by first: where that fails, nothing has changed.
-        if is_for_all {
-            let site = session.settings.site_model();
-            publish(session, &site, model)?;
-            fitted.published = Some(shown(&site));
-        }
-        shelf.make_current(name)?;
+    // What others go by first: where that fails, nothing has changed.
+    if is_for_all {
+        let site = session.settings.site_model();
+        publish(session, &site, model)?;
+        fitted.published = Some(shown(&site));
     }
+    shelf.make_current(name)?;
     fitted.removed = shelf.prune(session.settings.models_kept(), name)?;
     Ok(())
 }

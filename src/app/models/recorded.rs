@@ -6,7 +6,8 @@ use crate::app::error::Error;
 use crate::app::imported::{of_reading, open_store};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
-use crate::record::store::{Counted, Observations, Store, StoreError};
+use crate::learn::model::{Counted, Observations};
+use crate::record::store::{Store, StoreError};
 
 /// Where the runs come from.
 pub(crate) struct Source {
@@ -33,9 +34,7 @@ impl Source {
 
     /// All observations.
     pub(crate) fn observations(&self) -> Result<Observations<'_>, Error> {
-        self.store
-            .observations()
-            .map_err(|error| self.failed(error))
+        Observations::of(&self.store).map_err(|error| self.failed(error))
     }
 
     /// What was gone through, once all were taken.

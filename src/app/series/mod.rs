@@ -17,7 +17,7 @@ use crate::foundation::diagnostic::chain;
 use crate::record::rundir::RunDir;
 use crate::record::{Missing, NodeRecord, decode_columns};
 use crate::report::Timeline;
-use crate::report::insight::{Digest, Sampled};
+use crate::report::insight::{SampleBins, Sampled};
 
 /// The most GPUs of a node: eight, each in seven slices, and a few that came later.
 const MAX_GPUS: usize = 72;
@@ -83,8 +83,9 @@ impl Series {
                 .read_segment(seq)
                 .map_err(|error| chain(&error).join(": "))?;
             let processes = seq.is_multiple_of(stride);
-            let digested =
-                |name: &str| Digest::wants(name) || (processes && Digest::wants_process(name));
+            let digested = |name: &str| {
+                SampleBins::wants(name) || (processes && SampleBins::wants_process(name))
+            };
             let wanted =
                 |name: &str| all && (points.is_some() && is_needed(name) || digested(name));
             decode_columns(&bytes, wanted).map_err(|error| error.to_string())
@@ -97,7 +98,7 @@ impl Series {
                 let axis = Axis::new(begin_ms, end_ms, points.min(segments.samples()));
                 Thinner::new(axis, &node.gaps)
             });
-            let mut digest = Digest::new(node);
+            let mut digest = SampleBins::new(node);
             segments.in_order(
                 |seq| load(seq, true),
                 &mut |seq, why| note(Some(seq), why),

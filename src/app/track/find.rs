@@ -3,7 +3,8 @@
 use super::Tracker;
 use crate::app::error::{Error, Kind};
 use crate::job::{JobState, RunId};
-use crate::record::store::{Filter, Found, RunRow};
+use crate::record::RunRow;
+use crate::record::store::{Filter, Found};
 
 /// The one run that `text` means.
 pub(crate) fn found(found: Found, text: &str) -> Result<RunId, Error> {

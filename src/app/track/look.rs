@@ -76,8 +76,8 @@ fn look_at_elements(
 ) -> Result<Look, RunDirError> {
     let covered = cover(array, &heard.entries);
     let newest = run.newest_attempts()?;
-    let words = run.words();
-    let verdicts = cover(array, words.verdicts());
+    let said = run.verdicts();
+    let verdicts = cover(array, said.of_elements());
     let mut known: BTreeMap<u32, Element> = known
         .into_iter()
         .map(|known| (known.element, known))
@@ -115,7 +115,7 @@ fn look_at_elements(
             };
             let mut reading =
                 attempt.map_or_else(Reading::default, |attempt| witness.read(attempt, entry));
-            words.tell_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
+            said.add_to_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
             witness.add_end(&mut reading, entry);
             witness.add_notice(&mut reading, entry);
             resolve(&reading.outcome, entry)

@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::record::rundir::{Reading, RunDir, RunDirError, StateDir, deliver_late};
 use crate::record::store::{Store, StoreError};
 use crate::record::{Element, MeasureKey, RunRecord, Status};
-use crate::scheduler::{output_file, reason_meaning};
+use crate::scheduler::{adapter_for, output_file};
 use ask::Heard;
 use look::Look;
 
@@ -42,7 +42,12 @@ impl Tracked {
     pub(crate) fn reason_meaning(&self) -> Option<&'static str> {
         let reason = self.status.reason.as_deref()?;
         (self.status.state == JobState::Pending)
-            .then(|| reason_meaning(self.record.scheduler, reason))?
+            .then(|| adapter_for(self.record.scheduler).meaning_of_reason(reason))?
+    }
+
+    /// Says whether a cancel kills all its nodes but the first at once.
+    pub(crate) fn kills_nodes_at_once(&self) -> bool {
+        adapter_for(self.record.scheduler).kills_nodes_at_once()
     }
 
     /// Says whether its scheduler gave no answer, so that its state is an old one.

@@ -148,7 +148,7 @@ pub(crate) struct JobFile {
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Who takes the job; auto: the one whose commands are found, else this machine
-    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
+    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
     pub(crate) scheduler: Option<String>,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
@@ -203,7 +203,7 @@ pub(crate) struct Check {
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
     /// Who takes the job; auto: the one whose commands are found, else this machine
-    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
+    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
     pub(crate) scheduler: Option<String>,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
@@ -410,9 +410,9 @@ fn elements(text: &str) -> Result<ArraySpec, String> {
 
 const EXPLAIN: &str = "Tell in dlrun's words what a scheduler printed
 
-Reads saved outputs: squeue, sacct and scontrol show job or node, sinfo, seff, qstat, qstat -f and -x, pbsnodes, tracejob, PBS's \
-accounting and server logs and mails, in text, JSON or XML, refusals of sbatch and qsub, and the lines in a job's own output by \
-which the scheduler says why it ended the job. Prompts, quote marks and indentation may be left in; of several outputs in one \
+Reads saved outputs: squeue, sacct and scontrol show job or node, sinfo, seff, qstat, qstat -f and -x, and pbsnodes in the \
+forms that they print, refusals of sbatch and qsub, and the lines in a job's own output by which the scheduler \
+says why it ended the job. Prompts, quote marks and indentation may be left in; of several outputs in one \
 text each is shown. For a table without a head, keep the command above it or name the columns.";
 
 const TIMINGS: &str = "Tell what is recognised in a saved output: epochs, steps, rates, from which lines.\n\n\

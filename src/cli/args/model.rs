@@ -29,13 +29,12 @@ pub(crate) enum ModelVerb {
 const FIT: &str = "Learn from the recorded runs how long trainings take
 
 Reads all runs of your records, or of --store, and keeps the model under models/ of the state directory; `plan` and `submit` go by \
-it from then on. A model that foretells the newest runs worse than the one in use is kept beside it and does not replace it. The \
-last models are kept (setting `model.keep`), and can be shown by their names. How it works: docs/model.md.";
+it from then on. The last models are kept (setting `model.keep`), and can be shown by their names. How it works: docs/model.md.";
 
 const EVALUATE: &str = "Tell how good the model is: on runs that were held back, or by what it foretold
 
 Without --live parts of the recorded runs are held back in turn, a model is fitted on the rest, and what it says of them is held \
-against what came, beside simpler ways of guessing. With --live the forecasts that were made when runs were submitted are held \
+against what came, beside the simplest guess: the last similar run. With --live the forecasts that were made when runs were submitted are held \
 against these runs.";
 
 impl ModelVerb {
@@ -68,8 +67,8 @@ pub(crate) struct ModelFit {
     /// Only write the model to this file; nothing is taken into use
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "publish")]
     pub(crate) output: Option<PathBuf>,
-    /// Take it into use even where it is worse than the one before
-    #[arg(long)]
+    /// Says nothing any more: the new model is always taken into use
+    #[arg(long, hide = true)]
     pub(crate) force: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker, job_ref};
 use crate::cli::args::Cancel;
 use crate::foundation::clock::now_ms;
-use crate::job::{ArraySpec, JobState, Launcher, RunId, SchedulerKind};
+use crate::job::{ArraySpec, JobState, RunId};
 
 /// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is. One that cannot be
 /// cancelled keeps no other from it.
@@ -57,15 +57,12 @@ fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
     let mut is_given = false;
     for run in tracked {
         let (record, state) = (&run.record, run.status.state);
-        if record.scheduler == SchedulerKind::Torque
-            && record.nodes > 1
-            && state == JobState::Running
-        {
+        if run.kills_nodes_at_once() && record.nodes > 1 && state == JobState::Running {
             let Ok(run) = tracker.state.run(&record.run_id) else {
                 continue;
             };
             let plan = plan_of(&run);
-            if plan.is_some_and(|plan| plan.launcher == Launcher::Each) {
+            if plan.is_some_and(|plan| plan.launcher.runs_on_each_node()) {
                 is_given |= run.write_cancel(now_ms(), None).is_ok();
             }
         }

@@ -3,76 +3,13 @@
 //! Schedulers take jobs that can never start (Slurm queues one of nine nodes in a queue of four), so what cannot be is
 //! said here, with the site's numbers. What the site did not tell is not checked.
 
-use super::node::shown_list;
+use super::misfit::{Misfit, Place};
+use super::node::{features_of, shown_list, shown_names};
 use super::overlay::by_whom;
-use super::{NodeType, Queue, SiteModel, Wanted, constraint, node};
+use super::{Queue, SiteModel, Wanted, constraint, node};
 use crate::config::QueueTable;
 use crate::foundation::diagnostic::nearest;
 use crate::foundation::units::Walltime;
-
-/// A contradiction between job and site.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
-    /// The key under `[resources]`.
-    pub key: &'static str,
-    /// What is wrong: a sentence fragment with the site's numbers.
-    pub message: String,
-    /// The user's next step.
-    pub hint: Option<String>,
-}
-
-impl Misfit {
-    pub(super) fn new(key: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            key,
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    pub(super) fn hinted(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// Adds a further next step.
-    fn also_hinted(&mut self, hint: &str) {
-        self.hint = Some(match self.hint.take() {
-            Some(first) => format!("{first}; {hint}"),
-            None => hint.to_owned(),
-        });
-    }
-}
-
-/// Where a job could run: a queue, or the whole site where it goes to none by name.
-pub(super) struct Place<'a>(Option<&'a Queue>);
-
-impl<'a> Place<'a> {
-    /// The kinds of nodes of the place.
-    pub(super) fn nodes(&self, model: &'a SiteModel) -> impl Iterator<Item = &'a NodeType> {
-        let queue = self.0.map(|queue| queue.name.as_str());
-        model.nodes.iter().filter(move |node| {
-            node.queues.is_empty()
-                || queue.is_none_or(|queue| node.queues.iter().any(|name| name == queue))
-        })
-    }
-
-    /// ` in queue 'gpu'`, for the end of a sentence.
-    pub(super) fn within(&self) -> String {
-        self.0.map_or_else(
-            || " in all".to_owned(),
-            |queue| format!(" in queue `{}`", queue.name),
-        )
-    }
-
-    /// ` of queue 'gpu'`, for the middle of a sentence.
-    pub(super) fn of(&self) -> String {
-        self.0.map_or_else(
-            || " of the site".to_owned(),
-            |queue| format!(" of queue `{}`", queue.name),
-        )
-    }
-}
 
 /// A time limit, in days too where it is long.
 fn shown_time(time: Walltime) -> String {
@@ -105,7 +42,7 @@ pub fn check(wanted: &Wanted<'_>, model: &SiteModel, tables: &[QueueTable]) -> V
     if let Some(first) = found.first_mut() {
         let others = takers(wanted, model, &places);
         if !others.is_empty() {
-            first.also_hinted(&format!("it would fit {}", shown_list(others)));
+            first.hint_too(&format!("it would fit {}", shown_list(others)));
         }
     }
     misfits.extend(found);
@@ -153,7 +90,7 @@ fn places<'a>(wanted: &Wanted<'_>, model: &'a SiteModel) -> (Vec<Place<'a>>, Opt
 
 fn no_queue(name: &str, model: &SiteModel) -> Misfit {
     let names = || model.queues.iter().map(|queue| queue.name.as_str());
-    let there = shown_list(names().map(|name| format!("`{name}`")).collect());
+    let there = shown_names(names());
     let hint = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`? there are {there}"),
         None => format!("there are {there}"),
@@ -206,13 +143,7 @@ fn limits(queue: &Queue, wanted: &Wanted<'_>, tables: &[QueueTable]) -> Vec<Misf
     if let Some(account) = wanted.account {
         let allowed = |known: &String| known.eq_ignore_ascii_case(account);
         if !queue.accounts.is_empty() && !queue.accounts.iter().any(allowed) {
-            let those = shown_list(
-                queue
-                    .accounts
-                    .iter()
-                    .map(|known| format!("`{known}`"))
-                    .collect(),
-            );
+            let those = shown_names(queue.accounts.iter().map(String::as_str));
             let by = by_whom(tables, queue, |table| table.accounts.is_some());
             let message = format!("account `{account}` may not use queue `{name}`{by}");
             let misfit = Misfit::new("account", message);
@@ -264,13 +195,7 @@ fn licenses(wanted: &Wanted<'_>, model: &SiteModel) -> Vec<Misfit> {
             }
             Some(_) => {}
             None => {
-                let there = shown_list(
-                    model
-                        .licenses
-                        .iter()
-                        .map(|(name, _)| format!("`{name}`"))
-                        .collect(),
-                );
+                let there = shown_names(model.licenses.iter().map(|(name, _)| name.as_str()));
                 let misfit = Misfit::new("licenses", format!("there is no licence `{name}`"));
                 misfits.push(misfit.hinted(format!("there are {there}")));
             }
@@ -289,19 +214,12 @@ fn too_many_elements(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
 fn unknown_features(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
     let asked = wanted.constraint.filter(|_| !model.nodes.is_empty())?;
     let unknown = *constraint::unknown(&model.nodes, asked).first()?;
-    let mut features: Vec<&str> = model
-        .nodes
-        .iter()
-        .flat_map(|node| &node.features)
-        .map(String::as_str)
-        .collect();
-    features.sort_unstable();
-    features.dedup();
+    let features = features_of(model.nodes.iter());
     let misfit = Misfit::new(
         "constraint",
         format!("no node of the site has the feature `{unknown}`"),
     );
-    let there = shown_list(features.iter().map(|name| format!("`{name}`")).collect());
+    let there = shown_names(features.iter().copied());
     Some(match nearest(unknown, features.iter().copied()) {
         _ if features.is_empty() => misfit.hinted("no node has features"),
         Some(near) => misfit.hinted(format!("did you mean `{near}`? there are {there}")),
@@ -316,12 +234,7 @@ pub fn pause(wanted: &Wanted<'_>, model: &SiteModel) -> Option<String> {
     let queues: Option<Vec<&Queue>> = places.iter().map(|place| place.0).collect();
     let paused =
         queues.filter(|queues| !queues.is_empty() && queues.iter().all(|queue| !queue.is_up))?;
-    let names = shown_list(
-        paused
-            .iter()
-            .map(|queue| format!("`{}`", queue.name))
-            .collect(),
-    );
+    let names = shown_names(paused.iter().map(|queue| queue.name.as_str()));
     Some(format!(
         "queue {names} starts no jobs at present: the job waits until the site opens it"
     ))
@@ -357,6 +270,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::config::site::NodeType;
     use crate::foundation::units::Bytes;
     use crate::job::SchedulerKind;
 

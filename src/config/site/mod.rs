@@ -5,12 +5,14 @@
 
 mod check;
 mod constraint;
+mod misfit;
 mod node;
 mod overlay;
 mod wanted;
 
-pub use check::{Misfit, check, pause, remarks};
+pub use check::{check, pause, remarks};
 pub use constraint::{fulfils, words as words_of_constraint};
+pub use misfit::Misfit;
 pub use node::{described, serves};
 pub use overlay::overlaid;
 pub use wanted::Wanted;

@@ -1,6 +1,8 @@
 //! A job against kinds of nodes: what a kind lacks, and which comes nearest.
 
-use super::check::{Misfit, Place};
+use std::collections::BTreeSet;
+
+use super::misfit::{Misfit, Place};
 use super::{NodeType, SiteModel, Wanted, constraint};
 use crate::foundation::units::Bytes;
 
@@ -127,73 +129,42 @@ fn too_few(
 }
 
 fn of_lack(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>, lack: &Lack) -> Misfit {
-    let none = format!("no node{} has", place.of());
-    match lack.key {
-        "gpus_per_node" => of_gpus(model, place, wanted, lack),
+    let nodes = || place.nodes(model);
+    let cpus = wanted.cpus_per_task.unwrap_or(1);
+    let (most, how) = match lack.key {
+        "gpus_per_node" => return of_gpus(model, place, wanted, lack),
+        "constraint" => return of_constraint(model, place, lack),
         "memory" | "memory_per_cpu" => {
-            let most = place
-                .nodes(model)
-                .filter_map(|node| node.memory)
-                .max()
-                .unwrap_or(Bytes(0));
-            let how = if lack.key == "memory" {
-                String::new()
-            } else {
-                format!(
-                    " ({} CPUs times {})",
-                    wanted.cpus_per_node(),
-                    wanted.memory_per_cpu.unwrap_or(Bytes(0))
-                )
-            };
-            Misfit::new(
-                lack.key,
-                format!("{none} {}{how}; the most is {most}", lack.what),
-            )
+            let most = nodes().filter_map(|node| node.memory).max();
+            let how = wanted.memory_per_cpu.filter(|_| lack.key != "memory");
+            let how = how.map(|each| format!(" ({} CPUs times {each})", wanted.cpus_per_node()));
+            (most.unwrap_or(Bytes(0)).to_string(), how)
         }
-        "constraint" => of_constraint(model, place, lack),
-        key => {
-            let most = place
-                .nodes(model)
-                .filter_map(|node| node.cpus)
-                .max()
-                .unwrap_or(0);
-            let cpus = wanted.cpus_per_task.unwrap_or(1);
-            let how = format!(" ({} x {cpus})", wanted.tasks_per_node);
-            let how = if wanted.tasks_per_node == 1 || cpus == 1 {
-                ""
-            } else {
-                &how
-            };
-            Misfit::new(
-                key,
-                format!("{none} {}{how}; the most is {most}", lack.what),
-            )
+        _ => {
+            let most = nodes().filter_map(|node| node.cpus).max();
+            let is_product = wanted.tasks_per_node > 1 && cpus > 1;
+            let how = is_product.then(|| format!(" ({} x {cpus})", wanted.tasks_per_node));
+            (most.unwrap_or(0).to_string(), how)
         }
-    }
+    };
+    let (of, what, how) = (place.of(), &lack.what, how.unwrap_or_default());
+    Misfit::new(
+        lack.key,
+        format!("no node{of} has {what}{how}; the most is {most}"),
+    )
 }
 
 fn of_gpus(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>, lack: &Lack) -> Misfit {
-    let here: u64 = place
-        .nodes(model)
-        .map(|node| gpus_of(node, None))
-        .max()
-        .unwrap_or(0);
+    let most = |kind| {
+        let gpus = place.nodes(model).map(|node| gpus_of(node, kind));
+        gpus.max().unwrap_or(0)
+    };
     let kind = wanted.gpus().and_then(|(kind, _)| kind);
-    let of_kind: u64 = place
-        .nodes(model)
-        .map(|node| gpus_of(node, kind))
-        .max()
-        .unwrap_or(0);
-    let message = if here == 0 {
-        format!("no node{} has GPUs", place.of())
-    } else if let Some(kind) = kind.filter(|_| of_kind == 0) {
-        format!("no node{} has GPUs of type `{kind}`", place.of())
-    } else {
-        format!(
-            "no node{} has {}; the most is {of_kind}",
-            place.of(),
-            lack.what
-        )
+    let (of, of_kind) = (place.of(), most(kind));
+    let message = match kind.filter(|_| of_kind == 0) {
+        _ if most(None) == 0 => format!("no node{of} has GPUs"),
+        Some(kind) => format!("no node{of} has GPUs of type `{kind}`"),
+        None => format!("no node{of} has {}; the most is {of_kind}", lack.what),
     };
     let there = shown_list(gpus_there(model));
     let hint = if there.is_empty() {
@@ -210,15 +181,9 @@ fn gpus_there(model: &SiteModel) -> Vec<String> {
     for node in &model.nodes {
         for (kind, count) in &node.gpus {
             let kind = if kind.is_empty() { "GPUs" } else { kind };
-            let queues = if node.queues.is_empty() {
-                "all queues".to_owned()
-            } else {
-                shown_list(
-                    node.queues
-                        .iter()
-                        .map(|queue| format!("`{queue}`"))
-                        .collect(),
-                )
+            let queues = match &node.queues[..] {
+                [] => "all queues".to_owned(),
+                queues => shown_names(queues.iter().map(String::as_str)),
             };
             let text = format!("{kind} ({count} a node) in {queues}");
             if !there.contains(&text) {
@@ -230,23 +195,25 @@ fn gpus_there(model: &SiteModel) -> Vec<String> {
 }
 
 fn of_constraint(model: &SiteModel, place: &Place<'_>, lack: &Lack) -> Misfit {
-    let mut features: Vec<String> = place
-        .nodes(model)
-        .flat_map(|node| &node.features)
-        .map(|name| format!("`{name}`"))
-        .collect();
-    features.sort();
-    features.dedup();
+    let features = features_of(place.nodes(model));
     let hint = if features.is_empty() {
         "they have no features".to_owned()
     } else {
-        format!("their features are {}", shown_list(features))
+        format!("their features are {}", shown_names(features))
     };
     Misfit::new(
         "constraint",
         format!("no node{} has {}", place.of(), lack.what),
     )
     .hinted(hint)
+}
+
+/// The features of nodes, each once, in the order of the alphabet.
+pub(super) fn features_of<'a>(nodes: impl Iterator<Item = &'a NodeType>) -> BTreeSet<&'a str> {
+    nodes
+        .flat_map(|node| &node.features)
+        .map(String::as_str)
+        .collect()
 }
 
 /// A kind of node in a few words: `16 CPUs, 62.5GiB, 8 x h100`.
@@ -264,6 +231,12 @@ pub fn described(node: &NodeType) -> String {
     } else {
         parts.join(", ")
     }
+}
+
+/// Names for people, each in backquotes.
+pub(super) fn shown_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names = names.into_iter().map(|name| format!("`{name}`"));
+    shown_list(names.collect())
 }
 
 /// A list for people, cut off where it gets long.

@@ -16,7 +16,7 @@ pub fn overlaid(model: &SiteModel, tables: &[QueueTable]) -> SiteModel {
         else {
             continue;
         };
-        if table.is_default == Some(true) {
+        if table.default == Some(true) {
             model
                 .queues
                 .iter_mut()
@@ -28,7 +28,7 @@ pub fn overlaid(model: &SiteModel, tables: &[QueueTable]) -> SiteModel {
 }
 
 fn lay_over(queue: &mut Queue, table: &QueueTable) {
-    queue.is_default = table.is_default.unwrap_or(queue.is_default);
+    queue.is_default = table.default.unwrap_or(queue.is_default);
     queue.max_walltime = table.max_walltime.or(queue.max_walltime);
     queue.default_walltime = table.default_walltime.or(queue.default_walltime);
     queue.min_nodes = table.min_nodes.or(queue.min_nodes);
@@ -96,7 +96,7 @@ mod tests {
                 path: "/etc/dlrun/dlrun.toml".into(),
                 line: 3,
             },
-            is_default: None,
+            default: None,
             max_walltime: None,
             default_walltime: None,
             min_nodes: None,
@@ -106,7 +106,7 @@ mod tests {
             microarch: None,
         };
         let gpu = QueueTable {
-            is_default: Some(true),
+            default: Some(true),
             max_nodes: Some(4),
             accounts: Some(vec![]),
             ..table("gpu")

@@ -1,13 +1,9 @@
 //! What the site says of images' places and of the machines that they run on.
 
-use std::path::Path;
-
-use toml::de::DeTable;
-
-use crate::config::fragment::Origin;
-use crate::config::version::VersionRange;
+use crate::config::origin::{Origin, SourceFile};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{read_uri, word};
+use crate::foundation::toml_reader::Fields;
+use crate::job::read_uri;
 
 /// Schemes that the runtimes know (Apptainer's user guide, "Supported URIs").
 pub const SCHEMES: [&str; 10] = [
@@ -48,97 +44,52 @@ pub struct Mirror {
     pub origin: Origin,
 }
 
-pub(super) fn aliases(
-    table: &DeTable<'_>,
-    text: &str,
-    path: &Path,
-    problems: &mut Vec<Problem>,
-) -> Vec<Alias> {
-    let read = |name: &str, target: &str| {
+pub(super) fn aliases(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<Alias> {
+    let lines = lines(fields, "aliases", source, |name, target| {
         if SCHEMES.contains(&name) {
             return Err(format!(
                 "`aliases.{name}`: that is a scheme of the runtime; write a mirror for it"
             ));
         }
-        let is_scheme = name.starts_with(|c: char| c.is_ascii_lowercase())
-            && name.len() <= 40
-            && name
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c));
-        if !is_scheme {
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c);
+        let is_scheme = name.starts_with(|c: char| c.is_ascii_lowercase());
+        if !is_scheme || name.len() > 40 || !name.chars().all(allowed) {
             return Err(format!(
                 "`aliases`: {name:?} is no scheme (small letters, digits and `+ . -`)"
             ));
         }
         let target = known_uri(target).map_err(|why| format!("`aliases.{name}`: {why}"))?;
         Ok((name.to_owned(), target))
+    });
+    let alias = |((name, target), origin)| Alias {
+        name,
+        target,
+        origin,
     };
-    let lines = lines(table, text, path, problems, ("aliases", read));
-    lines
-        .into_iter()
-        .map(|((name, target), origin)| Alias {
-            name,
-            target,
-            origin,
-        })
-        .collect()
+    lines.into_iter().map(alias).collect()
 }
 
-pub(super) fn mirrors(
-    table: &DeTable<'_>,
-    text: &str,
-    path: &Path,
-    problems: &mut Vec<Problem>,
-) -> Vec<Mirror> {
-    let read = |from: &str, to: &str| {
-        let from = known_uri(from).map_err(|why| format!("`mirrors`: {why}"))?;
-        let to = known_uri(to).map_err(|why| format!("`mirrors`: {why}"))?;
-        Ok((from, to))
-    };
-    let lines = lines(table, text, path, problems, ("mirrors", read));
-    lines
-        .into_iter()
-        .map(|((from, to), origin)| Mirror { from, to, origin })
-        .collect()
+pub(super) fn mirrors(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<Mirror> {
+    let lines = lines(fields, "mirrors", source, |from, to| {
+        let uri = |text| known_uri(text).map_err(|why| format!("`mirrors`: {why}"));
+        Ok((uri(from)?, uri(to)?))
+    });
+    let mirror = |((from, to), origin)| Mirror { from, to, origin };
+    lines.into_iter().map(mirror).collect()
 }
 
-type Line = ((String, String), Origin);
-
-/// The lines of a table of texts, in the order of the file.
+/// The lines of a table of texts.
 fn lines(
-    table: &DeTable<'_>,
-    text: &str,
-    path: &Path,
-    problems: &mut Vec<Problem>,
-    (of, read): (
-        &str,
-        impl Fn(&str, &str) -> Result<(String, String), String>,
-    ),
-) -> Vec<Line> {
-    let mut entries: Vec<_> = table.iter().collect();
-    entries.sort_by_key(|(name, _)| name.span().start);
+    fields: &mut Fields<'_>,
+    key: &'static str,
+    source: &SourceFile<'_>,
+    read: impl Fn(&str, &str) -> Result<(String, String), String>,
+) -> Vec<((String, String), Origin)> {
     let mut lines = Vec::new();
-    for (name, value) in entries {
-        let key: &str = name.get_ref();
-        let Some(target) = value.get_ref().as_str() else {
-            problems.push(Problem::at(
-                value.span(),
-                format!("`{of}.{key:?}` must be text in quotes"),
-            ));
-            continue;
-        };
-        match read(key, target) {
-            Ok(pair) => {
-                let line = text[..name.span().start].matches('\n').count() + 1;
-                lines.push((
-                    pair,
-                    Origin::File {
-                        path: path.to_owned(),
-                        line,
-                    },
-                ));
-            }
-            Err(why) => problems.push(Problem::at(name.span(), why)),
+    for (name, target) in fields.text_table(key) {
+        match read(&name.value, &target) {
+            Ok(pair) => lines.push((pair, source.origin(&name.span))),
+            Err(why) => fields.problem(Problem::at(name.span, why)),
         }
     }
     lines
@@ -154,22 +105,4 @@ fn known_uri(text: &str) -> Result<String, String> {
         ));
     }
     Ok(uri.trim_end_matches('/').to_owned())
-}
-
-/// As `uname -m` has it; Debian's and Go's words are known.
-pub(crate) fn read_arch(text: &str) -> Result<String, String> {
-    Ok(match word(text)?.as_str() {
-        "amd64" => "x86_64".to_owned(),
-        "arm64" => "aarch64".to_owned(),
-        other => other.to_owned(),
-    })
-}
-
-/// A driver's version: numbers.
-pub(super) fn read_driver(text: &str) -> Result<String, String> {
-    let is_version =
-        text.starts_with(|c: char| c.is_ascii_digit()) && VersionRange::parse(text).is_ok();
-    is_version
-        .then(|| text.to_owned())
-        .ok_or_else(|| format!("{text:?} is no version such as \"550.54\""))
 }

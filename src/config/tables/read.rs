@@ -3,377 +3,172 @@
 //! An unknown key in them is an error, unlike an unknown setting: a rule whose condition is passed over would change jobs
 //! that it was not meant for.
 
-use std::path::Path;
-
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use super::images;
+use super::images::{aliases, mirrors};
+use super::kinds::{arch, name, steps, wanted};
 use super::recipes;
-use super::words::{house_rules, name_problem, path_problem, steps, wanted, words};
-use super::{Condition, GpuTable, House, Owner, QueueTable, Rule, StorageTable, Subject, Tables};
-use crate::config::fragment::Origin;
-use crate::foundation::diagnostic::Problem;
-use crate::foundation::units::Walltime;
-use crate::job::{
-    Fields, Located, StorageClass, option_lines, option_text, read_env, read_modules, word,
+use super::{
+    Condition, GpuTable, House, HouseRule, QueueTable, Rule, StorageTable, Subject, Tables,
 };
+use crate::config::origin::{Origin, SourceFile};
+use crate::foundation::diagnostic::{Problem, nearest};
+use crate::foundation::toml_keys::keys;
+use crate::foundation::toml_keys::{Table, parsed};
+use crate::foundation::toml_reader::{Fields, Located};
+use crate::job::{name_word, resource_keys};
 
 /// Their names.
 pub(in crate::config) const TABLES: [&str; 9] = [
     "site", "rules", "storage", "gpus", "house", "queues", "aliases", "mirrors", "recipes",
 ];
 
-/// Says whether a key at the top of a file is one of the tables.
-pub(in crate::config) fn is_table(name: &str) -> bool {
-    TABLES.contains(&name)
-}
-
-/// Reads the table `name` of a file.
-pub(in crate::config) fn read(
-    tables: &mut Tables,
-    name: &str,
-    value: &Spanned<DeValue<'_>>,
-    (path, text): (&Path, &str),
-    problems: &mut Vec<Problem>,
-) {
-    let mut reader = Reader {
-        path,
-        text,
-        problems,
-    };
-    match (name, value.get_ref()) {
-        ("rules", DeValue::Array(rules)) => reader.rules(&mut tables.rules, rules),
-        ("site", DeValue::Table(table)) => reader.site(tables, table),
-        ("aliases", DeValue::Table(table)) => {
-            tables.aliases = images::aliases(table, text, path, reader.problems);
-        }
-        ("mirrors", DeValue::Table(table)) => {
-            tables.mirrors = images::mirrors(table, text, path, reader.problems);
-        }
-        ("house", DeValue::Table(table)) => tables.house = reader.house(table),
-        ("recipes", DeValue::Table(table)) => {
-            let mut found = Vec::new();
-            tables.recipes = recipes::read(table, |start| reader.origin(start), &mut found);
-            reader.problems.append(&mut found);
-        }
-        ("storage", DeValue::Table(table)) => {
-            reader.each("storage", table, |reader, name, table| {
-                tables.storage.extend(reader.storage(name, table));
-            });
-        }
-        ("gpus", DeValue::Table(table)) => {
-            reader.each("gpus", table, |reader, kind, table| {
-                tables.gpus.push(reader.gpu(kind, table))
-            });
-        }
-        ("queues", DeValue::Table(table)) => {
-            reader.each("queues", table, |reader, name, table| {
-                tables.queues.push(reader.queue(name, table))
-            });
-        }
-        ("rules", _) => reader.problem(value, "`rules` are written [[rules]], one below the other"),
-        _ => reader.problem(
-            value,
-            &format!("`{name}` must be a table, written [{name}]"),
-        ),
+keys! {
+    #[derive(Default)]
+    struct SiteTable {
+        /// What rules call it.
+        name: Option<Located<String>> = located(parsed("", name)),
+        /// The nodes' architecture.
+        arch: Option<Located<String>> = located(arch()),
+        /// What every node's processor is at least.
+        microarch: Option<Located<String>> = located(name_word()),
     }
 }
 
-/// One file while its tables are read.
-struct Reader<'a> {
-    path: &'a Path,
-    text: &'a str,
-    problems: &'a mut Vec<Problem>,
+/// Reads the tables of a file.
+pub(in crate::config) fn read(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Tables {
+    let with_origin =
+        |said: Option<Located<String>>| said.map(|said| (said.value, source.origin(&said.span)));
+    let site = fields.table("site", SiteTable::read).unwrap_or_default();
+    Tables {
+        site: with_origin(site.name),
+        arch: with_origin(site.arch),
+        microarch: with_origin(site.microarch),
+        rules: rules(fields, source),
+        storage: fields.named_tables("storage", name, |name, fields| StorageTable {
+            name: name.to_owned(),
+            origin: source.origin(&fields.own_span()),
+            ..storage(name, fields)
+        }),
+        gpus: fields.named_tables("gpus", name, |kind, fields| GpuTable {
+            kind: kind.to_owned(),
+            origin: source.origin(&fields.own_span()),
+            ..GpuTable::read(fields)
+        }),
+        queues: fields.named_tables("queues", name, |name, fields| QueueTable {
+            name: name.to_owned(),
+            origin: source.origin(&fields.own_span()),
+            ..QueueTable::read(fields)
+        }),
+        house: fields
+            .table("house", |fields| house(fields, source))
+            .unwrap_or_default(),
+        aliases: aliases(fields, source),
+        mirrors: mirrors(fields, source),
+        recipes: fields
+            .table("recipes", |fields| recipes::read(fields, source))
+            .unwrap_or_default(),
+    }
 }
 
-type Name<'a> = Located<&'a str>;
-
-impl Reader<'_> {
-    fn origin(&self, start: usize) -> Origin {
-        let line = self.text[..start].matches('\n').count() + 1;
-        Origin::File {
-            path: self.path.to_owned(),
-            line,
-        }
-    }
-
-    fn problem(&mut self, value: &Spanned<DeValue<'_>>, message: &str) {
-        self.problems.push(Problem::at(value.span(), message));
-    }
-
-    /// The tables in a table, in the order of the file.
-    fn each<'t>(
-        &mut self,
-        of: &str,
-        table: &'t DeTable<'t>,
-        mut read: impl FnMut(&mut Self, Name<'t>, &'t DeTable<'t>),
-    ) {
-        let mut entries: Vec<_> = table.iter().collect();
-        entries.sort_by_key(|(name, _)| name.span().start);
-        for (name, value) in entries {
-            let text: &str = name.get_ref();
-            if let Some(problem) = name_problem(text) {
-                self.problems
-                    .push(Problem::at(name.span(), format!("`{of}`: {problem}")));
-            } else if let Some(inner) = value.get_ref().as_table() {
-                read(
-                    self,
-                    Located {
-                        value: text,
-                        span: name.span(),
-                    },
-                    inner,
-                );
-            } else {
-                self.problem(
-                    value,
-                    &format!("`{of}.{text}` must be a table, written [{of}.{text}]"),
-                );
+fn rules(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<Rule> {
+    let mut names: Vec<String> = Vec::new();
+    fields.tables("rules", true, |fields| {
+        fields.require(&["name"], "a rule");
+        let name = fields.parsed("name", |text| match name(text) {
+            _ if names.iter().any(|known| known == text) => {
+                Err(format!("there is another rule {text:?} in this file"))
             }
-        }
-    }
-
-    fn site(&mut self, tables: &mut Tables, table: &DeTable<'_>) {
-        let mut fields = Fields::new("site.", table, &[], self.problems);
-        let name = fields.parsed("name", |text| {
-            name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
+            checked => checked,
         });
-        let arch = fields.parsed("arch", images::read_arch);
-        let microarch = fields.parsed("microarch", word);
-        fields.finish();
-        let with_origin = |said: Option<Located<String>>| {
-            said.map(|said| (said.value, self.origin(said.span.start)))
-        };
-        tables.site = with_origin(name);
-        tables.arch = with_origin(arch);
-        tables.microarch = with_origin(microarch);
-    }
-
-    fn rules(&mut self, rules: &mut Vec<Rule>, list: &[Spanned<DeValue<'_>>]) {
-        for (at, value) in list.iter().enumerate() {
-            let Some(table) = value.get_ref().as_table() else {
-                self.problem(value, "`rules` are written [[rules]], one below the other");
-                continue;
-            };
-            let prefix = format!("rules[{at}].");
-            let mut fields = Fields::new(prefix.clone(), table, &[], self.problems);
-            let name = fields.parsed("name", |text| match name_problem(text) {
-                _ if rules.iter().any(|rule: &Rule| rule.name == text) => {
-                    Err(format!("there is another rule {text:?} in this file"))
-                }
-                Some(problem) => Err(problem),
-                None => Ok(text.to_owned()),
-            });
-            if name.is_none() && !fields.holds("name") {
-                fields.problem(Problem::at(value.span(), "a rule needs a `name`"));
-            }
-            // What is no table is reported here.
-            let _ = (fields.table("when"), fields.table("set"));
-            fields.finish();
-            let inner = |key| {
-                table
-                    .get(key)
-                    .and_then(|value: &Spanned<DeValue<'_>>| value.get_ref().as_table())
-            };
-            let (when, set) = (inner("when"), inner("set"));
-            let when = when
-                .map(|table| self.conditions(&prefix, table))
-                .unwrap_or_default();
-            let origin = self.origin(value.span().start);
-            if let Some(name) = name {
-                let rule = Rule {
-                    name: name.value,
-                    origin,
-                    when,
-                    ..Rule::default()
-                };
-                rules.push(match set {
-                    Some(set) => self.effects(&prefix, set, rule),
-                    None => rule,
-                });
-            }
-        }
-    }
-
-    fn conditions(&mut self, prefix: &str, table: &DeTable<'_>) -> Vec<Condition> {
-        let mut fields = Fields::new(format!("{prefix}when."), table, &[], self.problems);
-        let mut conditions = Vec::new();
-        for (key, subject) in Subject::KEYS {
-            let words = match fields.is_list(key) {
-                true => fields.texts(key).map(|words| words.value),
-                false => fields.text(key).map(|word| vec![word]),
-            };
-            let Some(words) = words else { continue };
-            if words.is_empty() {
-                let message = format!("`{}{key}` is empty, and never holds", fields.prefix());
-                fields.problem(Problem::at(
-                    table.get(key).map_or(0..0, Spanned::span),
-                    message,
-                ));
-            }
-            let mut any_of = Vec::new();
-            for word in words {
-                match wanted(subject, &word.value) {
-                    Ok(wanted) => any_of.push(wanted),
-                    Err(why) => {
-                        let message = format!("`{}{key}`: {why}", fields.prefix());
-                        fields.problem(Problem::at(word.span, message));
-                    }
-                }
-            }
-            conditions.push(Condition { subject, any_of });
-        }
-        fields.finish();
-        conditions
-    }
-
-    fn effects(&mut self, prefix: &str, table: &DeTable<'_>, rule: Rule) -> Rule {
-        let mut fields = Fields::new(format!("{prefix}set."), table, &[], self.problems);
-        let values =
-            |lines: Vec<Located<String>>| lines.into_iter().map(|line| line.value).collect();
-        let rule = Rule {
-            env: read_env(&mut fields),
-            modules: read_modules(&mut fields),
-            directives: values(option_lines(&mut fields, "directives")),
-            arguments: values(option_lines(&mut fields, "arguments")),
-            prologue: steps(&mut fields, "prologue"),
-            epilogue: steps(&mut fields, "epilogue"),
-            ..rule
-        };
-        fields.finish();
-        rule
-    }
-
-    fn storage(&mut self, name: Name<'_>, table: &DeTable<'_>) -> Option<StorageTable> {
-        let origin = self.origin(name.span.start);
-        let mut fields = Fields::new(
-            format!("storage.{}.", name.value),
-            table,
-            &[],
-            self.problems,
+        let (when, set) = (
+            fields.table("when", conditions),
+            fields.table("set", Rule::read),
         );
-        let path = fields.parsed("path", |text| {
-            path_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
-        });
-        let class = fields.word("class", &StorageClass::WORDS, &[]);
-        let queues = words(&mut fields, "queues").unwrap_or_default();
-        for key in ["path", "class"] {
-            if !fields.holds(key) {
-                let message = format!("`storage.{}` needs `{key}`", name.value);
-                fields.problem(Problem::at(name.span.clone(), message));
-            }
-        }
-        fields.finish();
-        let (path, class) = (path?.value, class?.value);
-        Some(StorageTable {
-            name: name.value.to_owned(),
-            origin,
-            path,
-            class,
-            queues,
+        let name = name?;
+        names.push(name.clone());
+        Some(Rule {
+            name,
+            origin: source.origin(&fields.own_span()),
+            when: when.unwrap_or_default(),
+            ..set.unwrap_or_default()
         })
-    }
+    })
+}
 
-    fn gpu(&mut self, kind: Name<'_>, table: &DeTable<'_>) -> GpuTable {
-        let origin = self.origin(kind.span.start);
-        let mut fields = Fields::new(format!("gpus.{}.", kind.value), table, &[], self.problems);
-        let gpu = GpuTable {
-            kind: kind.value.to_owned(),
-            origin,
-            queue: option_text(&mut fields, "queue"),
-            constraint: option_text(&mut fields, "constraint"),
-            cores_per_gpu: fields
-                .count("cores_per_gpu", MAX_CORES)
-                .map(|count| count.value),
-            typed: fields.boolean("typed").unwrap_or(true),
-            accelerator: fields
-                .word("accelerator", &images::MAKERS, &[])
-                .map(|maker| maker.value.to_owned()),
-            driver: fields
-                .parsed("driver", images::read_driver)
-                .map(|driver| driver.value),
-            compute_capability: fields
-                .parsed("compute_capability", images::read_driver)
-                .map(|capability| capability.value),
+fn conditions(fields: &mut Fields<'_>) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    for (key, subject) in Subject::WORDS {
+        let wanted = |word: &str| wanted(subject, word);
+        let any_of = match fields.type_of(key) {
+            "array" => fields
+                .list(key, wanted)
+                .map(|list| list.into_iter().map(|word| word.value).collect()),
+            _ => fields.parsed(key, wanted).map(|word| vec![word]),
         };
-        fields.finish();
-        gpu
+        let is_empty =
+            |value: &toml::de::DeValue<'_>| value.as_array().is_some_and(|l| l.is_empty());
+        if fields
+            .raw(key)
+            .is_some_and(|value| is_empty(value.get_ref()))
+        {
+            let message = format!("`{}{key}` is empty, and never holds", fields.prefix());
+            fields.fault(key, message);
+        }
+        conditions.extend(any_of.map(|any_of| Condition { subject, any_of }));
     }
+    conditions
+}
 
-    fn house(&mut self, table: &DeTable<'_>) -> House {
-        let start = |key| {
-            table
-                .get(key)
-                .map_or(0, |value: &Spanned<DeValue<'_>>| value.span().start)
-        };
-        let origins =
-            ["cores_per_gpu", "forbid", "require", "prologue"].map(|key| self.origin(start(key)));
-        let [of_cores, of_forbid, of_require, of_prologue] = origins;
-        let mut fields = Fields::new("house.", table, &[], self.problems);
-        let house = House {
-            cores_per_gpu: fields
-                .count("cores_per_gpu", MAX_CORES)
-                .map(|count| (count.value, of_cores.clone())),
-            forbid: house_rules(&mut fields, "forbid", &of_forbid),
-            require: house_rules(&mut fields, "require", &of_require),
-            prologue: steps(&mut fields, "prologue")
-                .into_iter()
-                .map(|step| (step, of_prologue.clone()))
-                .collect(),
-        };
-        fields.finish();
-        house
-    }
+fn storage(name: &str, fields: &mut Fields<'_>) -> StorageTable {
+    fields.require(&["path", "class"], &format!("`storage.{name}`"));
+    StorageTable::read(fields)
+}
 
-    fn queue(&mut self, name: Name<'_>, table: &DeTable<'_>) -> QueueTable {
-        let origin = self.origin(name.span.start);
-        let mut fields = Fields::new(format!("queues.{}.", name.value), table, &[], self.problems);
-        let queue = QueueTable {
-            name: name.value.to_owned(),
-            origin,
-            is_default: fields.boolean("default"),
-            max_walltime: fields
-                .parsed("max_walltime", Walltime::parse)
-                .map(|time| time.value),
-            default_walltime: fields
-                .parsed("default_walltime", Walltime::parse)
-                .map(|time| time.value),
-            min_nodes: fields
-                .count("min_nodes", MAX_NODES)
-                .map(|count| count.value),
-            max_nodes: fields
-                .count("max_nodes", MAX_NODES)
-                .map(|count| count.value),
-            accounts: words(&mut fields, "accounts"),
-            arch: fields
-                .parsed("arch", images::read_arch)
-                .map(|arch| arch.value),
-            microarch: fields
-                .parsed("microarch", word)
-                .map(|microarch| microarch.value),
-        };
-        fields.finish();
-        queue
+fn house(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> House {
+    use crate::foundation::toml_keys::count;
+    let origin = |fields: &Fields<'_>, key| source.origin(&fields.span(key));
+    let cores = fields.optional("cores_per_gpu", &count(super::MAX_CORES));
+    let prologue = fields.or_default("prologue", &steps());
+    let of_prologue = origin(fields, "prologue");
+    House {
+        cores_per_gpu: cores.map(|cores| (cores, origin(fields, "cores_per_gpu"))),
+        forbid: house_rules(fields, "forbid", source),
+        require: house_rules(fields, "require", source),
+        prologue: prologue
+            .into_iter()
+            .map(|step| (step, of_prologue.clone()))
+            .collect(),
     }
 }
 
-const MAX_CORES: u32 = 4096;
-const MAX_NODES: u32 = 1_000_000;
-
-impl Default for Rule {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            origin: Origin::Default,
-            owner: Owner::Site,
-            when: Vec::new(),
-            env: Vec::new(),
-            modules: Vec::new(),
-            prologue: Vec::new(),
-            epilogue: Vec::new(),
-            directives: Vec::new(),
-            arguments: Vec::new(),
+/// A list of keys, or a table of keys and reasons.
+fn house_rules(
+    fields: &mut Fields<'_>,
+    key: &'static str,
+    source: &SourceFile<'_>,
+) -> Vec<HouseRule> {
+    let named: Vec<(Located<String>, Option<String>)> = if fields.type_of(key) == "array" {
+        let keys = fields.list(key, |key| Ok::<_, String>(key.to_owned()));
+        let keys = keys.unwrap_or_default().into_iter();
+        keys.map(|key| (key, None)).collect()
+    } else {
+        let reasons = fields.text_table(key).into_iter();
+        reasons.map(|(key, reason)| (key, Some(reason))).collect()
+    };
+    let origin: Origin = source.origin(&fields.span(key));
+    let mut rules = Vec::new();
+    for (Located { value: name, span }, reason) in named {
+        if let Some(key) = resource_keys().find(|known| *known == name) {
+            let origin = origin.clone();
+            rules.push(HouseRule {
+                key,
+                reason,
+                origin,
+            });
+            continue;
         }
+        let message = format!("`house.{key}`: `resources` has no key {name:?}");
+        let guess = nearest(&name, resource_keys());
+        fields.problem(Problem::at(span, message).did_you_mean(guess));
     }
+    rules
 }

@@ -15,8 +15,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::tool::Stream;
-
 /// How often the child's end is looked for while nothing comes, in milliseconds: at first, and at most.
 const IDLE_MS: (u16, u16) = (1, 100);
 
@@ -29,6 +27,15 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// What is taken after the child's end at most: the most a pipe can hold (`pipe(7)`, `/proc/sys/fs/pipe-max-size`), so
 /// that a grandchild that goes on writing does not keep us.
 const LAST_CHUNKS: usize = 16;
+
+/// Which of its two streams a program wrote to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
 
 /// What the follower of a child hears.
 pub(super) enum Heard<'a> {

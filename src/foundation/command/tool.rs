@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::failure::{CommandError, Words, status_text};
 use super::find::locate;
-use super::pump::{End, Heard, Pump, Reach, Sink};
+use super::pump::{End, Heard, Pump, Reach, Sink, Stream};
 
 /// What [`Tool::run`] keeps of a program's output at most, in bytes, unless told otherwise. `sacct` prints about 10 MB
 /// for 10,000 jobs with all fields.
@@ -20,15 +20,6 @@ const TAIL_BYTES: usize = 16 << 10;
 
 /// A longer line is handed over in pieces of this many bytes.
 const LINE_BYTES: usize = 64 << 10;
-
-/// Which of its two streams a program wrote to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
 
 /// A program that ended by itself, well or not.
 #[derive(Debug, Clone)]

@@ -80,7 +80,7 @@ impl Accelerator {
 /// An image of the catalogue: `[[image]]`. What is `None` or empty is not said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, unique in the catalogue: see [`super::name_problem`].
+    /// Its name, unique in the catalogue: see [`crate::image::catalogue::name_problem`].
     pub name: String,
     /// Where it is.
     pub place: Place,

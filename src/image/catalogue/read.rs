@@ -5,14 +5,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
 use super::entry::{Accelerator, Check, Entry, FileState, Place};
 use super::name::name_problem;
-use crate::config::{Origin, Owner, VersionRange, read_arch};
-use crate::foundation::diagnostic::{Problem, nearest};
-use crate::job::{Fields, Located, Provenance, read_uri, word};
+use crate::config::{Origin, Owner, SourceFile, VersionRange, arch};
+use crate::foundation::diagnostic::{Problem, sort_problems};
+use crate::foundation::toml_reader::{Fields, parse_document};
+use crate::job::{Provenance, name_in_small_letters, read_uri};
 
 /// The version of the form that is written.
 pub const FORMAT: u64 = 1;
@@ -22,7 +20,7 @@ const LAST_MOMENT_MS: u64 = 100_000_000_000_000;
 
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shelf {
+pub struct CatalogueFile {
     /// The file.
     pub path: PathBuf,
     /// Whose it is.
@@ -37,239 +35,89 @@ pub struct Shelf {
 
 /// Reads the text of a file; `path` is for the origins.
 #[must_use]
-pub fn read(path: &Path, text: &str, owner: Owner) -> Shelf {
-    let mut shelf = Shelf {
+pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
+    let mut catalogue = CatalogueFile {
         path: path.to_owned(),
         owner,
-        ..Shelf::default()
+        ..CatalogueFile::default()
     };
-    let (document, syntax) = DeTable::parse_recoverable(text);
-    for error in &syntax {
-        let message = error.message().trim().replace('\n', "; ");
-        shelf.problems.push(Problem {
-            span: error.span(),
-            message,
-            hint: None,
+    let document = match parse_document(text) {
+        Ok(document) => document,
+        Err(problem) => {
+            catalogue.problems.push(problem);
+            return catalogue;
+        }
+    };
+    let file = SourceFile::new(path, text);
+    let mut fields = Fields::of_document(&document, &mut catalogue.problems);
+    if fields.has_format(FORMAT) {
+        let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+        catalogue.entries = fields.tables("image", false, |fields| {
+            let span = fields.own_span();
+            let entry = read_image(fields, owner, file.origin(&span))?;
+            if let Some(first) = lines.get(&entry.name) {
+                let message = format!("there is another image `{}` in line {first}", entry.name);
+                let problem = Problem::at(span, message);
+                fields.problem(problem.hinted("give one of them another name"));
+            } else if !fields.is_faulty() {
+                lines.insert(entry.name.clone(), file.line(&span));
+            }
+            Some(entry)
         });
+        catalogue.checks = fields.tables("check", false, read_check);
+        fields.finish();
     }
-    if !syntax.is_empty() {
-        return shelf;
-    }
-    let table = document.get_ref();
-    if let Some(problem) = format_problem(table) {
-        shelf.problems.push(problem);
-        return shelf;
-    }
-    for (key, value) in table {
-        match (key.get_ref().as_ref(), value.get_ref()) {
-            ("format", _) => {}
-            ("image", DeValue::Array(list)) => read_images(&mut shelf, text, list),
-            ("check", DeValue::Array(list)) => read_checks(&mut shelf, list),
-            (name @ ("image" | "check"), _) => {
-                shelf.problems.push(Problem::at(
-                    value.span(),
-                    format!("`{name}` is written [[{name}]]"),
-                ));
-            }
-            (name, _) => {
-                let problem = Problem::at(key.span(), format!("unknown key `{name}`"));
-                shelf
-                    .problems
-                    .push(match nearest(name, ["format", "image", "check"]) {
-                        Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
-                        None => problem.hinted("known here: format, [[image]], [[check]]"),
-                    });
-            }
-        }
-    }
-    shelf
-        .problems
-        .sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
-    shelf
+    sort_problems(&mut catalogue.problems);
+    catalogue
 }
 
-/// A file of a later form is not read at all: what it says may mean something else.
-fn format_problem(table: &DeTable<'_>) -> Option<Problem> {
-    let value = table.get("format")?;
-    let number = value.get_ref().as_integer();
-    let number =
-        number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
-    match number {
-        Some(FORMAT) => None,
-        Some(later) if later > FORMAT => Some(
-            Problem::at(
-                value.span(),
-                format!("`format = {later}` is not in this version of dlrun"),
-            )
-            .hinted(format!(
-                "the file was made for a newer dlrun; this one reads format {FORMAT}"
-            )),
-        ),
-        _ => Some(Problem::at(
-            value.span(),
-            format!("`format` must be {FORMAT}"),
-        )),
-    }
-}
-
-/// Tells lines of places that are asked for in their order, so that a long file is read through once.
-struct Lines<'a> {
-    text: &'a str,
-    at: usize,
-    line: usize,
-}
-
-impl Lines<'_> {
-    fn of(&mut self, start: usize) -> usize {
-        if start < self.at {
-            (self.at, self.line) = (0, 1);
-        }
-        self.line += self.text[self.at..start]
-            .bytes()
-            .filter(|byte| *byte == b'\n')
-            .count();
-        self.at = start;
-        self.line
-    }
-}
-
-type List<'a> = [Spanned<DeValue<'a>>];
-
-fn tables<'a>(
-    name: &str,
-    list: &'a List<'a>,
-    problems: &mut Vec<Problem>,
-) -> Vec<(&'a Spanned<DeValue<'a>>, &'a DeTable<'a>)> {
-    let mut found = Vec::new();
-    for value in list {
-        match value.get_ref().as_table() {
-            Some(table) => found.push((value, table)),
-            None => problems.push(Problem::at(
-                value.span(),
-                format!("`{name}` is written [[{name}]]"),
-            )),
-        }
-    }
-    found
-}
-
-fn read_images(shelf: &mut Shelf, text: &str, list: &List<'_>) {
-    let mut lines = Lines {
-        text,
-        at: 0,
-        line: 1,
-    };
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for (value, table) in tables("image", list, &mut shelf.problems) {
-        let line = lines.of(value.span().start);
-        let origin = Origin::File {
-            path: shelf.path.clone(),
-            line,
-        };
-        let Some(entry) = read_image(table, value, (shelf.owner, origin), &mut shelf.problems)
-        else {
-            continue;
-        };
-        match places.get(&entry.name) {
-            Some(first) => shelf.problems.push(
-                Problem::at(
-                    value.span(),
-                    format!("there is another image `{}` in line {first}", entry.name),
-                )
-                .hinted("give one of them another name"),
-            ),
-            None => {
-                places.insert(entry.name.clone(), line);
-                shelf.entries.push(entry);
-            }
-        }
-    }
-}
-
-fn read_image(
-    table: &DeTable<'_>,
-    value: &Spanned<DeValue<'_>>,
-    (owner, origin): (Owner, Origin),
-    problems: &mut Vec<Problem>,
-) -> Option<Entry> {
-    let before = problems.len();
-    let mut fields = Fields::new("image.", table, &[], problems);
-    let name = fields.parsed("name", |text| {
-        name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
-    });
-    let place = read_place(&mut fields, value);
-    let framework = fields.parsed("framework", word);
+fn read_image(fields: &mut Fields<'_>, owner: Owner, origin: Origin) -> Option<Entry> {
+    fields.require(&["name", "framework", "version"], "an image");
+    let name = fields.parsed("name", name);
+    let place = read_place(fields);
+    let framework = fields.parsed("framework", name_in_small_letters);
     let version = fields.parsed("version", read_version);
-    let provenance = fields
-        .word("provenance", &Provenance::WORDS, &[])
-        .map(|word| word.value);
-    let arch = fields.parsed("arch", read_arch).map(|arch| arch.value);
-    let microarch = fields
-        .parsed("microarch", word)
-        .map(|microarch| microarch.value);
-    let accelerator = fields
-        .word("accelerator", &Accelerator::WORDS, &[])
-        .map(|word| word.value);
-    let mut version_of = |key| {
-        fields
-            .parsed(key, read_version)
-            .map(|version: Located<String>| version.value)
-    };
-    let (cuda, rocm, python) = (version_of("cuda"), version_of("rocm"), version_of("python"));
-    let compute_capability = fields
-        .parsed("compute_capability", VersionRange::parse)
-        .map(|capability| capability.value);
-    let compilers = words(&mut fields, "compilers");
-    let packages = fields
-        .texts("packages")
-        .map(|list| list.value)
-        .unwrap_or_default();
-    let mpi = fields.parsed("mpi", line_of_text).map(|mpi| mpi.value);
-    let digest = fields
-        .parsed("digest", read_digest)
-        .map(|digest| digest.value);
-    let recipe = fields
-        .parsed("recipe", line_of_text)
-        .map(|recipe| recipe.value);
-    let built_by = fields.parsed("built_by", line_of_text).map(|run| run.value);
-    let needs_fakeroot = fields.boolean("needs_fakeroot").unwrap_or(false);
-    for key in ["name", "framework", "version"] {
-        if !fields.holds(key) {
-            fields.problem(Problem::at(value.span(), format!("an image needs `{key}`")));
-        }
-    }
-    fields.finish();
-    if problems.len() > before {
-        return None;
-    }
-    Some(Entry {
-        name: name?.value,
-        place: place?,
-        framework: framework?.value,
-        version: version?.value,
-        provenance,
-        arch: arch.unwrap_or_else(|| "x86_64".to_owned()),
-        microarch,
-        accelerator: accelerator.unwrap_or_default(),
-        cuda,
-        compute_capability,
-        rocm,
-        compilers,
-        python,
-        packages: packages.into_iter().map(|package| package.value).collect(),
-        mpi,
-        digest,
-        recipe,
-        built_by,
-        needs_fakeroot,
+    let entry = Entry {
+        provenance: fields.word("provenance", &Provenance::WORDS),
+        arch: fields.optional("arch", &arch().or("x86_64".to_owned()))?,
+        microarch: fields.parsed("microarch", name_in_small_letters),
+        accelerator: fields
+            .word("accelerator", &Accelerator::WORDS)
+            .unwrap_or_default(),
+        cuda: fields.parsed("cuda", read_version),
+        rocm: fields.parsed("rocm", read_version),
+        python: fields.parsed("python", read_version),
+        compute_capability: fields.parsed("compute_capability", VersionRange::parse),
+        compilers: {
+            let list = fields.list("compilers", name_in_small_letters);
+            list.into_iter()
+                .flatten()
+                .map(|compiler| compiler.value)
+                .collect()
+        },
+        packages: fields.texts("packages").unwrap_or_default(),
+        mpi: fields.parsed("mpi", line_of_text),
+        digest: fields.parsed("digest", read_digest),
+        recipe: fields.parsed("recipe", line_of_text),
+        built_by: fields.parsed("built_by", line_of_text),
+        needs_fakeroot: fields.boolean("needs_fakeroot").unwrap_or(false),
+        name: name.unwrap_or_default(),
+        place: place.unwrap_or_else(|| Place::Path(PathBuf::new())),
+        framework: framework.unwrap_or_default(),
+        version: version.unwrap_or_default(),
         owner,
         origin,
         check: None,
         file: FileState::NotLooked,
-    })
+    };
+    Some(entry)
 }
 
-fn read_place(fields: &mut Fields<'_>, value: &Spanned<DeValue<'_>>) -> Option<Place> {
+fn name(text: &str) -> Result<String, String> {
+    name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
+}
+
+fn read_place(fields: &mut Fields<'_>) -> Option<Place> {
     let path = fields.parsed("path", |text| match Place::parse(text)? {
         place @ Place::Path(_) => Ok(place),
         Place::Uri(_) => Err(format!("{text:?} is a URI; write it as `uri`")),
@@ -277,77 +125,36 @@ fn read_place(fields: &mut Fields<'_>, value: &Spanned<DeValue<'_>>) -> Option<P
     let uri = fields.parsed("uri", |text| read_uri(text).map(Place::Uri));
     if fields.holds("path") == fields.holds("uri") {
         let message = "an image needs one of `path` and `uri`";
-        fields.problem(Problem::at(value.span(), message));
+        fields.problem(Problem::at(fields.own_span(), message));
     }
-    path.or(uri).map(|place| place.value)
+    path.or(uri)
 }
 
-fn read_checks(shelf: &mut Shelf, list: &List<'_>) {
-    for (value, table) in tables("check", list, &mut shelf.problems) {
-        let before = shelf.problems.len();
-        let check = read_check(table, value, &mut shelf.problems);
-        shelf
-            .checks
-            .extend(check.filter(|_| shelf.problems.len() == before));
-    }
-}
-
-fn read_check(
-    table: &DeTable<'_>,
-    value: &Spanned<DeValue<'_>>,
-    problems: &mut Vec<Problem>,
-) -> Option<Check> {
-    let mut fields = Fields::new("check.", table, &[], problems);
-    let image = fields.parsed("image", |text| {
-        name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
-    });
-    let at_ms = fields.number("at_ms", 0..LAST_MOMENT_MS);
-    let mut text = |key| fields.text(key).map(|text: Located<String>| text.value);
-    let (host, runtime, mpi_abi) = (text("host"), text("runtime"), text("mpi_abi"));
-    let size_bytes = fields
-        .number("size_bytes", 0..i64::MAX.unsigned_abs())
-        .map(|size| size.value);
-    let modified_ms = fields
-        .number("modified_ms", 0..LAST_MOMENT_MS)
-        .map(|moment| moment.value);
-    let digest = fields
-        .parsed("digest", read_digest)
-        .map(|digest| digest.value);
-    let mut texts = |key| {
-        let list = fields.texts(key).map(|list| list.value).unwrap_or_default();
-        list.into_iter()
-            .map(|text: Located<String>| text.value)
-            .collect::<Vec<_>>()
+fn read_check(fields: &mut Fields<'_>) -> Option<Check> {
+    fields.require(&["image", "at_ms", "host", "runtime"], "a check");
+    let image = fields.parsed("image", name);
+    let at_ms = fields.number("at_ms", 0..=LAST_MOMENT_MS);
+    let (host, runtime) = (fields.text("host"), fields.text("runtime"));
+    let versions = fields.text_table("versions").into_iter();
+    let check = Check {
+        size_bytes: fields.number("size_bytes", 0..=i64::MAX.unsigned_abs()),
+        modified_ms: fields.number("modified_ms", 0..=LAST_MOMENT_MS),
+        digest: fields.parsed("digest", read_digest),
+        problems: fields.texts("problems").unwrap_or_default(),
+        compilers: fields.texts("compilers").unwrap_or_default(),
+        versions: versions
+            .map(|(name, version)| (name.value, version))
+            .collect(),
+        gpus: fields
+            .number("gpus", 0..=u32::MAX.into())
+            .and_then(|count| u32::try_from(count).ok()),
+        mpi_abi: fields.text("mpi_abi"),
+        image: image.unwrap_or_default(),
+        at_ms: at_ms.unwrap_or_default(),
+        host: host.unwrap_or_default(),
+        runtime: runtime.unwrap_or_default(),
     };
-    let (found, compilers) = (texts("problems"), texts("compilers"));
-    let versions = fields
-        .text_table("versions")
-        .into_iter()
-        .map(|(name, version)| (name.value, version));
-    let versions: BTreeMap<String, String> = versions.collect();
-    let gpus = fields
-        .number("gpus", 0..u64::from(u32::MAX))
-        .and_then(|count| u32::try_from(count.value).ok());
-    for key in ["image", "at_ms", "host", "runtime"] {
-        if !fields.holds(key) {
-            fields.problem(Problem::at(value.span(), format!("a check needs `{key}`")));
-        }
-    }
-    fields.finish();
-    Some(Check {
-        image: image?.value,
-        at_ms: at_ms?.value,
-        host: host?,
-        runtime: runtime?,
-        size_bytes,
-        modified_ms,
-        digest,
-        problems: found,
-        versions,
-        compilers,
-        gpus,
-        mpi_abi,
-    })
+    Some(check)
 }
 
 /// A version begins with a number and has no blanks: `2.4.1`, `2.4.0a0+f70bd71a48.nv24.06`.
@@ -379,25 +186,11 @@ fn line_of_text(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn words(fields: &mut Fields<'_>, key: &'static str) -> Vec<String> {
-    let mut words = Vec::new();
-    for text in fields.texts(key).map(|list| list.value).unwrap_or_default() {
-        match word(&text.value) {
-            Ok(word) => words.push(word),
-            Err(why) => {
-                let message = format!("`{}{key}`: {why}", fields.prefix());
-                fields.problem(Problem::at(text.span, message));
-            }
-        }
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shelf(text: &str) -> Shelf {
+    fn catalogue(text: &str) -> CatalogueFile {
         read(Path::new("/etc/dlrun/images.d/a.toml"), text, Owner::Site)
     }
 
@@ -406,10 +199,10 @@ mod tests {
     #[test]
     fn a_short_description_has_defaults_and_its_place() {
         let text = format!("format = 1\n\n{SHORT}{}", SHORT.replace("\"a\"", "\"b\""));
-        let shelf = shelf(&text);
-        assert_eq!(shelf.problems, []);
-        let [a, b] = &shelf.entries[..] else {
-            panic!("{shelf:#?}")
+        let catalogue = catalogue(&text);
+        assert_eq!(catalogue.problems, []);
+        let [a, b] = &catalogue.entries[..] else {
+            panic!("{catalogue:#?}")
         };
         let expected = Entry::new(
             "a",
@@ -418,7 +211,7 @@ mod tests {
             "2.1",
             Owner::Site,
             Origin::File {
-                path: shelf.path.clone(),
+                path: catalogue.path.clone(),
                 line: 3,
             },
         );
@@ -430,7 +223,7 @@ mod tests {
     fn words_are_brought_to_one_form() {
         let text =
             format!("{SHORT}arch = \"arm64\"\ncompilers = [\"XLA\"]\nmicroarch = \"Zen3\"\n");
-        let entry = &shelf(&text).entries[0];
+        let entry = &catalogue(&text).entries[0];
         assert_eq!(
             (&*entry.arch, &*entry.compilers, entry.microarch.as_deref()),
             ("aarch64", &["xla".to_owned()][..], Some("zen3"))
@@ -515,8 +308,8 @@ mod tests {
                 "a check needs `at_ms`",
             ),
         ] {
-            let shelf = shelf(&text);
-            let problem = shelf
+            let catalogue = catalogue(&text);
+            let problem = catalogue
                 .problems
                 .first()
                 .unwrap_or_else(|| panic!("it is wrong:\n{text}"));
@@ -536,11 +329,11 @@ mod tests {
     #[test]
     fn a_faulty_image_is_not_among_the_images() {
         let text = format!("{}cuda = 12\n{SHORT}", SHORT.replace("\"a\"", "\"b\""));
-        let shelf = shelf(&text);
+        let catalogue = catalogue(&text);
         assert_eq!(
-            (shelf.entries.len(), shelf.problems.len()),
+            (catalogue.entries.len(), catalogue.problems.len()),
             (1, 1),
-            "{shelf:#?}"
+            "{catalogue:#?}"
         );
     }
 }

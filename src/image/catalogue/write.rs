@@ -2,22 +2,24 @@
 
 use std::fmt::Write as _;
 
-use super::entry::{Accelerator, Check, Entry, Place};
-use super::read::FORMAT;
+use serde::Serialize;
+
+use crate::image::catalogue::entry::{Accelerator, Check, Entry, Place};
+use crate::image::catalogue::read::FORMAT;
 
 /// A file with this image. What has its default is left out; the check and what is known of the file do not belong to it.
 ///
 /// A file is UTF-8 text, so the image's path must be: [`Place::parse`] takes no other.
 #[must_use]
 pub fn write_entry(entry: &Entry) -> String {
-    let mut file = File::new("image");
-    file.text("name", &entry.name);
+    let mut file = File(format!("format = {FORMAT}\n\n[[image]]\n"));
+    file.line("name", entry.name.as_str());
     match &entry.place {
-        Place::Path(path) => file.text("path", &path.to_string_lossy()),
-        Place::Uri(uri) => file.text("uri", uri),
+        Place::Path(path) => file.line("path", &*path.to_string_lossy()),
+        Place::Uri(uri) => file.line("uri", uri.as_str()),
     }
-    file.text("framework", &entry.framework);
-    file.text("version", &entry.version);
+    file.line("framework", entry.framework.as_str());
+    file.line("version", entry.version.as_str());
     file.option(
         "provenance",
         entry.provenance.map(|provenance| provenance.as_str()),
@@ -42,95 +44,44 @@ pub fn write_entry(entry: &Entry) -> String {
     file.option("recipe", entry.recipe.as_deref());
     file.option("built_by", entry.built_by.as_deref());
     if entry.needs_fakeroot {
-        file.line("needs_fakeroot", "true");
+        file.line("needs_fakeroot", true);
     }
-    file.text
+    file.0
 }
 
 /// A file with this check.
 #[must_use]
 pub fn write_check(check: &Check) -> String {
-    let mut file = File::new("check");
-    file.text("image", &check.image);
-    file.line("at_ms", &check.at_ms.to_string());
-    file.text("host", &check.host);
-    file.text("runtime", &check.runtime);
-    let numbers = [
-        ("size_bytes", check.size_bytes),
-        ("modified_ms", check.modified_ms),
-    ];
-    for (key, number) in numbers
-        .into_iter()
-        .chain([("gpus", check.gpus.map(u64::from))])
-    {
-        if let Some(number) = number {
-            file.line(key, &number.to_string());
-        }
+    #[derive(Serialize)]
+    struct Checks<'a> {
+        format: u64,
+        check: [&'a Check; 1],
     }
-    file.option("digest", check.digest.as_deref());
-    file.list("problems", &check.problems);
-    file.list("compilers", &check.compilers);
-    file.option("mpi_abi", check.mpi_abi.as_deref());
-    if !check.versions.is_empty() {
-        let pairs: Vec<String> = check
-            .versions
-            .iter()
-            .map(|(name, version)| format!("{} = {}", quoted(name), quoted(version)))
-            .collect();
-        file.line("versions", &format!("{{ {} }}", pairs.join(", ")));
-    }
-    file.text
+    let checks = Checks {
+        format: FORMAT,
+        check: [check],
+    };
+    toml::to_string(&checks).expect("text, numbers and lists are TOML")
 }
 
-struct File {
-    text: String,
-}
+struct File(String);
 
 impl File {
-    fn new(table: &str) -> Self {
-        Self {
-            text: format!("format = {FORMAT}\n\n[[{table}]]\n"),
-        }
-    }
-
-    fn line(&mut self, key: &str, value: &str) {
-        let _ = writeln!(self.text, "{key} = {value}");
-    }
-
-    fn text(&mut self, key: &str, value: &str) {
-        self.line(key, &quoted(value));
+    fn line(&mut self, key: &str, value: impl Into<toml::Value>) {
+        let _ = writeln!(self.0, "{key} = {}", value.into());
     }
 
     fn option(&mut self, key: &str, value: Option<&str>) {
         if let Some(value) = value {
-            self.text(key, value);
+            self.line(key, value);
         }
     }
 
     fn list(&mut self, key: &str, values: &[String]) {
         if !values.is_empty() {
-            let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-            self.line(key, &format!("[{}]", values.join(", ")));
+            self.line(key, values.to_vec());
         }
     }
-}
-
-/// A basic string of TOML. NUL, which no key takes, is left out.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars().filter(|c| *c != '\0') {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 //! A runtime shows `$HOME`, `/tmp` and the current directory by itself, as far as the site lets it; what the job needs is
 //! bound all the same, so that it is there on every site.
 
-use super::Refusal;
-use super::draft::Draft;
-use super::features::Feature;
-use super::name::name_at;
+use crate::image::flags::Refusal;
+use crate::image::flags::draft::Draft;
+use crate::image::flags::variable_name::name_at;
+use crate::image::runtime::Feature;
 use crate::job::Bind;
 
 /// Files in the scheduler's spool directory, which no container shows.
@@ -23,12 +23,12 @@ struct Reasoned {
     why: String,
 }
 
-pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let mut binds = Vec::new();
     for bind in &draft.container.binds {
         let bind = with_variables(draft, bind)?;
         if !draft.assumed && !(draft.around.exists)(&bind.source) {
-            return Err(Refusal::NoSource { path: bind.source });
+            return Err(Refusal::NoSource(bind.source));
         }
         binds.push(Reasoned {
             bind,
@@ -185,10 +185,9 @@ fn with_variables(draft: &Draft<'_>, bind: &Bind) -> Result<Bind, Refusal> {
             rest = after;
             continue;
         };
-        let value = draft.variable(name).ok_or_else(|| Refusal::NoVariable {
-            source_text: bind.source.clone(),
-            variable: name.to_owned(),
-        })?;
+        let value = draft
+            .variable(name)
+            .ok_or_else(|| Refusal::NoVariable(bind.source.clone(), name.to_owned()))?;
         source.push_str(&value);
         rest = after;
     }

@@ -1,21 +1,9 @@
 //! The rules, one after the other.
 
-use super::draft::Draft;
-use super::{
+use crate::image::flags::draft::{Draft, Surroundings};
+use crate::image::flags::{
     Container, Invocation, NodeFacts, Refusal, binds, environment, fakeroot, gpu, root_fs,
 };
-
-/// What the rules ask of the process that starts the container.
-pub struct Surroundings<'a> {
-    /// The value of a variable of the environment in which the runtime is started.
-    pub variables: &'a dyn Fn(&str) -> Option<String>,
-    /// The names of all its variables.
-    pub names: &'a [String],
-    /// Whether a path is there; asked for the sources of binds.
-    pub exists: &'a dyn Fn(&str) -> bool,
-    /// Whether the image is a directory, no file.
-    pub is_sandbox: bool,
-}
 
 /// The words by which a command starts in the container on this node, each with its reason. The words begin with the
 /// runtime's command, and the job's command is to follow them.
@@ -30,7 +18,7 @@ pub fn choose(
     decide(Draft::new(container, node, around))
 }
 
-pub(super) fn decide(mut draft: Draft<'_>) -> Result<Invocation, Refusal> {
+pub(crate) fn decide(mut draft: Draft<'_>) -> Result<Invocation, Refusal> {
     gpu::add(&mut draft)?;
     fakeroot::add(&mut draft)?;
     root_fs::add(&mut draft)?;

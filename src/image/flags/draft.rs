@@ -1,20 +1,32 @@
 //! An invocation in the making, and what the rules look at.
 
-use super::features::Features;
-use super::{Container, Invocation, NodeFacts, Reason, Refusal, Surroundings};
+use crate::image::flags::{Container, Invocation, NodeFacts, Reason, Refusal};
+use crate::image::runtime::Features;
 
-pub(super) struct Draft<'a> {
-    pub(super) container: &'a Container,
-    pub(super) node: &'a NodeFacts,
-    pub(super) around: &'a Surroundings<'a>,
-    pub(super) features: Features,
+/// What the rules ask of the process that starts the container.
+pub struct Surroundings<'a> {
+    /// The value of a variable of the environment in which the runtime is started.
+    pub variables: &'a dyn Fn(&str) -> Option<String>,
+    /// The names of all its variables.
+    pub names: &'a [String],
+    /// Whether a path is there; asked for the sources of binds.
+    pub exists: &'a dyn Fn(&str) -> bool,
+    /// Whether the image is a directory, no file.
+    pub is_sandbox: bool,
+}
+
+pub(crate) struct Draft<'a> {
+    pub(crate) container: &'a Container,
+    pub(crate) node: &'a NodeFacts,
+    pub(crate) around: &'a Surroundings<'a>,
+    pub(crate) features: Features,
     /// The facts are expected, not seen.
-    pub(super) assumed: bool,
-    pub(super) out: Invocation,
+    pub(crate) assumed: bool,
+    pub(crate) out: Invocation,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         container: &'a Container,
         node: &'a NodeFacts,
         around: &'a Surroundings<'a>,
@@ -28,42 +40,42 @@ impl<'a> Draft<'a> {
             container,
             node,
             around,
-            features: Features::of(node.runtime),
+            features: Features(node.runtime),
             assumed: false,
             out,
         }
     }
 
     /// A word of the command line.
-    pub(super) fn flag(&mut self, flag: &str, why: impl Into<String>) {
+    pub(crate) fn flag(&mut self, flag: &str, why: impl Into<String>) {
         self.out.argv.push(flag.to_owned());
         self.reason(flag, why);
     }
 
     /// Two words of the command line.
-    pub(super) fn flag_with(&mut self, flag: &str, value: String, why: impl Into<String>) {
+    pub(crate) fn flag_with(&mut self, flag: &str, value: String, why: impl Into<String>) {
         self.reason(&format!("{flag} {value}"), why);
         self.out.argv.extend([flag.to_owned(), value]);
     }
 
-    pub(super) fn reason(&mut self, flag: &str, why: impl Into<String>) {
+    pub(crate) fn reason(&mut self, flag: &str, why: impl Into<String>) {
         self.out.reasons.push(Reason {
             flag: flag.to_owned(),
             why: why.into(),
         });
     }
 
-    pub(super) fn warn(&mut self, warning: impl Into<String>) {
+    pub(crate) fn warn(&mut self, warning: impl Into<String>) {
         self.out.warnings.push(warning.into());
     }
 
     /// A variable that is set and not empty.
-    pub(super) fn variable(&self, name: &str) -> Option<String> {
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
         (self.around.variables)(name).filter(|value| !value.is_empty())
     }
 
     /// Whether the job gives an option, by any of its names.
-    pub(super) fn has_option(&self, names: &[&str]) -> bool {
+    pub(crate) fn has_option(&self, names: &[&str]) -> bool {
         self.container
             .options
             .iter()
@@ -71,21 +83,18 @@ impl<'a> Draft<'a> {
     }
 
     /// The runtime, for people.
-    pub(super) fn runtime(&self) -> String {
+    pub(crate) fn runtime(&self) -> String {
         match self.node.runtime {
             Some(runtime) => runtime.to_string(),
             None => format!("{} (of an unknown version)", self.node.command),
         }
     }
 
-    pub(super) fn unsupported(
+    pub(crate) fn unsupported(
         &self,
         what: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Refusal {
-        Refusal::Unsupported {
-            what: what.into(),
-            remedy: remedy.into(),
-        }
+        Refusal::Unsupported(what.into(), remedy.into())
     }
 }

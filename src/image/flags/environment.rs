@@ -5,87 +5,32 @@
 
 use std::collections::BTreeSet;
 
-use super::Refusal;
-use super::draft::Draft;
-use super::features::{Evaluation, Feature};
-use super::literal::literal;
-use super::name::is_name;
+use crate::image::flags::Refusal;
+use crate::image::flags::draft::Draft;
+use crate::image::flags::variable_name::is_name;
+use crate::image::flags::variable_value::literal;
+use crate::image::runtime::{Evaluation, Feature};
 
 /// Beginnings of names that a job needs under `--cleanenv`: of schedulers, of what starts and joins ranks, of dlrun.
-const BEGINNINGS: [&str; 24] = [
-    "SLURM_",
-    "SLURMD_",
-    "SRUN_",
-    "PBS_",
-    "PMI_",
-    "PMI2_",
-    "PMIX_",
-    "PALS_",
-    "OMPI_",
-    "PRTE_",
-    "MPI_",
-    "I_MPI_",
-    "MPICH_",
-    "MV2_",
-    "HYDRA_",
-    "HYDI_",
-    "UCX_",
-    "FI_",
-    "NCCL_",
-    "HOROVOD_",
-    "TORCHELASTIC_",
-    "OMP_",
-    "KMP_",
-    "DLRUN_",
-];
+const BEGINNINGS: &str = "SLURM_ SLURMD_ SRUN_ PBS_ PMI_ PMI2_ PMIX_ PALS_ OMPI_ PRTE_ MPI_ I_MPI_ MPICH_ MV2_ \
+    HYDRA_ HYDI_ UCX_ FI_ NCCL_ HOROVOD_ TORCHELASTIC_ OMP_ KMP_ DLRUN_";
 /// Names that a job needs under `--cleanenv`: masks of GPUs, and what tells a rank its place.
-const NAMES: [&str; 20] = [
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "NVIDIA_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-    "ZE_AFFINITY_MASK",
-    "ONEAPI_DEVICE_SELECTOR",
-    "PYTHONUNBUFFERED",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "NODE_RANK",
-    "TF_CONFIG",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-];
+const NAMES: &str = "CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER NVIDIA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES \
+    HIP_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ZE_AFFINITY_MASK ONEAPI_DEVICE_SELECTOR \
+    PYTHONUNBUFFERED MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE \
+    GROUP_RANK NODE_RANK TF_CONFIG MKL_NUM_THREADS OPENBLAS_NUM_THREADS";
 /// Variables that the runtime sets itself, or that its shell keeps from being set.
 const NOT_OURS: [&str; 9] = [
     "HOME", "PWD", "OLDPWD", "UID", "EUID", "GID", "PPID", "IFS", "OPTIND",
 ];
 /// Settings of the runtime that change what is in the container, without their beginning.
-const SETTINGS: [&str; 13] = [
-    "NV",
-    "ROCM",
-    "BIND",
-    "BINDPATH",
-    "MOUNT",
-    "CLEANENV",
-    "CONTAIN",
-    "CONTAINALL",
-    "COMPAT",
-    "FAKEROOT",
-    "OVERLAY",
-    "WRITABLE",
-    "WRITABLE_TMPFS",
-];
+const SETTINGS: &str = "NV ROCM BIND BINDPATH MOUNT CLEANENV CONTAIN CONTAINALL COMPAT FAKEROOT OVERLAY \
+    WRITABLE WRITABLE_TMPFS";
 /// Those of them that keep the caller's variables out, and options that do.
 const CLEAN_SETTINGS: [&str; 3] = ["CLEANENV", "CONTAINALL", "COMPAT"];
 const CLEAN_OPTIONS: [&str; 3] = ["-C", "--containall", "--compat"];
 
-pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let clean = is_clean(draft);
     if draft.features.has(Feature::NoEval) {
         draft.flag(
@@ -193,9 +138,9 @@ fn give_of_job(
 /// Sets what a job needs and the runtime keeps out; what cannot be set costs a warning.
 fn give_needed(draft: &mut Draft<'_>, given: &[String]) -> Vec<String> {
     let is_needed = |name: &str| {
-        NAMES.contains(&name)
+        NAMES.split(' ').any(|needed| needed == name)
             || BEGINNINGS
-                .iter()
+                .split(' ')
                 .any(|beginning| name.starts_with(beginning))
     };
     let names: BTreeSet<&String> = draft
@@ -232,12 +177,8 @@ fn set(draft: &mut Draft<'_>, name: &str, value: &str) -> bool {
             .push((format!("{prefix}ENV_{name}"), value.clone()));
     }
     // Another value under the other name costs a warning of the runtime, or wins.
-    for prefix in draft
-        .features
-        .obeyed_prefixes()
-        .iter()
-        .filter(|it| !draft.features.prefixes().contains(it))
-    {
+    let (own, obeyed) = (draft.features.prefixes(), draft.features.obeyed_prefixes());
+    for prefix in obeyed.iter().filter(|prefix| !own.contains(prefix)) {
         let other = format!("{prefix}ENV_{name}");
         if draft.around.names.contains(&other) {
             draft.out.removals.push(other);
@@ -248,20 +189,16 @@ fn set(draft: &mut Draft<'_>, name: &str, value: &str) -> bool {
 
 /// The name by which the environment gives the runtime a setting.
 fn setting(draft: &Draft<'_>, word: &str) -> Option<String> {
-    let names = draft
-        .features
-        .obeyed_prefixes()
-        .iter()
-        .map(|prefix| format!("{prefix}_{word}"));
-    names
-        .into_iter()
+    let prefixes = draft.features.obeyed_prefixes().into_iter();
+    prefixes
+        .map(|prefix| format!("{prefix}_{word}"))
         .find(|name| draft.variable(name).is_some())
 }
 
 /// Settings from the user's login shell stay, since they may be meant; but they are told.
 fn tell_settings(draft: &mut Draft<'_>) {
     for name in SETTINGS
-        .iter()
+        .split(' ')
         .filter_map(|word| setting(draft, word))
         .collect::<Vec<_>>()
     {

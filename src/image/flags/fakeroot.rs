@@ -3,9 +3,9 @@
 //! Apptainer since 1.1 tries several ways (v1.4.5: `internal/pkg/runtime/launch/launcher_linux.go` for a run,
 //! `cmd/internal/cli/build_linux.go` for a build). Singularity, SingularityCE and Apptainer 1.0 need a range of ids.
 
-use super::draft::Draft;
-use super::features::{Feature, Features};
-use super::{NodeFacts, Refusal, SubIds};
+use crate::image::flags::draft::Draft;
+use crate::image::flags::{NodeFacts, Refusal, SubIds};
+use crate::image::runtime::{Feature, Features};
 
 /// What `--fakeroot` is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Unusable {
 }
 
 /// How a user gets user namespaces.
-pub(super) const ASK_NAMESPACES: &str = "ask the administrator for user namespaces: `sysctl user.max_user_namespaces=15000`, on Debian and Ubuntu also \
+pub(crate) const ASK_NAMESPACES: &str = "ask the administrator for user namespaces: `sysctl user.max_user_namespaces=15000`, on Debian and Ubuntu also \
      `kernel.unprivileged_userns_clone=1` and `kernel.apparmor_restrict_unprivileged_userns=0`";
 const ASK_RANGES: &str = "ask the administrator for ids: `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER`, with \
      numbers that no other user has";
@@ -99,7 +99,7 @@ pub fn outcome(
     purpose: Purpose,
     image_is_sandbox: bool,
 ) -> Result<Means, Unusable> {
-    let features = Features::of(node.runtime);
+    let features = Features(node.runtime);
     if node.uid == 0 {
         return Ok(Means::Root);
     }
@@ -191,7 +191,7 @@ fn without_namespaces(
     }
 }
 
-pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     if !draft.container.fakeroot {
         return Ok(());
     }
@@ -227,7 +227,8 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::flags::{GpuFacts, Namespaces, Runtime};
+    use crate::image::flags::{GpuFacts, Namespaces};
+    use crate::image::runtime::Runtime;
 
     const CLONE: &str = "kernel.unprivileged_userns_clone is 0";
     const MANY: u64 = SubIds::LEAST;

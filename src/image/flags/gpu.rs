@@ -3,9 +3,9 @@
 //! The runtime ends with 0 whether `--nv` finds a driver or not, so what it says proves nothing; the node's own files do.
 //! `--nvccli` is never given: it fails where `nvidia-container-cli` is missing, and it makes the image writable.
 
-use super::draft::Draft;
-use super::features::Feature;
-use super::{GpuFacts, Refusal};
+use crate::image::flags::draft::Draft;
+use crate::image::flags::{GpuFacts, Refusal};
+use crate::image::runtime::Feature;
 use crate::job::GpuMode;
 
 /// Values that name no GPU: CUDA's, Slurm's, and those of NVIDIA's container runtime.
@@ -82,7 +82,7 @@ impl Mask {
     }
 }
 
-pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let (mode, gpus) = (draft.container.gpu, &draft.node.gpus);
     if mode == GpuMode::None {
         draft.reason(
@@ -93,9 +93,7 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     }
     let Some(grant) = grant(draft) else {
         if draft.container.require_gpu {
-            return Err(Refusal::NoGpu {
-                why: "the job was given no GPU".to_owned(),
-            });
+            return Err(Refusal::NoGpu("the job was given no GPU".to_owned()));
         }
         draft.reason("no --nv, no --rocm", "the job was given no GPU");
         return Ok(());
@@ -230,7 +228,7 @@ fn nothing(draft: &mut Draft<'_>, grant: &str, open: &[Maker]) -> Result<(), Ref
 /// No GPU works in the container: an end or a warning, as the job wants it.
 fn lose(draft: &mut Draft<'_>, why: String) -> Result<(), Refusal> {
     if draft.container.require_gpu {
-        return Err(Refusal::NoGpu { why });
+        return Err(Refusal::NoGpu(why));
     }
     draft.warn(format!(
         "the job was given GPUs, but {why}: it runs without them"

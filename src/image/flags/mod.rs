@@ -3,29 +3,26 @@
 //! The same rules serve twice: `submit` previews with what it knows, and on the node `dlrun exec` decides with what is
 //! there.
 
-mod bare;
 mod binds;
 mod choose;
 mod container;
 mod draft;
 mod environment;
 pub mod fakeroot;
-mod features;
+mod fallback;
 mod gpu;
-mod literal;
-mod name;
 mod node;
 mod preview;
 mod root_fs;
-mod runtime;
+mod variable_name;
+mod variable_value;
 
-pub use bare::bare;
-pub use choose::{Surroundings, choose};
+pub use choose::choose;
 pub use container::Container;
-pub use features::{Evaluation, Feature, Features};
+pub use draft::Surroundings;
+pub use fallback::bare;
 pub use node::{GpuFacts, Namespaces, NodeFacts, SubIds};
 pub use preview::preview;
-pub use runtime::{Product, Runtime, Version};
 
 /// A flag, or a variable of the runtime, and why it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,33 +55,17 @@ pub struct Invocation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// `image.require_gpu`, and there is no usable GPU.
-    #[error("`image.require_gpu` is true, but {why}")]
-    NoGpu {
-        /// What is missing.
-        why: String,
-    },
+    #[error("`image.require_gpu` is true, but {0}")]
+    NoGpu(String),
     /// A bind source that is not there.
-    #[error("the bind source {path} is not there on this node")]
-    NoSource {
-        /// The path, with its variables replaced.
-        path: String,
-    },
+    #[error("the bind source {0} is not there on this node")]
+    NoSource(String),
     /// A variable in a bind source that is not set here.
-    #[error("the bind source {source_text} names ${variable}, which is not set on this node")]
-    NoVariable {
-        /// As the job file has it.
-        source_text: String,
-        /// The variable.
-        variable: String,
-    },
+    #[error("the bind source {0} names ${1}, which is not set on this node")]
+    NoVariable(String, String),
     /// What this runtime cannot do, or not here.
-    #[error("{what}")]
-    Unsupported {
-        /// In words, with the runtime's version.
-        what: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    #[error("{0}")]
+    Unsupported(String, String),
 }
 
 impl Refusal {
@@ -96,10 +77,10 @@ impl Refusal {
                 "ask for GPUs (`resources.gpus_per_node`) or for another node, or leave `image.require_gpu` out to run without".to_owned()
             }
             Self::NoSource { .. } => "make it on the node, or take it out of `image.bind`".to_owned(),
-            Self::NoVariable { variable, .. } => {
+            Self::NoVariable(_, variable) => {
                 format!("set {variable} in `[run] env`, or name a path that does not depend on it")
             }
-            Self::Unsupported { remedy, .. } => remedy.clone(),
+            Self::Unsupported(_, remedy) => remedy.clone(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Runtime;
+use crate::image::runtime::Runtime;
 
 /// Facts of a node and of this user on it. Gathered by `container`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,13 @@
 //! The words as they are expected where the node cannot be looked at yet.
 
-use super::choose::{Surroundings, decide};
-use super::draft::Draft;
-use super::{Container, GpuFacts, Invocation, Namespaces, NodeFacts, Refusal, Runtime, SubIds};
+use crate::image::flags::choose::decide;
+use crate::image::flags::draft::{Draft, Surroundings};
+use crate::image::flags::{
+    Container, GpuFacts, Invocation, Namespaces, NodeFacts, Refusal, SubIds,
+};
+use crate::image::runtime::Runtime;
 
-/// What [`choose`](super::choose()) will give on a node that has what the job asks for. `runtime` is that of this site;
+/// What [`choose`](crate::image::flags::choose()) will give on a node that has what the job asks for. `runtime` is that of this site;
 /// where it is not known, only words that all know are shown. The words begin with `command`.
 ///
 /// The values of variables are known on the node only: `sets` stays empty, and binds whose source holds a variable are

@@ -3,12 +3,12 @@
 //! Without a setuid starter Apptainer mounts a SIF through FUSE and ends where that fails; Singularity and SingularityCE
 //! before 4.1 unpack it by themselves.
 
-use super::Refusal;
-use super::draft::Draft;
-use super::fakeroot::ASK_NAMESPACES;
-use super::features::Feature;
+use crate::image::flags::Refusal;
+use crate::image::flags::draft::Draft;
+use crate::image::flags::fakeroot::ASK_NAMESPACES;
+use crate::image::runtime::Feature;
 
-pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let node = draft.node;
     if node.uid == 0 {
         return Ok(());

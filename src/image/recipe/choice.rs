@@ -2,21 +2,22 @@
 
 use crate::config::VersionRange;
 use crate::foundation::diagnostic::{Problem, nearest};
-use crate::image::catalogue::{Accelerator, meant};
+use crate::image::catalogue::Accelerator;
+use crate::image::choice::meant;
 
-use super::header::{Pin, Recipe};
-use super::{Site, Target, built_in};
+use crate::image::recipe::header::{Pin, Recipe};
+use crate::image::recipe::{Site, Target, built_in};
 
 /// What was chosen.
-pub(super) struct Choice {
-    pub(super) recipe: Recipe,
-    pub(super) pin: Pin,
-    pub(super) compiler: String,
+pub(crate) struct Choice {
+    pub(crate) recipe: Recipe,
+    pub(crate) pin: Pin,
+    pub(crate) compiler: String,
 }
 
 /// The first recipe and the first of its pins that serve `target`: the user's recipes come before the site's, those before
 /// the built-in ones, and a name that came before hides a later one.
-pub(super) fn choose(target: &Target, site: &Site) -> Result<Choice, Vec<Problem>> {
+pub(crate) fn choose(target: &Target, site: &Site) -> Result<Choice, Vec<Problem>> {
     let mut recipes = site.recipes.clone();
     for recipe in built_in() {
         if recipes.iter().all(|known| known.name != recipe.name) {

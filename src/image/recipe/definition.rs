@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use sha2::{Digest, Sha256};
-
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::Bytes;
 use crate::image::catalogue::Accelerator;
 use crate::job::Provenance;
 
-use super::choice::{Choice, choose};
-use super::fill::{Values, fill};
-use super::values::{basic, files, plain, setup};
-use super::{Site, Target};
+use crate::image::fingerprint::fingerprint;
+use crate::image::recipe::choice::{Choice, choose};
+use crate::image::recipe::fill::{Values, fill};
+use crate::image::recipe::values::{basic, files, plain, setup};
+use crate::image::recipe::{Site, Target};
 
 /// A definition file, and what is known of the image that it makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,10 +94,7 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
         values.insert("labels".to_owned(), lines.collect::<Vec<_>>().join("\n"));
         fill(&choice.recipe.body, &values).map_err(|problems| of_recipe(&choice, problems))
     };
-    let hash: String = Sha256::digest(write(None)?)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = fingerprint(&write(None)?);
     let text = write(Some(&hash))?;
     let mut labels = labels.clone();
     labels.insert(HASH_LABEL.to_owned(), hash.clone());

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use crate::foundation::diagnostic::{Problem, nearest};
 
 /// Values by name. Those without a value are empty, so that a name that is not here is a mistake.
-pub(super) type Values = BTreeMap<String, String>;
+pub(crate) type Values = BTreeMap<String, String>;
 
 /// Whether this can name a placeholder.
-pub(super) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= 40
@@ -20,7 +20,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 /// Fills in all lines of `text`. Values are put in as they are, and not looked at again.
-pub(super) fn fill(text: &str, values: &Values) -> Result<String, Vec<Problem>> {
+pub(crate) fn fill(text: &str, values: &Values) -> Result<String, Vec<Problem>> {
     let (mut out, mut problems) = (String::new(), Vec::new());
     for (number, line) in text.lines().enumerate() {
         match fill_line(line, values) {

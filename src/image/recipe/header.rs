@@ -269,7 +269,7 @@ fn pin(text: &str) -> Result<Pin, String> {
             "arch" => pin.arch = Some(value.to_owned()),
             "compiler" => pin.compilers = value.split(',').map(str::to_owned).collect(),
             "with" => pin.with.push(value.to_owned()),
-            _ if !super::fill::is_name(key) => {
+            _ if !crate::image::recipe::fill::is_name(key) => {
                 return Err(format!("{key:?} is no name of a placeholder"));
             }
             _ => {
@@ -281,7 +281,7 @@ fn pin(text: &str) -> Result<Pin, String> {
 }
 
 /// A word that is safe in names of files, of labels and in a definition.
-pub(super) fn is_word(text: &str) -> bool {
+pub(crate) fn is_word(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.len() <= 100

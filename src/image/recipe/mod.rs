@@ -10,9 +10,9 @@
 mod built_in;
 mod choice;
 mod definition;
+mod directory;
 mod fill;
 mod header;
-mod microarch;
 mod values;
 
 use std::collections::BTreeMap;
@@ -24,11 +24,11 @@ use crate::job::Provenance;
 
 pub use built_in::built_in;
 pub use definition::{Definition, definition};
+pub use directory::{RecipeError, recipes_in};
 pub use header::{Pin, Recipe};
-pub use microarch::compiler_flag;
 
 /// What an image is wanted for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Target {
     /// `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`, or what a recipe of the site calls its own.
     pub framework: String,
@@ -62,17 +62,8 @@ impl Target {
     pub fn new(framework: &str, arch: &str) -> Self {
         Self {
             framework: framework.to_owned(),
-            version: None,
-            provenance: None,
-            compiler: None,
-            accelerator: Accelerator::None,
             arch: arch.to_owned(),
-            microarch: None,
-            cuda: None,
-            with: Vec::new(),
-            mpi: None,
-            recipe: None,
-            base: None,
+            ..Self::default()
         }
     }
 }

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::Accelerator;
 
-use super::choice::Choice;
-use super::fill::Values;
-use super::header::Pin;
-use super::microarch::compiler_flag;
-use super::{Site, Target};
+use crate::image::choice::compiler_flag;
+use crate::image::recipe::choice::Choice;
+use crate::image::recipe::fill::Values;
+use crate::image::recipe::header::Pin;
+use crate::image::recipe::{Site, Target};
 
 /// MPI libraries that recipes may put in.
 const MPIS: [&str; 2] = ["openmpi", "mpich"];
@@ -27,7 +27,7 @@ const CERTIFICATES: &str = "/opt/dlrun-build/certificates.pem";
 ///
 /// # Errors
 /// With what is wrong about `what`.
-pub(super) fn plain(what: &str, text: &str) -> Result<(), Problem> {
+pub(crate) fn plain(what: &str, text: &str) -> Result<(), Problem> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-:/@=,~".contains(c);
     let fits = !text.is_empty()
         && text.len() <= 1000
@@ -47,7 +47,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// All values but those that depend on others: base, labels, set-up.
-pub(super) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Values, Vec<Problem>> {
+pub(crate) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Values, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut values = Values::new();
     let mut set = |name: &str, value: &str| {
@@ -163,7 +163,7 @@ fn address(what: &str, text: &str) -> Result<(), Problem> {
 }
 
 /// The `%files` section, or nothing.
-pub(super) fn files(site: &Site) -> Result<String, Vec<Problem>> {
+pub(crate) fn files(site: &Site) -> Result<String, Vec<Problem>> {
     let Some(path) = &site.certificates else {
         return Ok(String::new());
     };
@@ -178,7 +178,7 @@ pub(super) fn files(site: &Site) -> Result<String, Vec<Problem>> {
 }
 
 /// What `%post` begins with: settings of the build, and the functions that recipes use.
-pub(super) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
+pub(crate) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut out = String::from(SETUP);
     let mut export = |name: &str, value: &str| {
@@ -278,83 +278,9 @@ export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1
 ";
 
-/// Functions for `%post`.
+/// Functions for `%post`, after an empty line.
 ///
 /// As the user `_apt`, which apt becomes for downloads, nothing can be written where only one user is mapped into the
 /// namespace. Python 3.12 and later put no `setuptools` into an environment; 81 took `pkg_resources` out, which old packages
 /// import.
-const FUNCTIONS: &str = r#"
-
-# Debian packages, from the site's mirror where it has one.
-apt_install() {
-    . /etc/os-release
-    mkdir -p /etc/apt/apt.conf.d
-    printf 'APT::Sandbox::User "root";\nAcquire::Retries "3";\n' > /etc/apt/apt.conf.d/90dlrun
-    [ -z "${SSL_CERT_FILE:-}" ] || printf 'Acquire::https::CaInfo "%s";\n' "$SSL_CERT_FILE" >> /etc/apt/apt.conf.d/90dlrun
-    apt_mirror= apt_parts=main
-    case "$ID" in
-        debian) apt_mirror="${apt_mirror_debian:-}" ;;
-        ubuntu) apt_mirror="${apt_mirror_ubuntu:-}" apt_parts='main universe' ;;
-    esac
-    if [ -n "$apt_mirror" ]; then
-        rm -f /etc/apt/sources.list.d/*
-        echo "deb $apt_mirror $VERSION_CODENAME $apt_parts" > /etc/apt/sources.list
-        [ -z "${apt_mirror_debian_security:-}" ] ||
-            echo "deb $apt_mirror_debian_security $VERSION_CODENAME-security main" >> /etc/apt/sources.list
-    fi
-    apt-get update -q
-    apt-get install -q -y --no-install-recommends "$@"
-    rm -rf /var/lib/apt/lists/* /etc/apt/apt.conf.d/90dlrun
-}
-
-# An environment in /opt/dlrun of a Python between two versions.
-python_env() {
-    if ! python3 -c 'import ensurepip, venv' 2> /dev/null; then
-        apt_install python3 python3-venv ca-certificates
-    fi
-    python3 -c 'import sys; v = lambda t: [int(n) for n in t.split(".")]; sys.exit(not v(sys.argv[1]) <= list(sys.version_info[:2]) <= v(sys.argv[2]))' "$1" "$2" || {
-        echo "the base has $(python3 --version), and this recipe needs Python $1 to $2" >&2
-        exit 1
-    }
-    python3 -m venv /opt/dlrun
-    PATH="/opt/dlrun/bin:$PATH"
-    export PATH
-    pip install -q 'setuptools<81' wheel
-}
-
-# A C++ compiler and Python's headers.
-cxx() {
-    command -v g++ > /dev/null || apt_install g++ libc6-dev
-    python3 -c 'import os, sysconfig; open(os.path.join(sysconfig.get_paths()["include"], "Python.h"))' 2> /dev/null ||
-        apt_install python3-dev
-}
-
-# An MPI library with its commands, from the base's distribution.
-mpi() {
-    case "$1" in
-        openmpi) apt_install openmpi-bin libopenmpi-dev ;;
-        mpich) apt_install mpich libmpich-dev ;;
-    esac
-}
-
-# A release of a repository with its submodules, if it is the commit that it should be.
-fetch_source() {
-    mkdir -p "$4"
-    git init -q "$4"
-    cd "$4"
-    git remote add origin "$git_host/$1"
-    git fetch -q --depth 1 origin "refs/tags/$2"
-    git checkout -q FETCH_HEAD
-    case "$(git rev-parse HEAD)" in
-        "$3"*) ;;
-        *) echo "$2 of $1 is the commit $(git rev-parse HEAD), and should be $3" >&2; exit 1 ;;
-    esac
-    git submodule update -q --init --recursive --depth 1
-}
-
-# What is in the environment, for people who look into the image.
-finish() {
-    pip freeze > /opt/dlrun/requirements.txt
-    rm -rf /opt/dlrun-build /root/.cache
-}
-"#;
+const FUNCTIONS: &str = concat!("\n", include_str!("post.sh"));

@@ -36,10 +36,7 @@ impl<'a> Block<'a> {
     }
 
     fn origin(&self, key: &str, node: &Node) -> Origin {
-        Origin {
-            about: self.path_of(key),
-            span: node.span.clone(),
-        }
+        Origin::new(self.path_of(key), node.span.clone())
     }
 
     /// A value that is there and not empty; the last one where a key stands twice, as all readers of JSON have it.
@@ -126,6 +123,22 @@ impl<'a> Block<'a> {
             draft.refuse(&origin, "is neither true nor false");
         }
         Some((flag?, origin))
+    }
+
+    /// Sets keys of the job file to texts as they are: pairs of a key and its own.
+    pub(super) fn copy(&mut self, keys: &[(&'static str, &'static str)], draft: &mut Draft) {
+        for (key, ours) in keys {
+            if let Some((text, origin)) = self.text(key, draft) {
+                draft.set(ours, text, &origin);
+            }
+        }
+    }
+
+    /// Sets a key of the job file to a number as it is.
+    pub(super) fn copy_number(&mut self, key: &'static str, ours: &'static str, draft: &mut Draft) {
+        if let Some((number, origin)) = self.number(key, draft) {
+            draft.set(ours, number, &origin);
+        }
     }
 
     /// Notes `message` for each of `keys` that is there.

@@ -30,6 +30,13 @@ pub(super) struct Origin {
     pub(super) span: Range<usize>,
 }
 
+impl Origin {
+    pub(super) fn new(about: impl Into<String>, span: Range<usize>) -> Self {
+        let about = about.into();
+        Self { about, span }
+    }
+}
+
 /// Keys, comments and notes so far.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
@@ -39,13 +46,24 @@ pub(super) struct Draft {
 
 impl Draft {
     /// Sets a key of the job file, such as `resources.nodes`, if the job file's reader takes the value; else the
-    /// refusal is noted. Says whether it did. A later value replaces an earlier one.
-    pub(super) fn set(&mut self, key: &'static str, value: Value, origin: &Origin) -> bool {
+    /// refusal is noted. A later value replaces an earlier one.
+    pub(super) fn set(&mut self, key: &'static str, value: impl Into<Value>, origin: &Origin) {
+        self.try_set(key, value, origin);
+    }
+
+    /// As [`Draft::set`], and says whether it did.
+    pub(super) fn try_set(
+        &mut self,
+        key: &'static str,
+        value: impl Into<Value>,
+        origin: &Origin,
+    ) -> bool {
+        let value = value.into();
         if let Err(why) = accepted(key, &value) {
             self.refuse(origin, why);
             return false;
         }
-        self.entries.retain(|entry| entry.key != key);
+        self.remove(key);
         self.entries.push(Entry {
             key,
             value,
@@ -61,10 +79,8 @@ impl Draft {
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.entries
-            .iter()
-            .find(|entry| entry.key == key)
-            .map(|entry| &entry.value)
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        Some(&entry.value)
     }
 
     pub(super) fn holds(&self, key: &str) -> bool {
@@ -76,13 +92,13 @@ impl Draft {
     }
 
     /// Adds an item to a list of the job file.
-    pub(super) fn push(&mut self, key: &'static str, item: String, origin: &Origin) -> bool {
+    pub(super) fn push(&mut self, key: &'static str, item: impl Into<String>, origin: &Origin) {
         let mut items = match self.get(key) {
             Some(Value::Texts(items)) => items.clone(),
             _ => Vec::new(),
         };
-        items.push(item);
-        self.set(key, Value::Texts(items), origin)
+        items.push(item.into());
+        self.set(key, items, origin);
     }
 
     /// Adds a pair to a table of the job file; a later value of the same name replaces an earlier one.
@@ -90,16 +106,16 @@ impl Draft {
         &mut self,
         key: &'static str,
         name: &str,
-        value: Value,
+        value: impl Into<Value>,
         origin: &Origin,
-    ) -> bool {
+    ) {
         let mut pairs = match self.get(key) {
             Some(Value::Table(pairs)) => pairs.clone(),
             _ => Vec::new(),
         };
         pairs.retain(|(known, _)| known != name);
-        pairs.push((name.to_owned(), value));
-        self.set(key, Value::Table(pairs), origin)
+        pairs.push((name.to_owned(), value.into()));
+        self.set(key, pairs, origin);
     }
 
     /// A line of prose above a key that was set.

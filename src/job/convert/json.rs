@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::lenient_json::{self, Value as Read};
 
 /// A value and its bytes in the text.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,13 +61,34 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
             .to_owned();
         return Err(Problem::at(at..at, format!("no JSON: {what}")));
     }
-    let mut reader = Reader {
-        text: &whole,
-        at: 0,
+    let node = lenient_json::read(&whole, 0, 0).ok_or_else(|| Problem::of_file("no JSON"))?;
+    Ok(placed(&whole, node, &place))
+}
+
+/// A value with the places that it has in the document; text that `serde_json` has found valid is read by it.
+fn placed(text: &str, node: lenient_json::Node<'_>, place: &impl Fn(usize) -> usize) -> Node {
+    let string = |span: Range<usize>| serde_json::from_str(&text[span]).unwrap_or_default();
+    let span = place(node.span.start)..place(node.span.end);
+    let value = match node.value {
+        Read::Quoted(_) => Json::Text(string(node.span)),
+        Read::Word("null") => Json::Null,
+        Read::Word("true") => Json::Flag(true),
+        Read::Word("false") => Json::Flag(false),
+        Read::Word(number) => Json::Number(number.to_owned()),
+        Read::List(items) => Json::List(
+            items
+                .into_iter()
+                .map(|item| placed(text, item, place))
+                .collect(),
+        ),
+        Read::Object(pairs) => Json::Object(
+            pairs
+                .into_iter()
+                .map(|(key, item)| (string(key.span), placed(text, item, place)))
+                .collect(),
+        ),
     };
-    let mut node = reader.value().ok_or_else(|| Problem::of_file("no JSON"))?;
-    moved(&mut node, &place);
-    Ok(node)
+    Node { span, value }
 }
 
 /// The byte of a place as `serde_json` tells it: lines from 1, columns in bytes.
@@ -74,89 +96,6 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let start = starts.take(line.max(1)).last().unwrap_or(0);
     (start + column.saturating_sub(1)).min(text.len())
-}
-
-fn moved(node: &mut Node, place: &impl Fn(usize) -> usize) {
-    node.span = place(node.span.start)..place(node.span.end);
-    match &mut node.value {
-        Json::List(items) => items.iter_mut().for_each(|item| moved(item, place)),
-        Json::Object(pairs) => pairs.iter_mut().for_each(|(_, item)| moved(item, place)),
-        _ => {}
-    }
-}
-
-/// Goes through text that `serde_json` has found valid, which also limits its depth to 128.
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl Reader<'_> {
-    fn peek(&mut self) -> Option<u8> {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    fn value(&mut self) -> Option<Node> {
-        let first = self.peek()?;
-        let start = self.at;
-        let value = match first {
-            b'{' => Json::Object(self.items(|reader| {
-                let key = reader.text_value()?;
-                reader.peek().filter(|c| *c == b':')?;
-                reader.at += 1;
-                Some((key, reader.value()?))
-            })?),
-            b'[' => Json::List(self.items(Self::value)?),
-            b'"' => Json::Text(self.text_value()?),
-            _ => {
-                let rest = &self.text[start..];
-                let end = rest
-                    .find([',', ']', '}', ' ', '\t', '\r', '\n'])
-                    .unwrap_or(rest.len());
-                self.at += end;
-                match &rest[..end] {
-                    "null" => Json::Null,
-                    "true" => Json::Flag(true),
-                    "false" => Json::Flag(false),
-                    number => Json::Number(number.to_owned()),
-                }
-            }
-        };
-        Some(Node {
-            span: start..self.at,
-            value,
-        })
-    }
-
-    /// What stands between brackets, separated by commas.
-    fn items<T>(&mut self, item: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        self.at += 1;
-        let mut items = Vec::new();
-        loop {
-            match self.peek()? {
-                b'}' | b']' => {
-                    self.at += 1;
-                    return Some(items);
-                }
-                b',' => self.at += 1,
-                _ => items.push(item(self)?),
-            }
-        }
-    }
-
-    fn text_value(&mut self) -> Option<String> {
-        self.peek().filter(|c| *c == b'"')?;
-        let bytes = self.text.as_bytes();
-        let start = self.at;
-        self.at += 1;
-        while *bytes.get(self.at)? != b'"' {
-            self.at += if bytes[self.at] == b'\\' { 2 } else { 1 };
-        }
-        self.at += 1;
-        serde_json::from_str(self.text.get(start..self.at)?).ok()
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,36 @@
 //! Mail events: PBS's letters and Slurm's words.
 
+use super::draft::{Draft, Origin};
+use super::write::Value;
 use crate::job::MailEvent;
+
+/// Sets `resources.mail`: what of a list of events has a word, and the first of the addresses. An empty address is the
+/// submitting user's.
+pub(super) fn set(
+    draft: &mut Draft,
+    (text, origin): (&str, &Origin),
+    to: Option<&(String, Origin)>,
+) {
+    let events = events(text);
+    if !events.unknown.is_empty() {
+        let unknown = events.unknown.join(", ");
+        draft.note(origin, format!("no word here for {unknown}"));
+    }
+    if events.on.is_empty() {
+        return;
+    }
+    let mut pairs = Vec::new();
+    if let Some((list, origin)) = to.filter(|(list, _)| !list.is_empty()) {
+        let mut addresses = list.split(',').map(str::trim);
+        let first = addresses.next().unwrap_or("");
+        if addresses.next().is_some() {
+            draft.note(origin, format!("only one address can be told: {first}"));
+        }
+        pairs.push(("to".to_owned(), first.into()));
+    }
+    pairs.push(("on".to_owned(), events.words()));
+    draft.set("resources.mail", pairs, origin);
+}
 
 /// What a list of events means here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -11,6 +41,13 @@ pub(super) struct Events {
     pub(super) unknown: Vec<String>,
     /// Said in so many words that no mail is wanted.
     pub(super) none: bool,
+}
+
+impl Events {
+    /// The words as the value of a key.
+    pub(super) fn words(&self) -> Value {
+        Value::Texts(self.on.iter().map(|word| (*word).to_owned()).collect())
+    }
 }
 
 /// Reads letters (`abe`, `qsub(1B)`, `-m`) or words (`BEGIN,END`, `sbatch(1)`, `--mail-type`).

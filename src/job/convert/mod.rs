@@ -13,10 +13,10 @@ mod mail;
 mod modak;
 mod script;
 mod shape;
+mod shell_words;
 mod size;
 mod time;
 mod variables;
-mod words;
 mod write;
 
 use std::ops::Range;

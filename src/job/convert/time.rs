@@ -1,5 +1,7 @@
 //! Time limits in the spellings of MODAK, Slurm and PBS, in seconds.
 
+use crate::foundation::units::digits;
+
 /// `[[H:]M:]S` with days before it, as MODAK's validator and PBS read it: `12:30` is minutes and seconds, a number
 /// alone is seconds. Also ISO 8601, `PT12H`.
 pub(super) fn in_seconds(text: &str) -> Option<u64> {
@@ -24,10 +26,9 @@ pub(super) fn in_seconds(text: &str) -> Option<u64> {
     };
     // Fractions of a second are let go: no scheduler knows them.
     let clock = clock.split_once('.').map_or(clock, |(whole, _)| whole);
-    let parts: Vec<u64> = clock.split(':').map(digits).collect::<Option<_>>()?;
-    let seconds = match parts[..] {
+    let seconds = match numbers(clock)?[..] {
         [seconds] => seconds,
-        [minutes, seconds] => minutes.checked_mul(60)?.checked_add(seconds)?,
+        [minutes, seconds] => clock_seconds(0, minutes, seconds)?,
         [hours, minutes, seconds] => clock_seconds(hours, minutes, seconds)?,
         _ => return None,
     };
@@ -36,24 +37,23 @@ pub(super) fn in_seconds(text: &str) -> Option<u64> {
 
 /// Slurm's forms (`sbatch(1)`, `--time`): `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M`, `D-H:M:S`.
 pub(super) fn slurm(text: &str) -> Option<u64> {
-    let text = text.trim();
-    if let Some((days, clock)) = text.split_once('-') {
-        let parts: Vec<u64> = clock.split(':').map(digits).collect::<Option<_>>()?;
-        let seconds = match parts[..] {
-            [hours] => clock_seconds(hours, 0, 0)?,
-            [hours, minutes] => clock_seconds(hours, minutes, 0)?,
-            [hours, minutes, seconds] => clock_seconds(hours, minutes, seconds)?,
-            _ => return None,
-        };
-        return digits(days)?.checked_mul(86_400)?.checked_add(seconds);
-    }
-    let parts: Vec<u64> = text.split(':').map(digits).collect::<Option<_>>()?;
-    match parts[..] {
-        [minutes] => minutes.checked_mul(60),
-        [minutes, seconds] => minutes.checked_mul(60)?.checked_add(seconds),
-        [hours, minutes, seconds] => clock_seconds(hours, minutes, seconds),
-        _ => None,
-    }
+    let (days, clock) = match text.trim().split_once('-') {
+        Some((days, clock)) => (Some(digits(days)?), clock),
+        None => (None, text.trim()),
+    };
+    let seconds = match (days, &numbers(clock)?[..]) {
+        (_, &[hours, minutes, seconds]) => clock_seconds(hours, minutes, seconds)?,
+        (Some(_), &[hours, minutes]) => clock_seconds(hours, minutes, 0)?,
+        (Some(_), &[hours]) => clock_seconds(hours, 0, 0)?,
+        (None, &[minutes, seconds]) => clock_seconds(0, minutes, seconds)?,
+        (None, &[minutes]) => clock_seconds(0, minutes, 0)?,
+        _ => return None,
+    };
+    days.unwrap_or(0).checked_mul(86_400)?.checked_add(seconds)
+}
+
+fn numbers(clock: &str) -> Option<Vec<u64>> {
+    clock.split(':').map(digits).collect()
 }
 
 fn clock_seconds(hours: u64, minutes: u64, seconds: u64) -> Option<u64> {
@@ -85,10 +85,6 @@ fn fields(text: &str, units: &[(&str, u64)]) -> Option<u64> {
         }
     }
     rest.is_empty().then_some(total)
-}
-
-fn digits(text: &str) -> Option<u64> {
-    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) fn set(draft: &mut Draft, list: &str, origin: &Origin) {
         match part.split_once('=') {
             Some((name, value)) => {
                 let value = value.trim_matches(['"', '\'']).to_owned();
-                let _ = draft.insert("run.env", name.trim(), Value::Text(value), origin);
+                draft.insert("run.env", name.trim(), value, origin);
             }
             None if part == "ALL" => word = Some("all"),
             None if part == "NONE" || part == "NIL" => word = Some("none"),
@@ -37,12 +37,10 @@ pub(super) fn set(draft: &mut Draft, list: &str, origin: &Origin) {
     let everything = matches!(draft.get("run.inherit"), Some(Value::Text(word)) if word == "all");
     match word {
         _ if everything => {}
-        Some(word) => {
-            let _ = draft.set("run.inherit", Value::Text(word.to_owned()), origin);
-        }
+        Some(word) => draft.set("run.inherit", word, origin),
         None => {
             for name in names {
-                let _ = draft.push("run.inherit", name, origin);
+                draft.push("run.inherit", name, origin);
             }
         }
     }
@@ -55,14 +53,7 @@ mod tests {
     fn made(lists: &[&str]) -> (Option<Value>, Option<Value>) {
         let mut draft = Draft::default();
         for list in lists {
-            set(
-                &mut draft,
-                list,
-                &Origin {
-                    about: "-v".to_owned(),
-                    span: 0..1,
-                },
-            );
+            set(&mut draft, list, &Origin::new("-v", 0..1));
         }
         (
             draft.get("run.inherit").cloned(),

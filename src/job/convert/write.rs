@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use crate::foundation::toml_reader::{basic_string, key_text};
 use crate::job::schema;
 
 /// Lines longer than this are broken where a list can be.
@@ -16,6 +17,26 @@ pub(super) enum Value {
     Flag(bool),
     Texts(Vec<String>),
     Table(Vec<(String, Self)>),
+}
+
+macro_rules! values {
+    ($($type:ty: $value:ident => $variant:expr;)*) => {
+        $(impl From<$type> for Value {
+            fn from($value: $type) -> Self {
+                $variant
+            }
+        })*
+    };
+}
+
+values! {
+    &str: text => Self::Text(text.to_owned());
+    String: text => Self::Text(text);
+    u32: number => Self::Number(number.into());
+    u64: number => Self::Number(number);
+    bool: flag => Self::Flag(flag);
+    Vec<String>: texts => Self::Texts(texts);
+    Vec<(String, Self)>: pairs => Self::Table(pairs);
 }
 
 /// A key that is set, such as `resources.nodes`.
@@ -100,7 +121,7 @@ fn shown(name: &str, value: &Value) -> String {
         }
         Value::Table(pairs) => {
             let pair = |(name, value): &(String, Value)| {
-                format!("{} = {}", bare(name), shown(name, value))
+                format!("{} = {}", key_text(name), shown(name, value))
             };
             let pairs: Vec<String> = pairs.iter().map(pair).collect();
             format!("{{ {} }}", pairs.join(", "))
@@ -123,19 +144,6 @@ fn broken(items: &[String]) -> String {
     format!("[\n    {}\n]", lines.join("\n    "))
 }
 
-/// A key as it is where TOML allows it, else in quotes.
-fn bare(name: &str) -> String {
-    let is_bare = !name.is_empty()
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if is_bare {
-        name.to_owned()
-    } else {
-        basic(name)
-    }
-}
-
 /// Text in the quotes that need the fewest escapes; text of several lines keeps them.
 pub(super) fn quoted(text: &str) -> String {
     let has_control = text.chars().any(|c| c.is_control() && c != '\t');
@@ -144,33 +152,14 @@ pub(super) fn quoted(text: &str) -> String {
         .chars()
         .all(|c| !c.is_control() || c == '\n' || c == '\t');
     if plain && !text.contains('\t') {
-        basic(text)
+        basic_string(text)
     } else if !has_control && !text.contains('\'') {
         format!("'{text}'")
     } else if text.contains('\n') && lines_only && !text.contains("''") && !text.ends_with('\'') {
         format!("'''\n{text}'''")
     } else {
-        basic(text)
+        basic_string(text)
     }
-}
-
-/// A basic string of TOML (1.0, "String").
-fn basic(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]
@@ -211,7 +200,7 @@ mod tests {
             ("say \"x\"", "'say \"x\"'"),
             ("it's \"x\"", "\"it's \\\"x\\\"\""),
             ("a\nb", "'''\na\nb'''"),
-            ("a\u{1b}b", "\"a\\u001Bb\""),
+            ("a\u{1b}b", "\"a\\u001bb\""),
         ] {
             assert_eq!(quoted(text), shown);
         }

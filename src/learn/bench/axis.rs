@@ -9,7 +9,7 @@ use toml::{Spanned, Value};
 use super::MOST_AXES;
 use super::document::shown;
 use crate::foundation::diagnostic::{Problem, nearest};
-use crate::job::TABLES;
+use crate::job::table_names;
 
 /// Values of an axis at most.
 const MOST_VALUES: usize = 1_000;
@@ -45,6 +45,31 @@ impl Axis {
     pub(super) fn place_of(&self, label: &str) -> Option<usize> {
         self.values.iter().position(|value| value.label == label)
     }
+
+    /// The same; else what is wrong, and the next step. `key` is who asks.
+    pub(super) fn value_named(&self, label: &str, key: &str) -> Result<usize, Problem> {
+        self.place_of(label).ok_or_else(|| {
+            let known: Vec<&str> = self.values.iter().map(|value| &*value.label).collect();
+            let message = format!("`{key}`: the axis `{}` has no value `{label}`", self.name);
+            Problem::of_file(message).hinted(format!("its values are: {}", known.join(", ")))
+        })
+    }
+}
+
+/// The place of the axis with a name, whole or its last part; else what is wrong, and the next step. `key` is who asks.
+pub(super) fn axis_named(axes: &[Axis], name: &str, key: &str) -> Result<usize, Problem> {
+    let found = axes
+        .iter()
+        .position(|axis| axis.name == name || axis.short == name);
+    found.ok_or_else(|| {
+        let names = axes.iter().flat_map(|axis| [&*axis.name, &*axis.short]);
+        let known: Vec<&str> = axes.iter().map(|axis| &*axis.short).collect();
+        let hint = nearest(name, names).map_or_else(
+            || format!("the axes are: {}", known.join(", ")),
+            |guess| format!("did you mean `{guess}`?"),
+        );
+        Problem::of_file(format!("`{key}`: there is no axis `{name}`")).hinted(hint)
+    })
 }
 
 /// Reads the axes, in the order of the file.
@@ -250,8 +275,8 @@ fn path_of(name: &str) -> Result<Vec<String>, (String, String)> {
         };
         return if is_plain { Ok(parts) } else { Err(why()) };
     }
-    if !TABLES.contains(&table) {
-        let hint = nearest(table, TABLES.iter().copied().chain([VARS])).map_or_else(
+    if !table_names().contains(&table) {
+        let hint = nearest(table, table_names().into_iter().chain([VARS])).map_or_else(
             || usage.to_owned(),
             |guess| format!("did you mean `{guess}`?"),
         );

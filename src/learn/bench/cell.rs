@@ -42,56 +42,61 @@ impl Cell {
     }
 }
 
-/// Makes the job file of a cell.
-pub(super) fn cell(matrix: &Matrix, number: usize) -> Result<Cell, Vec<Problem>> {
-    let mut document = matrix.base.clone();
-    let (mut vars, mut of_axes) = (Vec::new(), BTreeSet::new());
-    for (axis, at) in matrix.axes.iter().zip(matrix.at(number)) {
-        let value = &axis.values[*at];
-        for (path, set) in &value.sets {
-            of_axes.insert(path.join("."));
-            if path[0] == VARS {
-                vars.push((path[1].clone(), super::document::shown(set)));
-            } else {
-                let origin = Origin {
-                    span: Some(value.span.clone()),
-                    varies: true,
-                };
-                document.set(path, set.clone(), origin);
+impl Matrix {
+    /// The job file of a cell.
+    ///
+    /// # Errors
+    /// Placeholders that stand for nothing.
+    pub fn cell(&self, number: usize) -> Result<Cell, Vec<Problem>> {
+        let mut document = self.base.clone();
+        let (mut vars, mut of_axes) = (Vec::new(), BTreeSet::new());
+        for (axis, at) in self.axes.iter().zip(self.at(number)) {
+            let value = &axis.values[*at];
+            for (path, set) in &value.sets {
+                of_axes.insert(path.join("."));
+                if path[0] == VARS {
+                    vars.push((path[1].clone(), super::document::shown(set)));
+                } else {
+                    let origin = Origin {
+                        span: Some(value.span.clone()),
+                        varies: true,
+                    };
+                    document.set(path, set.clone(), origin);
+                }
             }
         }
+        let digits = self.len().to_string().len();
+        let name = format!("{}-{:0digits$}", self.name, number + 1);
+        let nobody = || Origin {
+            span: None,
+            varies: false,
+        };
+        document.set(
+            &[String::new(), "name".to_owned()],
+            Value::from(name.clone()),
+            nobody(),
+        );
+        let exclusive = ["resources", "exclusive"].map(str::to_owned);
+        if self.exclusive && document.get(&exclusive).is_none() {
+            document.set(&exclusive, Value::from(true), nobody());
+        }
+        let names = Names::new(&document, &vars, of_axes);
+        let mut cell = Cell {
+            number,
+            name,
+            label: self.label(number),
+            job_file: String::new(),
+            places: Vec::new(),
+        };
+        fill(&mut document, &names).map_err(|problem| {
+            vec![Problem {
+                message: format!("{}: {}", cell.shown(), problem.message),
+                ..problem
+            }]
+        })?;
+        (cell.job_file, cell.places) = document.written();
+        Ok(cell)
     }
-    let digits = matrix.len().to_string().len();
-    let name = format!("{}-{:0digits$}", matrix.name, number + 1);
-    let nobody = || Origin {
-        span: None,
-        varies: false,
-    };
-    document.set(
-        &[String::new(), "name".to_owned()],
-        Value::from(name.clone()),
-        nobody(),
-    );
-    let exclusive = ["resources", "exclusive"].map(str::to_owned);
-    if matrix.exclusive && document.get(&exclusive).is_none() {
-        document.set(&exclusive, Value::from(true), nobody());
-    }
-    let names = Names::new(&document, &vars, of_axes);
-    let mut cell = Cell {
-        number,
-        name,
-        label: matrix.label(number),
-        job_file: String::new(),
-        places: Vec::new(),
-    };
-    fill(&mut document, &names).map_err(|problem| {
-        vec![Problem {
-            message: format!("{}: {}", cell.shown(), problem.message),
-            ..problem
-        }]
-    })?;
-    (cell.job_file, cell.places) = document.written();
-    Ok(cell)
 }
 
 /// Fills the words of the command and the values of the variables.

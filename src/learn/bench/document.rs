@@ -7,6 +7,7 @@ use toml::Value;
 use toml::de::{DeTable, DeValue};
 
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::toml_reader::key_text;
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,19 +164,6 @@ fn line(text: &mut String, places: &mut Vec<(Range<usize>, Origin)>, leaf: &Leaf
     let begin = text.len();
     let _ = writeln!(text, "{} = {}", key_text(&leaf.key), leaf.value);
     places.push((begin..text.len(), leaf.origin.clone()));
-}
-
-/// A key, in quotes where it must be.
-fn key_text(key: &str) -> String {
-    let is_bare = !key.is_empty()
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-    if is_bare {
-        key.to_owned()
-    } else {
-        Value::String(key.to_owned()).to_string()
-    }
 }
 
 /// A problem of a written text, as one of the matrix. `cell` says which combination it is of.

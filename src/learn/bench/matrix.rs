@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use toml::Value;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use super::axis::{self, Axis, VARS};
-use super::cell::{Cell, cell};
 use super::document::Document;
 use super::fill::names_in;
 use super::pick::{self, Compare, Exclude};
 use super::{MOST_CELLS, MOST_COMBINATIONS, MOST_JOBS, MOST_REPEATS, MOST_RUNS, USUAL_REPEATS};
-use crate::foundation::diagnostic::Problem;
-use crate::job::{Fields, name_problem};
+use crate::foundation::diagnostic::{Problem, sort_problems};
+use crate::foundation::toml_reader::{Fields, parse_document, syntax_problem};
+use crate::job::name_problem;
 
 /// The longest name of a matrix: a cell's number is put behind it.
 const MOST_NAME: usize = 80;
@@ -53,48 +53,24 @@ pub struct Matrix {
 /// # Errors
 /// Every fault of the table `[bench]`; those of the job files it makes are found when they are read.
 pub fn parse(text: &str, stem: &str) -> Result<Matrix, Vec<Problem>> {
-    let (document, syntax) = DeTable::parse_recoverable(text);
-    let faulty = |error: &toml::de::Error| Problem {
-        span: error.span(),
-        message: error.message().trim().replace('\n', "; "),
-        hint: None,
-    };
-    if !syntax.is_empty() {
-        return Err(syntax.iter().map(faulty).collect());
-    }
-    let plain: toml::Table = toml::from_str(text).map_err(|error| vec![faulty(&error)])?;
-    let document = document.get_ref();
+    let document = parse_document(text)?;
+    let plain: toml::Table = toml::from_str(text).map_err(|error| vec![syntax_problem(&error)])?;
     let mut problems = Vec::new();
-    let matrix = match (
-        document
-            .get("bench")
-            .map(|bench| (bench.span(), bench.get_ref())),
-        plain.get("bench"),
-    ) {
-        (Some((span, DeValue::Table(table))), Some(Value::Table(bench))) => {
-            read(document, &plain, (span, table, bench), stem, &mut problems)
-        }
-        (Some((span, _)), _) => {
-            problems.push(Problem::at(
-                span,
-                "`bench` must be a table, written [bench]",
-            ));
-            None
-        }
-        (None, _) => {
-            let problem = Problem::of_file(
-                "the table `[bench]` is missing: this is a job file, not a matrix",
-            );
-            problems
-                .push(problem.hinted("add: [bench.axes]\n        workload.batch_size = [64, 256]"));
-            None
-        }
-    };
+    let mut fields = Fields::of_document(&document, &mut problems);
+    let bench = plain.get("bench").and_then(Value::as_table);
+    let matrix = bench.and_then(|bench| {
+        let read = |fields: &mut Fields<'_>| read(&document, &plain, fields, bench, stem);
+        fields.table("bench", read)?
+    });
+    if bench.is_none() && fields.table("bench", |_| ()).is_none() && !fields.holds("bench") {
+        let missing = "the table `[bench]` is missing: this is a job file, not a matrix";
+        let hint = "add: [bench.axes]\n        workload.batch_size = [64, 256]";
+        fields.problem(Problem::of_file(missing).hinted(hint));
+    }
     match matrix {
         Some(matrix) if problems.is_empty() => Ok(matrix),
         _ => {
-            problems
-                .sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
+            sort_problems(&mut problems);
             Err(problems)
         }
     }
@@ -103,28 +79,20 @@ pub fn parse(text: &str, stem: &str) -> Result<Matrix, Vec<Problem>> {
 fn read(
     document: &DeTable<'_>,
     plain: &toml::Table,
-    (span, table, bench): (Range<usize>, &DeTable<'_>, &toml::Table),
+    fields: &mut Fields<'_>,
+    bench: &toml::Table,
     stem: &str,
-    problems: &mut Vec<Problem>,
 ) -> Option<Matrix> {
     let mut faults = Vec::new();
-    let mut fields = Fields::new("bench.", table, &[], problems);
-    let whole = |text: &str| named(text).map(|()| text.to_owned());
-    let name = fields.parsed("name", whole).map(|name| name.value);
+    let span = fields.own_span();
+    let name = fields.parsed("name", |text| named(text).map(|()| text.to_owned()));
     let repeats = fields.count("repeats", MOST_REPEATS);
-    let warm_up = fields
-        .number("warm_up", 0..MOST_WARM_UP + 1)
-        .map_or(1, |epochs| epochs.value);
-    let seed = fields
-        .number("seed", 0..u64::MAX)
-        .map_or(1, |seed| seed.value);
+    let warm_up = fields.number("warm_up", 0..=MOST_WARM_UP).unwrap_or(1);
+    let seed = fields.number("seed", 0..=u64::MAX - 1).unwrap_or(1);
     let exclusive = fields.boolean("exclusive").unwrap_or(true);
-    let max_jobs = fields
-        .count("max_jobs", MOST_JOBS)
-        .map_or(1, |jobs| jobs.value);
-    let axes_table = fields.table("axes").map(|axes| axes.value);
+    let max_jobs = fields.count("max_jobs", MOST_JOBS).unwrap_or(1);
+    let axes_table = fields.raw_table("axes");
     let (exclude, compare) = (fields.raw("exclude"), fields.raw("compare"));
-    fields.finish();
     let axes = match (axes_table, bench.get("axes")) {
         (Some(table), Some(Value::Table(plain))) => axis::read(table, plain, &mut faults),
         _ => Vec::new(),
@@ -156,14 +124,12 @@ fn read(
         Vec::new()
     };
     let notes = idle(&axes, &base, &mut faults);
-    let span = repeats
-        .as_ref()
-        .map_or(span, |repeats| repeats.span.clone());
-    let repeats = repeats.map_or(USUAL_REPEATS, |repeats| repeats.value);
-    problems.append(&mut faults);
+    for fault in faults {
+        fields.problem(fault);
+    }
     Some(Matrix {
         name: name?,
-        repeats,
+        repeats: repeats.unwrap_or(USUAL_REPEATS),
         warm_up: u32::try_from(warm_up).ok()?,
         seed,
         exclusive,
@@ -171,7 +137,7 @@ fn read(
         axes,
         compares,
         notes,
-        span,
+        span: fields.span("repeats"),
         base,
         cells,
     })
@@ -336,14 +302,6 @@ impl Matrix {
         let values = self.axes.iter().zip(self.at(number));
         let words = values.map(|(axis, at)| format!("{}={}", axis.short, axis.values[*at].label));
         words.collect::<Vec<_>>().join(" ")
-    }
-
-    /// The job file of a cell.
-    ///
-    /// # Errors
-    /// Placeholders that stand for nothing.
-    pub fn cell(&self, number: usize) -> Result<Cell, Vec<Problem>> {
-        cell(self, number)
     }
 
     /// What is wrong with so many repeats, if anything.

@@ -1,7 +1,8 @@
 //! `--only`: the cells that a command runs, by their values.
 
+use super::axis::axis_named;
 use super::matrix::Matrix;
-use crate::foundation::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::Problem;
 
 impl Matrix {
     /// The cells that are wanted, in order. Each word is `AXIS=VALUE`, or `AXIS=VALUE,VALUE`; words of one axis add up, of
@@ -39,46 +40,16 @@ impl Matrix {
             let problem = Problem::of_file(format!("`--only {word}` has no `=`"));
             return Err(problem.hinted("write AXIS=VALUE, for example compiler=xla"));
         };
-        let Some(place) = self
-            .axes
-            .iter()
-            .position(|axis| axis.name == name || axis.short == name)
-        else {
-            let names = || {
-                self.axes
-                    .iter()
-                    .flat_map(|axis| [axis.name.as_str(), axis.short.as_str()])
-            };
-            let known = self
-                .axes
-                .iter()
-                .map(|axis| axis.short.as_str())
-                .collect::<Vec<_>>()
-                .join(", ");
-            let hint = nearest(name, names()).map_or(format!("the axes are: {known}"), |guess| {
-                format!("did you mean `{guess}`?")
-            });
-            return Err(
-                Problem::of_file(format!("`--only`: there is no axis `{name}`")).hinted(hint),
-            );
-        };
+        let place = axis_named(&self.axes, name, "--only")?;
         let axis = &self.axes[place];
         // A value with a comma in it is meant whole.
         if let Some(whole) = axis.place_of(values) {
             return Ok((place, vec![whole]));
         }
-        let of = |value: &str| {
-            axis.place_of(value).ok_or_else(|| {
-                let known = axis
-                    .values
-                    .iter()
-                    .map(|value| value.label.as_str())
-                    .collect::<Vec<_>>();
-                let message = format!("`--only`: the axis `{}` has no value `{value}`", axis.name);
-                Problem::of_file(message).hinted(format!("its values are: {}", known.join(", ")))
-            })
-        };
-        Ok((place, values.split(',').map(of).collect::<Result<_, _>>()?))
+        let values = values
+            .split(',')
+            .map(|value| axis.value_named(value, "--only"));
+        Ok((place, values.collect::<Result<_, _>>()?))
     }
 }
 

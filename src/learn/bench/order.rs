@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::foundation::statistics::Dice;
+
 /// A run of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot {
@@ -17,24 +19,16 @@ pub struct Slot {
 pub fn order(cells: usize, repeats: u32, seed: u64) -> Vec<Slot> {
     let mut slots = Vec::with_capacity(cells.saturating_mul(repeats as usize));
     for repeat in 0..repeats {
-        let mut state = seed ^ (u64::from(repeat) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut dice =
+            Dice::new(seed ^ (u64::from(repeat) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut round: Vec<usize> = (0..cells).collect();
         // Fisher and Yates, from the end.
         for last in (1..cells).rev() {
-            round.swap(last, below(next(&mut state), last + 1));
+            round.swap(last, below(dice.bits(), last + 1));
         }
         slots.extend(round.into_iter().map(|cell| Slot { cell, repeat }));
     }
     slots
-}
-
-/// SplitMix64 (Steele, Lea and Flood 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// A number below `bound`. The bias is below one in 10^14 for any matrix.
@@ -73,8 +67,8 @@ mod tests {
     /// The first numbers of the seed 1234567, as the reference implementation gives them.
     #[test]
     fn the_generator_is_splitmix() {
-        let mut state = 1_234_567;
-        let first = [next(&mut state), next(&mut state), next(&mut state)];
+        let mut dice = Dice::new(1_234_567);
+        let first = [dice.bits(), dice.bits(), dice.bits()];
         assert_eq!(
             first,
             [

@@ -5,9 +5,9 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Value};
 
-use super::axis::Axis;
+use super::axis::{Axis, axis_named};
 use super::document::shown;
-use crate::foundation::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::Problem;
 
 /// Combinations that are not run: those in which each axis has one of the values.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,11 +104,19 @@ fn pick(
                     Value::Array(items) => items.iter().map(shown).collect(),
                     one => vec![shown(one)],
                 };
-                let Some(axis) = named(&name, axes, key.span(), "bench.exclude", problems) else {
+                let Some(axis) = noted(
+                    axis_named(axes, &name, "bench.exclude"),
+                    key.span(),
+                    problems,
+                ) else {
                     continue;
                 };
                 let places = wanted.iter().map(|label| {
-                    valued(label, &axes[axis], value.span(), "bench.exclude", problems)
+                    noted(
+                        axes[axis].value_named(label, "bench.exclude"),
+                        value.span(),
+                        problems,
+                    )
                 });
                 picked.push((
                     axis,
@@ -119,54 +127,17 @@ fn pick(
     }
 }
 
-/// The axis of a name, whole or its last part.
-fn named(
-    name: &str,
-    axes: &[Axis],
+/// What was found; a problem is noted, at its place.
+fn noted(
+    found: Result<usize, Problem>,
     span: Range<usize>,
-    key: &str,
     problems: &mut Vec<Problem>,
 ) -> Option<usize> {
-    let found = axes
-        .iter()
-        .position(|axis| axis.name == name || axis.short == name);
-    if found.is_none() {
-        let names = axes
-            .iter()
-            .flat_map(|axis| [axis.name.as_str(), axis.short.as_str()]);
-        let known = axes
-            .iter()
-            .map(|axis| axis.name.as_str())
-            .collect::<Vec<_>>()
-            .join(", ");
-        let hint = nearest(name, names).map_or(format!("the axes are: {known}"), |guess| {
-            format!("did you mean `{guess}`?")
-        });
-        problems
-            .push(Problem::at(span, format!("`{key}`: there is no axis `{name}`")).hinted(hint));
-    }
-    found
-}
-
-fn valued(
-    label: &str,
-    axis: &Axis,
-    span: Range<usize>,
-    key: &str,
-    problems: &mut Vec<Problem>,
-) -> Option<usize> {
-    let found = axis.place_of(label);
-    if found.is_none() {
-        let known = axis
-            .values
-            .iter()
-            .map(|value| value.label.as_str())
-            .collect::<Vec<_>>()
-            .join(", ");
-        let message = format!("`{key}`: the axis `{}` has no value `{label}`", axis.name);
-        problems.push(Problem::at(span, message).hinted(format!("its values are: {known}")));
-    }
-    found
+    let at = |problem| Problem {
+        span: Some(span),
+        ..problem
+    };
+    found.map_err(|problem| problems.push(at(problem))).ok()
 }
 
 /// Reads `[bench.compare]`; without it each axis is held against its first value.
@@ -199,15 +170,17 @@ pub(super) fn compares(
             problems.push(problem.hinted("write axis = \"framework.compiler\""));
             continue;
         };
-        let Some(axis) = named(name, axes, at("axis"), "bench.compare", problems) else {
+        let Some(axis) = noted(
+            axis_named(axes, name, "bench.compare"),
+            at("axis"),
+            problems,
+        ) else {
             continue;
         };
         let baseline = match plain.get("baseline") {
-            Some(value) => valued(
-                &shown(value),
-                &axes[axis],
+            Some(value) => noted(
+                axes[axis].value_named(&shown(value), "bench.compare"),
                 at("baseline"),
-                "bench.compare",
                 problems,
             ),
             None => Some(0),

@@ -1,116 +1,51 @@
-//! What the time of an epoch is made of: groups of coefficients, and what is believed of them before the first run.
+//! What the time of an epoch is made of: groups of coefficients, and what a run multiplies them by.
 
 use super::facts::{Facts, Size, Word};
 use super::hash::Hash;
+use crate::foundation::named_enum;
 
-/// A group of coefficients that share what is believed of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Block {
-    // One coefficient each.
-    Intercept,
-    Gpu,
-    Parameters,
-    Batch,
-    Threads,
-    CoreRate,
-    Bandwidth,
-    Workers,
-    WorkersSquared,
-    ManyNodes,
-    Nodes,
-    Epochs,
-    NoSamples,
-    NoBatch,
-    NoThreads,
-    NoParameters,
-    // As many as there are names.
-    Framework,
-    Version,
-    CompilerDevice,
-    Software,
-    Provenance,
-    ProvenanceFramework,
-    PrecisionDevice,
-    Storage,
-    Hardware,
-    Family,
-    FamilySoftware,
-    Image,
-    BatchSoftware,
-    ThreadsSoftware,
+named_enum! {
+    /// A group of coefficients that share what is believed of them, with its name for people. Model files hold the numbers.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[repr(u8)]
+    pub(super) enum Block {
+        // One coefficient each.
+        Intercept = "workload",
+        Gpu = "GPUs against CPUs",
+        Parameters = "slope of parameters",
+        Batch = "slope of batch size",
+        Threads = "slope of threads",
+        CoreRate = "slope of a core's rate",
+        Bandwidth = "slope of memory bandwidth",
+        Workers = "slope of workers",
+        WorkersSquared = "bend of the workers' slope",
+        ManyNodes = "step at the node boundary",
+        Nodes = "slope of nodes",
+        Epochs = "slope of epochs",
+        NoSamples = "samples not told",
+        NoBatch = "batch size not told",
+        NoThreads = "threads not told",
+        NoParameters = "parameters not told",
+        // As many as there are names.
+        Framework = "framework",
+        Version = "version of the framework",
+        CompilerDevice = "compiler on device",
+        Software = "framework with compiler on device",
+        Provenance = "provenance",
+        ProvenanceFramework = "provenance of the framework",
+        PrecisionDevice = "precision on device",
+        Storage = "storage",
+        Hardware = "hardware",
+        Family = "family of networks",
+        FamilySoftware = "family of networks with software",
+        Image = "image",
+        BatchSoftware = "slope of batch size with software",
+        ThreadsSoftware = "slope of threads with software",
+    }
 }
 
 impl Block {
-    pub(super) const ALL: [Self; 30] = [
-        Self::Intercept,
-        Self::Gpu,
-        Self::Parameters,
-        Self::Batch,
-        Self::Threads,
-        Self::CoreRate,
-        Self::Bandwidth,
-        Self::Workers,
-        Self::WorkersSquared,
-        Self::ManyNodes,
-        Self::Nodes,
-        Self::Epochs,
-        Self::NoSamples,
-        Self::NoBatch,
-        Self::NoThreads,
-        Self::NoParameters,
-        Self::Framework,
-        Self::Version,
-        Self::CompilerDevice,
-        Self::Software,
-        Self::Provenance,
-        Self::ProvenanceFramework,
-        Self::PrecisionDevice,
-        Self::Storage,
-        Self::Hardware,
-        Self::Family,
-        Self::FamilySoftware,
-        Self::Image,
-        Self::BatchSoftware,
-        Self::ThreadsSoftware,
-    ];
     pub(super) const COUNT: usize = Self::ALL.len();
-
-    /// Its name for people.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Intercept => "workload",
-            Self::Gpu => "GPUs against CPUs",
-            Self::Parameters => "slope of parameters",
-            Self::Batch => "slope of batch size",
-            Self::Threads => "slope of threads",
-            Self::CoreRate => "slope of a core's rate",
-            Self::Bandwidth => "slope of memory bandwidth",
-            Self::Workers => "slope of workers",
-            Self::WorkersSquared => "bend of the workers' slope",
-            Self::ManyNodes => "step at the node boundary",
-            Self::Nodes => "slope of nodes",
-            Self::Epochs => "slope of epochs",
-            Self::NoSamples => "samples not told",
-            Self::NoBatch => "batch size not told",
-            Self::NoThreads => "threads not told",
-            Self::NoParameters => "parameters not told",
-            Self::Framework => "framework",
-            Self::Version => "version of the framework",
-            Self::CompilerDevice => "compiler on device",
-            Self::Software => "framework with compiler on device",
-            Self::Provenance => "provenance",
-            Self::ProvenanceFramework => "provenance of the framework",
-            Self::PrecisionDevice => "precision on device",
-            Self::Storage => "storage",
-            Self::Hardware => "hardware",
-            Self::Family => "family of networks",
-            Self::FamilySoftware => "family of networks with software",
-            Self::Image => "image",
-            Self::BatchSoftware => "slope of batch size with software",
-            Self::ThreadsSoftware => "slope of threads with software",
-        }
-    }
 
     /// Whether it has one coefficient, which is not pooled with others.
     pub(super) fn is_single(self) -> bool {
@@ -119,15 +54,104 @@ impl Block {
 
     /// The block of a [`Term`]'s key.
     pub(super) fn of(key: u64) -> Option<Self> {
-        usize::try_from(key >> 56)
-            .ok()
-            .and_then(|at| Self::ALL.get(at))
-            .copied()
+        let at = usize::try_from(key >> 56).ok()?;
+        Self::ALL.get(at).copied()
     }
 
     /// The key of one of its coefficients.
     pub(super) fn key(self, level: u64) -> u64 {
         ((self as u64) << 56) | (level >> 8)
+    }
+
+    /// What names its levels.
+    fn words(self) -> &'static [Word] {
+        match self {
+            Self::Framework => &[Word::Framework],
+            Self::Version => &[Word::Framework, Word::Version],
+            Self::CompilerDevice => &[Word::Compiler],
+            Self::Software | Self::BatchSoftware | Self::ThreadsSoftware => {
+                &[Word::Framework, Word::Compiler]
+            }
+            Self::Provenance => &[Word::Provenance],
+            Self::ProvenanceFramework => &[Word::Provenance, Word::Framework],
+            Self::PrecisionDevice => &[Word::Precision],
+            Self::Storage => &[Word::Storage],
+            Self::Hardware => &[Word::Hardware],
+            Self::Family => &[Word::Family],
+            Self::FamilySoftware => &[Word::Family, Word::Framework, Word::Compiler],
+            Self::Image => &[Word::Image],
+            _ => &[],
+        }
+    }
+
+    /// Whether its levels on CPUs and on GPUs are others.
+    pub(super) fn is_by_device(self) -> bool {
+        matches!(
+            self,
+            Self::CompilerDevice
+                | Self::Software
+                | Self::PrecisionDevice
+                | Self::Hardware
+                | Self::FamilySoftware
+                | Self::BatchSoftware
+                | Self::ThreadsSoftware
+        )
+    }
+
+    /// The level of a run.
+    fn level(self, facts: &Facts) -> u64 {
+        if self.is_single() {
+            return 0;
+        }
+        let seed = if self.is_by_device() {
+            u64::from(facts.gpu)
+        } else {
+            9
+        };
+        let hashes = self.words().iter().map(|word| facts.word(*word));
+        hashes.fold(Hash::new(seed), Hash::number).end()
+    }
+
+    /// Whether all is known that names the block's level.
+    pub(super) fn is_told(self, facts: &Facts) -> bool {
+        self.words().iter().all(|word| facts.word(*word) != 0)
+    }
+
+    /// The size that its coefficient is multiplied by, counted from the middle of what was measured.
+    pub(super) fn centred_size(self) -> Option<Size> {
+        Some(match self {
+            Self::Parameters => Size::Parameters,
+            Self::Batch | Self::BatchSoftware => Size::Batch,
+            Self::Threads | Self::ThreadsSoftware => Size::Threads,
+            Self::CoreRate => Size::CoreRate,
+            Self::Bandwidth => Size::Bandwidth,
+            Self::Epochs => Size::Epochs,
+            _ => return None,
+        })
+    }
+
+    /// What a run multiplies its coefficient by.
+    fn factor(self, facts: &Facts, centres: &Centres) -> f64 {
+        if let Some(size) = self.centred_size() {
+            let centre = centres.0[size as usize].unwrap_or(0.0);
+            return facts.size(size).map_or(0.0, |value| value - centre);
+        }
+        let size = |size: Size| facts.size(size).unwrap_or(0.0);
+        let where_true = |holds: bool| f64::from(u8::from(holds));
+        let unless_known = |size: Size| where_true(facts.size(size).is_none());
+        match self {
+            Self::Gpu => where_true(facts.gpu),
+            Self::Workers => size(Size::Workers),
+            Self::WorkersSquared => size(Size::Workers) * size(Size::Workers),
+            Self::ManyNodes => where_true(size(Size::Nodes) != 0.0),
+            Self::Nodes => size(Size::Nodes),
+            Self::NoSamples => unless_known(Size::Samples),
+            Self::NoBatch => unless_known(Size::Batch),
+            Self::NoThreads if facts.gpu => 0.0,
+            Self::NoThreads => unless_known(Size::Threads),
+            Self::NoParameters => unless_known(Size::Parameters),
+            _ => 1.0,
+        }
     }
 }
 
@@ -146,133 +170,20 @@ pub(super) struct Centres(pub(super) [Option<f64>; Size::COUNT]);
 impl Centres {
     /// Whether anything is known of what a block's coefficient is multiplied by.
     pub(super) fn tell_of(&self, block: Block) -> bool {
-        let size = match block {
-            Block::Parameters => Size::Parameters,
-            Block::Batch => Size::Batch,
-            Block::Threads => Size::Threads,
-            Block::CoreRate => Size::CoreRate,
-            Block::Bandwidth => Size::Bandwidth,
-            Block::Epochs => Size::Epochs,
-            _ => return true,
-        };
-        self.0[size as usize].is_some()
+        block
+            .centred_size()
+            .is_none_or(|size| self.0[size as usize].is_some())
     }
 }
 
-/// A run's terms. Those with the value 0 are left out.
-pub(super) fn terms(facts: &Facts, centres: &Centres, then: &mut dyn FnMut(Block, Term)) {
-    let mut add = |block: Block, level: u64, value: f64| {
-        if value != 0.0 {
-            then(
-                block,
-                Term {
-                    key: block.key(level),
-                    value,
-                },
-            );
-        }
-    };
-    let centred = |size: Size| {
-        facts
-            .size(size)
-            .map(|value| value - centres.0[size as usize].unwrap_or(0.0))
-    };
-    let workers = facts.size(Size::Workers).unwrap_or(0.0);
-    let nodes = facts.size(Size::Nodes).unwrap_or(0.0);
-    let unless = |known: bool| f64::from(u8::from(!known));
-    let (batch, threads) = (centred(Size::Batch), centred(Size::Threads));
-    add(Block::Intercept, 0, 1.0);
-    add(Block::Gpu, 0, unless(!facts.gpu));
-    add(
-        Block::Parameters,
-        0,
-        centred(Size::Parameters).unwrap_or(0.0),
-    );
-    add(Block::Batch, 0, batch.unwrap_or(0.0));
-    add(Block::Threads, 0, threads.unwrap_or(0.0));
-    add(Block::CoreRate, 0, centred(Size::CoreRate).unwrap_or(0.0));
-    add(Block::Bandwidth, 0, centred(Size::Bandwidth).unwrap_or(0.0));
-    add(Block::Workers, 0, workers);
-    add(Block::WorkersSquared, 0, workers * workers);
-    add(Block::ManyNodes, 0, unless(nodes == 0.0));
-    add(Block::Nodes, 0, nodes);
-    add(Block::Epochs, 0, centred(Size::Epochs).unwrap_or(0.0));
-    add(
-        Block::NoSamples,
-        0,
-        unless(facts.size(Size::Samples).is_some()),
-    );
-    add(Block::NoBatch, 0, unless(batch.is_some()));
-    add(Block::NoThreads, 0, unless(facts.gpu || threads.is_some()));
-    add(
-        Block::NoParameters,
-        0,
-        unless(facts.size(Size::Parameters).is_some()),
-    );
-    let device = u64::from(facts.gpu);
-    let level = |words: &[Word]| {
-        words
-            .iter()
-            .fold(Hash::new(device), |hash, word| {
-                hash.number(facts.word(*word))
-            })
-            .end()
-    };
-    let anywhere = |words: &[Word]| {
-        words
-            .iter()
-            .fold(Hash::new(9), |hash, word| hash.number(facts.word(*word)))
-            .end()
-    };
-    let software = level(&[Word::Framework, Word::Compiler]);
-    add(Block::Framework, anywhere(&[Word::Framework]), 1.0);
-    add(
-        Block::Version,
-        anywhere(&[Word::Framework, Word::Version]),
-        1.0,
-    );
-    add(Block::CompilerDevice, level(&[Word::Compiler]), 1.0);
-    add(Block::Software, software, 1.0);
-    add(Block::Provenance, anywhere(&[Word::Provenance]), 1.0);
-    add(
-        Block::ProvenanceFramework,
-        anywhere(&[Word::Provenance, Word::Framework]),
-        1.0,
-    );
-    add(Block::PrecisionDevice, level(&[Word::Precision]), 1.0);
-    add(Block::Storage, anywhere(&[Word::Storage]), 1.0);
-    add(Block::Hardware, level(&[Word::Hardware]), 1.0);
-    add(Block::Family, anywhere(&[Word::Family]), 1.0);
-    add(
-        Block::FamilySoftware,
-        level(&[Word::Family, Word::Framework, Word::Compiler]),
-        1.0,
-    );
-    add(Block::Image, anywhere(&[Word::Image]), 1.0);
-    add(Block::BatchSoftware, software, batch.unwrap_or(0.0));
-    add(Block::ThreadsSoftware, software, threads.unwrap_or(0.0));
-}
-
-impl Block {
-    /// Whether all is known that names the block's level.
-    pub(super) fn is_told(self, facts: &Facts) -> bool {
-        let words: &[Word] = match self {
-            Self::Framework => &[Word::Framework],
-            Self::Version => &[Word::Framework, Word::Version],
-            Self::CompilerDevice => &[Word::Compiler],
-            Self::Software | Self::BatchSoftware | Self::ThreadsSoftware => {
-                &[Word::Framework, Word::Compiler]
-            }
-            Self::Provenance => &[Word::Provenance],
-            Self::ProvenanceFramework => &[Word::Provenance, Word::Framework],
-            Self::PrecisionDevice => &[Word::Precision],
-            Self::Storage => &[Word::Storage],
-            Self::Hardware => &[Word::Hardware],
-            Self::Family => &[Word::Family],
-            Self::FamilySoftware => &[Word::Family, Word::Framework, Word::Compiler],
-            Self::Image => &[Word::Image],
-            _ => &[],
+/// A run's terms, in the order of their blocks. Those with the value 0 are left out.
+pub(super) fn terms(facts: &Facts, centres: &Centres) -> impl Iterator<Item = (Block, Term)> {
+    Block::ALL.into_iter().filter_map(|block| {
+        let value = block.factor(facts, centres);
+        let term = || Term {
+            key: block.key(block.level(facts)),
+            value,
         };
-        words.iter().all(|word| facts.word(*word) != 0)
-    }
+        (value != 0.0).then(|| (block, term()))
+    })
 }

@@ -106,19 +106,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Numbers of four bytes that are read where they lie.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Floats<'a>(pub(super) &'a [u8]);
-
-impl Floats<'_> {
-    /// The number at an index; 0 beyond the end.
-    pub(super) fn at(self, index: usize) -> f64 {
-        let bytes = self
-            .0
-            .get(4 * index..4 * index + 4)
-            .and_then(|bytes| bytes.try_into().ok());
-        bytes.map_or(0.0, |bytes| f64::from(f32::from_le_bytes(bytes)))
-    }
+/// The number of four bytes at an index; 0 beyond the end.
+pub(super) fn float_at(bytes: &[u8], index: usize) -> f64 {
+    let bytes = bytes
+        .get(4 * index..4 * index + 4)
+        .and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0.0, |bytes| f64::from(f32::from_le_bytes(bytes)))
 }
 
 /// Records of one size that begin with a number of eight bytes, in its order: the record of a number.

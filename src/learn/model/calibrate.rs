@@ -3,8 +3,8 @@
 //! Two things may be misjudged: by how much repeats scatter, and by how much a configuration differs from what its parts make
 //! expect. Each has a stretch of its own, so that one that is believed too wide makes the other no narrower.
 
-use super::chance::{RUN_WIDTH, Z95};
-use super::fit::State;
+use super::fit::{RUN_WIDTH, State};
+use crate::foundation::statistics::Z95;
 
 /// So many runs that held as promised are believed before the first.
 const BELIEVED: f64 = 40.0;

@@ -1,11 +1,12 @@
 //! The equations of one response: columns, rows, and the values that they are held against.
 
 use super::Priors;
-use super::block::{Block, Centres, Term, terms};
-use super::facts::{Facts, Size};
-use super::gather::Gathered;
-use super::hash::{Hash, OfHashes, mixed};
+use super::block::{Block, Centres, Term};
+use super::facts::Facts;
+use super::gather::{Gathered, Group};
+use super::hash::{Hash, OfHashes};
 use super::response::Response;
+use crate::foundation::statistics::mixed;
 
 /// No block gets more coefficients than this; rarer levels have none of their own.
 const MOST_LEVELS: usize = 40;
@@ -83,21 +84,11 @@ pub(super) struct Design {
 }
 
 /// The key of a cell, out of all that its row holds.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CellKey(Hash);
-
-impl CellKey {
-    pub(super) fn new(workload: u64) -> Self {
-        Self(Hash::new(8).number(workload))
-    }
-
-    pub(super) fn with(self, term: Term) -> Self {
-        Self(self.0.number(term.key).number(term.value.to_bits()))
-    }
-
-    pub(super) fn end(self) -> u64 {
-        self.0.end()
-    }
+pub(super) fn cell_key<'a>(workload: u64, terms: impl Iterator<Item = &'a (Block, Term)>) -> u64 {
+    terms
+        .flat_map(|(_, term)| [term.key, term.value.to_bits()])
+        .fold(Hash::new(8).number(workload), Hash::number)
+        .end()
 }
 
 impl Design {
@@ -148,17 +139,10 @@ impl Design {
         pairs: &[(Facts, Facts)],
     ) {
         let mut runs: OfHashes<u64> = OfHashes::default();
-        for (facts, count) in gathered
-            .groups
-            .iter()
-            .zip(count)
-            .filter(|(_, count)| **count > 0)
-        {
-            terms(facts, &self.layout.centres, &mut |block, term| {
-                if response.belief(block).is_some() {
-                    *runs.entry(term.key).or_default() += u64::from(*count);
-                }
-            });
+        for (group, count) in gathered.groups.iter().zip(count).filter(|(_, n)| **n > 0) {
+            for (_, term) in response.terms(&group.facts, &self.layout.centres) {
+                *runs.entry(term.key).or_default() += u64::from(*count);
+            }
         }
         // What is published gets a coefficient wherever it may matter.
         for (a, b) in pairs {
@@ -200,23 +184,15 @@ impl Design {
     fn add_cells(&mut self, response: Response, gathered: &Gathered, count: &[u32]) {
         // Groups that differ in nothing that matters here become one cell.
         let mut keyed: Vec<(u64, u64, u32)> = Vec::new();
-        for (at, facts) in gathered
-            .groups
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| count[*at] > 0)
+        let centres = self.layout.centres;
+        let terms = |facts: &Facts| -> Vec<_> { response.terms(facts, &centres).collect() };
+        for ((at, group), _) in (0..)
+            .zip(&gathered.groups)
+            .zip(count)
+            .filter(|(_, n)| **n > 0)
         {
-            let mut key = CellKey::new(facts.workload);
-            terms(facts, &self.layout.centres, &mut |block, term| {
-                if response.belief(block).is_some() {
-                    key = key.with(term);
-                }
-            });
-            keyed.push((
-                facts.workload,
-                key.end(),
-                u32::try_from(at).unwrap_or(u32::MAX),
-            ));
+            let Facts { workload, .. } = group.facts;
+            keyed.push((workload, cell_key(workload, terms(&group.facts).iter()), at));
         }
         keyed.sort_unstable();
         let mut cell_of = vec![0_u32; gathered.groups.len()];
@@ -224,24 +200,17 @@ impl Design {
         for (workload, key, group) in keyed {
             if cells.last().is_none_or(|cell| cell.key != key) {
                 let begin = self.entries.len();
-                terms(
-                    &gathered.groups[group as usize],
-                    &self.layout.centres,
-                    &mut |block, term| {
-                        if response.belief(block).is_some()
-                            && let Some(place) = self.layout.place(term.key)
-                        {
-                            #[expect(
-                                clippy::cast_possible_truncation,
-                                reason = "a factor needs seven digits"
-                            )]
-                            self.entries.push((
-                                u16::try_from(place).unwrap_or(u16::MAX),
-                                term.value as f32,
-                            ));
-                        }
-                    },
-                );
+                for (_, term) in terms(&gathered.groups[group as usize].facts) {
+                    if let Some(place) = self.layout.place(term.key) {
+                        #[expect(
+                            clippy::cast_possible_truncation,
+                            reason = "a factor needs seven digits"
+                        )]
+                        let factor = term.value as f32;
+                        let place = u16::try_from(place).unwrap_or(u16::MAX);
+                        self.entries.push((place, factor));
+                    }
+                }
                 self.entries[begin..].sort_unstable_by_key(|entry| entry.0);
                 if self
                     .spans
@@ -367,21 +336,14 @@ impl Design {
 }
 
 /// The middle of each size over all runs.
-fn centres(groups: &[Facts], count: &[u32]) -> Centres {
+fn centres(groups: &[Group], count: &[u32]) -> Centres {
     let mut centres = Centres::default();
-    for size in [
-        Size::Parameters,
-        Size::Batch,
-        Size::Threads,
-        Size::CoreRate,
-        Size::Bandwidth,
-        Size::Epochs,
-    ] {
+    for size in Block::ALL.into_iter().filter_map(Block::centred_size) {
         // Sums of whole steps are the same in any order.
         let known = groups
             .iter()
             .zip(count)
-            .filter_map(|(facts, count)| Some((facts.size(size)?, f64::from(*count))));
+            .filter_map(|(group, count)| Some((group.facts.size(size)?, f64::from(*count))));
         let (sum, weight) = known.fold((0.0, 0.0), |(sum, weight), (value, count)| {
             (sum + value * count, weight + count)
         });
@@ -402,12 +364,9 @@ pub(super) fn difference(
 ) -> Vec<(u64, f64)> {
     let mut found: Vec<(u64, f64)> = Vec::new();
     for (facts, sign) in [(a, 1.0), (b, -1.0)] {
-        terms(facts, centres, &mut |block, term| {
-            let sure = block.is_single() || block.is_told(facts);
-            if response.belief(block).is_some() && sure {
-                found.push((term.key, sign * term.value));
-            }
-        });
+        let sure = |(block, _): &(Block, Term)| block.is_single() || block.is_told(facts);
+        let terms = response.terms(facts, centres).filter(sure);
+        found.extend(terms.map(|(_, term)| (term.key, sign * term.value)));
     }
     found.sort_by_key(|(key, _)| *key);
     let mut sums: Vec<(u64, f64)> = Vec::new();

@@ -4,34 +4,23 @@ use std::borrow::Cow;
 
 use super::Situation;
 use super::hash::Hash;
+use crate::foundation::named_enum;
 use crate::job::Workload;
 
-/// What a run is, word by word. The order is that of [`Facts::words`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
-    Framework,
-    Version,
-    Compiler,
-    Provenance,
-    Precision,
-    Storage,
-    Hardware,
-    Image,
-    Family,
-}
-
-impl Word {
-    pub(super) const ALL: [Self; 9] = [
-        Self::Framework,
-        Self::Version,
-        Self::Compiler,
-        Self::Provenance,
-        Self::Precision,
-        Self::Storage,
-        Self::Hardware,
-        Self::Image,
-        Self::Family,
-    ];
+named_enum! {
+    /// What a run is, word by word, with the name of each. The order is that of [`Facts::words`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Word {
+        Framework = "framework",
+        Version = "version",
+        Compiler = "compiler",
+        Provenance = "provenance",
+        Precision = "precision",
+        Storage = "storage",
+        Hardware = "hardware",
+        Image = "image",
+        Family = "family of networks",
+    }
 }
 
 /// The sizes of a run, as natural logarithms. The order is that of [`Facts::sizes`].
@@ -155,16 +144,16 @@ impl Facts {
             Word::Compiler,
             Word::Provenance,
             Word::Precision,
-        ];
-        let hash = words
-            .iter()
-            .fold(Hash::new(2).number(self.workload), |hash, word| {
-                hash.number(self.word(*word))
-            });
-        let hash = hash.number(self.word(Word::Hardware));
-        [Size::Workers, Size::Nodes]
-            .iter()
-            .fold(hash, |hash, size| hash.number(self.steps(*size)))
+            Word::Hardware,
+        ]
+        .map(|word| self.word(word));
+        let sizes = [Size::Workers, Size::Nodes]
+            .map(|size| u64::from(self.sizes[size as usize].cast_unsigned()));
+        [self.workload]
+            .into_iter()
+            .chain(words)
+            .chain(sizes)
+            .fold(Hash::new(2), Hash::number)
             .end()
     }
 
@@ -180,25 +169,39 @@ impl Facts {
         }
     }
 
-    fn steps(&self, size: Size) -> u64 {
-        u64::from(self.sizes[size as usize].cast_unsigned())
+    /// What runs that are alike share, the closest likeness first: configuration, workload, software with and without its version,
+    /// and 0, which all share.
+    pub(super) fn keys_of_likeness(&self) -> [u64; 5] {
+        [
+            self.alike(),
+            Hash::new(10).number(self.workload).end(),
+            self.software(true),
+            self.software(false),
+            0,
+        ]
     }
 
     /// A fingerprint of it all.
     pub(super) fn fingerprint(&self) -> u64 {
-        let hash = Hash::new(4)
-            .number(self.workload)
-            .number(u64::from(self.gpu));
-        let hash = self
-            .words
+        let words = self.words.iter().copied();
+        let sizes = self
+            .sizes
             .iter()
-            .fold(hash, |hash, word| hash.number(*word));
-        self.sizes
-            .iter()
-            .fold(hash, |hash, size| {
-                hash.number(u64::from(size.cast_unsigned()))
-            })
+            .map(|size| u64::from(size.cast_unsigned()));
+        [self.workload, u64::from(self.gpu)]
+            .into_iter()
+            .chain(words)
+            .chain(sizes)
+            .fold(Hash::new(4), Hash::number)
             .end()
+    }
+
+    /// A fingerprint of all but what repeats may differ in: epochs, and figures of the node that were measured.
+    pub(super) fn configuration(mut self) -> u64 {
+        for size in [Size::Epochs, Size::CoreRate, Size::Bandwidth] {
+            self.sizes[size as usize] = UNKNOWN;
+        }
+        self.fingerprint()
     }
 }
 

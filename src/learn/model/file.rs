@@ -5,25 +5,19 @@
 //! front have a checksum each, and so has each piece.
 
 use std::borrow::Cow;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::bytes::{Reader, Writer};
+use super::bytes::Reader;
+use super::experience::Experience;
 use super::fitted::Tables;
-use super::known::Known;
-use super::part::Decoded;
+use super::pieces::{Back, Pieces};
+use super::solution::Solution;
 use super::{Head, MODEL_FORMAT, Model, Unreadable};
 
 /// Longer first lines are no model's, in bytes.
 pub const LONGEST_LINE: usize = 1 << 20;
-
-/// Gives pieces of what lies behind a model's front.
-pub trait Pieces: Debug + Send + Sync {
-    /// `length` bytes from `from` on, counted from the end of the front; `None`: they cannot be read.
-    fn piece(&self, from: u64, length: usize) -> Option<Vec<u8>>;
-}
 
 /// How much of a file is what, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,57 +40,6 @@ struct FirstLine {
 
 /// The last key of the first line: the CRC-32 of what stands before it.
 const LINE_SUM: &str = ",\"line_crc32\":";
-
-/// Where a piece lies behind the front, with its CRC-32.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
-    pub(super) from: u64,
-    pub(super) length: usize,
-    pub(super) crc32: u32,
-}
-
-/// What lies behind the front.
-#[derive(Debug, Clone)]
-pub(super) enum Back {
-    /// In memory, one run of pieces after the other.
-    Here(Vec<Arc<Vec<u8>>>),
-    Elsewhere(Arc<dyn Pieces>, u64),
-}
-
-impl Back {
-    pub(super) fn bytes(&self) -> u64 {
-        match self {
-            Self::Here(runs) => runs.iter().map(|run| run.len() as u64).sum(),
-            Self::Elsewhere(_, bytes) => *bytes,
-        }
-    }
-
-    /// A piece; `None`: it cannot be read, or is damaged.
-    pub(super) fn piece(&self, place: Place) -> Option<Cow<'_, [u8]>> {
-        let end = place
-            .from
-            .checked_add(place.length as u64)
-            .filter(|end| *end <= self.bytes())?;
-        let bytes = match self {
-            Self::Here(runs) => {
-                let mut begin = 0_u64;
-                let run = runs.iter().find(|run| {
-                    let is_it = end <= begin + run.len() as u64;
-                    begin += if is_it { 0 } else { run.len() as u64 };
-                    is_it
-                })?;
-                let from = usize::try_from(place.from.checked_sub(begin)?).ok()?;
-                Cow::Borrowed(run.get(from..from + place.length)?)
-            }
-            Self::Elsewhere(pieces, _) => Cow::Owned(
-                pieces
-                    .piece(place.from, place.length)
-                    .filter(|bytes| bytes.len() == place.length)?,
-            ),
-        };
-        (crc32fast::hash(&bytes) == place.crc32).then_some(bytes)
-    }
-}
 
 impl Model {
     /// The bytes of a model file, chunk after chunk.
@@ -171,23 +114,12 @@ impl Model {
         }
         let (front, rest) = bytes.split_at(extent.front);
         let model = Self::read(front.to_vec(), Back::Here(vec![Arc::new(rest.to_vec())]))?;
-        let parts = model
-            .tables
-            .outlines
-            .iter()
-            .filter_map(|outline| model.part(outline.response));
-        let all = parts
-            .flat_map(|part| part.places().collect::<Vec<_>>())
-            .chain([model.tables.explanation]);
-        match all
-            .map(|place| model.back.piece(place))
-            .all(|piece| piece.is_some())
-        {
-            true => Ok(model),
-            false => Err(Unreadable::Damaged(
-                "the checksum of a piece is another one",
-            )),
-        }
+        let places = model.parts.iter().flat_map(Solution::places);
+        let is_whole = places
+            .chain([model.tables.explanation])
+            .all(|place| model.back.piece(place).is_some());
+        let damaged = Unreadable::Damaged("the checksum of a piece is another one");
+        is_whole.then_some(model).ok_or(damaged)
     }
 
     fn read(front: Vec<u8>, back: Back) -> Result<Self, Unreadable> {
@@ -202,7 +134,7 @@ impl Model {
             .ok_or(Unreadable::Damaged("its tables cannot be read"))
     }
 
-    /// A model of what [`front`] wrote, which begins at `line_bytes` of `bytes`.
+    /// A model of what [`Tables::front`] wrote, which begins at `line_bytes` of `bytes`.
     pub(super) fn of_parts(
         head: Head,
         bytes: Vec<u8>,
@@ -210,36 +142,24 @@ impl Model {
         back: Back,
     ) -> Option<Self> {
         let mut reader = Reader(&bytes[line_bytes..]);
-        let tables: Tables = serde_json::from_slice(block(&bytes, &mut reader)?.1).ok()?;
-        let (known, runs) = block(&bytes, &mut reader)?;
-        Known::read(&mut Reader(runs))?;
-        let (mut parts, mut decoded) = (Vec::new(), Vec::new());
-        for outline in &tables.outlines {
-            let (place, its) = block(&bytes, &mut reader)?;
-            parts.push(place);
-            decoded.push(Decoded::read(outline, &mut Reader(its))?);
-        }
-        (!decoded.is_empty()).then_some(())?;
+        let tables: Tables = serde_json::from_slice(reader.block()?).ok()?;
+        let experience = Experience::read(&mut Reader(reader.block()?))?;
+        let parts = tables
+            .outlines
+            .iter()
+            .map(|outline| Solution::read(outline, &mut Reader(reader.block()?)))
+            .collect::<Option<Vec<Solution>>>()?;
+        (!parts.is_empty()).then_some(())?;
         Some(Self {
             head,
             tables,
-            decoded,
-            known,
+            experience,
             parts,
             front: Arc::new(bytes),
             line_bytes,
             back,
         })
     }
-}
-
-/// What every forecast needs.
-pub(super) fn front(tables: &Tables, known: &[u8], parts: &[Vec<u8>]) -> Vec<u8> {
-    let mut front = Writer::default();
-    front.block(&serde_json::to_vec(tables).expect("numbers and text with text as keys"));
-    front.block(known);
-    parts.iter().for_each(|part| front.block(part));
-    front.0
 }
 
 /// The first line, and how many bytes it has with its end.
@@ -279,11 +199,4 @@ fn first_line(bytes: &[u8]) -> Result<(FirstLine, usize), Unreadable> {
 /// The end of a first line that begins so.
 fn line_sum(line: &[u8]) -> String {
     format!("{LINE_SUM}{}}}", crc32fast::hash(line))
-}
-
-/// The next block, and where it lies.
-fn block<'a>(bytes: &[u8], reader: &mut Reader<'a>) -> Option<((usize, usize), &'a [u8])> {
-    let block = reader.block()?;
-    let end = bytes.len() - reader.0.len();
-    Some(((end - block.len(), end), block))
 }

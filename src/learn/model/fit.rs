@@ -3,11 +3,16 @@
 use nalgebra::DMatrix;
 
 use super::block::Block;
-use super::chance::{RUN_FREEDOM, hazard};
 use super::design::{Design, Target};
 use super::response::Response;
 use super::solve::{Components, Evidence, Own, Positions, Posterior, solve};
+use crate::foundation::statistics::normal_hazard;
 
+/// Degrees of freedom of the runs' scatter: outliers happen, and Student's distribution knows it.
+const RUN_FREEDOM: f64 = 4.0;
+/// Variance of a normal distribution that is as wide at 90 % as Student's with four degrees of freedom, in units of its scale:
+/// the square of 2.1318 / 1.6449.
+pub(super) const RUN_WIDTH: f64 = 1.6797;
 /// Believed cells and runs behind the variances of configurations and of runs.
 const BELIEVED: f64 = 4.0;
 /// Believed coefficients behind the variance of a block.
@@ -361,7 +366,7 @@ pub(super) fn student(left: f64, variance: f64) -> f64 {
 fn cut_off(bound: f64, expected: f64, variance: f64) -> (f64, f64) {
     let scale = variance.sqrt();
     let z = (bound - expected) / scale;
-    let hazard = hazard(z);
+    let hazard = normal_hazard(z);
     let bend = hazard * (hazard - z);
     if bend < 1e-9 {
         (0.0, bound)

@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::bytes::{Reader, Writer};
+use super::bytes::Writer;
 use super::calibrate::{Stretch, stretches};
 use super::design::Design;
+use super::experience::{self, Experience};
 use super::facts::Facts;
-use super::file::{Back, Place};
 use super::fit::State;
 use super::gather::Gathered;
-use super::hash::mixed;
+use super::hardware_met::HardwareMet;
 use super::head::MODEL_FORMAT;
-use super::known::{self, Known};
-use super::part::{self, Decoded, Outline, Part};
+use super::pieces::{Back, Place};
 use super::response::Response;
-use super::usual::Usual;
-use super::{Explanation, Head, Met, Observation, Priors, Unfit, Unreadable, file};
+use super::solution::{self, Outline, Solution};
+use super::{Explanation, Head, Met, Observation, Priors, Unfit, Unreadable};
+use crate::foundation::statistics::mixed;
 use crate::job::SchedulerKind;
 
 /// Variances are looked for on this many configurations; more of them say the same.
@@ -38,11 +38,10 @@ const WORTH_A_THREAD: usize = 500;
 pub struct Model {
     pub(super) head: Head,
     pub(super) tables: Tables,
-    pub(super) decoded: Vec<Decoded>,
-    /// Where in `front` it lies what was measured at all: from, to.
-    pub(super) known: (usize, usize),
-    /// Where in `front` the parts lie.
-    pub(super) parts: Vec<(usize, usize)>,
+    /// What was measured at all.
+    pub(super) experience: Experience,
+    /// The solutions, as [`Tables::outlines`] has them.
+    pub(super) parts: Vec<Solution>,
     /// What every forecast needs, behind the file's first line where it was read from one.
     pub(super) front: Arc<Vec<u8>>,
     pub(super) line_bytes: usize,
@@ -54,7 +53,8 @@ pub struct Model {
 pub(super) struct Tables {
     pub(super) outlines: Vec<Outline>,
     pub(super) compilers: BTreeMap<u64, Vec<String>>,
-    pub(super) usual: Usual,
+    #[serde(rename = "usual")]
+    pub(super) hardware_met: HardwareMet,
     /// Where the [`Explanation`] lies, as JSON.
     pub(super) explanation: Place,
 }
@@ -112,7 +112,7 @@ impl Model {
             back.push(Arc::new(its.part.own));
         }
         tables.compilers = gathered.compilers();
-        tables.usual = std::mem::take(&mut gathered.usual).shortened();
+        tables.hardware_met = std::mem::take(&mut gathered.hardware_met).shortened();
         let explanation =
             serde_json::to_vec(&explanation).expect("numbers and text with text as keys");
         let crc32 = crc32fast::hash(&explanation);
@@ -123,10 +123,10 @@ impl Model {
         };
         back.push(Arc::new(explanation));
         let mut known = Writer::default();
-        known::write(&gathered, &mut known);
+        experience::write(&gathered, &mut known);
         let head = head(&gathered, priors, scatter);
         drop(gathered);
-        let front = file::front(&tables, &known.0, &parts);
+        let front = tables.front(&known.0, &parts);
         Self::of_parts(head, front, 0, Back::Here(back))
             .ok_or(Unfit::Unsolvable { response: "file" })
     }
@@ -160,14 +160,14 @@ impl Model {
         queues: &[Option<&str>],
         on_gpus: bool,
     ) -> Met {
-        self.tables.usual.met(scheduler, queues, on_gpus)
+        self.tables.hardware_met.met(scheduler, queues, on_gpus)
     }
 
     /// Whether a scheduler keeps its jobs from CPUs that they did not ask for, as far as the runs tell: some were kept, or all
     /// had their whole node.
     #[must_use]
     pub fn confines(&self, scheduler: SchedulerKind) -> Option<bool> {
-        self.tables.usual.confines(scheduler)
+        self.tables.hardware_met.confines(scheduler)
     }
 
     /// Compilers that were measured with a framework, in the order of their names.
@@ -190,30 +190,27 @@ impl Model {
     }
 
     /// What is known of a response; `None`: nothing was measured of it.
-    pub(super) fn part(&self, response: Response) -> Option<Part<'_>> {
-        let at = self
-            .tables
-            .outlines
-            .iter()
-            .position(|outline| outline.response == response)?;
-        let (from, to) = *self.parts.get(at)?;
-        let bytes = self.front.get(from..to)?;
-        self.decoded
-            .get(at)?
-            .part(self.tables.outlines.get(at)?, bytes, &self.back)
+    pub(super) fn part(&self, response: Response) -> Option<&Solution> {
+        let mut parts = self.parts.iter();
+        parts.find(|part| part.outline.response == response)
     }
+}
 
-    /// What was measured at all.
-    pub(super) fn known(&self) -> Option<Known<'_>> {
-        let (from, to) = self.known;
-        Known::read(&mut Reader(self.front.get(from..to)?))
+impl Tables {
+    /// What every forecast needs.
+    fn front(&self, known: &[u8], parts: &[Vec<u8>]) -> Vec<u8> {
+        let mut front = Writer::default();
+        front.block(&serde_json::to_vec(self).expect("numbers and text with text as keys"));
+        front.block(known);
+        parts.iter().for_each(|part| front.block(part));
+        front.0
     }
 }
 
 /// What was learned of a response.
 struct Learned {
     outline: Outline,
-    part: part::Bytes,
+    part: solution::Bytes,
     /// Levels without a coefficient of their own.
     pooled: u64,
     told: Option<Told>,
@@ -266,12 +263,12 @@ fn learned(
     priors: &Priors,
 ) -> Result<Learned, Unfit> {
     let unsolvable = || Unfit::Unsolvable {
-        response: response.name(),
+        response: response.as_str(),
     };
     let design = Design::new(response, gathered, priors);
     let (state, stretch) = solved(&design, response).ok_or_else(unsolvable)?;
     let told = explained.then(|| Told {
-        explanation: super::learned::explain(&state, gathered),
+        explanation: super::explanation::explain(&state, gathered),
         counts: [
             design.layout.keys.len(),
             design.spans.len(),
@@ -281,7 +278,7 @@ fn learned(
         .map(count),
         repeats: count(design.repeats()),
     });
-    let part = part::write(&state).ok_or_else(unsolvable)?;
+    let part = solution::write(&state).ok_or_else(unsolvable)?;
     let components = state.components.clone();
     let outline = Outline {
         response,

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use super::facts::{EXACT, Facts, Size, whole};
-use super::part::{Part, Predicted, Workload};
+use super::pieces::Back;
 use super::response::Response;
+use super::solution::{Predicted, Solution, Workload};
 use super::{Hardware, Model, Situation, mixture};
 use crate::record::{Forecast, Interval};
 
@@ -25,7 +26,8 @@ pub struct Likely {
 
 /// A response with the workload that was asked for last: candidates of one job share it.
 struct Asked<'a> {
-    part: Part<'a>,
+    part: &'a Solution,
+    back: &'a Back,
     workload: Option<(u64, Option<Workload>)>,
 }
 
@@ -36,7 +38,10 @@ impl Asked<'_> {
             .as_ref()
             .is_none_or(|(hash, _)| *hash != facts.workload)
         {
-            self.workload = Some((facts.workload, self.part.workload(facts.workload)));
+            self.workload = Some((
+                facts.workload,
+                self.part.workload(self.back, facts.workload),
+            ));
         }
         let workload = self
             .workload
@@ -59,8 +64,8 @@ impl Model {
     /// Whether the workload of a situation was measured on different numbers of nodes: only then is it known how it scales.
     #[must_use]
     pub fn has_scaled(&self, situation: &Situation) -> bool {
-        self.known()
-            .is_some_and(|known| known.scaled(known.completed(situation).0.workload))
+        let (facts, _) = self.experience.completed(situation);
+        self.experience.scaled(facts.workload)
     }
 
     /// What to expect of a run.
@@ -82,6 +87,7 @@ impl Model {
         let mut asked = Response::ALL.map(|response| {
             self.part(response).map(|part| Asked {
                 part,
+                back: &self.back,
                 workload: None,
             })
         });
@@ -100,7 +106,7 @@ impl Model {
         situation: &Situation,
         asked_all: &mut [Option<Asked<'_>>; Response::ALL.len()],
     ) -> Forecast {
-        let known = self.known().expect("it was read when the model was");
+        let known = &self.experience;
         let (facts, assumed) = known.completed(situation);
         let far = known.outside(situation, &facts);
         let [epoch, first_extra, outside, memory, whole_run] = &mut *asked_all;
@@ -166,7 +172,7 @@ impl Model {
     /// The same of runs that may get any of these kinds of hardware: what is expected over all of them, where the draw is true.
     #[must_use]
     pub fn draw_on(&self, situations: &[Situation], kinds: &[Likely], seed: u64) -> Vec<f64> {
-        let known = self.known().expect("it was read when the model was");
+        let known = &self.experience;
         let on: Vec<(f64, Facts)> = situations
             .iter()
             .flat_map(|situation| on_each(situation, kinds))
@@ -174,7 +180,7 @@ impl Model {
             .collect();
         let facts: Vec<Facts> = on.iter().map(|(_, facts)| *facts).collect();
         let (epoch, whole_run) = (self.part(Response::Epoch), self.part(Response::Whole));
-        let knows = |part: &Option<Part<'_>>| {
+        let knows = |part: &Option<&Solution>| {
             part.as_ref()
                 .is_some_and(|part| facts.iter().any(|facts| part.has_workload(facts.workload)))
         };
@@ -183,7 +189,7 @@ impl Model {
             return vec![0.0; situations.len()];
         };
         let drawn: Vec<(f64, f64)> = part
-            .draw(&facts, seed)
+            .draw(&self.back, &facts, seed)
             .into_iter()
             .zip(&on)
             .map(|(drawn, (share, facts))| {

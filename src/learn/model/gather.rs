@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, workload_name};
-use super::hash::{Hash, mixed};
+use super::hardware_met::HardwareMet;
+use super::hash::Hash;
 use super::head::Counts;
 use super::response::Response;
-use super::usual::Usual;
 use super::{Length, Observation};
+use crate::foundation::statistics::mixed;
 
 /// A measured value.
 #[derive(Debug, Clone, Copy)]
@@ -22,27 +23,32 @@ pub(super) struct Value {
     pub(super) doubtful: bool,
 }
 
+/// Runs that are repeats of each other.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) facts: Facts,
+    /// Runs with a time that was seen to its end.
+    pub(super) runs: u32,
+    /// Those of them that are in doubt, and the bits of all their doubts.
+    pub(super) doubted: (u32, u32),
+    /// Runs with any time, those that were cut off too.
+    pub(super) met: u32,
+    /// What names the training without its sizes.
+    pub(super) namings: Option<(Option<u64>, u64)>,
+    /// The largest of each size of [`EXACT`]; 0: not known.
+    pub(super) exact: [f64; EXACT.len()],
+}
+
 /// All observations, as far as they are needed.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Runs that are repeats of each other.
-    pub(super) groups: Vec<Facts>,
-    /// Runs of each group with a time that was seen to its end.
-    pub(super) runs: Vec<u32>,
-    /// Those of them that are in doubt, and the bits of all their doubts.
-    pub(super) doubted: Vec<(u32, u32)>,
-    /// Runs of each group with any time, those that were cut off too.
-    pub(super) met: Vec<u32>,
-    /// What names each group's training without its sizes.
-    pub(super) namings: Vec<Option<(Option<u64>, u64)>>,
-    /// The largest of each size of [`EXACT`] in a group; 0: not known.
-    pub(super) exact: Vec<[f64; EXACT.len()]>,
+    pub(super) groups: Vec<Group>,
     /// The values of each response, in the order of [`Response::ALL`].
     pub(super) values: [Vec<Value>; Response::ALL.len()],
     /// Names of words and of workloads, by their hashes.
     pub(super) names: HashMap<u64, String>,
     pub(super) counts: Counts,
-    pub(super) usual: Usual,
+    pub(super) hardware_met: HardwareMet,
     pub(super) first_at_ms: u64,
     pub(super) last_at_ms: u64,
     places: HashMap<Facts, u32>,
@@ -78,25 +84,29 @@ impl Gathered {
         self.last_at_ms = self.last_at_ms.max(observation.at_ms);
         let facts = Facts::new(&observation.situation);
         self.note_fingerprint(observation, &facts);
-        self.usual.add(observation);
-        let group = self.group(facts, observation);
-        self.exact[group as usize] = larger(
-            self.exact[group as usize],
-            exact_sizes(&observation.situation),
-        );
+        self.hardware_met.add(observation);
+        let place = self.place(facts, observation);
         let timed = observation.epoch_seconds.or(observation.wall_seconds);
         let is_seen = matches!(timed, Some(Length::Known(_)));
-        self.runs[group as usize] += u32::from(is_seen);
-        self.met[group as usize] += u32::from(timed.is_some());
         let doubtful = observation.doubts.any();
+        let group = &mut self.groups[place as usize];
+        for (largest, size) in group
+            .exact
+            .iter_mut()
+            .zip(exact_sizes(&observation.situation))
+        {
+            *largest = largest.max(size);
+        }
+        group.runs += u32::from(is_seen);
+        group.met += u32::from(timed.is_some());
         if is_seen && doubtful {
-            let (runs, doubts) = &mut self.doubted[group as usize];
+            let (runs, doubts) = &mut group.doubted;
             (*runs, *doubts) = (*runs + 1, *doubts | observation.doubts.bits());
         }
         self.counts.doubtful += u64::from(doubtful);
         let mut push = |response: Response, y: f64, censored: bool| {
             self.values[response as usize].push(Value {
-                group,
+                group: place,
                 y,
                 censored,
                 doubtful,
@@ -161,7 +171,8 @@ impl Gathered {
         }
     }
 
-    fn group(&mut self, facts: Facts, observation: &Observation) -> u32 {
+    /// The place of a run's group, which is made where there is none.
+    fn place(&mut self, facts: Facts, observation: &Observation) -> u32 {
         if let Some(place) = self.places.get(&facts) {
             return *place;
         }
@@ -179,12 +190,14 @@ impl Gathered {
             .entry(facts.workload)
             .or_insert_with(|| workload_name(situation));
         let place = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
-        self.groups.push(facts);
-        self.runs.push(0);
-        self.doubted.push((0, 0));
-        self.met.push(0);
-        self.namings.push(namings(situation));
-        self.exact.push([0.0; EXACT.len()]);
+        self.groups.push(Group {
+            facts,
+            runs: 0,
+            doubted: (0, 0),
+            met: 0,
+            namings: namings(situation),
+            exact: [0.0; EXACT.len()],
+        });
         self.places.insert(facts, place);
         place
     }
@@ -196,16 +209,8 @@ impl Gathered {
             Some(Length::AtLeast(seconds)) => [2, seconds.to_bits()],
         };
         let float = |value: Option<f64>| value.map_or([0, 0], |value| [1, value.to_bits()]);
-        let doubts = observation.doubts;
-        let flags = [
-            doubts.others_busy,
-            doubts.throttled,
-            doubts.resumed,
-            doubts.incomplete,
-            doubts.warm_up,
-        ]
-        .into_iter()
-        .fold(0, |flags, flag| 2 * flags + u64::from(flag));
+        // The first doubt is the highest bit: names of models hang on it.
+        let flags = u64::from(observation.doubts.bits().reverse_bits() >> (u32::BITS - 5));
         let parts = [
             [
                 u64::from(observation.element),
@@ -232,7 +237,7 @@ impl Gathered {
     /// Which compilers were measured with which framework, in the order of their names.
     pub(super) fn compilers(&self) -> BTreeMap<u64, Vec<String>> {
         let mut found: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-        for facts in &self.groups {
+        for facts in self.groups.iter().map(|group| &group.facts) {
             let Some(name) = self.names.get(&facts.word(Word::Compiler)) else {
                 continue;
             };
@@ -244,11 +249,4 @@ impl Gathered {
         found.values_mut().for_each(|compilers| compilers.sort());
         found
     }
-}
-
-fn larger(mut one: [f64; EXACT.len()], other: [f64; EXACT.len()]) -> [f64; EXACT.len()] {
-    one.iter_mut()
-        .zip(other)
-        .for_each(|(one, other)| *one = one.max(other));
-    one
 }

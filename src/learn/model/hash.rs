@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::foundation::statistics::mixed;
+
 /// A hash of 64 bits, FNV-1a with a last mixing. Two names that share one would be taken for the same thing; among a million
 /// names that happens once in 37 million files.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +61,3 @@ impl Hasher for Mixing {
 
 /// A map of hashes.
 pub(super) type OfHashes<T> = HashMap<u64, T, BuildHasherDefault<Mixing>>;
-
-/// The last step of SplitMix64.
-pub(super) fn mixed(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
-}

@@ -4,7 +4,7 @@
 //! median and the ends of the interval are told, so that between those it is taken for a lognormal distribution whose two halves
 //! may differ in width; an epoch's time is one exactly.
 
-use super::chance::{Z95, below};
+use crate::foundation::statistics::{Z95, normal_below};
 use crate::record::{Basis, Forecast, Interval};
 
 /// A quantile is found to this share of what it may lie in, or of the runs.
@@ -29,7 +29,7 @@ impl Part {
         } else {
             self.high - self.median
         };
-        self.share * below(Z95 * (place - self.median) / width.max(1e-12))
+        self.share * normal_below(Z95 * (place - self.median) / width.max(1e-12))
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
                 ];
                 let found = interval(&mixed);
                 let lies_below = |place: f64| {
-                    let part = |median: f64, sd: f64| below((place / median).ln() / sd);
+                    let part = |median: f64, sd: f64| normal_below((place / median).ln() / sd);
                     (1.0 - share) * part(1.0, one) + share * part(median, other)
                 };
                 for (place, share) in [(found.low, 0.05), (found.median, 0.5), (found.high, 0.95)] {

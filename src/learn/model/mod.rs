@@ -3,21 +3,18 @@
 //! An [`Observation`] is one run as the model sees it, a [`Situation`] what decides how long a training takes, as far as it is
 //! known before it starts; a [`crate::record::Forecast`] is the answer. `docs/model-mathematics.md` has the mathematics.
 //!
-//! From runs to a [`Model`]: `gather` reads the runs once, `facts` makes numbers of a situation and `block` terms of those, `design`
-//! makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and variances
-//! agree, `calibrate` checks the intervals, `fitted` does all that and `file` keeps it as bytes, of which `part` and `known` answer what
-//! `forecast` asks, `mixture` where the hardware is not known yet. `evaluate` holds parts of the runs back and judges what is said of
-//! them, beside the simpler ways of `baseline`.
+//! From observations to a forecast: `gather` reads the runs once, `facts` makes numbers of a situation and `block` terms of those;
+//! `design` makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and
+//! variances agree, `calibrate` checks the intervals; `fitted` does all that, and `file` keeps it as bytes with `pieces` that are read
+//! when they are needed. `solution` and `experience` answer what `forecast` asks, `mixture` where the hardware is not known yet.
+//! `evaluate` holds parts of the runs back and judges what is said of them.
 
-#[cfg(test)]
-mod any;
-mod baseline;
 mod block;
 mod bytes;
 mod calibrate;
-mod chance;
 mod design;
 mod evaluate;
+mod experience;
 mod explanation;
 mod facts;
 mod file;
@@ -26,35 +23,39 @@ mod fitted;
 mod forecast;
 mod foretold;
 mod gather;
+mod hardware_met;
 mod hash;
 mod head;
-mod known;
-mod learned;
 mod mixture;
 mod observation;
+mod observations;
 mod observe;
-mod part;
+mod pieces;
 mod priors;
 mod response;
 mod situation;
+mod solution;
 mod solve;
 mod tally;
-mod usual;
 
 pub use evaluate::{
-    BeforeAndAfter, Challenge, Drawn, EVALUATED, Errors, Evaluation, FEWEST, HoldOut, Live, Month,
-    OfBasis, Predictor, Regret, Score, View, challenge, evaluate, evaluate_drawn, evaluate_with,
-    live,
+    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Live, Month, OfBasis, Sample, Score, View,
+    evaluate, evaluate_with, live,
 };
 pub use explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
-pub use file::{Extent, LONGEST_LINE, Pieces};
+pub use file::{Extent, LONGEST_LINE};
 pub use fitted::Model;
 pub use forecast::Likely;
 pub use foretold::{Came, Foretold};
+pub use hardware_met::{Kind, Met};
 pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};
 pub use observation::{Doubts, Length, Observation};
-pub use observe::{Ending, NodeMeasure, Start, Submitted};
+pub use observations::{Counted, Observations};
+pub use observe::{Ending, Start, Submitted};
+pub use pieces::Pieces;
 pub use priors::{Effect, Priors};
 pub use situation::{Hardware, Situation};
-pub use tally::{EpochFigures, EpochTally};
-pub use usual::{Kind, Met};
+pub use tally::EpochTally;
+
+#[cfg(test)]
+mod tests;

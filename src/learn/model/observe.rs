@@ -1,8 +1,8 @@
 //! What was measured of one start of a run, as an observation.
 
-use super::{Doubts, EpochFigures, EpochTally, Hardware, Length, Observation, Situation};
+use super::{Doubts, EpochTally, Hardware, Length, Observation, Situation};
 use crate::job::{JobState, RunId, SchedulerKind};
-use crate::record::{ExitStatus, NodeFigures, NodeRecord, NodeState};
+use crate::record::{ExitStatus, NodeMeasure, NodeRecord, NodeState};
 
 /// Others are a doubt from this share of the node's CPUs on.
 const OTHERS_BUSY: f64 = 0.1;
@@ -67,55 +67,6 @@ impl Ending {
             false => Self::GoesOn,
         }
     }
-}
-
-/// What one node saw of a start.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NodeMeasure {
-    /// Where its command stands.
-    pub state: NodeState,
-    /// Whether it ended with exit code 0.
-    pub went_well: bool,
-    /// When it began, in Unix milliseconds UTC.
-    pub started_at_ms: u64,
-    /// When it ended; of one that was killed, when its record was written last.
-    pub last_at_ms: u64,
-    /// Whether anything was recognised in its output.
-    pub is_recognised: bool,
-    /// Epochs that ended, by its record.
-    pub epochs_completed: u64,
-    /// How often they began to count anew.
-    pub restarts: u32,
-    /// What the epochs come to.
-    pub epochs: EpochFigures,
-    /// Model name of the CPU.
-    pub cpu_model: Option<String>,
-    /// CPUs of the machine.
-    pub cpus: Option<u64>,
-    /// CPUs that it may use.
-    pub cpus_allowed: Option<u64>,
-    /// CPUs that it can keep busy.
-    pub cpus_effective: Option<f64>,
-    /// CPUs that others kept busy.
-    pub others_cpus_busy: Option<f64>,
-    /// `OMP_NUM_THREADS`.
-    pub omp_num_threads: Option<String>,
-    /// Model name of its GPUs.
-    pub gpu_model: Option<String>,
-    /// Its GPUs.
-    pub gpus: u32,
-    /// Time in which a GPU was held down, the longest of them, in seconds.
-    pub gpu_throttled_seconds: f64,
-    /// Time in which a CPU quota held it down, in seconds.
-    pub cpu_throttled_seconds: Option<f64>,
-    /// Wall time of the command, in seconds.
-    pub wall_seconds: Option<f64>,
-    /// Largest memory, in bytes.
-    pub mem_peak_bytes: Option<u64>,
-    /// Whether its series has holes.
-    pub has_gaps: bool,
-    /// What its kind of node was measured to do.
-    pub figures: Option<NodeFigures>,
 }
 
 impl NodeMeasure {
@@ -374,7 +325,7 @@ impl NodeMeasure {
 mod tests {
     use super::*;
     use crate::learn::model::tally::tests::{figures, stated};
-    use crate::record::Epoch;
+    use crate::record::{Epoch, EpochFigures};
 
     fn node() -> NodeMeasure {
         NodeMeasure {

@@ -4,12 +4,11 @@
 //! `etc/priors.toml` built in; a site may have a file of its own.
 
 use serde::{Deserialize, Serialize};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 
 use super::{Hardware, Situation};
-use crate::foundation::diagnostic::{Problem, nearest};
-use crate::job::{Fields, Framework, Provenance, StorageClass, Workload, word};
+use crate::foundation::diagnostic::{Problem, sort_problems};
+use crate::foundation::toml_reader::{Fields, parse_document};
+use crate::job::{Framework, Provenance, StorageClass, Workload, name_in_small_letters};
 
 /// The version of the form that is read.
 const FORMAT: u64 = 1;
@@ -65,228 +64,114 @@ impl Priors {
     /// Everything that is wrong with it, each with its place. An unknown key is an error: a condition that is passed over would
     /// make the effect one of other runs.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
-        let (document, syntax) = DeTable::parse_recoverable(text);
-        if !syntax.is_empty() {
-            let told = |error: &toml::de::Error| Problem {
-                span: error.span(),
-                message: error.message().trim().replace('\n', "; "),
-                hint: None,
-            };
-            return Err(syntax.iter().map(told).collect());
-        }
+        let document = parse_document(text)?;
         let mut problems = Vec::new();
-        let priors = read(document.get_ref(), &mut problems);
-        problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
+        let mut fields = Fields::of_document(&document, &mut problems);
+        let mut priors = Self::none();
+        if fields.has_format(FORMAT) {
+            priors.effects = read_effects(&mut fields);
+            fields.finish();
+        }
         if problems.is_empty() {
-            Ok(priors)
-        } else {
-            Err(problems)
+            return Ok(priors);
         }
+        sort_problems(&mut problems);
+        Err(problems)
     }
 }
 
-fn read(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Priors {
-    let mut priors = Priors::none();
-    if let Some(value) = document.get("format") {
-        let number = value.get_ref().as_integer().map(|number| number.as_str());
-        if number != Some("1") {
-            problems.push(
-                Problem::at(value.span(), format!("`format` must be {FORMAT}"))
-                    .hinted("a file of another format was made for another version of dlrun"),
-            );
-            return priors;
+fn read_effects(fields: &mut Fields<'_>) -> Vec<Effect> {
+    let list = fields
+        .raw("effect")
+        .and_then(|list| list.get_ref().as_array());
+    let count = list.map_or(0, |list| list.len());
+    if count > MAX_EFFECTS {
+        let message = format!("{count} effects are more than {MAX_EFFECTS}");
+        let problem = Problem::at(fields.span("effect"), message);
+        fields.problem(problem.hinted("measured runs are brought in by `dlrun import`"));
+        return Vec::new();
+    }
+    let mut names: Vec<String> = Vec::new();
+    fields.tables("effect", false, |fields| {
+        let effect = read_effect(fields)?;
+        if names.contains(&effect.name) {
+            let message = format!("there is another effect `{}`", effect.name);
+            let problem = Problem::at(fields.span("name"), message);
+            fields.problem(problem.hinted("give one of them another name"));
         }
-    }
-    for (key, value) in document {
-        match (key.get_ref().as_ref(), value.get_ref()) {
-            ("format", _) => {}
-            ("effect", DeValue::Array(list)) if list.len() > MAX_EFFECTS => {
-                let message = format!("{} effects are more than {MAX_EFFECTS}", list.len());
-                let hint = "measured runs are brought in by `dlrun import`";
-                problems.push(Problem::at(value.span(), message).hinted(hint));
-            }
-            ("effect", DeValue::Array(list)) => {
-                for item in list {
-                    let Some(table) = item.get_ref().as_table() else {
-                        problems.push(Problem::at(item.span(), "`effect` is written [[effect]]"));
-                        continue;
-                    };
-                    if let Some(effect) = read_effect(table, &item.span(), &priors, problems) {
-                        priors.effects.push(effect);
-                    }
-                }
-            }
-            ("effect", _) => {
-                problems.push(Problem::at(value.span(), "`effect` is written [[effect]]"))
-            }
-            (name, _) => {
-                let problem = Problem::at(key.span(), format!("unknown key `{name}`"));
-                problems.push(match nearest(name, ["format", "effect"]) {
-                    Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
-                    None => problem.hinted("known here: format, [[effect]]"),
-                });
-            }
-        }
-    }
-    priors
-}
-
-fn read_effect(
-    table: &DeTable<'_>,
-    span: &std::ops::Range<usize>,
-    others: &Priors,
-    problems: &mut Vec<Problem>,
-) -> Option<Effect> {
-    let before = problems.len();
-    let mut fields = Fields::new("effect.", table, &[], problems);
-    let name = fields.parsed("name", word);
-    let gpu = fields
-        .word("device", &[("cpu", false), ("gpu", true)], &[])
-        .map(|word| word.value);
-    let time_ratio = fields.decimal("time_ratio", RATIOS);
-    let sd = fields.decimal("sd", DEVIATIONS);
-    let source = fields.parsed("source", line_of_text);
-    // What is no table is reported here.
-    let _ = (
-        fields.table("workload"),
-        fields.table("a"),
-        fields.table("b"),
-    );
-    for key in ["name", "device", "a", "b", "time_ratio", "sd", "source"] {
-        if !fields.holds(key) {
-            fields.problem(Problem::at(
-                span.clone(),
-                format!("an effect needs `{key}`"),
-            ));
-        }
-    }
-    if let Some(name) = &name
-        && others.effects.iter().any(|other| other.name == name.value)
-    {
-        let message = format!("there is another effect `{}`", name.value);
-        fields.problem(
-            Problem::at(name.span.clone(), message).hinted("give one of them another name"),
-        );
-    }
-    fields.finish();
-    let inner = |key| {
-        table
-            .get(key)
-            .and_then(|value: &Spanned<DeValue<'_>>| value.get_ref().as_table())
-    };
-    let workload = inner("workload")
-        .map(|table| read_workload(table, problems))
-        .unwrap_or_default();
-    let mut side = |key, prefix| {
-        Some(read_side(
-            inner(key)?,
-            prefix,
-            gpu.unwrap_or_default(),
-            &workload,
-            problems,
-        ))
-    };
-    let (a, b) = (side("a", "effect.a."), side("b", "effect.b."));
-    if a.is_some() && a == b {
-        let hint = "name on each side what was compared, such as `compiler`";
-        problems.push(Problem::at(span.clone(), "the sides `a` and `b` are the same").hinted(hint));
-    }
-    if problems.len() > before {
-        return None;
-    }
-    Some(Effect {
-        name: name?.value,
-        a: a?,
-        b: b?,
-        time_ratio: time_ratio?.value,
-        sd: sd?.value,
-        source: source?.value,
+        names.push(effect.name.clone());
+        Some(effect)
     })
 }
 
-fn read_workload(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Workload {
-    let mut fields = Fields::new("effect.workload.", table, &[], problems);
-    let mut label = |key| fields.parsed(key, line_of_text).map(|text| text.value);
-    let (model, dataset, precision) = (label("model"), label("dataset"), label("precision"));
-    let mut count = |key| fields.number(key, 1..MAX_COUNT).map(|number| number.value);
-    let (parameters, samples, batch_size) =
-        (count("parameters"), count("samples"), count("batch_size"));
-    fields.finish();
+fn read_effect(fields: &mut Fields<'_>) -> Option<Effect> {
+    let keys = ["name", "device", "a", "b", "time_ratio", "sd", "source"];
+    fields.require(&keys, "an effect");
+    let name = fields.parsed("name", name_in_small_letters);
+    let gpu = fields.word("device", &[("cpu", false), ("gpu", true)]);
+    let gpu = gpu.unwrap_or_default();
+    let time_ratio = fields.decimal("time_ratio", RATIOS);
+    let sd = fields.decimal("sd", DEVIATIONS);
+    let source = fields.parsed("source", line_of_text);
+    let workload = fields.table("workload", read_workload).unwrap_or_default();
+    let a = fields.table("a", |side| read_side(side, gpu, &workload));
+    let b = fields.table("b", |side| read_side(side, gpu, &workload));
+    if a.is_some() && a == b {
+        let problem = Problem::at(fields.own_span(), "the sides `a` and `b` are the same");
+        let hint = "name on each side what was compared, such as `compiler`";
+        fields.problem(problem.hinted(hint));
+    }
+    Some(Effect {
+        name: name?,
+        a: a?,
+        b: b?,
+        time_ratio: time_ratio?,
+        sd: sd?,
+        source: source?,
+    })
+}
+
+fn read_workload(fields: &mut Fields<'_>) -> Workload {
     Workload {
-        model,
-        parameters,
-        dataset,
-        samples,
-        batch_size,
+        model: fields.parsed("model", line_of_text),
+        parameters: fields.number("parameters", 1..=MAX_COUNT),
+        dataset: fields.parsed("dataset", line_of_text),
+        samples: fields.number("samples", 1..=MAX_COUNT),
+        batch_size: fields.number("batch_size", 1..=MAX_COUNT),
         epochs: None,
-        precision,
+        precision: fields.parsed("precision", line_of_text),
     }
 }
 
-fn read_side(
-    table: &DeTable<'_>,
-    prefix: &'static str,
-    gpu: bool,
-    workload: &Workload,
-    problems: &mut Vec<Problem>,
-) -> Situation {
-    let mut fields = Fields::new(prefix, table, &[], problems);
-    let name = fields.parsed("framework", word).map(|name| name.value);
-    let version = fields
-        .parsed("version", one_version)
-        .map(|version| version.value);
-    let compiler = fields
-        .parsed("compiler", word)
-        .map(|compiler| compiler.value);
-    let provenance = fields
-        .word("provenance", &Provenance::WORDS, &[])
-        .map(|word| word.value);
-    let storage = fields
-        .word("storage", &StorageClass::WORDS, &[])
-        .map(|word| word.value);
-    let precision = fields
-        .parsed("precision", line_of_text)
-        .map(|precision| precision.value);
-    let batch_size = fields
-        .number("batch_size", 1..MAX_COUNT)
-        .map(|number| number.value);
-    let nodes = fields
-        .count("nodes", 1_000_000)
-        .map_or(1, |count| count.value);
-    let tasks_per_node = fields
-        .count("tasks_per_node", 1_000_000)
-        .map_or(1, |count| count.value);
-    let threads = fields
-        .decimal("threads", 0.01..=1e6)
-        .map(|threads| threads.value);
+fn read_side(fields: &mut Fields<'_>, gpu: bool, workload: &Workload) -> Situation {
+    let framework = Framework {
+        name: fields.parsed("framework", name_in_small_letters),
+        version: fields.parsed("version", one_version),
+        compiler: fields.parsed("compiler", name_in_small_letters),
+        provenance: fields.word("provenance", &Provenance::WORDS),
+    };
+    let mut workload = workload.clone();
+    let batch_size = fields.number("batch_size", 1..=MAX_COUNT);
+    let precision = fields.parsed("precision", line_of_text);
+    workload.batch_size = batch_size.or(workload.batch_size);
+    workload.precision = precision.or(workload.precision);
     let gpus = if gpu {
-        fields
-            .count("gpus_per_node", 1_000)
-            .map_or(1, |count| count.value)
+        fields.count("gpus_per_node", 1_000).unwrap_or(1)
     } else {
         0
     };
-    fields.finish();
-    let mut workload = workload.clone();
-    workload.batch_size = batch_size.or(workload.batch_size);
-    workload.precision = precision.or(workload.precision);
     Situation {
         workload,
-        framework: Framework {
-            name,
-            version,
-            compiler,
-            provenance,
-        },
+        framework,
         image: None,
         hardware: Hardware {
-            threads,
+            threads: fields.decimal("threads", 0.01..=1e6),
             gpus,
             ..Hardware::default()
         },
-        nodes,
-        tasks_per_node,
-        storage,
+        nodes: fields.count("nodes", 1_000_000).unwrap_or(1),
+        tasks_per_node: fields.count("tasks_per_node", 1_000_000).unwrap_or(1),
+        storage: fields.word("storage", &StorageClass::WORDS),
     }
 }
 
@@ -385,7 +270,7 @@ mod tests {
     fn what_is_wrong_is_said_with_its_line() {
         for (text, part) in [
             ("[[effect]".to_owned(), "1: "),
-            ("format = 2\n".into(), "1: `format` must be 1"),
+            ("format = 2\n".into(), "1: `format = 2` is not in this"),
             ("efect = 1\n".into(), "did you mean `effect`?"),
             ("effect = 1\n".into(), "1: `effect` is written [[effect]]"),
             ("effect = [1]\n".into(), "1: `effect` is written [[effect]]"),

@@ -1,42 +1,35 @@
 //! What is forecast, and what is believed of it before the first run.
 
-use super::block::Block;
-use super::facts::EXACT;
+use super::block::{Block, Centres, Term, terms};
+use super::facts::{EXACT, Facts};
+use crate::foundation::named_enum;
 
-/// Something that is forecast. Each has equations of its own, of the same form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Response {
-    /// A steady epoch.
-    Epoch,
-    /// By how much the first one is longer.
-    FirstExtra,
-    /// Start-up, evaluation, checkpoints, the end.
-    Outside,
-    /// Memory of a node.
-    Memory,
-    /// A run that tells no epochs.
-    Whole,
+named_enum! {
+    /// Something that is forecast, with its name for people. Each has equations of its own, of the same form.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum Response {
+        /// A steady epoch.
+        Epoch = "time of an epoch",
+        /// By how much the first one is longer.
+        FirstExtra = "first epoch's extra time",
+        /// Start-up, evaluation, checkpoints, the end.
+        Outside = "time outside of epochs",
+        /// Memory of a node.
+        Memory = "memory",
+        /// A run that tells no epochs.
+        Whole = "time of a run",
+    }
 }
 
 impl Response {
-    pub(super) const ALL: [Self; 5] = [
-        Self::Epoch,
-        Self::FirstExtra,
-        Self::Outside,
-        Self::Memory,
-        Self::Whole,
-    ];
-
-    /// Its name for people.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Epoch => "time of an epoch",
-            Self::FirstExtra => "first epoch's extra time",
-            Self::Outside => "time outside of epochs",
-            Self::Memory => "memory",
-            Self::Whole => "time of a run",
-        }
+    /// A run's terms, of the blocks that have a part in this.
+    pub(super) fn terms(
+        self,
+        facts: &Facts,
+        centres: &Centres,
+    ) -> impl Iterator<Item = (Block, Term)> {
+        terms(facts, centres).filter(move |(block, _)| self.belief(*block).is_some())
     }
 
     /// What is believed of a block's coefficients; `None`: the block has no part in this.
@@ -106,19 +99,11 @@ impl Belief {
     }
 
     const fn levels(sd: f64, local_sd: f64) -> Self {
-        Self {
-            mean: 0.0,
-            sd,
-            local_sd,
-        }
+        Self::slope(0.0, sd, local_sd)
     }
 
     fn scaled(self, by: f64) -> Self {
-        Self {
-            mean: self.mean,
-            sd: self.sd * by,
-            local_sd: self.local_sd * by,
-        }
+        Self::slope(self.mean, self.sd * by, self.local_sd * by)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The epochs of one node in few figures.
 
-use crate::record::{Epoch, TimeSource, median};
+use crate::record::{Epoch, EpochFigures, TimeSource, median};
 
 /// Epochs that an [`EpochTally`] keeps one by one; of more every second, fourth, ... is kept.
 const KEPT: usize = 32;
@@ -30,29 +30,6 @@ struct First {
     seconds: f64,
     source: u8,
     is_warmup: bool,
-}
-
-/// What the epochs of one node come to.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct EpochFigures {
-    /// Median of the steady ones of the source that has most, in seconds.
-    pub steady_seconds: Option<f64>,
-    /// How many that are.
-    pub steady: u32,
-    /// By how much the first was longer, in seconds.
-    pub first_extra_seconds: Option<f64>,
-    /// The only one, in seconds; `None` where there are more or none.
-    pub only_seconds: Option<f64>,
-    /// Time of all of them, in seconds; `None` where one has no time.
-    pub training_seconds: Option<f64>,
-    /// The same, with those that have no time taken for steady ones; `None` where none is steady.
-    pub likely_seconds: Option<f64>,
-    /// Epochs that ended.
-    pub ended: u32,
-    /// Those without a usable time: none, zero, negative or no number.
-    pub passed_over: u32,
-    /// When the last ended, in Unix milliseconds UTC.
-    pub last_ended_at_ms: Option<u64>,
 }
 
 impl EpochTally {

@@ -4,13 +4,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::start::say;
 use crate::config::DaemonSettings;
 use crate::foundation::filesystem::{FileSystem, Kind};
 use crate::observe::monitor::gpu_driver_present;
 
-/// Says each setting with its origin, then what would not work. Returns the exit code: 78 where something would not.
-pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> u8 {
+/// Each setting with its origin, then what would not work; and whether all works.
+pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> (String, bool) {
     let mut text = String::new();
     if files.is_empty() {
         text.push_str("no configuration file is there; the defaults hold\n");
@@ -43,10 +42,7 @@ pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> u8 {
     if problems.is_empty() {
         text.push_str("everything that the configuration names is there\n");
     }
-    match (say(&text), problems.is_empty()) {
-        (0, false) => 78,
-        (code, _) => code,
-    }
+    (text, problems.is_empty())
 }
 
 /// What is said of a `read_group` that the machine does not have.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::node::Node;
 use super::watched::{Stage, Watched};
-use crate::record::Sample;
 use crate::record::export::{Family, Flavour, MetricKind, Point, write_metrics};
+use crate::record::{GpuReading, Sample};
 
 use MetricKind::{Counter, Gauge, Info};
 
@@ -28,229 +28,157 @@ pub(super) fn families(node: &Node, runs: bool) -> Vec<Family> {
     families
 }
 
+/// What the name of a family with a unit ends in.
+const UNITS: [&str; 6] = ["seconds", "bytes", "ratio", "watts", "joules", "celsius"];
+
+fn family(
+    name: &'static str,
+    kind: MetricKind,
+    help: &'static str,
+    points: impl IntoIterator<Item = Point>,
+) -> Family {
+    let unit = UNITS.into_iter().find(|unit| name.ends_with(unit));
+    Family {
+        name,
+        help,
+        unit: unit.unwrap_or_default(),
+        kind,
+        points: points.into_iter().collect(),
+    }
+}
+
 fn of_daemon(node: &Node) -> Vec<Family> {
     let status = node.status();
     let (cost, store) = (status.cost, &status.store);
-    let version = vec![
+    let labels = vec![
         ("version", status.version.clone()),
-        ("host", node.host().to_owned()),
+        ("host", node.host.clone()),
     ];
-    let seconds = |us: u64| real(us) / 1e6;
-    vec![
-        Family {
-            points: vec![Point {
-                labels: version,
-                value: 1.0,
-            }],
-            ..Family::single(
-                "dlrun_daemon_build",
-                "",
-                Info,
-                1.0,
-                "Version and host of the node daemon.",
-            )
-        },
-        Family::single(
-            "dlrun_daemon_cpu_seconds",
-            "seconds",
-            Counter,
-            seconds(cost.cpu_us),
-            "CPU time of the daemon.",
-        ),
-        Family::single(
-            "dlrun_daemon_memory_bytes",
-            "bytes",
-            Gauge,
-            real(cost.mem_rss_bytes),
-            "Resident memory of the daemon.",
-        ),
-        Family::single(
-            "dlrun_daemon_ticks",
-            "",
-            Counter,
-            real(cost.ticks),
-            "Ticks.",
-        ),
-        Family::single(
-            "dlrun_daemon_tick_overruns",
-            "",
-            Counter,
-            real(cost.overruns),
-            "Ticks that took longer than the time between two.",
-        ),
-        Family::single(
-            "dlrun_daemon_last_tick_seconds",
-            "seconds",
-            Gauge,
-            seconds(cost.last_tick_us),
-            "Duration of the last tick.",
-        ),
-        Family::single(
-            "dlrun_daemon_longest_tick_seconds",
-            "seconds",
-            Gauge,
-            seconds(cost.longest_tick_us),
-            "Duration of the longest tick.",
-        ),
-        Family::single(
-            "dlrun_daemon_runs",
-            "",
-            Gauge,
-            real(status.runs as u64),
-            "Runs under watch.",
-        ),
-        Family::single(
-            "dlrun_daemon_store_bytes",
-            "bytes",
-            Gauge,
-            real(store.bytes),
-            "Size of the database.",
-        ),
-        Family::single(
-            "dlrun_daemon_dropped_samples",
-            "",
-            Counter,
-            real(store.dropped_samples),
-            "Samples that the disk did not take.",
-        ),
-        Family::single(
-            "dlrun_daemon_problems",
-            "",
-            Gauge,
-            real(status.problems.len() as u64 + u64::from(store.error.is_some())),
-            "Things that do not work; `dlrun doctor` names them.",
-        ),
-    ]
+    let build = Point { labels, value: 1.0 };
+    let help = "Version and host of the node daemon.";
+    let mut families = vec![family("dlrun_daemon_build", Info, help, [build])];
+    let mut one = |name, kind, value, help| {
+        let labels = Vec::new();
+        families.push(family(name, kind, help, [Point { labels, value }]));
+    };
+    let (cpu, memory) = (seconds(cost.cpu_us), real(cost.mem_rss_bytes));
+    let (last, longest) = (seconds(cost.last_tick_us), seconds(cost.longest_tick_us));
+    let problems = status.problems.len() as u64 + u64::from(store.error.is_some());
+    let help = "CPU time of the daemon.";
+    one("dlrun_daemon_cpu_seconds", Counter, cpu, help);
+    let help = "Resident memory of the daemon.";
+    one("dlrun_daemon_memory_bytes", Gauge, memory, help);
+    one("dlrun_daemon_ticks", Counter, real(cost.ticks), "Ticks.");
+    let help = "Ticks that took longer than the time between two.";
+    one(
+        "dlrun_daemon_tick_overruns",
+        Counter,
+        real(cost.overruns),
+        help,
+    );
+    let help = "Duration of the last tick.";
+    one("dlrun_daemon_last_tick_seconds", Gauge, last, help);
+    let help = "Duration of the longest tick.";
+    one("dlrun_daemon_longest_tick_seconds", Gauge, longest, help);
+    let help = "Runs under watch.";
+    one("dlrun_daemon_runs", Gauge, real(status.runs as u64), help);
+    let help = "Size of the database.";
+    one("dlrun_daemon_store_bytes", Gauge, real(store.bytes), help);
+    let help = "Samples that the disk did not take.";
+    let dropped = real(store.dropped_samples);
+    one("dlrun_daemon_dropped_samples", Counter, dropped, help);
+    let help = "Things that do not work; `dlrun doctor` names them.";
+    one("dlrun_daemon_problems", Gauge, real(problems), help);
+    families
 }
 
 fn of_gpus(node: &Node) -> Vec<Family> {
     let Some(report) = node.gpu_report() else {
         return Vec::new();
     };
-    let of = |value: &dyn Fn(&crate::record::GpuReading) -> Option<f64>| -> Vec<Point> {
+    let of = |name, kind, help, value: fn(&GpuReading) -> Option<f64>| {
         let readings = report
             .gpus
             .iter()
             .filter_map(|gpu| Some(&gpu.fresh()?.reading));
-        let points = readings.filter_map(|reading| {
-            Some(Point {
-                labels: vec![("gpu", reading.uuid.to_string())],
-                value: value(reading)?,
-            })
-        });
-        points.collect()
+        let point = |reading: &GpuReading| {
+            let labels = vec![("gpu", reading.uuid.to_string())];
+            let value = value(reading)?;
+            Some(Point { labels, value })
+        };
+        family(name, kind, help, readings.filter_map(point))
     };
-    let family = |name, unit, kind, help, points| Family {
-        points,
-        ..Family::single(name, unit, kind, 0.0, help)
-    };
+    let use_of_time = "Share of the time in which a kernel ran.";
+    let energy = "Energy since the driver was loaded.";
+    let xids = "XID errors since the daemon was started.";
     vec![
-        family(
-            "dlrun_gpu_utilisation_ratio",
-            "ratio",
-            Gauge,
-            "Share of the time in which a kernel ran.",
-            of(&|gpu| Some(real(gpu.utilisation_percent?) / 100.0)),
-        ),
-        family(
+        of("dlrun_gpu_utilisation_ratio", Gauge, use_of_time, |gpu| {
+            Some(real(gpu.utilisation_percent?) / 100.0)
+        }),
+        of(
             "dlrun_gpu_memory_used_bytes",
-            "bytes",
             Gauge,
             "Memory in use.",
-            of(&|gpu| gpu.mem_used_bytes.map(real)),
+            |gpu| gpu.mem_used_bytes.map(real),
         ),
-        family(
-            "dlrun_gpu_power_watts",
-            "watts",
-            Gauge,
-            "Power.",
-            of(&|gpu| Some(real(gpu.power_milliwatts?) / 1e3)),
-        ),
-        family(
-            "dlrun_gpu_energy_joules",
-            "joules",
-            Counter,
-            "Energy since the driver was loaded.",
-            of(&|gpu| Some(real(gpu.energy_millijoules?) / 1e3)),
-        ),
-        family(
+        of("dlrun_gpu_power_watts", Gauge, "Power.", |gpu| {
+            Some(real(gpu.power_milliwatts?) / 1e3)
+        }),
+        of("dlrun_gpu_energy_joules", Counter, energy, |gpu| {
+            Some(real(gpu.energy_millijoules?) / 1e3)
+        }),
+        of(
             "dlrun_gpu_temperature_celsius",
-            "celsius",
             Gauge,
             "Temperature.",
-            of(&|gpu| gpu.temperature_celsius.map(real)),
+            |gpu| gpu.temperature_celsius.map(real),
         ),
-        family(
-            "dlrun_gpu_xid_errors",
-            "",
-            Counter,
-            "XID errors since the daemon was started.",
-            of(&|gpu| gpu.xid_errors.map(real)),
-        ),
+        of("dlrun_gpu_xid_errors", Counter, xids, |gpu| {
+            gpu.xid_errors.map(real)
+        }),
     ]
 }
 
 fn of_runs(runs: &[&Watched]) -> Vec<Family> {
-    let of = |value: &dyn Fn(&Sample) -> Option<f64>| -> Vec<Point> {
-        let points = runs.iter().filter_map(|watched| {
-            Some(Point {
-                labels: labels(watched),
-                value: value(watched.last()?)?,
-            })
-        });
-        points.collect()
-    };
-    let family = |name, unit, kind, help, points| Family {
-        points,
-        ..Family::single(name, unit, kind, 0.0, help)
+    let of = |name, kind, help, value: fn(&Sample) -> Option<f64>| {
+        let point = |watched: &&Watched| {
+            let value = value(watched.last()?)?;
+            let labels = labels(watched);
+            Some(Point { labels, value })
+        };
+        family(name, kind, help, runs.iter().filter_map(point))
     };
     let idle = runs.iter().flat_map(|watched| {
         watched.memory.gpus.iter().map(|gpu| {
             let mut labels = labels(watched);
             labels.push(("gpu", gpu.gpu.uuid.clone()));
-            Point {
-                labels,
-                value: gpu.idle_seconds,
-            }
+            let value = gpu.idle_seconds;
+            Point { labels, value }
         })
     });
+    let idle_help = "Time in which no process of the run was on its GPU.";
+    let cpu = "CPU time of the run on this node.";
+    let memory = "Memory that the run holds.";
+    let (read, written) = ("Bytes read from storage.", "Bytes written to storage.");
     vec![
-        family(
-            "dlrun_run_cpu_seconds",
-            "seconds",
-            Counter,
-            "CPU time of the run on this node.",
-            of(&|sample| Some(real(sample.cpu_user_us? + sample.cpu_system_us?) / 1e6)),
-        ),
-        family(
-            "dlrun_run_memory_bytes",
-            "bytes",
-            Gauge,
-            "Memory that the run holds.",
-            of(&|sample| sample.mem_used_bytes().map(real)),
-        ),
-        family(
-            "dlrun_run_io_read_bytes",
-            "bytes",
-            Counter,
-            "Bytes read from storage.",
-            of(&|sample| sample.io_read_bytes.map(real)),
-        ),
-        family(
-            "dlrun_run_io_written_bytes",
-            "bytes",
-            Counter,
-            "Bytes written to storage.",
-            of(&|sample| sample.io_write_bytes.map(real)),
-        ),
-        family(
-            "dlrun_run_gpu_idle_seconds",
-            "seconds",
-            Counter,
-            "Time in which no process of the run was on its GPU.",
-            idle.collect(),
-        ),
+        of("dlrun_run_cpu_seconds", Counter, cpu, |sample| {
+            Some(seconds(sample.cpu_user_us? + sample.cpu_system_us?))
+        }),
+        of("dlrun_run_memory_bytes", Gauge, memory, |sample| {
+            sample.mem_used_bytes().map(real)
+        }),
+        of("dlrun_run_io_read_bytes", Counter, read, |sample| {
+            sample.io_read_bytes.map(real)
+        }),
+        of("dlrun_run_io_written_bytes", Counter, written, |sample| {
+            sample.io_write_bytes.map(real)
+        }),
+        family("dlrun_run_gpu_idle_seconds", Counter, idle_help, idle),
     ]
+}
+
+fn seconds(us: u64) -> f64 {
+    real(us) / 1e6
 }
 
 /// A run by its job, which is what people know, and its user.

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::budget;
 use crate::observe::protocol::{RefusalKind, Registered, Response, Segment, StoreStatus};
-use crate::record::store::{Backlog, Collected, Live, NodeId, NodeStore, Shortened, StoreError};
+use crate::record::store::{Backlog, Live, NodeId, NodeStore, Shortened, StoreError};
 use crate::record::{Gap, NodeRecord, RunRecord, Sample};
 
 /// The daemon's own number for a run.
@@ -41,36 +41,22 @@ pub(super) enum Job {
     /// There are samples in the backlog.
     Ticks,
     /// Fold the samples of these runs, and remember this of each.
-    Fold {
-        states: Vec<(NodeId, String)>,
-    },
+    Fold(Vec<(NodeId, String)>),
     /// There is an update of this run.
-    Update {
-        node: NodeId,
-    },
+    Update(NodeId),
     /// Samples of the client's own. The answer is given once they are safe.
-    Backfill {
-        node: NodeId,
-        samples: Vec<Sample>,
-        answer: Box<Response>,
-        reply: Reply,
-        place: OwnedSemaphorePermit,
-    },
+    Backfill(
+        NodeId,
+        Vec<Sample>,
+        Box<Response>,
+        Reply,
+        OwnedSemaphorePermit,
+    ),
     End(End),
-    Collect {
-        node: NodeId,
-        acknowledged: Option<u32>,
-        reply: Reply,
-    },
-    Retain {
-        now_ms: u64,
-        max_age_ms: u64,
-        max_bytes: u64,
-    },
+    Collect(NodeId, Option<u32>, Reply),
+    Retain(u64, u64, u64),
     /// Finish what is there and end; told when done.
-    Stop {
-        done: SyncSender<()>,
-    },
+    Stop(SyncSender<()>),
 }
 
 /// A run that is over. The answer is given once that is safe.
@@ -100,19 +86,10 @@ pub(super) struct Register {
 /// What the node's owner hears of it.
 #[derive(Debug)]
 pub(super) enum Notice {
-    Registered {
-        handle: Handle,
-        node: NodeId,
-    },
-    Rejected {
-        handle: Handle,
-    },
+    Registered(Handle, NodeId),
+    Rejected(Handle),
     /// Samples were dropped.
-    Dropped {
-        node: NodeId,
-        gap: Gap,
-        samples: u64,
-    },
+    Dropped(NodeId, Gap, u64),
     /// Samples that were written have gone again.
     Shortened(Shortened),
 }
@@ -204,7 +181,7 @@ impl Recorder {
     /// Keeps the record of a live run, and what the daemon remembers of it, for the disk.
     pub(super) fn update(&self, node: NodeId, record: Box<NodeRecord>, memory: String) {
         let is_first = lock(&self.updates).insert(node, (record, memory)).is_none();
-        if is_first && self.jobs.try_send(Job::Update { node }).is_err() {
+        if is_first && self.jobs.try_send(Job::Update(node)).is_err() {
             // The next one will do.
             lock(&self.updates).remove(&node);
         }
@@ -235,7 +212,7 @@ impl Recorder {
     pub(super) fn stop(self, patience: Duration) -> bool {
         let (done, waiting) = sync_channel(1);
         // A full queue behind a hung disk does not keep the daemon.
-        self.jobs.try_send(Job::Stop { done }).is_ok() && waiting.recv_timeout(patience).is_ok()
+        self.jobs.try_send(Job::Stop(done)).is_ok() && waiting.recv_timeout(patience).is_ok()
     }
 }
 
@@ -277,7 +254,7 @@ impl Desk {
             // Before anything else: an end must not come before the samples that led to it.
             self.take_backlog();
             self.end_late();
-            if let Job::Stop { done } = job {
+            if let Job::Stop(done) = job {
                 let _ = done.send(());
                 return;
             }
@@ -345,11 +322,9 @@ impl Desk {
                 to_ms: dropped.to_ms,
                 why,
             };
-            let _ = self.notices.send(Notice::Dropped {
-                node,
-                gap,
-                samples: dropped.samples,
-            });
+            let _ = self
+                .notices
+                .send(Notice::Dropped(node, gap, dropped.samples));
         }
     }
 
@@ -358,35 +333,21 @@ impl Desk {
             Job::Register(register) => self.register(*register),
             // Done by `work`.
             Job::Ticks | Job::End(_) | Job::Stop { .. } => return,
-            Job::Fold { states } => {
+            Job::Fold(states) => {
                 let nodes: Vec<NodeId> = states.iter().map(|(node, _)| *node).collect();
                 self.store
                     .remember(&states)
                     .and_then(|()| self.store.fold(&nodes))
             }
-            Job::Update { node } => self.update(node),
-            Job::Backfill {
-                node,
-                samples,
-                answer,
-                reply,
-                place,
-            } => {
+            Job::Update(node) => self.update(node),
+            Job::Backfill(node, samples, answer, reply, place) => {
                 let done = self.store.backfill(node, &samples);
                 drop((samples, place));
                 let _ = reply.send(told(&done, *answer));
                 done
             }
-            Job::Collect {
-                node,
-                acknowledged,
-                reply,
-            } => self.collect(node, acknowledged, reply),
-            Job::Retain {
-                now_ms,
-                max_age_ms,
-                max_bytes,
-            } => {
+            Job::Collect(node, acknowledged, reply) => self.collect(node, acknowledged, reply),
+            Job::Retain(now_ms, max_age_ms, max_bytes) => {
                 self.wanted = Some((now_ms, max_age_ms, max_bytes));
                 return;
             }
@@ -428,42 +389,30 @@ impl Desk {
         }
     }
 
-    fn register(&mut self, register: Register) -> Result<(), StoreError> {
-        let Register {
-            handle,
-            mut run,
-            uid,
-            record,
-            live,
-            mut answer,
-            reply,
-        } = register;
+    fn register(&mut self, mut new: Register) -> Result<(), StoreError> {
         // Whose it is the kernel says, not who asks.
-        run.user = self.name_of(uid);
-        let done = self.store.register(&run, uid, &record, &live);
+        new.run.user = self.name_of(new.uid);
+        let done = self
+            .store
+            .register(&new.run, new.uid, &new.record, &new.live);
         let done = done.and_then(|node| Ok((node, self.store.acknowledged(node)?)));
         let error = match done {
             Ok((node, acknowledged)) => {
-                answer.acknowledged = acknowledged;
-                let _ = self.notices.send(Notice::Registered { handle, node });
-                tell(reply, Response::Registered(answer));
+                new.answer.acknowledged = acknowledged;
+                let _ = self.notices.send(Notice::Registered(new.handle, node));
+                tell(new.reply, Response::Registered(new.answer));
                 return Ok(());
             }
             Err(error) => error,
         };
-        let _ = self.notices.send(Notice::Rejected { handle });
-        if let StoreError::OtherUser { .. } = error {
-            tell(
-                reply,
-                Response::refused(RefusalKind::NotPermitted, chain(&error)),
-            );
-            return Ok(());
-        }
-        tell(
-            reply,
-            Response::refused(RefusalKind::Internal, chain(&error)),
-        );
-        Err(error)
+        let _ = self.notices.send(Notice::Rejected(new.handle));
+        let is_others = matches!(error, StoreError::OtherUser { .. });
+        let kind = match is_others {
+            true => RefusalKind::NotPermitted,
+            false => RefusalKind::Internal,
+        };
+        tell(new.reply, Response::refused(kind, chain(&error)));
+        if is_others { Ok(()) } else { Err(error) }
     }
 
     /// Forgets some old runs, and goes on after the next job: nobody is to wait for all of them.
@@ -531,29 +480,21 @@ impl Desk {
                 .collect(node, acknowledged, crate::record::MAX_SEGMENT_BYTES)
         });
         let (answer, done) = match collected {
-            Ok(Some(found)) => {
-                let Collected {
-                    through_seq,
-                    bytes,
-                    more,
-                } = found;
-                (
-                    Response::Segment(Segment {
-                        through: Some(through_seq),
-                        bytes,
-                        more,
-                    }),
-                    Ok(()),
-                )
+            Ok(found) => {
+                let segment = found.map_or(
+                    Segment {
+                        through: None,
+                        bytes: Vec::new(),
+                        more: false,
+                    },
+                    |found| Segment {
+                        through: Some(found.through_seq),
+                        bytes: found.bytes,
+                        more: found.more,
+                    },
+                );
+                (Response::Segment(segment), Ok(()))
             }
-            Ok(None) => (
-                Response::Segment(Segment {
-                    through: None,
-                    bytes: Vec::new(),
-                    more: false,
-                }),
-                Ok(()),
-            ),
             Err(error) => (
                 Response::refused(RefusalKind::Internal, chain(&error)),
                 Err(error),

@@ -53,34 +53,16 @@ const FAREWELL: Duration = Duration::from_secs(10);
 pub(super) enum DaemonError {
     /// The database cannot be used.
     #[error("the database of the node cannot be used")]
-    Store {
-        /// Why.
-        source: StoreError,
-    },
+    Store(#[source] StoreError),
     /// The socket cannot be made.
-    #[error("cannot listen at `{path}`")]
-    Socket {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("cannot listen at `{0}`")]
+    Socket(PathBuf, #[source] io::Error),
     /// The port for metrics cannot be had.
-    #[error("cannot listen at {address} for metrics")]
-    Metrics {
-        /// Which.
-        address: std::net::SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("cannot listen at {0} for metrics")]
+    Metrics(std::net::SocketAddr, #[source] io::Error),
     /// The system refuses something basic.
-    #[error("cannot set up {what}")]
-    System {
-        /// What.
-        what: &'static str,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("cannot set up {0}")]
+    System(&'static str, #[source] io::Error),
 }
 
 /// Runs the daemon until SIGTERM or SIGINT.
@@ -92,10 +74,7 @@ pub(super) fn run(settings: &DaemonSettings) -> Result<(), DaemonError> {
         .enable_all()
         .max_blocking_threads(2)
         .build();
-    let runtime = runtime.map_err(|source| DaemonError::System {
-        what: "the event loop",
-        source,
-    })?;
+    let runtime = runtime.map_err(|source| DaemonError::System("the event loop", source))?;
     let done = runtime.block_on(Daemon::open(settings)?.run());
     // A text file on a dead file system must not keep the process.
     runtime.shutdown_background();
@@ -112,7 +91,7 @@ struct Daemon {
 impl Daemon {
     fn open(settings: &DaemonSettings) -> Result<Self, DaemonError> {
         let path = settings.state_dir().join("dlrun.db");
-        let store = NodeStore::open(&path).map_err(|source| DaemonError::Store { source })?;
+        let store = NodeStore::open(&path).map_err(|source| DaemonError::Store(source))?;
         let mut problems = Vec::new();
         if store.file_system().kind == Kind::Doubtful {
             let name = store.file_system().name.unwrap_or("an unknown file system");
@@ -120,7 +99,7 @@ impl Daemon {
                 "state_dir lies on {name}: whether it keeps what it is given is not known"
             ));
         }
-        let found = found(&store).map_err(|source| DaemonError::Store { source })?;
+        let found = found(&store).map_err(|source| DaemonError::Store(source))?;
         let (notice, notices) = mpsc::unbounded_channel();
         let recorder = Recorder::start(store, &path, notice);
         let read_group = match settings.read_group().map(|name| (name, group_id(name))) {
@@ -164,11 +143,11 @@ impl Daemon {
                 let hosts = self
                     .settings
                     .metrics_hosts()
-                    .chain([self.node.host()])
+                    .chain([self.node.host.as_str()])
                     .map(str::to_owned)
                     .collect();
                 let opened = scrape::Port::open(address, hosts).await;
-                Some(opened.map_err(|source| DaemonError::Metrics { address, source })?)
+                Some(opened.map_err(|source| DaemonError::Metrics(address, source))?)
             }
             None => None,
         };
@@ -176,10 +155,7 @@ impl Daemon {
         let (asked, mut requests) = mpsc::channel(REQUESTS);
         let mut doorkeeper = Doorkeeper::new(&self.settings, self.read_group, asked);
         let ticks = Ticks::every(self.settings.interval());
-        let mut ticks = ticks.map_err(|source| DaemonError::System {
-            what: "a timer",
-            source,
-        })?;
+        let mut ticks = ticks.map_err(|source| DaemonError::System("a timer", source))?;
         let (mut turns, mut has_accepted) = (Turns::new(), false);
         let mut retention = every(RETAIN_EVERY);
         let mut discovery = every(self.settings.process_interval());
@@ -281,10 +257,7 @@ fn every(period: Duration) -> Interval {
 }
 
 fn on(kind: SignalKind) -> Result<Signal, DaemonError> {
-    signal(kind).map_err(|source| DaemonError::System {
-        what: "a signal handler",
-        source,
-    })
+    signal(kind).map_err(|source| DaemonError::System("a signal handler", source))
 }
 
 /// Tells systemd, where it listens.
@@ -313,10 +286,7 @@ fn group_id(name: &str) -> Option<u32> {
 
 /// Makes the socket, for everybody: who may do what is asked of the kernel for each connection.
 fn listen(path: &Path) -> Result<UnixListener, DaemonError> {
-    let failed = |source| DaemonError::Socket {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| DaemonError::Socket(path.to_owned(), source);
     // A socket that a killed daemon left; that no other lives is known from the database's lock.
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         fs::remove_file(path).map_err(failed)?;

@@ -50,7 +50,12 @@ pub fn start(arguments: impl Iterator<Item = OsString>) -> u8 {
         Ok(Command::Help) => say(HELP),
         Ok(Command::Version) => say(&format!("dlrund {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Command::Check(path)) => match configuration(path.as_deref()) {
-            Ok((settings, files)) => super::check::check(&settings, &files),
+            Ok((settings, files)) => match super::check::check(&settings, &files) {
+                (text, is_sound) => match say(&text) {
+                    0 if !is_sound => CONFIGURATION,
+                    code => code,
+                },
+            },
             Err(code) => code,
         },
         Ok(Command::Run(path)) => match configuration(path.as_deref()) {
@@ -90,12 +95,8 @@ fn run(settings: &DaemonSettings) -> u8 {
     };
     tracing::error!("{}", chain(&error).join(": "));
     match error {
-        DaemonError::Store {
-            source: StoreError::Held { .. },
-        } => TRY_AGAIN,
-        DaemonError::Store {
-            source: StoreError::Network { .. },
-        } => CONFIGURATION,
+        DaemonError::Store(StoreError::Held { .. }) => TRY_AGAIN,
+        DaemonError::Store(StoreError::Network { .. }) => CONFIGURATION,
         DaemonError::Store { .. } | DaemonError::Socket { .. } => CANNOT_WRITE,
         DaemonError::Metrics { .. } => CONFIGURATION,
         DaemonError::System { .. } => INTERNAL,
@@ -160,7 +161,7 @@ fn configuration(path: Option<&Path>) -> Result<(DaemonSettings, Vec<PathBuf>), 
 }
 
 /// Writes to standard output; the exit code says whether it took it.
-pub(super) fn say(text: &str) -> u8 {
+fn say(text: &str) -> u8 {
     let mut out = io::stdout().lock();
     if out
         .write_all(text.as_bytes())

@@ -1,6 +1,7 @@
 //! What was measured so far, by the watcher and by the node daemon, as one.
 
 use super::handover::Ended;
+use super::lacking;
 use super::writer::Resumed;
 use crate::foundation::clock::now_ms;
 use crate::observe::protocol::Measured;
@@ -13,9 +14,10 @@ use crate::record::{
 const MAX_EVENTS: usize = 128;
 
 /// The sums. What the daemon says replaces what it said before, and is added to what the watcher has of its own.
+#[derive(Default)]
 pub(super) struct Account {
     started_at_ms: u64,
-    usage: Usage,
+    pub(super) usage: Usage,
     gpus: Vec<GpuUsage>,
     gaps: Vec<Gap>,
     events: Vec<Event>,
@@ -38,18 +40,7 @@ impl Account {
     pub(super) fn starting(started_at_ms: u64) -> Self {
         Self {
             started_at_ms,
-            usage: Usage::default(),
-            gpus: Vec::new(),
-            gaps: Vec::new(),
-            events: Vec::new(),
-            missing: Vec::new(),
-            samples: 0,
-            late_ticks: 0,
-            cpu_us: 0,
-            measured: Measured::default(),
-            takeover: None,
-            holds_daemons_counts: false,
-            owed: None,
+            ..Self::default()
         }
     }
 
@@ -206,10 +197,7 @@ impl Account {
 
     /// Something will be missing in the record.
     pub(super) fn lacks(&mut self, what: &str, why: String) {
-        self.missing.push(Missing {
-            what: what.to_owned(),
-            why,
-        });
+        self.missing.push(lacking(what, why));
     }
 
     /// A daemon without privileges may not read the I/O of other users' processes.
@@ -227,10 +215,6 @@ impl Account {
             io_write_bytes: last.io_write_bytes,
             ..Usage::default()
         });
-    }
-
-    pub(super) fn usage(&self) -> &Usage {
-        &self.usage
     }
 
     /// What was missed by the daemon, and what the watcher could not get from it.

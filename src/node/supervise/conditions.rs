@@ -15,7 +15,8 @@ const SOFTWARE_LOOKS: u32 = 6;
 /// What is found out, and what it is reckoned from.
 pub(super) struct Seen {
     pid: u32,
-    conditions: Conditions,
+    /// The conditions as they were last seen.
+    pub(super) conditions: Conditions,
     storage: Receiver<StorageClass>,
     run_id: Option<RunId>,
     /// What a look at the software found, while one is under way, and how many are left.
@@ -65,11 +66,6 @@ impl Seen {
             looks_left: SOFTWARE_LOOKS,
             begin,
         }
-    }
-
-    /// The conditions as they were last seen.
-    pub(super) fn known(&self) -> &Conditions {
-        &self.conditions
     }
 
     /// The conditions as of now; `record` holds what the run used.

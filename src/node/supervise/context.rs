@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::{JobId, RunId};
 use crate::plan::Plan;
+use crate::record::MeasureKey;
 
 /// Variables of the batch script that are none of the training's business.
 pub(super) const INTERNAL: [&str; 7] = [
@@ -63,6 +64,17 @@ impl Context {
                 .or_else(|| plan.as_ref().map(|plan| PathBuf::from(&plan.state_dir))),
             plan,
             omp_num_threads: set("OMP_NUM_THREADS"),
+        }
+    }
+
+    /// The place of a measurement of this run; step 0 stands for one that is not known yet.
+    pub(super) fn key_of(&self, run_id: RunId) -> MeasureKey {
+        MeasureKey {
+            run_id,
+            element: self.element,
+            attempt: self.attempt,
+            node: self.node.clone(),
+            step: 0,
         }
     }
 }

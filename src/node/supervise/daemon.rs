@@ -89,12 +89,14 @@ impl Watch {
         let placed = self.link.placed.as_ref()?;
         Some(Registration {
             run: self.run_record(placed)?,
-            record: self.link.shown(&self.record(NodeState::Running, None)),
+            record: self
+                .link
+                .fitted_record(&self.record(NodeState::Running, None)),
             command: Process {
                 pid: self.handover.pid,
                 start_time_ticks: self.handover.start_time_ticks,
             },
-            gpus: self.sampling.gpus.allocated().to_vec(),
+            gpus: self.sampling.gpus.allocated.clone(),
             booted_at_ms: Some(self.handover.booted_at_ms),
             gap: self
                 .link
@@ -150,14 +152,14 @@ impl Watch {
 
     /// Goes on without the daemon: at once, so that the series has no hole.
     pub(super) fn lose_daemon(&mut self, error: &ClientError) {
-        self.mourn(error);
+        self.note_loss(error);
         if !self.sampling.is_on() {
             let sample = self.sampling.start();
             self.add(sample);
         }
     }
 
-    fn mourn(&mut self, error: &ClientError) {
+    fn note_loss(&mut self, error: &ClientError) {
         self.account
             .note(EventKind::DaemonLost, chain(error).join(": "));
         let last_ms = self.link.lose(now_ms());
@@ -167,7 +169,7 @@ impl Watch {
     /// The daemon closed the connection, or spoke without being asked.
     pub(super) fn daemon_is_gone(&mut self) {
         let socket = self.link.socket();
-        self.lose_daemon(&ClientError::Closed { socket });
+        self.lose_daemon(&ClientError::Closed(socket));
     }
 
     pub(super) fn update(&mut self) {
@@ -185,7 +187,7 @@ impl Watch {
         let slack_ms = self.slack_ms();
         let gaps = measured.gaps.into_iter();
         measured.gaps = gaps
-            .map(|gap| self.link.what_is_left_of(gap, slack_ms))
+            .map(|gap| self.link.gap_until_watcher_read(gap, slack_ms))
             .collect();
         self.account.take(measured);
     }
@@ -247,7 +249,7 @@ impl Watch {
         let told = self.tell_end(ended, until);
         let collected = match &told {
             Err(error) if error.refusal().is_none() => {
-                self.mourn(error);
+                self.note_loss(error);
                 Err(chain(error).join(": "))
             }
             Err(error) => {

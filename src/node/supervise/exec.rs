@@ -16,13 +16,13 @@ use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::output;
 use super::prepare::Prepared;
 use super::signals::{Echoes, Sender, Signals, is_pending};
-use super::step::Process;
 use crate::foundation::clock::{self, now_ms};
 use crate::foundation::command::{
     CommandError, Destination, TrainingCommand, spawn_companion, spawn_training,
 };
 use crate::job::SchedulerKind;
 use crate::observe::monitor;
+use crate::observe::protocol::Process;
 use crate::record::ExitStatus;
 
 /// How often a killed watcher is started again.
@@ -35,24 +35,15 @@ const LAST_WORDS: Duration = Duration::from_secs(8);
 /// # Errors
 /// When the command cannot be started; [`CommandError::shell_code`] is then the exit code.
 pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
-    let Prepared {
-        context,
-        argv,
-        sets,
-        removals,
-        container,
-        is_runtime,
-        events,
-    } = prepared;
     // Orphans of the command come back to us instead of to init, so that their CPU time is counted.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let signals = Signals::take();
-    let output = output::choose(&context);
+    let output = output::choose(&prepared.context);
     // In the process group of the batch shell, as without us: a signal to the group reaches the command by itself.
     let training = TrainingCommand {
-        argv,
-        sets,
-        removals,
+        argv: prepared.argv,
+        sets: prepared.sets,
+        removals: prepared.removals,
         stdout: output.stdout,
         stderr: output.stderr,
         leads_group: false,
@@ -66,14 +57,12 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         return Ok(wait_plainly(pid));
     };
     let number = pid.as_raw().unsigned_abs();
-    let is_of_slurm = context
-        .plan
-        .as_ref()
-        .is_some_and(|plan| plan.scheduler == SchedulerKind::Slurm);
+    let plan = prepared.context.plan.as_ref();
+    let is_of_slurm = plan.is_some_and(|plan| plan.scheduler == SchedulerKind::Slurm);
     let handover = Handover {
-        context,
-        container,
-        is_runtime,
+        context: prepared.context,
+        container: prepared.container,
+        is_runtime: prepared.is_runtime,
         pid: number,
         start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
         supervisor: std::process::id(),
@@ -85,7 +74,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         started_at_ms,
         booted_at_ms,
         output: output.file,
-        events,
+        events: prepared.events,
         echo: output.echo,
         resumes: false,
     };

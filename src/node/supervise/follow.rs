@@ -2,20 +2,22 @@
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::inotify::{AddWatchFlags, Inotify};
 
 use super::container::Judge;
 use super::events::EventFile;
 use super::handover::Handover;
-use super::output::Reader;
+use super::lacking;
+use super::output::{Reader, notices_of};
 use crate::foundation::units::Bytes;
 use crate::observe::timing::Follower;
 use crate::record::{ExitStatus, LAST_WORDS_BYTES, Missing, Progress, last_words};
 
 /// Shortest time between two reads: a progress bar that redraws a thousand times a second must not keep us awake.
-const SPACING: Duration = Duration::from_millis(20);
+pub(super) const SPACING: Duration = Duration::from_millis(20);
 /// Bytes read at one go before the watcher looks at its clock again, and how long that may take: samples are due meanwhile.
 const PORTION: usize = 4 << 20;
 const PORTION_TIME: Duration = Duration::from_millis(100);
@@ -25,6 +27,8 @@ pub(super) struct Followed {
     follower: Follower,
     reader: Option<Reader>,
     changes: Option<Inotify>,
+    /// The kernel was asked to say when the output grows.
+    listens: bool,
     judge: Option<Judge>,
     /// The end of the output.
     tail: Vec<u8>,
@@ -42,65 +46,51 @@ pub(super) struct Followed {
 impl Followed {
     /// Opens the output. What stands in it already (a watcher that takes over) is read without times.
     pub(super) fn open(handover: &Handover) -> Self {
-        let Handover {
-            context,
-            output,
-            echo,
-            resumes,
-            ..
-        } = handover;
-        let pattern = context.plan.as_ref().and_then(|plan| plan.timing.as_ref());
-        let output = output.as_ref();
+        let plan = handover.context.plan.as_ref();
+        let pattern = plan.and_then(|plan| plan.timing.as_ref());
+        let output = handover.output.as_ref();
         let mut missing = Vec::new();
         let follower = Follower::new(pattern).or_else(|error| {
-            missing.push(timing_missing(error.to_string()));
+            missing.push(lacking("timing", error.to_string()));
             Follower::new(None)
         });
         let follower =
             follower.unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"));
         // What only echoes is a file of the run's own.
-        let is_shared = !*echo
-            && context
-                .plan
-                .as_ref()
-                .is_some_and(|plan| !plan.has_own_output());
+        let is_shared = !handover.echo && plan.is_some_and(|plan| !plan.has_own_output());
         let reader = match output.map(|output| Reader::open(&output.path, output.offset)) {
             Some(_) if is_shared => {
                 let why = "other jobs may write to the output file; put `%j` into `run.output`";
-                missing.push(timing_missing(why.to_owned()));
+                missing.push(lacking("timing", why.to_owned()));
                 None
             }
             Some(Ok(reader)) => Some(reader),
             Some(Err(error)) => {
-                missing.push(timing_missing(format!(
-                    "the output cannot be read: {error}"
-                )));
+                missing.push(lacking(
+                    "timing",
+                    format!("the output cannot be read: {error}"),
+                ));
                 None
             }
             None => {
-                missing.push(timing_missing(
+                missing.push(lacking(
+                    "timing",
                     "the output is no file that dlrun can read".to_owned(),
                 ));
                 None
             }
         };
-        let changes = output.filter(|_| reader.is_some()).and_then(|output| {
-            let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
-            inotify
-                .add_watch(&output.path, AddWatchFlags::IN_MODIFY)
-                .ok()?;
-            Some(inotify)
-        });
         let judge = handover.is_runtime.then(|| Judge::of(handover.pid));
         let events = handover
             .events
             .as_deref()
-            .and_then(|path| EventFile::open(path, *resumes).ok());
+            .and_then(|path| EventFile::open(path, handover.resumes).ok());
         let last_read = Instant::now();
         let mut followed = Self {
             follower,
             reader,
-            changes,
+            changes: None,
+            listens: false,
             judge,
             tail: Vec::new(),
             events,
@@ -111,11 +101,27 @@ impl Followed {
             until: None,
             has_more: false,
         };
-        if *resumes {
+        if handover.resumes {
             while followed.portion(None) > 0 {}
         }
-        followed.echo = *echo;
+        followed.echo = handover.echo;
         followed
+    }
+
+    /// Has the kernel say when the output or the file of events grows. Not from the beginning: to give such a descriptor back
+    /// takes the kernel some 15 ms, which short commands would wait for.
+    pub(super) fn listen(&mut self, output: Option<&Path>) {
+        if std::mem::replace(&mut self.listens, true) {
+            return;
+        }
+        self.changes = output
+            .filter(|_| self.reader.is_some())
+            .and_then(|path| notices_of(path, AddWatchFlags::IN_MODIFY));
+        if let Some(events) = &mut self.events {
+            events.listen();
+        }
+        // What was written before is read without notice.
+        self.has_more = true;
     }
 
     /// Descriptors that are readable when the output or the file of events has grown.
@@ -170,7 +176,7 @@ impl Followed {
             let why = format!(
                 "it was written faster than read: the last {unheard} of {all} are not in it"
             );
-            self.missing.push(timing_missing(why));
+            self.missing.push(lacking("timing", why));
         }
         self.follower.finish(Some(now_ms));
         if let Some(events) = &mut self.events {
@@ -213,9 +219,10 @@ impl Followed {
                     }
                 }
                 Err(error) => {
-                    self.missing.push(timing_missing(format!(
-                        "the output cannot be read any more: {error}"
-                    )));
+                    self.missing.push(lacking(
+                        "timing",
+                        format!("the output cannot be read any more: {error}"),
+                    ));
                     self.reader = None;
                 }
             }
@@ -257,12 +264,5 @@ fn keep_end(tail: &mut Vec<u8>, bytes: &[u8]) {
     tail.extend_from_slice(&bytes[bytes.len().saturating_sub(LAST_WORDS_BYTES)..]);
     if tail.len() > 2 * LAST_WORDS_BYTES {
         tail.drain(..tail.len() - LAST_WORDS_BYTES);
-    }
-}
-
-fn timing_missing(why: String) -> Missing {
-    Missing {
-        what: "timing".to_owned(),
-        why,
     }
 }

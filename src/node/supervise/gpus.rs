@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::handover::Handover;
+use super::lacking;
 use crate::observe::monitor::{
     GpuReport, GpuShare, GpuWatch, WatchPace, allocated_gpus, gpu_driver_present,
 };
@@ -22,8 +23,10 @@ pub(super) struct Gpus {
     watch: Option<GpuWatch>,
     /// The run's; `None` until the driver has said which GPUs there are.
     share: Option<GpuShare>,
-    allocated: Vec<String>,
-    facts: Vec<GpuFacts>,
+    /// UUIDs of the GPUs that the job was given.
+    pub(super) allocated: Vec<String>,
+    /// What the run's GPUs are.
+    pub(super) facts: Vec<GpuFacts>,
     missing: Option<String>,
     refused: Vec<String>,
 }
@@ -67,16 +70,6 @@ impl Gpus {
     /// False while the driver has yet to say which GPUs there are.
     pub(super) fn are_known(&self) -> bool {
         !self.wanted || self.share.is_some() || self.begun.elapsed() > DRIVER_PATIENCE
-    }
-
-    /// UUIDs of the GPUs that the job was given.
-    pub(super) fn allocated(&self) -> &[String] {
-        &self.allocated
-    }
-
-    /// What the run's GPUs are.
-    pub(super) fn facts(&self) -> &[GpuFacts] {
-        &self.facts
     }
 
     /// Puts the last readings into a sample. `is_ours` tells the run's processes.
@@ -125,9 +118,6 @@ impl Gpus {
             .clone()
             .or(refused)
             .filter(|_| self.watch.is_some())?;
-        Some(Missing {
-            what: "gpus".to_owned(),
-            why,
-        })
+        Some(lacking("gpus", why))
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::context::Context;
-use super::step::Process;
+use crate::observe::protocol::Process;
 use crate::record::{ContainerRecord, ExitStatus};
 
 /// A line between the first and the last: the watcher drops the signals that wait in it.

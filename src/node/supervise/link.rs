@@ -260,7 +260,7 @@ impl Link {
 
     /// What is left of a hole in what the daemon read where the watcher read instead: the time until its first sample.
     /// `slack_ms` is what two of its readings may be apart.
-    pub(super) fn what_is_left_of(&self, gap: Gap, slack_ms: u64) -> Gap {
+    pub(super) fn gap_until_watcher_read(&self, gap: Gap, slack_ms: u64) -> Gap {
         let covers = |(first, last): &&(u64, u64)| {
             gap.from_ms.saturating_add(slack_ms) >= *first
                 && gap.to_ms <= last.saturating_add(slack_ms)
@@ -301,7 +301,7 @@ impl Link {
     /// Tells the daemon what the output said, and is told what was measured.
     pub(super) fn update(&mut self, record: &NodeRecord) -> Result<Measured, ClientError> {
         self.update_at = Some(Instant::now() + UPDATE_PAUSE);
-        let record = self.shown(record);
+        let record = self.fitted_record(record);
         self.measured(&Request::Update(Box::new(Update { record })), PATIENCE)
     }
 
@@ -312,14 +312,14 @@ impl Link {
         patience: Duration,
     ) -> Result<Measured, ClientError> {
         let ending = Ending {
-            record: self.shown(&ending.record),
+            record: self.fitted_record(&ending.record),
             ..ending
         };
         self.measured(&Request::End(Box::new(ending)), patience)
     }
 
     /// The record as the daemon gets it: with its true key, and no larger than on disk.
-    pub(super) fn shown(&self, record: &NodeRecord) -> NodeRecord {
+    pub(super) fn fitted_record(&self, record: &NodeRecord) -> NodeRecord {
         let mut shown = fitted(record).unwrap_or_else(|| record.clone());
         if let Some(placed) = &self.placed {
             shown.key.clone_from(&placed.key);
@@ -382,7 +382,7 @@ impl Link {
         }
         let samples = decode_segment(&bytes).map_err(|_| self.unexpected())?;
         let times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
-        let blocks = self.handed.new_ones(samples, bytes);
+        let blocks = self.handed.blocks_not_on_disk(samples, bytes);
         if writer.send(Job::Collected { through, blocks }) {
             self.handed.through = Some(through);
             self.handed.last_ms = self
@@ -409,16 +409,14 @@ impl Link {
     }
 
     fn unexpected(&self) -> ClientError {
-        let closed = || ClientError::Closed {
-            socket: self.socket(),
-        };
+        let closed = || ClientError::Closed(self.socket());
         self.daemon.as_ref().map_or_else(closed, Daemon::unexpected)
     }
 }
 
 impl Handed {
     /// The blocks without what is in the run's directory already.
-    fn new_ones(&self, mut samples: Vec<Sample>, bytes: Vec<u8>) -> Vec<Vec<u8>> {
+    fn blocks_not_on_disk(&self, mut samples: Vec<Sample>, bytes: Vec<u8>) -> Vec<Vec<u8>> {
         let before = samples.len();
         let is_here = |at_ms: u64| {
             self.known.contains(&at_ms)

@@ -34,3 +34,11 @@ pub use exec::exec;
 pub use mint::{MintError, mint};
 pub use prepare::{NotPrepared, Prepared, prepare, prepare_rank};
 pub use watch::watch;
+
+/// What a record lacks, and why.
+fn lacking(what: &str, why: String) -> crate::record::Missing {
+    crate::record::Missing {
+        what: what.to_owned(),
+        why,
+    }
+}

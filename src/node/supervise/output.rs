@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::stat::{SFlag, fstat};
 
 use super::context::Context;
@@ -28,41 +29,26 @@ pub(super) struct Output {
 /// goes to `out.NODE` in the run's directory, from where the watcher shows it. Where that file cannot be had in five
 /// seconds, the streams are inherited as they are and nothing is recognised.
 pub(super) fn choose(context: &Context) -> Output {
+    let inherited = |file| Output {
+        stdout: Destination::Inherit,
+        stderr: Destination::Inherit,
+        file,
+        echo: false,
+    };
     if let Some(file) = inherited_file() {
-        return Output {
-            stdout: Destination::Inherit,
-            stderr: Destination::Inherit,
-            file: Some(file),
-            echo: false,
-        };
+        return inherited(Some(file));
     }
-    let own = context
-        .run_id
-        .as_ref()
-        .zip(context.state_dir.as_ref())
-        .map(|(run_id, state_dir)| {
-            state_dir
-                .join("runs")
-                .join(run_id.as_str())
-                .join(format!("out.{}", context.node.replace('/', "_")))
-        });
-    let Some((path, file)) = own.and_then(open_within_five_seconds) else {
-        return Output {
-            stdout: Destination::Inherit,
-            stderr: Destination::Inherit,
-            file: None,
-            echo: false,
-        };
+    let own = context.run_id.as_ref().zip(context.state_dir.as_ref());
+    let own = own.map(|(run_id, state_dir)| {
+        let name = format!("out.{}", context.node.replace('/', "_"));
+        state_dir.join("runs").join(run_id.as_str()).join(name)
+    });
+    let opened = own.and_then(open_within_five_seconds);
+    let opened = opened.and_then(|(path, file)| Some((path, file.try_clone().ok()?, file)));
+    let Some((path, twin, file)) = opened else {
+        return inherited(None);
     };
     let offset = file.metadata().map_or(0, |metadata| metadata.len());
-    let Ok(twin) = file.try_clone() else {
-        return Output {
-            stdout: Destination::Inherit,
-            stderr: Destination::Inherit,
-            file: None,
-            echo: false,
-        };
-    };
     Output {
         stdout: Destination::File(file),
         stderr: Destination::File(twin),
@@ -96,6 +82,13 @@ fn open_within_five_seconds(path: PathBuf) -> Option<(PathBuf, File)> {
         let _ = sender.send(open.ok().map(|file| (path, file)));
     });
     receiver.recv_timeout(Duration::from_secs(5)).ok().flatten()
+}
+
+/// A descriptor that is readable when something happens to a file or in a directory.
+pub(super) fn notices_of(path: &Path, of: AddWatchFlags) -> Option<Inotify> {
+    let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
+    inotify.add_watch(path, of).ok()?;
+    Some(inotify)
 }
 
 /// Reads a growing file from an offset.

@@ -11,9 +11,9 @@ use super::events;
 use super::writer::{Job, Writer};
 use crate::foundation::clock::now_ms;
 use crate::image::flags::Container;
-use crate::job::{Launcher, RunId};
+use crate::job::RunId;
 use crate::observe::monitor;
-use crate::record::{ContainerRecord, ExitStatus, MeasureKey, NodeRecord, NodeState};
+use crate::record::{ContainerRecord, ExitStatus, NodeRecord, NodeState};
 
 /// How long the record of a command that is not started may take to reach the disk.
 const LAST_WRITE: Duration = Duration::from_secs(6);
@@ -70,53 +70,39 @@ pub fn prepare(
         // One of an outer run is not ours.
         None => removals.push(events::VARIABLE.into()),
     }
-    let plan = context.plan.as_ref();
-    let Some(container) = plan.and_then(|plan| plan.image.clone()) else {
-        let is_runtime = bare > 0;
-        return Ok(Prepared {
-            context,
-            argv,
-            sets,
-            removals,
-            container: None,
-            is_runtime,
-            events,
-        });
+    let mut prepared = Prepared {
+        context,
+        argv,
+        sets,
+        removals,
+        container: None,
+        is_runtime: bare > 0,
+        events,
     };
+    let plan = prepared.context.plan.as_ref();
+    let Some(container) = plan.and_then(|plan| plan.image.clone()) else {
+        return Ok(prepared);
+    };
+    let variables = variables(&prepared.sets, &prepared.removals);
     if bare == 0 {
         // Each rank enters its container by itself; what this node decides for its own is recorded.
-        let is_mpi = plan.is_some_and(|plan| plan.launcher == Launcher::Mpi);
-        let entry = is_mpi.then(|| enter(&container, &[], &[], variables(&sets, &removals)));
-        let record = entry.and_then(Result::ok).map(|entry| entry.record);
-        let is_runtime = false;
-        return Ok(Prepared {
-            context,
-            argv,
-            sets,
-            removals,
-            container: record,
-            is_runtime,
-            events,
-        });
+        let is_mpi = plan.is_some_and(|plan| plan.launcher.starts_ranks());
+        let entry = is_mpi.then(|| enter(&container, &[], &[], variables));
+        prepared.container = entry.and_then(Result::ok).map(|entry| entry.record);
+        return Ok(prepared);
     }
-    let (words, command) = argv.split_at(bare.min(argv.len()));
-    match enter(&container, words, command, variables(&sets, &removals)) {
+    let (words, command) = prepared.argv.split_at(bare.min(prepared.argv.len()));
+    match enter(&container, words, command, variables) {
         Ok(entry) => {
-            sets.extend(entry.sets);
-            removals.extend(entry.removals);
-            let (argv, container) = (entry.argv, Some(entry.record));
-            Ok(Prepared {
-                context,
-                argv,
-                sets,
-                removals,
-                container,
-                is_runtime: true,
-                events,
-            })
+            prepared.argv = entry.argv;
+            prepared.sets.extend(entry.sets);
+            prepared.removals.extend(entry.removals);
+            prepared.container = Some(entry.record);
+            Ok(prepared)
         }
         Err(why) => {
-            events.iter().for_each(|file| events::remove(file));
+            prepared.events.iter().for_each(|file| events::remove(file));
+            let context = prepared.context;
             Err(Box::new(NotPrepared { why, context }))
         }
     }
@@ -161,13 +147,7 @@ impl NotPrepared {
             return why;
         };
         let now = now_ms();
-        let key = MeasureKey {
-            run_id,
-            element: context.element,
-            attempt: context.attempt,
-            node: context.node.clone(),
-            step: 0,
-        };
+        let key = context.key_of(run_id);
         let host = monitor::host_facts(context.omp_num_threads.clone());
         let record = NodeRecord {
             state: NodeState::Ended,

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::gpus::Gpus;
 use super::handover::Handover;
 use crate::foundation::clock::now_ms;
-use crate::job::SchedulerKind;
 use crate::observe::monitor::{JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot, cgroup};
 use crate::record::{Missing, Sample};
 
@@ -15,8 +14,9 @@ pub(super) struct Sampling {
     pub(super) gpus: Gpus,
     interval: Duration,
     /// When the next reading is due; `None` while it rests.
-    next: Option<Instant>,
-    late_ticks: u64,
+    pub(super) next: Option<Instant>,
+    /// Ticks that came more than half an interval late.
+    pub(super) late_ticks: u64,
 }
 
 impl Sampling {
@@ -74,10 +74,6 @@ impl Sampling {
         self.next.is_some()
     }
 
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.next
-    }
-
     /// Reads if it is time.
     pub(super) fn tick(&mut self, now: Instant) -> Option<Sample> {
         let due = self.next.filter(|due| now >= *due)?;
@@ -90,11 +86,6 @@ impl Sampling {
     /// The last reading, with all columns.
     pub(super) fn last(&mut self, now_ms: u64) -> Sample {
         self.read(now_ms, true)
-    }
-
-    /// Ticks that came more than half an interval late.
-    pub(super) fn late_ticks(&self) -> u64 {
-        self.late_ticks
     }
 
     /// The cgroup that is read.
@@ -112,7 +103,7 @@ impl Sampling {
 /// How processes of the job are recognised. Not for a local job: the id in its environment is that of a job around it.
 fn signs(handover: &Handover) -> Option<JobSigns> {
     let plan = handover.context.plan.as_ref();
-    let is_local = plan.is_some_and(|plan| plan.scheduler == SchedulerKind::Local);
+    let is_local = plan.is_some_and(|plan| plan.scheduler.is_local());
     JobSigns::of_process(std::process::id()).filter(|_| !is_local)
 }
 

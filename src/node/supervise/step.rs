@@ -7,31 +7,23 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
 
 use crate::observe::monitor::identity;
+use crate::observe::protocol::Process;
 
 /// The process that Slurm runs beside each step of a job, on each of its nodes.
 pub(super) const SLURM_STEP_PROCESS: &str = "slurmstepd";
-
-/// A process for the whole of its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Process {
-    pub(super) pid: u32,
-    /// Clock ticks since boot.
-    pub(super) start: u64,
-}
 
 impl Process {
     fn of(pid: u32) -> Option<Self> {
         Some(Self {
             pid,
-            start: identity::start_time_ticks(pid).ok()?,
+            start_time_ticks: identity::start_time_ticks(pid).ok()?,
         })
     }
 
     fn is_alive(self) -> bool {
-        identity::is_alive(self.pid, self.start)
+        identity::is_alive(self.pid, self.start_time_ticks)
     }
 
     /// The nearest process above this one that is Slurm's.
@@ -96,7 +88,7 @@ impl Step {
     pub(super) fn tend(&mut self, now: Instant) -> Option<String> {
         let gone = self
             .process
-            .filter(|step| identity::is_gone(step.pid, step.start));
+            .filter(|step| identity::is_gone(step.pid, step.start_time_ticks));
         let step = gone.filter(|_| std::mem::replace(&mut self.was_gone, gone.is_some()))?;
         if let Some((kill_at, family)) = &mut self.ending {
             if now >= *kill_at {
@@ -142,11 +134,10 @@ fn family_of(root: Process) -> Vec<Process> {
     let mut next = 0;
     while let Some(parent) = family.get(next) {
         let children = identity::children_of(parent.pid).unwrap_or_default();
-        family.extend(
-            children
-                .into_iter()
-                .map(|(pid, start)| Process { pid, start }),
-        );
+        family.extend(children.into_iter().map(|(pid, start_time_ticks)| Process {
+            pid,
+            start_time_ticks,
+        }));
         next += 1;
     }
     family

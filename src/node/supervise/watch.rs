@@ -10,21 +10,22 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::account::Account;
 use super::conditions::Seen;
 use super::events;
-use super::follow::Followed;
+use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
+use super::lacking;
 use super::link::Link;
 use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
-use super::step::{Process, Step};
+use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
-use crate::job::Launcher;
 use crate::observe::monitor;
+use crate::observe::protocol::Process;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::keep_late;
 use crate::record::{
-    EventKind, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage,
-    WatcherCost, encode_segments,
+    EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample, WatcherCost,
+    encode_segments,
 };
 
 /// The longest pause between two writings of the record, and between two segments.
@@ -44,6 +45,8 @@ const KILL_WAIT: Duration = Duration::from_secs(30);
 /// Between two looks whether the job still runs whose supervisor is dead.
 const STEP_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long the output is looked at in short intervals, before the kernel is asked to say when it grows.
+const LISTENS_AFTER: Duration = Duration::from_secs(1);
 /// Until the place of the records is known it is asked for so often, for so long; then in the rhythm of the samples.
 const PLACE_PAUSE: Duration = Duration::from_millis(20);
 const PLACE_SOON: Duration = Duration::from_secs(5);
@@ -154,7 +157,7 @@ impl Watch {
         let former = resumed.as_ref().map(|former| &former.record);
         let command = Process {
             pid: handover.pid,
-            start: handover.start_time_ticks,
+            start_time_ticks: handover.start_time_ticks,
         };
         let mut watch = Self {
             sampling: Sampling::of(&handover, interval),
@@ -257,12 +260,18 @@ impl Watch {
         let place =
             self.link.is_wanted() && self.link.placed.is_none() && now < self.started + PLACE_SOON;
         let also = [
-            self.sampling.due(),
+            self.sampling.next,
             self.link.due(now),
             self.step.due(now),
             place.then(|| now + PLACE_PAUSE),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
-            self.followed.is_unannounced().then(|| now + self.interval),
+            self.followed.is_unannounced().then(|| {
+                now + if self.is_young(now) {
+                    SPACING
+                } else {
+                    self.interval
+                }
+            }),
             self.followed
                 .is_behind()
                 .then(|| self.followed.not_before()),
@@ -271,7 +280,15 @@ impl Watch {
         also.into_iter().flatten().fold(own, Instant::min)
     }
 
+    fn is_young(&self, now: Instant) -> bool {
+        now < self.started + LISTENS_AFTER
+    }
+
     fn tick(&mut self, now: Instant) {
+        if !self.is_young(now) {
+            let output = self.handover.output.as_ref();
+            self.followed.listen(output.map(|output| &*output.path));
+        }
         self.tend_step(now);
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);
@@ -360,7 +377,7 @@ impl Watch {
 
     /// Takes in a sample of the watcher's own.
     pub(super) fn add(&mut self, sample: Sample) {
-        self.account.add(&sample, self.sampling.gpus.facts());
+        self.account.add(&sample, &self.sampling.gpus.facts);
         for event in self.sampling.gpus.take_events() {
             self.account.note_at(event);
         }
@@ -416,11 +433,10 @@ impl Watch {
     /// Keeps the last record on the node: the next dlrun here that can writes it into the state directory.
     fn keep_for_later(&mut self, state: NodeState, ended: Option<&Ended>, why: &str) {
         let mut record = self.record_of_now(state, ended);
-        record.missing.push(Missing {
-            what: "segments".to_owned(),
-            why: format!("the last samples: {why}"),
-        });
-        let record = self.link.shown(&record);
+        record
+            .missing
+            .push(lacking("segments", format!("the last samples: {why}")));
+        let record = self.link.fitted_record(&record);
         let context = &self.handover.context;
         // A command without a run has no place.
         let state_dir = context
@@ -471,10 +487,7 @@ impl Watch {
             let why =
                 "the command ran for less than a second, and the kernel counts in ticks of 10 ms"
                     .to_owned();
-            record.missing.push(Missing {
-                what: "others_cpus_busy".to_owned(),
-                why,
-            });
+            record.missing.push(lacking("others_cpus_busy", why));
         }
         if ended.is_some()
             && record.usage.mem_peak_bytes.is_some()
@@ -484,10 +497,7 @@ impl Watch {
                 "it was read {} times, so the peak may be higher",
                 record.watcher.samples
             );
-            record.missing.push(Missing {
-                what: "mem_peak_bytes".to_owned(),
-                why,
-            });
+            record.missing.push(lacking("mem_peak_bytes", why));
         }
         record
     }
@@ -499,46 +509,30 @@ impl Watch {
             output,
             ..
         } = &self.handover;
+        let run_id = context.run_id.clone();
+        let key = context.key_of(run_id.unwrap_or_else(|| crate::job::RunId::from_random([0; 10])));
+        let (job_id, host) = (context.job_id.clone(), self.host.clone());
+        let output = output.as_ref();
         let mut record = NodeRecord {
-            format: NodeRecord::FORMAT,
-            key: MeasureKey {
-                run_id: context
-                    .run_id
-                    .clone()
-                    .unwrap_or_else(|| crate::job::RunId::from_random([0; 10])),
-                element: context.element,
-                attempt: context.attempt,
-                node: context.node.clone(),
-                step: 0,
-            },
-            job_id: context.job_id.clone(),
             state,
-            started_at_ms: *started_at_ms,
             ended_at_ms: ended.map(|ended| ended.ended_at_ms),
             updated_at_ms: now_ms(),
             exit: ended.map(|ended| ended.exit),
-            output: output
-                .as_ref()
-                .map(|output| output.path.to_string_lossy().into_owned()),
-            host: self.host.clone(),
-            conditions: self.conditions.known().clone(),
-            usage: Usage::default(),
+            output: output.map(|output| output.path.to_string_lossy().into_owned()),
+            conditions: self.conditions.conditions.clone(),
             progress: self.progress(),
-            segments: 0,
             last_words: ended
                 .map(|ended| self.last_words(ended))
                 .unwrap_or_default(),
-            gaps: Vec::new(),
             missing: self.missing(),
             watcher: WatcherCost {
                 cpu_us: monitor::own_cpu_us(),
                 samples: 0,
-                late_ticks: self.sampling.late_ticks(),
+                late_ticks: self.sampling.late_ticks,
             },
             cgroup: self.sampling.cgroup().map(str::to_owned),
             container: self.handover.container.clone(),
-            gpus: Vec::new(),
-            events: Vec::new(),
+            ..NodeRecord::begun(key, job_id, *started_at_ms, host)
         };
         self.account.fill(&mut record);
         record
@@ -580,14 +574,11 @@ impl Watch {
     fn other_nodes(&self) -> Option<Missing> {
         let plan = self.handover.context.plan.as_ref()?;
         let nodes = plan.resources.nodes;
-        let is_alone = nodes > 1 && plan.launcher != Launcher::Each;
+        let is_alone = nodes > 1 && !plan.launcher.runs_on_each_node();
         let why = format!(
             "the job has {nodes} nodes and only this one is watched; all figures are of it"
         );
-        is_alone.then(|| Missing {
-            what: "ranks on other nodes".to_owned(),
-            why,
-        })
+        is_alone.then(|| lacking("ranks on other nodes", why))
     }
 
     fn missing(&self) -> Vec<Missing> {
@@ -597,26 +588,20 @@ impl Watch {
             Vec::new()
         };
         let what = "mem_rss_bytes";
-        if self.account.usage().mem_peak_bytes.is_none()
+        if self.account.usage.mem_peak_bytes.is_none()
             && missing.iter().all(|missing| missing.what != what)
         {
             let why = "the command ended before its processes could be read".to_owned();
-            missing.push(Missing {
-                what: what.to_owned(),
-                why,
-            });
+            missing.push(lacking(what, why));
         }
         missing.extend(self.other_nodes());
         missing.extend(self.followed.missing());
-        if self.writer.refused() > 0 {
+        if self.writer.refused > 0 {
             let why = format!(
                 "{} writes were dropped: the state directory was too slow",
-                self.writer.refused()
+                self.writer.refused
             );
-            missing.push(Missing {
-                what: "segments".to_owned(),
-                why,
-            });
+            missing.push(lacking("segments", why));
         }
         for other in self.account.missing() {
             if missing.iter().all(|missing| missing.what != other.what) {

@@ -5,8 +5,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_
 use std::time::Duration;
 
 use super::context::Context;
+use super::lacking;
 use crate::record::rundir::{Attempt, NodeDir, RunDirError, StateDir};
-use crate::record::{MeasureKey, Missing, NodeRecord, NodeState, RunRecord, decode_segment};
+use crate::record::{MeasureKey, NodeRecord, NodeState, RunRecord, decode_segment};
 
 /// What the watcher wants on disk. A record without a place yet has step 0; the writer puts the true step in.
 pub(super) enum Job {
@@ -54,7 +55,8 @@ impl Resumed {
 pub(super) struct Writer {
     jobs: SyncSender<Job>,
     reports: Receiver<Report>,
-    refused: u64,
+    /// Jobs that were dropped because the disk was too slow.
+    pub(super) refused: u64,
 }
 
 /// Jobs that may wait for a slow disk.
@@ -102,11 +104,6 @@ impl Writer {
                 false
             }
         }
-    }
-
-    /// Jobs that were dropped because the disk was too slow.
-    pub(super) fn refused(&self) -> u64 {
-        self.refused
     }
 
     /// What the writer has to tell, waiting `patience` at most for it.
@@ -310,19 +307,15 @@ fn write_record(
     record.key = place.dir.key().clone();
     record.segments = place.next_segment;
     if let Some(why) = error {
-        record.missing.push(Missing {
-            what: "segments".to_owned(),
-            why: why.clone(),
-        });
+        record.missing.push(lacking("segments", why.clone()));
     }
     let mut result = place.dir.write_record(&record);
     if result.is_err() && record.state != NodeState::Running {
         // The last record counts most: without its epochs it may fit a disk that is nearly full.
         record.progress.epochs.clear();
-        record.missing.push(Missing {
-            what: "timing".to_owned(),
-            why: "the disk is full".to_owned(),
-        });
+        record
+            .missing
+            .push(lacking("timing", "the disk is full".to_owned()));
         result = place.dir.write_record(&record);
     }
     result.map_err(|error| {

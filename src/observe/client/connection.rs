@@ -77,10 +77,7 @@ impl Daemon {
             _ => return Err(daemon.unexpected()),
         }
         match Hello::mismatch(&daemon.hello, &ours) {
-            Some(message) => Err(ClientError::Version {
-                socket: daemon.socket,
-                message,
-            }),
+            Some(message) => Err(ClientError::Version(daemon.socket, message)),
             None => Ok(daemon),
         }
     }
@@ -115,9 +112,7 @@ impl Daemon {
     /// The error of an answer that does not fit the question.
     #[must_use]
     pub fn unexpected(&self) -> ClientError {
-        ClientError::Unexpected {
-            socket: self.socket.clone(),
-        }
+        ClientError::Unexpected(self.socket.clone())
     }
 
     fn exchange(&mut self, request: &Request, deadline: Deadline) -> Result<Response, ClientError> {
@@ -132,11 +127,7 @@ impl Daemon {
         match response {
             Response::Refused(refusal) => {
                 let socket = self.socket.clone();
-                Err(ClientError::Refused {
-                    socket,
-                    kind: refusal.kind,
-                    message: refusal.message,
-                })
+                Err(ClientError::Refused(socket, refusal.kind, refusal.message))
             }
             response => Ok(response),
         }
@@ -201,26 +192,18 @@ impl Daemon {
     }
 
     fn closed(&self) -> ClientError {
-        ClientError::Closed {
-            socket: self.socket.clone(),
-        }
+        ClientError::Closed(self.socket.clone())
     }
 
     fn broken(&self, source: io::Error) -> ClientError {
         if source.kind() == ErrorKind::ConnectionReset {
             return self.closed();
         }
-        ClientError::Broken {
-            socket: self.socket.clone(),
-            source,
-        }
+        ClientError::Broken(self.socket.clone(), source)
     }
 
     fn frame_error(&self, source: crate::observe::protocol::FrameError) -> ClientError {
-        ClientError::Frame {
-            socket: self.socket.clone(),
-            source,
-        }
+        ClientError::Frame(self.socket.clone(), source)
     }
 }
 
@@ -233,10 +216,7 @@ impl AsFd for Daemon {
 /// Opens the connection. A blocking `connect` would hang where the daemon does not accept and its queue is full, so it is
 /// tried until it works (`EAGAIN`, `unix(7)`).
 fn open(path: &Path, deadline: Deadline) -> Result<UnixStream, ClientError> {
-    let failed = |errno: Errno| ClientError::Connect {
-        socket: path.to_owned(),
-        source: errno.into(),
-    };
+    let failed = |errno: Errno| ClientError::Connect(path.to_owned(), errno.into());
     let address = UnixAddr::new(path).map_err(failed)?;
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None).map_err(failed)?;
@@ -254,8 +234,5 @@ fn open(path: &Path, deadline: Deadline) -> Result<UnixStream, ClientError> {
 }
 
 fn timed_out(socket: &Path, deadline: Deadline) -> ClientError {
-    ClientError::TimedOut {
-        socket: socket.to_owned(),
-        patience: deadline.patience,
-    }
+    ClientError::TimedOut(socket.to_owned(), deadline.patience)
 }

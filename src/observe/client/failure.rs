@@ -10,67 +10,29 @@ use crate::observe::protocol::{FrameError, RefusalKind};
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody could be reached.
-    #[error("cannot reach dlrund at `{socket}`")]
-    Connect {
-        /// The daemon's socket.
-        socket: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("cannot reach dlrund at `{0}`")]
+    Connect(PathBuf, #[source] io::Error),
     /// The connection failed in the middle.
-    #[error("the connection to dlrund at `{socket}` failed")]
-    Broken {
-        /// The daemon's socket.
-        socket: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("the connection to dlrund at `{0}` failed")]
+    Broken(PathBuf, #[source] io::Error),
     /// The daemon closed the connection.
-    #[error("dlrund at `{socket}` closed the connection")]
-    Closed {
-        /// The daemon's socket.
-        socket: PathBuf,
-    },
+    #[error("dlrund at `{0}` closed the connection")]
+    Closed(PathBuf),
     /// The daemon did not answer in time.
-    #[error("dlrund at `{socket}` did not answer within {patience:?}")]
-    TimedOut {
-        /// The daemon's socket.
-        socket: PathBuf,
-        /// How long was waited.
-        patience: Duration,
-    },
+    #[error("dlrund at `{0}` did not answer within {1:?}")]
+    TimedOut(PathBuf, Duration),
     /// What was read is no message, or what was to be sent is too long for one.
-    #[error("no sense in the talk with dlrund at `{socket}`")]
-    Frame {
-        /// The daemon's socket.
-        socket: PathBuf,
-        /// What is wrong.
-        source: FrameError,
-    },
+    #[error("no sense in the talk with dlrund at `{0}`")]
+    Frame(PathBuf, #[source] FrameError),
     /// An answer that does not fit the question, or a segment that cannot be read.
-    #[error("dlrund at `{socket}` gave an answer that makes no sense here")]
-    Unexpected {
-        /// The daemon's socket.
-        socket: PathBuf,
-    },
+    #[error("dlrund at `{0}` gave an answer that makes no sense here")]
+    Unexpected(PathBuf),
     /// The daemon speaks another protocol.
-    #[error("{message} (`{socket}`)")]
-    Version {
-        /// The daemon's socket.
-        socket: PathBuf,
-        /// Both versions, and who is to be upgraded.
-        message: String,
-    },
+    #[error("{1} (`{0}`)")]
+    Version(PathBuf, String),
     /// The daemon said no.
-    #[error("dlrund at `{socket}` refused: {message}")]
-    Refused {
-        /// The daemon's socket.
-        socket: PathBuf,
-        /// What kind of reason.
-        kind: RefusalKind,
-        /// The reason.
-        message: String,
-    },
+    #[error("dlrund at `{0}` refused: {2}")]
+    Refused(PathBuf, RefusalKind, String),
 }
 
 impl ClientError {
@@ -79,7 +41,7 @@ impl ClientError {
     pub fn refusal(&self) -> Option<RefusalKind> {
         match self {
             Self::Version { .. } => Some(RefusalKind::Version),
-            Self::Refused { kind, .. } => Some(*kind),
+            Self::Refused(_, kind, _) => Some(*kind),
             _ => None,
         }
     }
@@ -87,7 +49,7 @@ impl ClientError {
     /// True where no daemon runs: its socket is not there, or nobody listens.
     #[must_use]
     pub fn is_absent(&self) -> bool {
-        let Self::Connect { source, .. } = self else {
+        let Self::Connect(_, source) = self else {
             return false;
         };
         matches!(

@@ -2,8 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::process::{Io, Stat};
-use super::sampler::Units;
+use super::process::{Io, Stat, Units};
 use crate::record::ProcessReading;
 
 /// Processes in a sample at most.

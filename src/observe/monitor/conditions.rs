@@ -10,7 +10,7 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 
 use super::cgroup;
-use super::sampler::Units;
+use super::process::Units;
 use crate::foundation::filesystem::FileSystem;
 
 /// More than the kernel ever writes.

@@ -5,8 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use super::process::{ProcDir, line};
-use super::sampler::Units;
+use super::process::{ProcDir, Units, line};
 
 /// A `status` with 65,536 groups is shorter.
 const STATUS_BYTES_MAX: u64 = 1024 * 1024;

@@ -98,7 +98,7 @@ fn value<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::monitor::fake_proc::FakeProc;
+    use crate::observe::monitor::tests::fake_proc::FakeProc;
 
     const OURS: &str = "A=1\0SLURM_JOB_ID=8\0SLURMD_NODENAME=n1\0DLRUN_RUN_ID=r1\0";
 

@@ -21,12 +21,9 @@ mod node;
 mod process;
 mod sampler;
 mod software;
+#[cfg(test)]
+mod tests;
 mod tree;
-
-#[cfg(test)]
-mod fake_cgroup;
-#[cfg(test)]
-mod fake_proc;
 
 pub use baseline::Baseline;
 pub use cgroup::JobCgroup;

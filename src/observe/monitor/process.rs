@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::unistd::{SysconfVar, sysconf};
 
 /// Kernel thread; `PF_KTHREAD` of the kernel's `include/linux/sched.h`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -193,6 +194,39 @@ fn small(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
+/// The kernel's units on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Units {
+    pub(super) us_per_tick: u64,
+    pub(super) page_bytes: u64,
+}
+
+impl Units {
+    pub(super) fn of_system() -> Self {
+        Self {
+            us_per_tick: 1_000_000 / system_value(SysconfVar::CLK_TCK, 100),
+            page_bytes: system_value(SysconfVar::PAGE_SIZE, 4096),
+        }
+    }
+
+    pub(super) fn us(self, ticks: u64) -> u64 {
+        ticks.saturating_mul(self.us_per_tick)
+    }
+
+    pub(super) fn bytes(self, pages: u64) -> u64 {
+        pages.saturating_mul(self.page_bytes)
+    }
+}
+
+/// A constant of the system, `usual` where it does not say.
+fn system_value(name: SysconfVar, usual: u64) -> u64 {
+    let value = sysconf(name)
+        .ok()
+        .flatten()
+        .and_then(|value| u64::try_from(value).ok());
+    value.filter(|value| *value > 0).unwrap_or(usual)
+}
+
 /// A directory that looks like `/proc`, with the buffer its files are read into.
 #[derive(Debug)]
 pub(super) struct ProcDir {
@@ -219,6 +253,13 @@ impl ProcDir {
             pids.extend(small(entry?.file_name().as_encoded_bytes()));
         }
         Ok(())
+    }
+
+    /// The pid that the kernel gave last, the last field of `loadavg`; `None` where it does not say.
+    pub(super) fn last_pid(&mut self) -> Option<u32> {
+        let file = File::open(self.path.join("loadavg")).ok()?;
+        let last = |text: &[u8]| small(text.trim_ascii().rsplit(|byte| *byte == b' ').next()?);
+        read_into(&file, &mut self.buffer, last).ok()
     }
 
     /// Reads `stat` of a process. The file may be kept: it then shows this process only, whoever gets its pid later.
@@ -264,7 +305,11 @@ pub(super) fn read_stat(file: &File) -> io::Result<Stat> {
     read_into(file, &mut [0; STAT_BYTES], parse_stat)
 }
 
-fn read_into<T>(file: &File, buffer: &mut [u8], parse: fn(&[u8]) -> Option<T>) -> io::Result<T> {
+fn read_into<T>(
+    file: &File,
+    buffer: &mut [u8],
+    parse: impl Fn(&[u8]) -> Option<T>,
+) -> io::Result<T> {
     let length = file.read_at(buffer, 0)?;
     let text = buffer.get(..length).unwrap_or_default();
     parse(text)

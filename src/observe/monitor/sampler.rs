@@ -5,8 +5,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nix::unistd::{SysconfVar, sysconf};
-
 use super::baseline::{Baseline, count};
 use super::cgroup::{CgroupReader, CgroupReading, Group, JobCgroup};
 use super::columns::Columns;
@@ -14,7 +12,7 @@ use super::commands::busiest;
 use super::job_signs::JobSigns;
 use super::ledger::Ledger;
 use super::node::Node;
-use super::process::CpuTicks;
+use super::process::{CpuTicks, Units};
 use super::tree::{Totals, Tree, TreeRoot, keep_files_limit};
 use crate::record::{Missing, Sample};
 
@@ -86,30 +84,6 @@ pub struct Sampler {
     columns: Columns,
     /// Why there are no columns of a cgroup, where there might be.
     no_cgroup: Option<&'static str>,
-}
-
-/// The kernel's units on this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Units {
-    us_per_tick: u64,
-    page_bytes: u64,
-}
-
-impl Units {
-    pub(super) fn of_system() -> Self {
-        Self {
-            us_per_tick: 1_000_000 / system_value(SysconfVar::CLK_TCK, 100),
-            page_bytes: system_value(SysconfVar::PAGE_SIZE, 4096),
-        }
-    }
-
-    pub(super) fn us(self, ticks: u64) -> u64 {
-        ticks.saturating_mul(self.us_per_tick)
-    }
-
-    pub(super) fn bytes(self, pages: u64) -> u64 {
-        pages.saturating_mul(self.page_bytes)
-    }
 }
 
 const NO_RANKS: &str = "`srun` ran, and no process that it started was found on this node: CPU, memory and I/O are those of \
@@ -497,20 +471,11 @@ fn larger(of_processes: Option<u64>, of_cgroup: Option<u64>, before: Option<u64>
     }
 }
 
-/// A constant of the system, `usual` where it does not say.
-fn system_value(name: SysconfVar, usual: u64) -> u64 {
-    let value = sysconf(name)
-        .ok()
-        .flatten()
-        .and_then(|value| u64::try_from(value).ok());
-    value.filter(|value| *value > 0).unwrap_or(usual)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::monitor::fake_cgroup::FakeCgroup;
-    use crate::observe::monitor::fake_proc::{FakeProc, Process};
+    use crate::observe::monitor::tests::fake_cgroup::FakeCgroup;
+    use crate::observe::monitor::tests::fake_proc::{FakeProc, Process};
 
     const ROOT: Process = Process {
         pid: 100,

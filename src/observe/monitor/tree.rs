@@ -23,6 +23,8 @@ use super::process::{CpuTicks, Io, ProcDir, Stat, is_gone, read_stat};
 const LOOK_AGAIN_TICKS: u64 = 40;
 /// The same for kernel threads, which become members by reuse of their pid only.
 const LOOK_AGAIN_AT_KERNEL_TICKS: u64 = 160;
+/// Ticks after which the processes are listed even if the kernel's last pid is the same: some containers show an old one.
+const LIST_AGAIN_TICKS: u64 = 5;
 /// `stat` files kept open at most, and the share of the limit on open files that they may take.
 const KEPT_FILES_MAX: u64 = 4096;
 const KEPT_FILES_SHARE: u64 = 4;
@@ -70,6 +72,8 @@ struct Known {
 struct Member {
     stat: Stat,
     io: Option<Io>,
+    /// Its shared memory in bytes, and the resident pages that it had then.
+    shmem: Option<(u64, u64)>,
     file: Option<Kept>,
     io_file: Option<Kept>,
 }
@@ -79,6 +83,7 @@ impl Member {
         Self {
             stat,
             io: None,
+            shmem: None,
             file: None,
             io_file: None,
         }
@@ -155,6 +160,8 @@ pub(super) struct Tree {
     members: Vec<Member>,
     known: HashMap<u32, Known>,
     listing: Vec<u32>,
+    /// The kernel's last pid when the processes were listed: while it stays, there are no new ones.
+    last_pid: Option<u32>,
     tick: u64,
     keep_files: usize,
     /// Anything was ever read.
@@ -197,6 +204,7 @@ impl Tree {
             members: Vec::new(),
             known: HashMap::new(),
             listing: Vec::new(),
+            last_pid: None,
             tick: 0,
             keep_files,
             seen: false,
@@ -226,8 +234,15 @@ impl Tree {
 
     /// Reads all members and finds new ones in `/proc`. An error says why nothing is known.
     pub(super) fn read(&mut self) -> Result<Totals, String> {
-        let listed = self.proc.list(&mut self.listing);
-        listed.map_err(|error| format!("cannot list {}: {error}", self.proc.path().display()))?;
+        let last_pid = self.proc.last_pid();
+        let is_known = last_pid.is_some() && last_pid == self.last_pid;
+        if !is_known || self.tick.is_multiple_of(LIST_AGAIN_TICKS) {
+            let listed = self.proc.list(&mut self.listing);
+            listed
+                .map_err(|error| format!("cannot list {}: {error}", self.proc.path().display()))?;
+            // It was asked before: one that began meanwhile is found the next time.
+            self.last_pid = last_pid;
+        }
         self.read_listing()
     }
 
@@ -237,6 +252,7 @@ impl Tree {
         if !std::mem::replace(&mut self.is_listed, true) {
             self.known.retain(|_, known| known.kind == Kind::Member);
         }
+        self.last_pid = None;
         self.listing.clear();
         self.listing.extend_from_slice(pids);
         self.read_listing()
@@ -499,21 +515,28 @@ impl Tree {
         }
     }
 
-    /// Reads the shared memory of the members, in bytes. An error says why none of it is known.
+    /// Reads the shared memory of the members, in bytes. An error says why none of it is known. One whose resident memory is as
+    /// it was is not asked again: for that file the kernel walks more than for all others of a process together.
     pub(super) fn read_shmem_bytes(&mut self) -> Result<u64, String> {
         let mut why = "no process of the run was left to read".to_owned();
         let mut total = None;
-        for stat in self
+        for member in self
             .members
-            .iter()
-            .map(|member| &member.stat)
-            .filter(|stat| !stat.is_ended())
+            .iter_mut()
+            .filter(|member| !member.stat.is_ended())
         {
-            match self.proc.shmem_bytes(stat.pid) {
-                Ok(bytes) => total = Some(bytes.saturating_add(total.unwrap_or(0))),
-                Err(error) => {
-                    why = format!("cannot read RssShmem of process {}: {error}", stat.pid)
+            let (pid, pages) = (member.stat.pid, member.stat.rss_pages);
+            let known = member.shmem.filter(|(_, then)| *then == pages);
+            let bytes = match known {
+                Some((bytes, _)) => Ok(bytes),
+                None => self.proc.shmem_bytes(pid),
+            };
+            match bytes {
+                Ok(bytes) => {
+                    member.shmem = Some((bytes, pages));
+                    total = Some(bytes.saturating_add(total.unwrap_or(0)));
                 }
+                Err(error) => why = format!("cannot read RssShmem of process {pid}: {error}"),
             }
         }
         total.ok_or(why)
@@ -551,7 +574,7 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::monitor::fake_proc::{FakeProc, Process};
+    use crate::observe::monitor::tests::fake_proc::{FakeProc, Process};
 
     fn tree(proc: &FakeProc, supervisor: Option<u32>) -> Tree {
         let root = TreeRoot {

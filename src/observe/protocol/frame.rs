@@ -12,17 +12,11 @@ pub const HEADER_BYTES: usize = 4;
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The length before a message is above the limit; nothing of it was read.
-    #[error("a message of {length} bytes is longer than the {MAX_MESSAGE_BYTES} that are allowed")]
-    TooLong {
-        /// The length.
-        length: usize,
-    },
+    #[error("a message of {0} bytes is longer than the {MAX_MESSAGE_BYTES} that are allowed")]
+    TooLong(usize),
     /// The bytes are no JSON, or of a message that is not known here.
     #[error("a message cannot be understood")]
-    Unreadable {
-        /// Where it ends to make sense.
-        source: serde_json::Error,
-    },
+    Unreadable(#[source] serde_json::Error),
 }
 
 /// A message with its length before it.
@@ -31,15 +25,14 @@ pub enum FrameError {
 /// [`FrameError::TooLong`].
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; HEADER_BYTES];
-    serde_json::to_writer(&mut bytes, message)
-        .map_err(|source| FrameError::Unreadable { source })?;
+    serde_json::to_writer(&mut bytes, message).map_err(|source| FrameError::Unreadable(source))?;
     let length = bytes.len() - HEADER_BYTES;
     match u32::try_from(length) {
         Ok(short) if length <= MAX_MESSAGE_BYTES => {
             bytes[..HEADER_BYTES].copy_from_slice(&short.to_le_bytes());
             Ok(bytes)
         }
-        _ => Err(FrameError::TooLong { length }),
+        _ => Err(FrameError::TooLong(length)),
     }
 }
 
@@ -79,7 +72,7 @@ impl Decoder {
         };
         let length = usize::try_from(u32::from_le_bytes(*header)).unwrap_or(usize::MAX);
         if length > MAX_MESSAGE_BYTES {
-            Err(FrameError::TooLong { length })
+            Err(FrameError::TooLong(length))
         } else {
             Ok(Some(length))
         }
@@ -100,8 +93,7 @@ impl Decoder {
         let Some(message) = self.bytes.get(HEADER_BYTES..HEADER_BYTES + length) else {
             return Ok(None);
         };
-        let read =
-            serde_json::from_slice(message).map_err(|source| FrameError::Unreadable { source });
+        let read = serde_json::from_slice(message).map_err(|source| FrameError::Unreadable(source));
         self.bytes.drain(..HEADER_BYTES + length);
         if self.bytes.is_empty() {
             // One long message does not keep a megabyte for ever.

@@ -16,7 +16,7 @@
 
 use std::borrow::Cow;
 
-use super::event::{Facts, Rate};
+use super::event::{Count, Event, Facts, Rate};
 use super::scan;
 
 /// Longest line of which the beginnings of bars are looked for one by one.
@@ -56,7 +56,7 @@ impl Bar<'_> {
 
 impl<'a> Bar<'a> {
     /// Its pace, as steps per second or as seconds per step.
-    pub(super) fn pace(&self) -> Facts<'a> {
+    pub(super) fn pace<'f>(&self) -> Facts<'f> {
         let throughput = self.per_second.and_then(|(value, unit)| {
             let unit = match unit.trim().to_ascii_lowercase().as_str() {
                 "it" | "its" | "iter" | "iters" => "it/s",
@@ -75,6 +75,16 @@ impl<'a> Bar<'a> {
             throughput,
             one_pace: true,
             ..Facts::default()
+        }
+    }
+
+    /// A step of an epoch, or its end where the bar is full.
+    pub(super) fn event(&self, epoch: Count, facts: Facts<'a>) -> Event<'a> {
+        match self.of.filter(|_| self.is_full()) {
+            Some(of) => Event::epoch_end(epoch, facts)
+                .took(self.elapsed)
+                .at(Some((self.step, of))),
+            None => Event::step(epoch, (self.step, self.of), facts),
         }
     }
 

@@ -18,36 +18,17 @@
 //!
 //! Steps are those of the environment, or Ray's iterations.
 
+use super::dict::Value;
 use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
 
 /// Names of the counter of a box, in the order in which they are believed.
-const STEPS: [&str; 6] = [
-    "total_timesteps",
-    "training_iteration",
-    "TotalEnvInteracts",
-    "TotalEnvSteps",
-    "total timesteps",
-    "serial_timesteps",
-];
+const STEPS: &str = "total_timesteps|training_iteration|TotalEnvInteracts|TotalEnvSteps|\
+    total timesteps|serial_timesteps";
 
 /// Parts of names of what is no metric.
-const NOT_METRICS: [&str; 14] = [
-    "time",
-    "fps",
-    "iteration",
-    "steps",
-    "updates",
-    "episodes",
-    "Epoch",
-    "pid",
-    "num_",
-    "trial",
-    "checkpoint",
-    "date",
-    "node_ip",
-    "EnvInteracts",
-];
+const NOT_METRICS: &str = "time|fps|iteration|steps|updates|episodes|Epoch|pid|num_|trial|\
+    checkpoint|date|node_ip|EnvInteracts";
 
 /// Lines of a box at most.
 const MAX_ROWS: usize = 200;
@@ -65,8 +46,8 @@ impl Recogniser for Boxed {
         "boxed"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &["--------------------", "────────────────────"]
+    fn triggers(&self) -> &'static str {
+        "--------------------¦────────────────────"
     }
 
     fn wants_every_line(&self) -> bool {
@@ -119,23 +100,13 @@ impl Boxed {
                 .find(|(known, _)| known == name)
                 .map(|(_, value)| *value)
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "within the range of the test"
-        )]
-        let count = |name| {
-            value(name)
-                .filter(|count| (0.0..1e15).contains(count) && count.fract() == 0.0)
-                .map(|count| count as u64)
-        };
+        let count = |name| value(name).and_then(|count| Value::Number(count).count());
         let mut facts = Facts {
             throughput: value("fps").and_then(|fps| Rate::of_run(fps, "steps/s")),
             step_seconds: value("time_this_iter_s"),
             ..Facts::default()
         };
-        let measured =
-            |(name, _): &&(String, f64)| !NOT_METRICS.iter().any(|other| name.contains(other));
+        let measured = |(name, _): &&(String, f64)| !scan::holds_any(name, NOT_METRICS);
         facts.metrics = self
             .rows
             .iter()
@@ -143,28 +114,17 @@ impl Boxed {
             .map(|(name, value)| (name.clone().into(), *value))
             .collect();
         if let Some(epoch) = count("Epoch") {
-            return Some(Event::EpochEnd {
-                epoch,
-                epochs: None,
-                seconds: None,
-                step: None,
-                facts,
-            });
+            return Some(Event::epoch_end((epoch, None), facts));
         }
-        let step = STEPS.iter().find_map(|name| count(name))?;
-        Some(Event::RunStep {
-            epoch: None,
-            epochs: None,
-            step,
-            of: None,
-            facts,
-        })
+        let step = STEPS.split('|').find_map(count)?;
+        Some(Event::run_step((step, None), facts))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn said(output: &str) -> Vec<String> {
         let (mut boxed, mut said) = (Boxed::default(), Vec::new());
@@ -176,14 +136,24 @@ mod tests {
                 },
                 &mut |event| {
                     said.push(match event {
-                        Event::RunStep { step, facts, .. } => {
+                        Event {
+                            says: Says::RunStep,
+                            step: Some(step),
+                            facts,
+                            ..
+                        } => {
                             let rate = facts.throughput.map(|rate| rate.value);
                             format!(
                                 "{step} {rate:?} {:?} {:?}",
                                 facts.step_seconds, facts.metrics
                             )
                         }
-                        Event::EpochEnd { epoch, facts, .. } => {
+                        Event {
+                            says: Says::EpochEnd,
+                            epoch: Some(epoch),
+                            facts,
+                            ..
+                        } => {
                             format!("end {epoch} {:?}", facts.metrics)
                         }
                         other => panic!("{other:?}"),

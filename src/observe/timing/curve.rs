@@ -1,5 +1,6 @@
 //! The curves of losses and metrics, thinned evenly so that a record stays small however long a training is.
 
+use super::word_list;
 use crate::record::{MAX_POINTS, MetricPoint, PointKind};
 
 /// Whether a metric is of an evaluation, by its name.
@@ -8,16 +9,7 @@ pub(super) fn is_of_evaluation(name: &str) -> bool {
         .split(|c: char| !c.is_ascii_alphabetic())
         .find(|word| !word.is_empty())
         .unwrap_or_default();
-    const WORDS: [&str; 7] = [
-        "val",
-        "valid",
-        "validation",
-        "eval",
-        "evaluation",
-        "test",
-        "dev",
-    ];
-    WORDS.iter().any(|word| first.eq_ignore_ascii_case(word))
+    word_list::is_any(first, "val|valid|validation|eval|evaluation|test|dev")
 }
 
 /// Collects points.

@@ -1,6 +1,7 @@
 //! Flat dictionaries as Python and JSON print them: `{'loss': 0.5, "epoch": "1"}`.
 
 use super::scan;
+use crate::foundation::lenient_json::{self, Value as Json};
 
 /// Pairs read of one dictionary at most: a line holds no more of interest.
 const MAX_PAIRS: usize = 128;
@@ -39,28 +40,18 @@ impl Value<'_> {
 }
 
 /// The pairs of the first dictionary in `text`, in order; empty where there is none. One that is cut off ends with its
-/// last whole pair. Keys stand in quotation marks; values in parentheses or calls (`np.float64(0.5)`) are what is inside.
+/// last whole pair. Keys stand in quotation marks; values in calls (`np.float64(0.5)`) are what is inside.
 pub(super) fn read(text: &str) -> Vec<(&str, Value<'_>)> {
-    let mut pairs = Vec::new();
-    let Some(begin) = text.find('{') else {
-        return pairs;
+    let begin = text.find('{');
+    let node = begin.and_then(|begin| lenient_json::read(text, begin, 0));
+    let Some(Json::Object(pairs)) = node.map(|node| node.value) else {
+        return Vec::new();
     };
-    let mut rest = &text[begin + 1..];
-    while pairs.len() < MAX_PAIRS {
-        rest = rest.trim_start_matches([' ', ',', '\t']);
-        let Some((key, after)) = quoted(rest) else {
-            break;
-        };
-        let Some(after) = after.trim_start().strip_prefix(':') else {
-            break;
-        };
-        let Some((value, after)) = value(after.trim_start()) else {
-            break;
-        };
-        pairs.push((key, value));
-        rest = after;
-    }
-    pairs
+    let pairs = pairs.into_iter().map_while(|(key, value)| match key.value {
+        Json::Quoted(key) => Some((key, value_of(&text[value.span], &value.value))),
+        _ => None,
+    });
+    pairs.take(MAX_PAIRS).collect()
 }
 
 /// The value of a key.
@@ -71,72 +62,23 @@ pub(super) fn get<'a>(pairs: &[(&'a str, Value<'a>)], key: &str) -> Option<Value
         .map(|(_, value)| *value)
 }
 
-/// A text in quotation marks and the rest.
-fn quoted(text: &str) -> Option<(&str, &str)> {
-    let mark = text
-        .chars()
-        .next()
-        .filter(|mark| matches!(mark, '"' | '\''))?;
-    let inside = &text[1..];
-    let mut escaped = false;
-    let end = inside.find(|c| {
-        let found = c == mark && !escaped;
-        escaped = c == '\\' && !escaped;
-        found
-    })?;
-    Some((&inside[..end], &inside[end + 1..]))
+/// The value that is written as `text`.
+fn value_of<'a>(text: &'a str, value: &Json<'a>) -> Value<'a> {
+    match *value {
+        Json::Quoted(inside) => whole_number(inside.trim()).unwrap_or(Value::Text(inside)),
+        Json::Word(word) => match word.split_once('(') {
+            Some((name, inside)) if !name.is_empty() => scan::number(inside.trim_start())
+                .map_or(Value::Nested(word), |(value, _)| Value::Number(value)),
+            Some(_) => Value::Nested(word),
+            None => whole_number(word).unwrap_or(Value::Text(word)),
+        },
+        Json::Object(_) | Json::List(_) => Value::Nested(text),
+    }
 }
 
-fn value(text: &str) -> Option<(Value<'_>, &str)> {
-    if let Some((inside, rest)) = quoted(text) {
-        let number = scan::number(inside.trim()).filter(|(_, rest)| rest.is_empty());
-        return Some((
-            number.map_or(Value::Text(inside), |(value, _)| Value::Number(value)),
-            rest,
-        ));
-    }
-    if text.starts_with(['{', '[', '(']) {
-        return nested(text).map(|(inside, rest)| (Value::Nested(inside), rest));
-    }
-    if let Some((value, rest)) = scan::number(text)
-        && rest.trim_start().starts_with([',', '}'])
-    {
-        return Some((Value::Number(value), rest));
-    }
-    // `tensor(0.5)`, `np.float64(0.5)`, `tensor(0.5, device='cuda:0')`, or a bare word such as `None`.
-    let end = text.find(|c: char| !(scan::is_word(c) || matches!(c, '.' | '-' | '+')))?;
-    let (word, rest) = text.split_at(end);
-    if rest.starts_with('(') {
-        let (inside, rest) = nested(rest)?;
-        let number = scan::number(inside[1..].trim_start());
-        return Some((
-            number.map_or(Value::Nested(inside), |(value, _)| Value::Number(value)),
-            rest,
-        ));
-    }
-    (!word.is_empty()).then_some((Value::Text(word), rest))
-}
-
-/// What stands in the brackets that `text` begins with, with them, and the rest.
-fn nested(text: &str) -> Option<(&str, &str)> {
-    let mut depth = 0_u32;
-    let mut mark = None;
-    for (at, byte) in text.bytes().enumerate() {
-        match (mark, byte) {
-            (Some(open), _) if byte == open => mark = None,
-            (Some(_), _) => {}
-            (None, b'"' | b'\'') => mark = Some(byte),
-            (None, b'{' | b'[' | b'(') => depth += 1,
-            (None, b'}' | b']' | b')') => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(text.split_at(at + 1));
-                }
-            }
-            _ => {}
-        }
-    }
-    None
+fn whole_number(text: &str) -> Option<Value<'_>> {
+    let (value, rest) = scan::number(text)?;
+    rest.is_empty().then_some(Value::Number(value))
 }
 
 #[cfg(test)]
@@ -164,9 +106,7 @@ mod tests {
     #[test]
     fn what_is_cut_off_ends_with_its_last_whole_pair() {
         assert_eq!(read("{\"a\": 1, \"b\": 2"), [("a", Value::Number(1.0))]);
-        for text in [
-            "", "{", "{'", "{'a'", "{'a':", "{'a': (", "{a: 1}", "no", "{'a': }",
-        ] {
+        for text in ["", "{", "{'", "{'a'", "{'a':", "{'a': (", "{a: 1}", "no"] {
             assert_eq!(read(text), [], "{text}");
         }
     }

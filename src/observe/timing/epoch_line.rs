@@ -11,442 +11,29 @@
 //! tells a beginning, a step, an end with its time, or figures. A time needs a unit, and must not be called anything
 //! but the epoch's: data loading, validation, time to go, time per step are others.
 
-use super::bar::{self, Bar};
+use super::bar;
 use super::dict::{self, Value};
-use super::event::{Event, Facts, Line, Recogniser, Weight};
+use super::epoch_number;
+use super::event::{Count, Event, Facts, Says};
 use super::names;
 use super::plain_figures::{self, Read, STEP_NAMES};
 use super::scan;
-use super::step_line;
-use super::tqdm::{self, Subject};
 
-/// How far in a line, in bytes, the word may begin.
-const MAX_PREFIX: usize = 160;
-
-/// Words that may stand before it.
-const PREFIX_WORDS: [&str; 33] = [
-    "loss",
-    "after",
-    "average",
-    "avg",
-    "accuracy",
-    "mean",
-    "result",
-    "results",
-    "summary",
-    "new",
-    "running",
-    "time",
-    "taken",
-    "for",
-    "train",
-    "training",
-    "finished",
-    "finish",
-    "end",
-    "ended",
-    "of",
-    "done",
-    "completed",
-    "complete",
-    "starting",
-    "start",
-    "beginning",
-    "begin",
-    "going",
-    "into",
-    "root",
-    "main",
-    "__main__",
-];
-
-/// Words before it by which a logger is known; then any names may stand there.
-const LOG_LEVELS: [&str; 4] = ["info", "debug", "notice", "i"];
-
-/// Parts of words before it that say that something else is meant.
-const OTHER_SUBJECTS: [&str; 13] = [
-    "val", "test", "eval", "sav", "load", "best", "resum", "warn", "error", "skip", "restor",
-    "stop", "meta",
-];
-
-/// The recogniser of such lines.
-#[derive(Debug, Default)]
-pub(super) struct EpochLine {
-    /// True once an epoch's number was read; until then lines of figures may be of anything.
-    known: bool,
-    /// True where the epoch 0 was seen, or a form came whose epochs count from 0.
-    zero: bool,
-    /// True where the last epoch is announced instead of how many there are.
-    announces_last: bool,
-    /// True where steps count from 0.
-    steps_from_zero: bool,
-    /// The first epoch of this training that was named, and the last.
-    begins: u64,
-    named: Option<u64>,
-    /// The epoch that is open, and whether only its head was read.
-    open: Option<u64>,
-    begun: bool,
-    /// The last epoch that a line named.
-    last: Option<u64>,
-    /// The epoch of the last step, and the one whose bar was full.
-    stepped: Option<u64>,
-    barred: Option<u64>,
-    /// The epoch and the number behind it of a line that said nothing else, for the rule below it.
-    headed: Option<(u64, u64)>,
-}
-
-impl Recogniser for EpochLine {
-    fn name(&self) -> &'static str {
-        "epoch-line"
-    }
-
-    fn weight(&self) -> Weight {
-        Weight::Plain
-    }
-
-    fn triggers(&self) -> &'static [&'static str] {
-        &[
-            "poch",
-            "POCH",
-            "oss",
-            "Loss",
-            "tep ",
-            "tep/sec",
-            "ter",
-            "raining",
-            "hroughput",
-            "peed",
-            "otal ",
-            "----------",
-            "seconds ---",
-            "] [",
-            "][",
-            "ccuracy",
-            "Acc",
-            "pisode",
-            "rror:",
-            "%|",
-            "took",
-            "Time",
-            "atch",
-            "[ep: ",
-            "ep ",
-        ]
-    }
-
-    fn wants_every_line(&self) -> bool {
-        self.begun
-    }
-
-    fn counts_from_zero(&self) -> Option<bool> {
-        Some(self.zero)
-    }
-
-    fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
-        let headed = self.headed.take();
-        self.begun &= tqdm::keeps_header(line.text);
-        if let Some(event) = read_line(line) {
-            if let Event::EpochStart {
-                epoch,
-                epochs: Some(of),
-            } = event
-            {
-                self.headed = Some((epoch, of));
-            }
-            // PyTorch-GAN and BasicSR count from 0.
-            let basic_sr = line.text.contains("<epoch:") && line.text.contains("iter:");
-            self.zero |= line.text.contains("] [Batch ") || basic_sr;
-            let event = self.settle(event);
-            return say(event);
-        }
-        if let Some(event) = self.read_other(line.text, headed) {
-            say(event);
-        }
-    }
-}
-
-impl EpochLine {
-    /// Notes how epochs and steps are counted, and gives what a line says in that light.
-    fn settle<'a>(&mut self, event: Event<'a>) -> Event<'a> {
-        self.known = true;
-        self.begun = false;
-        match event {
-            Event::EpochStart { epoch, epochs } => {
-                (self.open, self.last, self.begun) = (Some(epoch), Some(epoch), true);
-                Event::EpochStart {
-                    epoch,
-                    epochs: self.announced(epoch, epochs),
-                }
-            }
-            // Behind the steps of an epoch a line without one is its summary.
-            Event::Mention {
-                epoch,
-                epochs,
-                facts,
-            } if [self.stepped, self.barred].contains(&Some(epoch)) => {
-                (self.open, self.last) = (None, Some(epoch));
-                let epochs = self.announced(epoch, epochs);
-                Event::EpochEnd {
-                    epoch,
-                    epochs,
-                    seconds: None,
-                    step: None,
-                    facts,
-                }
-            }
-            Event::Mention {
-                epoch,
-                epochs,
-                facts,
-            } => {
-                (self.open, self.last) = (Some(epoch), Some(epoch));
-                Event::Mention {
-                    epoch,
-                    epochs: self.announced(epoch, epochs),
-                    facts,
-                }
-            }
-            Event::Step {
-                epoch,
-                epochs,
-                step,
-                of,
-                facts,
-            } => {
-                self.steps_from_zero |= step == 0;
-                self.stepped = Some(epoch);
-                let epochs = self.announced(epoch, epochs);
-                let last = of.filter(|of| self.steps_from_zero && step + 1 >= *of);
-                (self.open, self.last) = (Some(epoch).filter(|_| last.is_none()), Some(epoch));
-                match last {
-                    Some(of) => Event::EpochEnd {
-                        epoch,
-                        epochs,
-                        seconds: None,
-                        step: Some((step, of)),
-                        facts,
-                    },
-                    None => Event::Step {
-                        epoch,
-                        epochs,
-                        step,
-                        of,
-                        facts,
-                    },
-                }
-            }
-            Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds,
-                step,
-                facts,
-            } => {
-                (self.open, self.last) = (None, Some(epoch));
-                Event::EpochEnd {
-                    epoch,
-                    epochs: self.announced(epoch, epochs),
-                    seconds,
-                    step,
-                    facts,
-                }
-            }
-            other => other,
-        }
-    }
-
-    /// How many epochs there will be, by the number behind that of an epoch.
-    fn announced(&mut self, epoch: u64, of: Option<u64>) -> Option<u64> {
-        self.zero |= epoch == 0;
-        // Of the training at hand; there may be several.
-        if self.named.is_none_or(|last| epoch < last) {
-            (self.begins, self.announces_last) = (epoch, false);
-        }
-        self.named = Some(epoch);
-        self.announces_last |= self.zero && self.begins == 0 && of == Some(epoch);
-        of.map(|of| of.saturating_add(u64::from(self.announces_last)))
-    }
-
-    /// Reads a line that names no epoch.
-    fn read_other<'a>(&mut self, text: &'a str, headed: Option<(u64, u64)>) -> Option<Event<'a>> {
-        if let Some(event) = json(text) {
-            return Some(self.settle(event));
-        }
-        if let Some((event, zero)) = step_line::bracketed(text) {
-            (self.known, self.zero) = (true, self.zero || zero);
-            return Some(self.settle(event));
-        }
-        if let Some(bar) = bar::read(text) {
-            return self.read_bar(&bar);
-        }
-        if let Some(event) = self.open.and_then(|epoch| first_of_line(text, epoch)) {
-            return Some(self.settle(event));
-        }
-        if let Some(event) = leading(text).or_else(|| counted_off(text)) {
-            return Some(self.settle(event));
-        }
-        if let Some(epochs) = planned(text) {
-            return Some(Event::Announce {
-                epochs: Some(epochs),
-                steps: None,
-            });
-        }
-        // The tutorial on transfer learning of PyTorch draws ten dashes below the number of its last epoch.
-        if let Some((epoch, last)) = headed
-            && text.trim() == "----------"
-            && (self.zero || epoch == 0)
-        {
-            self.announces_last = true;
-            return Some(Event::Announce {
-                epochs: last.checked_add(1),
-                steps: None,
-            });
-        }
-        if self.known
-            && let Some(event) = self.unnumbered(text)
-        {
-            return Some(event);
-        }
-        if let Some(event) = step_line::trailing(text).or_else(|| step_line::counted(text)) {
-            if let (
-                Event::Iteration {
-                    step: Some(step),
-                    of: Some(of),
-                    facts,
-                },
-                Some(epoch),
-            ) = (&event, self.open)
-                && step >= of
-            {
-                self.open = None;
-                return Some(ended(epoch, None, Some((*step, *of)), facts.clone()));
-            }
-            self.known = true;
-            return Some(event);
-        }
-        // Behind the steps, which may say how long all took so far.
-        if let Some(event) = step_line::total(text, self.known) {
-            return if matches!(event, Event::RunEnd { .. }) {
-                Some(event)
-            } else {
-                self.close(Facts::default())
-            };
-        }
-        match step_line::figures(text)? {
-            // Servers of models print the same about their requests.
-            Event::Figures { facts }
-                if facts.throughput.is_some() && !scan::holds(text, "request") =>
-            {
-                Some(Event::Figures { facts })
-            }
-            _ if !self.known => None,
-            event => Some(event),
-        }
-    }
-
-    /// A bar without a number, below the line of its epoch.
-    fn read_bar<'a>(&mut self, bar: &Bar<'a>) -> Option<Event<'a>> {
-        let named = tqdm::subject(bar.label) == Subject::Training;
-        let epoch = self
-            .open
-            .filter(|_| self.begun && (named || bar.label.is_empty()))?;
-        let mut facts = bar.facts();
-        bar::postfix(bar.label, scan::metric_name, &mut facts);
-        if bar.step == 0 {
-            return None;
-        }
-        Some(match bar.of.filter(|_| bar.is_full()) {
-            Some(of) => {
-                (self.open, self.barred) = (None, Some(epoch));
-                let step = Some((bar.step, of));
-                Event::EpochEnd {
-                    epoch,
-                    epochs: None,
-                    seconds: bar.elapsed,
-                    step,
-                    facts,
-                }
-            }
-            None => Event::Step {
-                epoch,
-                epochs: None,
-                step: bar.step,
-                of: bar.of,
-                facts,
-            },
-        })
-    }
-
-    /// Ends the open epoch, if there is one.
-    fn close<'a>(&mut self, facts: Facts<'a>) -> Option<Event<'a>> {
-        self.open
-            .take()
-            .map(|epoch| ended(epoch, None, None, facts))
-    }
-
-    /// `Epoch time: 12.3 s`, `Time taken: 12.3 sec`, below the line of the epoch.
-    fn unnumbered<'a>(&mut self, text: &str) -> Option<Event<'a>> {
-        let text = text.trim();
-        let said = [
-            "epoch time",
-            "time taken",
-            "epoch took",
-            "epoch duration",
-            "time for epoch",
-            "time for this epoch",
-            "train epoch time",
-            // As the tutorial on BERT that many copied has it.
-            "training epcoh took",
-            "training epoch took",
-            "this epoch took",
-        ];
-        if !scan::starts_with_any(text, &said) {
-            return None;
-        }
-        let seconds = step_line::first_time(text)?;
-        self.open = None;
-        // `epoch time: 76715.097 ms, per step time: 181.789 ms` of MindSpore.
-        let step_seconds = text
-            .split_once("per step time")
-            .and_then(|(_, rest)| step_line::first_time(rest));
-        Some(ended(
-            self.last?,
-            Some(seconds),
-            None,
-            Facts {
-                step_seconds,
-                ..Facts::default()
-            },
-        ))
-    }
-}
-
-/// The end of an epoch that another line named.
-fn ended(
-    epoch: u64,
-    seconds: Option<f64>,
-    step: Option<(u64, u64)>,
-    facts: Facts<'_>,
-) -> Event<'_> {
-    Event::EpochEnd {
-        epoch,
-        epochs: None,
-        seconds,
-        step,
-        facts,
-    }
-}
+/// Words behind the number of an epoch that begins, that is over, and whose steps are those of an evaluation.
+const BEGUN: &str = "start|begin";
+const OVER: &str = "done|finished|completed|complete|ended|average |avg |training ends";
+const EVALUATED: &str = "val step|val iter|test step|test iter|eval step";
+/// Words before the number of an epoch that is over; without figures behind it only the first do.
+const OVER_BEFORE: &str = "end of|finished|completed|after|done with|results";
+const OVER_ALONE: &str = "end of|finished|completed";
 
 /// Reads a line.
-fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
-    let (before, after) = split_at_word(line.text)?;
-    let (epoch, epochs, rest) = epoch_number(after)?;
+pub(super) fn read(text: &str) -> Option<Event<'_>> {
+    let (before, after) = epoch_number::split_at_word(text)?;
+    let (epoch, epochs, rest) = epoch_number::read_number(after)?;
+    let count = (epoch, epochs);
     let step_before = step_of(before);
-    let opening = if step_before.is_some() {
-        false
-    } else {
-        prefix(before)?
-    };
+    let opening = step_before.is_none() && epoch_number::prefix(before)?;
     // A bar of tqdm: the time in it is that so far.
     if rest.contains("%|") {
         return None;
@@ -457,64 +44,41 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         facts
             .metrics
             .extend(plain_figures::read(bar.label).facts.metrics);
-        return Some(match bar.of.filter(|_| bar.is_full()) {
-            Some(of) => Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: bar.elapsed,
-                step: Some((bar.step, of)),
-                facts,
-            },
-            None => Event::Step {
-                epoch,
-                epochs,
-                step: bar.step,
-                of: bar.of,
-                facts,
-            },
-        });
+        return Some(bar.event(count, facts));
     }
     // Redrawn without a carriage return, a line holds many epochs.
-    let next = |text| epoch_number(text).is_some_and(|(next, of, _)| of == epochs && next != epoch);
-    if epochs.is_some() && rest.split("poch").skip(1).any(next) {
+    let is_next = |text| {
+        epoch_number::read_number(text).is_some_and(|(next, of, _)| of == epochs && next != epoch)
+    };
+    if epochs.is_some() && rest.split("poch").skip(1).any(is_next) {
         return None;
     }
     let words = rest.trim_matches(|c: char| !c.is_alphanumeric());
     if words.is_empty() && after.starts_with(':') && is_bullet(before) {
         return None;
     }
-    if step_before.is_none()
-        && words.is_empty()
-        && ["end of", "finished", "completed"]
-            .iter()
-            .any(|word| scan::holds(before, word))
-    {
-        return Some(Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: None,
-            step: None,
-            facts: Facts::default(),
-        });
+    if step_before.is_none() && words.is_empty() && scan::holds_any(before, OVER_ALONE) {
+        return Some(Event::epoch_end(count, Facts::default()));
     }
-    if step_before.is_none()
-        && (opening || words.is_empty() || scan::starts_with_any(words, &["start", "begin"]))
-    {
-        return Some(Event::EpochStart { epoch, epochs });
+    let begins = opening || words.is_empty() || scan::starts_with_any(words, BEGUN);
+    if step_before.is_none() && begins {
+        return Some(Event::epoch_start(epoch, epochs));
     }
     // `epoch:[ 3/25 ] val step:0    loss: 2.8`
-    if scan::starts_with_any(
-        words,
-        &[
-            "val step",
-            "val iter",
-            "test step",
-            "test iter",
-            "eval step",
-        ],
-    ) {
+    if scan::starts_with_any(words, EVALUATED) {
         return None;
     }
+    with_figures(count, step_before, before, rest, words)
+}
+
+/// A line with figures: a step, an end or a mention.
+fn with_figures<'a>(
+    epoch: Count,
+    step_before: Option<Count>,
+    before: &str,
+    rest: &'a str,
+    words: &str,
+) -> Option<Event<'a>> {
     let Read {
         step,
         named_seconds,
@@ -523,7 +87,7 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         ..
     } = plain_figures::read(rest);
     // The pace of an evaluation is not that of the training.
-    if scan::starts_with_any(words, &["val ", "test ", "eval "]) {
+    if scan::starts_with_any(words, "val |test |eval ") {
         (facts.throughput, facts.step_seconds) = (None, None);
     }
     let validated = facts.metrics.iter().any(|(name, _)| is_evaluated(name));
@@ -531,85 +95,26 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     let summed = validated && scan::holds(rest, "steps:");
     if let Some((step, of)) = step_before.or(step.filter(|(_, of)| of.is_some() || !summed)) {
         // Steps may be counted from 0; the line after the last then ends the epoch.
-        return Some(if of.is_some_and(|of| step >= of) {
-            Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: None,
-                step: of.map(|of| (step, of)),
-                facts,
-            }
-        } else {
-            Event::Step {
-                epoch,
-                epochs,
-                step,
-                of,
-                facts,
-            }
-        });
+        let done = of.is_some_and(|of| step >= of);
+        return Some(Event::step_or_end(epoch, (step, of), done, facts));
     }
     let seconds = named_seconds.or(idle_seconds);
-    let over = [
-        "end of",
-        "finished",
-        "completed",
-        "after",
-        "done with",
-        "results",
-    ];
-    let over = over.iter().any(|word| scan::holds(before, word));
-    if seconds.is_some()
-        || validated
-        || over
-        || scan::starts_with_any(
-            words,
-            &[
-                "done",
-                "finished",
-                "completed",
-                "complete",
-                "ended",
-                "average ",
-                "avg ",
-                "training ends",
-            ],
-        )
-    {
-        return Some(Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds,
-            step: None,
-            facts,
-        });
+    let over =
+        validated || scan::holds_any(before, OVER_BEFORE) || scan::starts_with_any(words, OVER);
+    if seconds.is_some() || over {
+        return Some(Event::epoch_end(epoch, facts).took(seconds));
     }
-    (!facts.metrics.is_empty()).then_some(Event::Mention {
-        epoch,
-        epochs,
-        facts,
-    })
+    (!facts.metrics.is_empty()).then_some(Event::mention(epoch, facts))
 }
 
-/// True for what stands before an item of a list of settings: `INFO  * epoch: 15`.
-fn is_bullet(before: &str) -> bool {
-    let before = before.trim();
-    matches!(before, "*" | "-")
-        || before
-            .strip_suffix('*')
-            .is_some_and(|text| text.ends_with([' ', '\t']))
-}
-
-/// How many epochs a line says that there will be: `starting training for 30 epochs...`.
-pub(super) fn planned(text: &str) -> Option<u64> {
-    let (before, rest) = text.split_once(" for ")?;
-    let (epochs, rest) = scan::unsigned(rest)?;
-    let begins = scan::starts_with_any(before.trim_start(), &["start", "train", "begin"]);
-    (begins && before.len() < 40 && rest.starts_with(" epochs")).then_some(epochs)
+/// The epoch whose beginning a line says.
+pub(super) fn header(text: &str) -> Option<Count> {
+    let event = read(text).filter(|event| event.says == Says::EpochStart)?;
+    Some((event.epoch?, event.epochs))
 }
 
 /// `[01/150] | Epoch Time: 0m 57s - Train Loss: 0.6487`: the epoch stands before the word.
-fn leading(text: &str) -> Option<Event<'_>> {
+pub(super) fn leading(text: &str) -> Option<Event<'_>> {
     let (epoch, epochs, rest) = scan::counted(text.trim_start().strip_prefix('[')?)?;
     let rest = rest
         .strip_prefix(']')
@@ -627,37 +132,21 @@ fn leading(text: &str) -> Option<Event<'_>> {
         .metrics
         .iter()
         .any(|(name, _)| names::is_measure(name));
-    told.then_some(Event::EpochEnd {
-        epoch,
-        epochs,
-        seconds: named_seconds,
-        step: None,
-        facts,
-    })
+    told.then_some(Event::epoch_end((epoch, epochs), facts).took(named_seconds))
 }
 
 /// `3/16, train_loss: 0.1084` of MONAI's tutorials, below the head of its epoch.
-fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
+pub(super) fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
     let (step, of, rest) = scan::counted(text.trim_start())?;
-    let of = of.filter(|_| {
-        scan::starts_with_any(rest, &[", train_loss: ", ", loss: ", ", train loss: "])
-    })?;
+    let of =
+        of.filter(|_| scan::starts_with_any(rest, ", train_loss: |, loss: |, train loss: "))?;
     let facts = plain_figures::read(rest).facts;
-    Some(if step >= of {
-        ended(epoch, None, Some((step, of)), facts)
-    } else {
-        Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: Some(of),
-            facts,
-        }
-    })
+    let step = (step, Some(of));
+    Some(Event::step_or_end((epoch, None), step, step.0 >= of, facts))
 }
 
 /// `{"epoch": 0, "step": 5, "loss": 69.9}`: a line of JSON about a step, else about an epoch.
-fn json(text: &str) -> Option<Event<'_>> {
+pub(super) fn json(text: &str) -> Option<Event<'_>> {
     let pairs = text
         .trim_start()
         .starts_with("{\"")
@@ -670,28 +159,15 @@ fn json(text: &str) -> Option<Event<'_>> {
     let metrics: Vec<_> = measures
         .filter_map(|(name, value)| Some(((*name).into(), value.number()?)))
         .collect();
-    let facts = Facts {
-        metrics,
-        ..Facts::default()
-    };
+    let facts = Facts::with_metrics(metrics);
     (!facts.is_empty()).then_some(match step {
-        Some(step) => Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: None,
-            facts,
-        },
-        None => Event::Mention {
-            epoch,
-            epochs: None,
-            facts,
-        },
+        Some(step) => Event::step((epoch, None), (step, None), facts),
+        None => Event::mention((epoch, None), facts),
     })
 }
 
 /// `Finish 92 epoch(es)`: the number stands before the word.
-fn counted_off(text: &str) -> Option<Event<'_>> {
+pub(super) fn counted_off(text: &str) -> Option<Event<'_>> {
     let text = text.trim();
     let rest = text
         .strip_prefix("Finish")?
@@ -699,12 +175,21 @@ fn counted_off(text: &str) -> Option<Event<'_>> {
         .trim_start();
     let (epoch, rest) = scan::unsigned(rest)?;
     (rest.starts_with(" epoch") && rest.len() < 20)
-        .then(|| ended(epoch, None, None, Facts::default()))
+        .then(|| Event::epoch_end((epoch, None), Facts::default()))
+}
+
+/// True for what stands before an item of a list of settings: `INFO  * epoch: 15`.
+fn is_bullet(before: &str) -> bool {
+    let before = before.trim();
+    matches!(before, "*" | "-")
+        || before
+            .strip_suffix('*')
+            .is_some_and(|text| text.ends_with([' ', '\t']))
 }
 
 /// True for names of losses and metrics of an evaluation, which comes when the epoch is over.
 fn is_evaluated(name: &str) -> bool {
-    let begins = scan::starts_with_any(name, &["val", "test", "eval", "dev"]);
+    let begins = scan::starts_with_any(name, "val|test|eval|dev");
     begins && names::is_measure(name) || scan::holds(name, "_val") || scan::holds(name, "_test")
 }
 
@@ -714,9 +199,7 @@ fn step_of(before: &str) -> Option<(u64, Option<u64>)> {
     let before = before.rfind("[batch ").map_or(before, |at| &before[at..]);
     let text = before.trim_start_matches(|c: char| !c.is_alphanumeric());
     let name = &text[..text.find(|c: char| !scan::is_word(c)).unwrap_or(text.len())];
-    let named = STEP_NAMES
-        .iter()
-        .any(|step| name.eq_ignore_ascii_case(step));
+    let named = scan::is_any(name, STEP_NAMES);
     let digits = if named {
         text[name.len()..].trim_start_matches([' ', ':', '=', '[', '('])
     } else {
@@ -727,127 +210,12 @@ fn step_of(before: &str) -> Option<(u64, Option<u64>)> {
     (named && rest.is_empty() || of.is_some() && rest == "of").then_some((step, of))
 }
 
-/// The epoch whose beginning a line says.
-pub(super) fn header(text: &str) -> Option<(u64, Option<u64>)> {
-    match read_line(&Line {
-        text,
-        redrawn: false,
-    })? {
-        Event::EpochStart { epoch, epochs } => Some((epoch, epochs)),
-        _ => None,
-    }
-}
-
-/// The epoch that the label of a bar names: `Train Epoch 3/10`, `Epoch [3] loss 0.1`, `[3/10]`, `Train 3/10`.
-pub(super) fn numbered(label: &str) -> Option<(u64, Option<u64>)> {
-    // `Training for epoch_3`, `Ep 3`
-    let joined = || {
-        let after = scan::after(label, "epoch_").or_else(|| label.trim_start().strip_prefix("Ep "));
-        after.filter(|text| text.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    if let Some(after) = split_at_word(label).map(|(_, after)| after).or_else(joined) {
-        return epoch_number(after).map(|(epoch, epochs, _)| (epoch, epochs));
-    }
-    let bare =
-        label.trim_start_matches(|c: char| c.is_alphabetic() || matches!(c, ' ' | '[' | '(' | ':'));
-    // `[fold_2] 099/200`
-    let last = label.rsplit(' ').next().unwrap_or_default();
-    let counts = scan::counted(bare)
-        .filter(|(_, of, _)| of.is_some())
-        .or_else(|| scan::counted(last))?;
-    counts.1.map(|of| (counts.0, Some(of)))
-}
-
-/// The text before and behind the word `epoch`.
-fn split_at_word(text: &str) -> Option<(&str, &str)> {
-    let bytes = text.as_bytes();
-    let head = &bytes[..bytes.len().min(MAX_PREFIX)];
-    let mut from = 0;
-    loop {
-        let word = head[from..]
-            .windows(5)
-            .position(|word| word.eq_ignore_ascii_case(b"epoch"));
-        let Some(word) = word else { return short(text) };
-        let at = from + word;
-        let inside =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'\'' | b'"' | b'@');
-        // `0-epoch (99/44660)` counts steps, `5-epoch average` is a name.
-        let numbered = head[..at].ends_with(b"-") && at > 1 && bytes[at - 2].is_ascii_digit();
-        let alone = (at == 0 || !inside(bytes[at - 1]))
-            && !numbered
-            && !bytes.get(at + 5).is_some_and(|byte| inside(*byte));
-        // What is found is ASCII, so that both sides end at characters.
-        if alone {
-            return Some((&text[..at], &text[at + 5..]));
-        }
-        from = at + 5;
-    }
-}
-
-/// The text before and behind `ep` in `[ep: 0] iter: 57` or `ep 55 train, step 1347`: with a step behind it, it is no
-/// episode.
-fn short(text: &str) -> Option<(&str, &str)> {
-    let head = &text[..text.floor_char_boundary(MAX_PREFIX)];
-    let alone = |at: &usize| !head[..*at].ends_with(scan::is_word);
-    let at = head.match_indices("ep").map(|(at, _)| at).find(alone)?;
-    let behind = text[at + 2..].trim_start_matches(':').strip_prefix(' ')?;
-    let step = ["step ", "iter: ", "iter ", "batch: "]
-        .iter()
-        .any(|word| behind.contains(word));
-    (step && behind.starts_with(|c: char| c.is_ascii_digit())).then_some((&text[..at], behind))
-}
-
-/// Reads ` 3`, `: 3/10`, `[ 3 of 10]`, ` #3]`; the rest begins behind the number and its bracket.
-fn epoch_number(text: &str) -> Option<(u64, Option<u64>, &str)> {
-    let text = text.trim_start_matches([' ', '\t', ':', '=', '#', '[', '(']);
-    let (epoch, epochs, rest) = scan::counted(text)?;
-    let rest = rest.trim_start_matches([']', ')']);
-    let mut next = rest.chars();
-    let ended = match next.next() {
-        None => true,
-        Some('.' | '-') => !next.next().is_some_and(char::is_alphanumeric),
-        Some('/' | '%' | '@' | '+') => false,
-        Some(other) => !scan::is_word(other),
-    };
-    ended.then_some((epoch, epochs, rest))
-}
-
-/// What stands before the word: `None` where something else is meant, else whether the epoch begins.
-pub(super) fn prefix(before: &str) -> Option<bool> {
-    let before = before.trim_end_matches(|c: char| !c.is_alphanumeric());
-    if before.is_empty() {
-        return Some(false);
-    }
-    let lower = before.to_ascii_lowercase();
-    let words = || {
-        lower
-            .split(|c: char| !(scan::is_word(c) || matches!(c, '.' | '/')))
-            .filter(|word| !word.is_empty())
-    };
-    let logged = words().any(|word| LOG_LEVELS.contains(&word));
-    let mut opening = false;
-    for word in words() {
-        let name = word.contains(['.', '/']) || word.contains(|c: char| c.is_ascii_digit());
-        if !name && OTHER_SUBJECTS.iter().any(|other| word.contains(other)) {
-            return None;
-        }
-        if !(name || logged || PREFIX_WORDS.contains(&word) || LOG_LEVELS.contains(&word)) {
-            return None;
-        }
-        opening |= matches!(word, "starting" | "start" | "beginning" | "begin");
-    }
-    Some(opening)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn told(text: &str) -> Option<Event<'_>> {
-        read_line(&Line {
-            text,
-            redrawn: false,
-        })
+        read(text)
     }
 
     #[test]
@@ -892,8 +260,9 @@ mod tests {
             ("Epoch 1, 12.3 samples/s, data 3 s, 40.5 s", 1, None, 40.5),
         ] {
             let event = told(text);
-            let Some(Event::EpochEnd {
-                epoch,
+            let Some(Event {
+                says: Says::EpochEnd,
+                epoch: Some(epoch),
                 epochs,
                 seconds: Some(seconds),
                 ..
@@ -911,7 +280,12 @@ mod tests {
         let event = told(
             "Epoch 2/5 - loss: 0.3 - val acc=97.5% - 512.5 images/sec - 0.35 s/it - time: 12.5s",
         );
-        let Some(Event::EpochEnd { facts, .. }) = event else {
+        let Some(Event {
+            says: Says::EpochEnd,
+            facts,
+            ..
+        }) = event
+        else {
             panic!("{event:?}")
         };
         assert_eq!(
@@ -929,7 +303,14 @@ mod tests {
     fn average_of_an_epoch_ends_it() {
         let event = told("2025-03-02 05:24:38,655 - INFO - Epoch 20 - Average Train Loss: 1.6334");
         assert!(
-            matches!(event, Some(Event::EpochEnd { epoch: 20, .. })),
+            matches!(
+                event,
+                Some(Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(20),
+                    ..
+                })
+            ),
             "{event:?}"
         );
     }
@@ -940,9 +321,11 @@ mod tests {
         assert!(
             matches!(
                 event,
-                Some(Event::EpochEnd {
-                    epoch: 15,
-                    step: Some((152, 152)),
+                Some(Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(15),
+                    step: Some(152),
+                    of: Some(152),
                     ..
                 })
             ),
@@ -956,9 +339,10 @@ mod tests {
             assert!(
                 matches!(
                     event,
-                    Some(Event::Step {
-                        epoch: 1,
-                        step: 100,
+                    Some(Event {
+                        says: Says::Step,
+                        epoch: Some(1),
+                        step: Some(100),
                         of: Some(600),
                         ..
                     })
@@ -968,7 +352,11 @@ mod tests {
         }
         assert!(matches!(
             told("Epoch [1/5], Step [600/600]"),
-            Some(Event::EpochEnd { epoch: 1, .. })
+            Some(Event {
+                says: Says::EpochEnd,
+                epoch: Some(1),
+                ..
+            })
         ));
         for text in [
             "Epoch 1 starts",
@@ -978,25 +366,48 @@ mod tests {
         ] {
             let event = told(text);
             assert!(
-                matches!(event, Some(Event::EpochStart { epoch: 1, .. })),
+                matches!(
+                    event,
+                    Some(Event {
+                        says: Says::EpochStart,
+                        epoch: Some(1),
+                        ..
+                    })
+                ),
                 "{text}: {event:?}"
             );
         }
         assert!(matches!(
             told("Epoch 1 training ends, total 99.33s"),
-            Some(Event::EpochEnd { seconds: None, .. })
+            Some(Event {
+                says: Says::EpochEnd,
+                seconds: None,
+                ..
+            })
         ));
         assert!(matches!(
             told("epoch:[ 3/25 ] train step:100  loss: 2.5"),
-            Some(Event::Step { step: 100, .. })
+            Some(Event {
+                says: Says::Step,
+                step: Some(100),
+                ..
+            })
         ));
         assert!(matches!(
             told("Epoch 1 done"),
-            Some(Event::EpochEnd { seconds: None, .. })
+            Some(Event {
+                says: Says::EpochEnd,
+                seconds: None,
+                ..
+            })
         ));
         assert!(matches!(
             told("train epoch: 1, loss: 0.2, lr=0.1"),
-            Some(Event::Mention { epoch: 1, .. })
+            Some(Event {
+                says: Says::Mention,
+                epoch: Some(1),
+                ..
+            })
         ));
     }
 

@@ -62,166 +62,240 @@ pub(super) struct Facts<'a> {
     /// before, is out of date.
     pub(super) one_pace: bool,
     /// Losses and metrics under the names in the output.
-    pub(super) metrics: Vec<(Cow<'a, str>, f64)>,
+    pub(super) metrics: Vec<Metric<'a>>,
     /// Of those that are of one batch the means over the epoch so far, where printed.
-    pub(super) means: Vec<(Cow<'a, str>, f64)>,
+    pub(super) means: Vec<Metric<'a>>,
     /// True where the step of the line counts samples.
     pub(super) counts_samples: bool,
 }
 
-impl Facts<'_> {
+/// A metric: its name in the output and its value.
+pub(super) type Metric<'a> = (Cow<'a, str>, f64);
+
+impl<'a> Facts<'a> {
+    pub(super) fn with_metrics(metrics: Vec<Metric<'a>>) -> Self {
+        Self {
+            metrics,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn with_rate(throughput: Option<Rate>) -> Self {
+        Self {
+            throughput,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn with_step_time(step_seconds: Option<f64>) -> Self {
+        Self {
+            step_seconds,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         *self == Facts::default()
     }
 }
 
-/// What a line says. Numbers are as printed; `epochs` and `of` are how many there will be, where that is printed.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Event<'a> {
+/// A number of an epoch or a step as printed, and how many there will be, where that is printed.
+pub(super) type Count = (u64, Option<u64>);
+
+/// What a line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
     /// How many epochs, or steps of an epoch, there will be.
-    Announce {
-        epochs: Option<u64>,
-        steps: Option<u64>,
-    },
+    Announce,
     /// An epoch begins.
-    EpochStart { epoch: u64, epochs: Option<u64> },
+    EpochStart,
     /// A step of an epoch is done.
-    Step {
-        epoch: u64,
-        epochs: Option<u64>,
-        step: u64,
-        of: Option<u64>,
-        facts: Facts<'a>,
-    },
+    Step,
     /// A step is done, in a line that names no epoch; `of` are the steps of the open epoch, else of the run. Without
     /// `step` only that number is known.
-    Iteration {
-        step: Option<u64>,
-        of: Option<u64>,
-        facts: Facts<'a>,
-    },
-    /// A step is done whose number, and `of`, count through the whole run; in a line that names `epoch` or none.
-    RunStep {
-        epoch: Option<u64>,
-        epochs: Option<u64>,
-        step: u64,
-        of: Option<u64>,
-        facts: Facts<'a>,
-    },
+    Iteration,
+    /// A step is done whose number, and `of`, count through the whole run; in a line that names an epoch or none.
+    RunStep,
     /// Figures from inside an epoch, which no line like it ends.
-    Within {
-        epoch: u64,
-        epochs: Option<u64>,
-        facts: Facts<'a>,
-    },
+    Within,
     /// Figures of an epoch: either inside it or its summary, which only the lines after it tell.
-    Mention {
-        epoch: u64,
-        epochs: Option<u64>,
-        facts: Facts<'a>,
-    },
+    Mention,
     /// An epoch is over; with the seconds that it took and its last step, where printed. Again for the same epoch: a
     /// better version of what was said.
-    EpochEnd {
-        epoch: u64,
-        epochs: Option<u64>,
-        seconds: Option<f64>,
-        step: Option<(u64, u64)>,
-        facts: Facts<'a>,
-    },
+    EpochEnd,
     /// An epoch is over of which no number is printed: the open one, else the next.
-    EpochOver {
-        seconds: Option<f64>,
-        step: Option<(u64, u64)>,
-        facts: Facts<'a>,
-    },
+    EpochOver,
     /// Validation, or a checkpoint: the epoch that is open is over, and these figures are its.
-    Validation { facts: Facts<'a> },
+    Validation,
     /// Figures of whatever is running; no epoch ends by them.
-    Figures { facts: Facts<'a> },
+    Figures,
     /// The whole training is over; `seconds` is how long it took, where printed. The open epoch stays open.
-    RunEnd {
-        seconds: Option<f64>,
-        facts: Facts<'a>,
-    },
+    RunEnd,
 }
 
-impl Event<'_> {
-    /// The figures that it carries.
-    pub(super) fn facts(&self) -> Option<&Facts<'_>> {
-        match self {
-            Self::Announce { .. } | Self::EpochStart { .. } => None,
-            Self::Step { facts, .. }
-            | Self::Iteration { facts, .. }
-            | Self::RunStep { facts, .. }
-            | Self::Within { facts, .. }
-            | Self::Mention { facts, .. }
-            | Self::EpochEnd { facts, .. }
-            | Self::EpochOver { facts, .. }
-            | Self::Validation { facts }
-            | Self::Figures { facts }
-            | Self::RunEnd { facts, .. } => Some(facts),
-        }
-    }
-
+impl Says {
     /// True where the line can hardly come from a program of another kind.
-    pub(super) fn is_distinctive(&self) -> bool {
+    pub(super) fn is_distinctive(self) -> bool {
+        use Says::{EpochEnd, EpochOver, Iteration, RunStep, Step, Within};
         matches!(
             self,
-            Self::Step { .. }
-                | Self::EpochEnd { .. }
-                | Self::Iteration { .. }
-                | Self::EpochOver { .. }
-                | Self::RunStep { .. }
-                | Self::Within { .. }
+            Step | EpochEnd | Iteration | EpochOver | RunStep | Within
         )
     }
 
-    /// The step that it is about, and whether their number is known, where it is about a step and nothing else.
-    pub(super) fn counted(&self) -> Option<(u64, bool)> {
+    /// True where a later line of the same form says all that this one says, but for figures.
+    fn is_passing(self) -> bool {
+        use Says::{Figures, Iteration, Mention, RunStep, Step, Within};
+        matches!(
+            self,
+            Step | Iteration | RunStep | Within | Mention | Figures
+        )
+    }
+
+    /// A word for it.
+    pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Step { step, of, .. }
-            | Self::RunStep { step, of, .. }
-            | Self::Iteration {
-                step: Some(step),
-                of,
-                ..
-            } => Some((*step, of.is_some())),
-            _ => None,
+            Self::Announce => "announcement",
+            Self::EpochStart => "epoch begins",
+            Self::Step | Self::Iteration | Self::RunStep => "step",
+            Self::Mention | Self::Within => "figures of an epoch",
+            Self::EpochEnd | Self::EpochOver => "epoch ends",
+            Self::Validation => "validation",
+            Self::Figures => "figures",
+            Self::RunEnd => "training ends",
         }
+    }
+}
+
+/// What a line says, with its numbers as printed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Event<'a> {
+    pub(super) says: Says,
+    pub(super) epoch: Option<u64>,
+    /// How many epochs there will be.
+    pub(super) epochs: Option<u64>,
+    pub(super) step: Option<u64>,
+    /// How many steps there will be.
+    pub(super) of: Option<u64>,
+    /// How long the epoch, or the run, took.
+    pub(super) seconds: Option<f64>,
+    pub(super) facts: Facts<'a>,
+}
+
+impl<'a> Event<'a> {
+    pub(super) fn new(says: Says, facts: Facts<'a>) -> Self {
+        Self {
+            says,
+            epoch: None,
+            epochs: None,
+            step: None,
+            of: None,
+            seconds: None,
+            facts,
+        }
+    }
+
+    pub(super) fn announce(epochs: Option<u64>, of: Option<u64>) -> Self {
+        Self {
+            epochs,
+            of,
+            ..Self::new(Says::Announce, Facts::default())
+        }
+    }
+
+    pub(super) fn epoch_start(epoch: u64, epochs: Option<u64>) -> Self {
+        Self::new(Says::EpochStart, Facts::default()).in_epoch(Some(epoch), epochs)
+    }
+
+    pub(super) fn step((epoch, epochs): Count, step: Count, facts: Facts<'a>) -> Self {
+        Self::new(Says::Step, facts)
+            .in_epoch(Some(epoch), epochs)
+            .counts(step)
+    }
+
+    /// A step of an epoch, or its end where the step is `done` as the last one.
+    pub(super) fn step_or_end(epoch: Count, step: Count, done: bool, facts: Facts<'a>) -> Self {
+        if done {
+            Self::epoch_end(epoch, facts).counts(step)
+        } else {
+            Self::step(epoch, step, facts)
+        }
+    }
+
+    pub(super) fn iteration(step: Option<u64>, of: Option<u64>, facts: Facts<'a>) -> Self {
+        Self {
+            step,
+            of,
+            ..Self::new(Says::Iteration, facts)
+        }
+    }
+
+    pub(super) fn run_step(step: Count, facts: Facts<'a>) -> Self {
+        Self::new(Says::RunStep, facts).counts(step)
+    }
+
+    pub(super) fn within((epoch, epochs): Count, facts: Facts<'a>) -> Self {
+        Self::new(Says::Within, facts).in_epoch(Some(epoch), epochs)
+    }
+
+    pub(super) fn mention((epoch, epochs): Count, facts: Facts<'a>) -> Self {
+        Self::new(Says::Mention, facts).in_epoch(Some(epoch), epochs)
+    }
+
+    pub(super) fn epoch_end((epoch, epochs): Count, facts: Facts<'a>) -> Self {
+        Self::new(Says::EpochEnd, facts).in_epoch(Some(epoch), epochs)
+    }
+
+    pub(super) fn epoch_over(facts: Facts<'a>) -> Self {
+        Self::new(Says::EpochOver, facts)
+    }
+
+    pub(super) fn validation(facts: Facts<'a>) -> Self {
+        Self::new(Says::Validation, facts)
+    }
+
+    pub(super) fn figures(facts: Facts<'a>) -> Self {
+        Self::new(Says::Figures, facts)
+    }
+
+    pub(super) fn run_end(seconds: Option<f64>, facts: Facts<'a>) -> Self {
+        Self::new(Says::RunEnd, facts).took(seconds)
+    }
+
+    pub(super) fn in_epoch(self, epoch: Option<u64>, epochs: Option<u64>) -> Self {
+        Self {
+            epoch,
+            epochs,
+            ..self
+        }
+    }
+
+    pub(super) fn took(self, seconds: Option<f64>) -> Self {
+        Self { seconds, ..self }
+    }
+
+    /// With its last step, and how many there are.
+    pub(super) fn at(self, step: Option<(u64, u64)>) -> Self {
+        let (step, of) = step.unzip();
+        Self { step, of, ..self }
+    }
+
+    fn counts(self, (step, of): Count) -> Self {
+        let step = Some(step);
+        Self { step, of, ..self }
     }
 
     /// True where nothing is lost if a later line of the same form is read in the place of this one: of an evaluation
     /// every figure is kept.
     pub(super) fn is_passing(&self) -> bool {
-        let evaluated = |facts: &Facts<'_>| {
-            let mut names = facts.metrics.iter().map(|(name, _)| name);
-            names.any(|name| is_of_evaluation(name))
-        };
-        !self.facts().is_some_and(evaluated)
-            && matches!(
-                self,
-                Self::Step { .. }
-                    | Self::Iteration { .. }
-                    | Self::RunStep { .. }
-                    | Self::Within { .. }
-                    | Self::Mention { .. }
-                    | Self::Figures { .. }
-            )
+        let mut names = self.facts.metrics.iter().map(|(name, _)| name);
+        self.says.is_passing() && !names.any(|name| is_of_evaluation(name))
     }
 
-    /// A word for what it says.
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Self::Announce { .. } => "announcement",
-            Self::EpochStart { .. } => "epoch begins",
-            Self::Step { .. } | Self::Iteration { .. } | Self::RunStep { .. } => "step",
-            Self::Mention { .. } | Self::Within { .. } => "figures of an epoch",
-            Self::EpochEnd { .. } | Self::EpochOver { .. } => "epoch ends",
-            Self::Validation { .. } => "validation",
-            Self::Figures { .. } => "figures",
-            Self::RunEnd { .. } => "training ends",
-        }
+    /// The step that it is about, and whether their number is known, where it is about a step and nothing else.
+    pub(super) fn counted(&self) -> Option<(u64, bool)> {
+        matches!(self.says, Says::Step | Says::RunStep | Says::Iteration)
+            .then_some((self.step?, self.of.is_some()))
     }
 }
 
@@ -248,9 +322,9 @@ pub(super) trait Recogniser: Debug + Send {
         Weight::Family
     }
 
-    /// Texts of which a line must have at least one, by the letter, to be of any interest to it. They should be longer
+    /// Texts, separated by `¦`, of which a line must have at least one, by the letter, to be of any interest to it. They should be longer
     /// than three bytes and rare in what is no training.
-    fn triggers(&self) -> &'static [&'static str];
+    fn triggers(&self) -> &'static str;
 
     /// True while every line must be shown to it, such as the rows of a table behind its head.
     fn wants_every_line(&self) -> bool {

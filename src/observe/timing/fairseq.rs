@@ -22,23 +22,8 @@ use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
 
 /// Names that are no losses or metrics.
-const NOT_METRICS: [&str; 15] = [
-    "epoch",
-    "update",
-    "wps",
-    "ups",
-    "wpb",
-    "bsz",
-    "num_updates",
-    "train_wall",
-    "wall",
-    "gb_free",
-    "ntokens",
-    "nsentences",
-    "oom",
-    "words/s",
-    "words/batch",
-];
+const NOT_METRICS: &str = "epoch|update|wps|ups|wpb|bsz|num_updates|train_wall|wall|gb_free|\
+    ntokens|nsentences|oom|words/s|words/batch";
 
 /// What was read of the training so far.
 #[derive(Debug, Default)]
@@ -59,15 +44,8 @@ impl Recogniser for FairSeq {
         "fairseq"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[
-            "| epoch ",
-            "num_updates",
-            "begin training epoch ",
-            "end of epoch ",
-            "done training in ",
-            "wps=",
-        ]
+    fn triggers(&self) -> &'static str {
+        "| epoch ¦num_updates¦begin training epoch ¦end of epoch ¦done training in ¦wps="
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -85,28 +63,16 @@ impl FairSeq {
     fn read_line<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
         if let Some((_, rest)) = text.split_once("| done training in ") {
             let (seconds, _) = scan::duration(rest)?;
-            return Some(Event::RunEnd {
-                seconds: Some(seconds),
-                facts: Facts::default(),
-            });
+            return Some(Event::run_end(Some(seconds), Facts::default()));
         }
         if let Some((_, rest)) = text.split_once("| begin training epoch ") {
             self.last = None;
-            return Some(Event::EpochStart {
-                epoch: scan::unsigned(rest)?.0,
-                epochs: None,
-            });
+            return Some(Event::epoch_start(scan::unsigned(rest)?.0, None));
         }
         if let Some((_, rest)) = text.split_once("| end of epoch ") {
             let epoch = scan::unsigned(rest)?.0;
             let none = Facts::default();
-            return Some(Event::EpochEnd {
-                epoch,
-                epochs: None,
-                seconds: None,
-                step: None,
-                facts: none,
-            });
+            return Some(Event::epoch_end((epoch, None), none));
         }
         // The logger's name, where there is one: `train_inner`, `train`, `valid`, `test`.
         let logger = text
@@ -148,13 +114,7 @@ impl FairSeq {
             .map_or(step, |(last, _, _)| step.saturating_sub(last));
         self.last = Some((step, of, stride));
         let facts = self.facts(&pairs, "");
-        Some(Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: Some(of),
-            facts,
-        })
+        Some(Event::step((epoch, None), (step, Some(of)), facts))
     }
 
     fn json<'a>(&mut self, logger: &str, text: &'a str) -> Option<Event<'a>> {
@@ -164,24 +124,12 @@ impl FairSeq {
             "train_inner" => {
                 let step = dict::get(&pairs, "num_updates").and_then(Value::count)?;
                 let facts = self.facts(&pairs, "");
-                Some(Event::Step {
-                    epoch,
-                    epochs: None,
-                    step,
-                    of: None,
-                    facts,
-                })
+                Some(Event::step((epoch, None), (step, None), facts))
             }
             "train" => {
                 let seconds = dict::get(&pairs, "train_train_wall").and_then(Value::number);
                 let facts = self.facts(&pairs, "train_");
-                Some(Event::EpochEnd {
-                    epoch,
-                    epochs: None,
-                    seconds,
-                    step: None,
-                    facts,
-                })
+                Some(Event::epoch_end((epoch, None), facts).took(seconds))
             }
             _ => Some(self.validation(&pairs, "")),
         }
@@ -219,13 +167,7 @@ impl FairSeq {
         };
         let facts = self.facts(&pairs, "");
         self.last = None;
-        Some(Event::EpochEnd {
-            epoch,
-            epochs: None,
-            seconds,
-            step: None,
-            facts,
-        })
+        Some(Event::epoch_end((epoch, None), facts).took(seconds))
     }
 
     /// The time of an epoch as the difference of what only grows.
@@ -241,7 +183,7 @@ impl FairSeq {
         let mut facts = Facts::default();
         for (name, value) in pairs {
             let plain = name.trim_start_matches("valid_");
-            if let Some(value) = value.number().filter(|_| !NOT_METRICS.contains(&plain)) {
+            if let Some(value) = value.number().filter(|_| !scan::is_any(plain, NOT_METRICS)) {
                 let known = name.starts_with("valid") || prefix.is_empty();
                 let name = if known {
                     (*name).into()
@@ -253,9 +195,9 @@ impl FairSeq {
         }
         match self.last {
             Some((step, of, stride)) if of - step.min(of) < stride.max(2) => {
-                Event::Validation { facts }
+                Event::validation(facts)
             }
-            _ => Event::Figures { facts },
+            _ => Event::figures(facts),
         }
     }
 
@@ -275,7 +217,7 @@ impl FairSeq {
                 "train_wall" => wall = number,
                 _ => {}
             }
-            if let Some(number) = number.filter(|_| !NOT_METRICS.contains(&plain)) {
+            if let Some(number) = number.filter(|_| !scan::is_any(plain, NOT_METRICS)) {
                 facts.metrics.push(((*name).into(), number));
             }
         }
@@ -308,6 +250,7 @@ fn equations(text: &str) -> Pairs<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn read<'a>(recogniser: &mut FairSeq, text: &'a str) -> Option<Event<'a>> {
         recogniser.read_line(text)
@@ -348,9 +291,10 @@ mod tests {
             ),
         ] {
             let event = read(&mut FairSeq::default(), text);
-            let Some(Event::Step {
-                epoch: found,
-                step,
+            let Some(Event {
+                says: Says::Step,
+                epoch: Some(found),
+                step: Some(step),
                 of,
                 facts,
                 ..
@@ -377,7 +321,12 @@ mod tests {
         let mut training = FairSeq::default();
         for (updates, seconds) in [(4, None), (5, Some(52.0)), (7, None)] {
             let text = line(updates);
-            let Some(Event::Step { facts, .. }) = read(&mut training, &text) else {
+            let Some(Event {
+                says: Says::Step,
+                facts,
+                ..
+            }) = read(&mut training, &text)
+            else {
                 panic!("{text}")
             };
             assert_eq!(facts.step_seconds, seconds, "{text}");
@@ -415,8 +364,9 @@ mod tests {
             ),
         ] {
             let event = read(&mut training, text);
-            let Some(Event::EpochEnd {
-                epoch,
+            let Some(Event {
+                says: Says::EpochEnd,
+                epoch: Some(epoch),
                 seconds,
                 facts,
                 ..
@@ -439,11 +389,29 @@ mod tests {
             read(&mut training, &step(at));
             let event = read(&mut training, valid);
             assert_eq!(
-                matches!(event, Some(Event::Validation { .. })),
+                matches!(
+                    event,
+                    Some(Event {
+                        says: Says::Validation,
+                        ..
+                    })
+                ),
                 ended,
                 "{at}: {event:?}"
             );
-            let Some(Event::Validation { facts } | Event::Figures { facts }) = event else {
+            let Some(
+                Event {
+                    says: Says::Validation,
+                    facts,
+                    ..
+                }
+                | Event {
+                    says: Says::Figures,
+                    facts,
+                    ..
+                },
+            ) = event
+            else {
                 panic!()
             };
             assert_eq!(facts.metrics, [("valid_loss".into(), 8.114)]);

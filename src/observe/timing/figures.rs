@@ -12,10 +12,8 @@ use super::event::{Facts, Rate};
 use super::scan::{self, Numbers};
 
 /// Words in names of what is no loss or metric.
-const NOT_METRICS: [&str; 18] = [
-    "mem", "eta", "mfu", "flop", "time", "total", "token", "sample", "speed", "elapsed", "step",
-    "iter", "epoch", "batch", "data", "remain", "rank", "z-score",
-];
+const NOT_METRICS: &str = "mem|eta|mfu|flop|time|total|token|sample|speed|elapsed|step|iter|epoch|\
+    batch|data|remain|rank|z-score";
 
 /// Figures and what else their line says.
 #[derive(Debug, Default)]
@@ -74,7 +72,7 @@ impl<'a> Read<'a> {
         if !aside
             && !after.starts_with(scan::is_word)
             && !lower.is_empty()
-            && (lower.contains("loss") || !NOT_METRICS.iter().any(|word| lower.contains(word)))
+            && (lower.contains("loss") || !scan::holds_any(&lower, NOT_METRICS))
             && let Some(name) = scan::metric_name(name)
         {
             self.facts.metrics.push((name, value));
@@ -104,9 +102,7 @@ impl<'a> Read<'a> {
 /// `tokens/gpu/sec`, `samples per second`.
 pub(super) fn rate_name(name: &str) -> Option<(&'static str, bool)> {
     let lower = name.to_ascii_lowercase();
-    let device = ["gpu", "device", "rank", "npu"]
-        .iter()
-        .any(|word| lower.contains(word));
+    let device = scan::holds_any(&lower, "gpu|device|rank|npu");
     let last = lower
         .rsplit([' ', '/', '.', '_'])
         .next()
@@ -119,11 +115,8 @@ pub(super) fn rate_name(name: &str) -> Option<(&'static str, bool)> {
         _ => {}
     }
     // `timing_s/step` is a time.
-    let ends = lower.ends_with("/s") || ["/s ", "/s)", "/s/"].iter().any(|end| lower.contains(end));
-    let per_second = ends
-        || ["_per_sec", " per sec", "/sec", "persec", "s/gpu)"]
-            .iter()
-            .any(|end| lower.contains(end));
+    let ends = lower.ends_with("/s") || scan::holds_any(&lower, "/s |/s)|/s/");
+    let per_second = ends || scan::holds_any(&lower, "_per_sec| per sec|/sec|persec|s/gpu)");
     if !per_second || lower.contains("flop") {
         return None;
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput};
 
 use super::curve::{Curves, Moment};
-use super::event::{Event, Facts, is_time};
+use super::event::{Event, Facts, Says, is_time};
 use super::names::{self, Trained};
 use super::pace::{Pace, seconds_between};
 
@@ -108,29 +108,22 @@ impl Fold {
     /// Takes what a line says; `at_ms` is when the line was seen.
     pub(super) fn apply(&mut self, event: Event<'_>, at_ms: Option<u64>) {
         self.counts = false;
-        if !matches!(event, Event::Validation { .. })
-            && let Some(facts) = event.facts()
-        {
-            self.trained.note(&facts.metrics);
+        if event.says != Says::Validation {
+            self.trained.note(&event.facts.metrics);
         }
         self.take(&event, at_ms);
         // What is said of an epoch is the epoch's.
-        if !matches!(
-            event,
-            Event::EpochEnd { .. } | Event::EpochOver { .. } | Event::Mention { .. }
-        ) {
+        if !matches!(event.says, Says::EpochEnd | Says::EpochOver | Says::Mention) {
             self.add_to_curves(&event, at_ms);
         }
     }
 
     /// Losses and metrics of a step or an evaluation; those of an epoch are the epoch's.
     fn add_to_curves(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
-        let Some(facts) = event
-            .facts()
-            .filter(|facts| self.counts && !facts.metrics.is_empty())
-        else {
+        let facts = &event.facts;
+        if !self.counts || facts.metrics.is_empty() {
             return;
-        };
+        }
         let last = self.progress.last_step;
         let running = self
             .open
@@ -142,7 +135,7 @@ impl Fold {
             step: last.and_then(|last| last.step),
             at_ms,
         };
-        let is_evaluation = matches!(event, Event::Validation { .. });
+        let is_evaluation = event.says == Says::Validation;
         let names: Vec<_> = facts
             .metrics
             .iter()
@@ -156,93 +149,59 @@ impl Fold {
     }
 
     fn take(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
-        match *event {
-            Event::Announce { epochs, steps } => {
-                self.announce(epochs);
-                self.progress.steps_per_epoch = steps.or(self.progress.steps_per_epoch);
+        self.announce(event.epochs);
+        let facts = &event.facts;
+        match (event.says, event.epoch) {
+            (Says::Announce, _) => {
+                self.progress.steps_per_epoch = event.of.or(self.progress.steps_per_epoch);
             }
-            Event::EpochStart { epoch, epochs } => {
-                self.announce(epochs);
-                self.start(epoch, at_ms);
+            (Says::EpochStart, Some(epoch)) => self.start(epoch, at_ms),
+            (Says::Step, Some(epoch)) => self.step(epoch, event, at_ms),
+            (Says::Iteration, _) => self.iteration(event, at_ms),
+            (Says::RunStep, _) => self.run_step(event, at_ms),
+            (Says::Within, Some(epoch)) => {
+                self.reach_and_note(epoch, true, facts, at_ms);
             }
-            Event::Step {
-                epoch,
-                epochs,
-                step,
-                of,
-                ref facts,
-            } => {
-                self.announce(epochs);
-                self.step(epoch, step, of, facts, at_ms);
-            }
-            Event::Iteration {
-                step,
-                of,
-                ref facts,
-            } => self.iteration(step, of, facts, at_ms),
-            Event::RunStep {
-                epoch,
-                epochs,
-                step,
-                of,
-                ref facts,
-            } => {
-                self.announce(epochs);
-                self.run_step(epoch, step, of, facts, at_ms);
-            }
-            Event::Within {
-                epoch,
-                epochs,
-                ref facts,
-            } => {
-                self.announce(epochs);
-                match self.reach(epoch, true, at_ms) {
-                    Standing::Stale => {}
-                    Standing::Ended => self.amend(facts),
-                    Standing::Open => self.note(facts, true, at_ms),
+            (Says::Mention, Some(epoch)) => self.mention(epoch, facts, at_ms),
+            (Says::EpochEnd, Some(epoch)) => {
+                if event.step.is_some() {
+                    self.mark_step(Some(epoch), event.step, event.of);
                 }
+                self.end(epoch, event.seconds, facts, at_ms);
             }
-            Event::Mention {
-                epoch,
-                epochs,
-                ref facts,
-            } => {
-                self.announce(epochs);
-                self.mention(epoch, facts, at_ms);
-            }
-            Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds,
-                step,
-                ref facts,
-            } => {
-                self.announce(epochs);
-                if let Some((step, of)) = step {
-                    self.mark_step(Some(epoch), Some(step), Some(of));
-                }
-                self.end(epoch, seconds, facts, at_ms);
-            }
-            Event::EpochOver {
-                seconds,
-                step,
-                ref facts,
-            } => self.over(seconds, step, facts, at_ms),
-            Event::Validation { ref facts } => {
+            (Says::EpochOver, _) => self.over(event, at_ms),
+            (Says::Validation, _) => {
                 if !self.midway && self.open.is_some() {
                     self.close(None, at_ms);
                     self.unsure = true;
                 }
                 self.figures(&self.evaluated(facts));
             }
-            Event::Figures { ref facts } => self.figures(facts),
-            Event::RunEnd { seconds, ref facts } => {
-                if let Some(seconds) = seconds.filter(|seconds| is_time(*seconds)) {
+            (Says::RunEnd, _) => {
+                if let Some(seconds) = event.seconds.filter(|seconds| is_time(*seconds)) {
                     self.run_end(seconds);
                 }
                 self.figures(facts);
             }
+            (Says::Figures, _) | (_, None) => self.figures(facts),
         }
+    }
+
+    /// Takes a line that names an epoch: its figures become those of the open one, or of the one that ended last. False
+    /// where it is of an epoch long over.
+    fn reach_and_note(
+        &mut self,
+        epoch: u64,
+        anew: bool,
+        facts: &Facts<'_>,
+        at_ms: Option<u64>,
+    ) -> bool {
+        match self.reach(epoch, anew, at_ms) {
+            Standing::Stale => return false,
+            Standing::Ended => self.amend(facts),
+            Standing::Open => self.note(facts, true, at_ms),
+        }
+        true
     }
 
     /// The figures of an evaluation, but for those whose names are those of the training.
@@ -280,98 +239,69 @@ impl Fold {
         self.open_epoch(epoch, at_ms, false);
     }
 
-    fn step(
-        &mut self,
-        epoch: u64,
-        step: u64,
-        of: Option<u64>,
-        facts: &Facts<'_>,
-        at_ms: Option<u64>,
-    ) {
+    fn step(&mut self, epoch: u64, event: &Event<'_>, at_ms: Option<u64>) {
+        let Some(step) = event.step else { return };
         // A training that began anew is at the beginning of an epoch, a rank that lags behind at the end.
-        let anew = match of {
+        let last = self.last_step();
+        let anew = match event.of {
             Some(of) => step <= of / 2,
-            None => self
-                .progress
-                .last_step
-                .is_none_or(|last| last.step.is_none_or(|last| step <= last)),
+            None => last.is_none_or(|last| step <= last),
         };
-        let further = self
-            .progress
-            .last_step
-            .is_some_and(|last| last.step.is_some_and(|last| step > last));
+        let further = last.is_some_and(|last| step > last);
         if self.unsure && further && self.ended.is_some_and(|ended| ended.epoch == epoch) {
             self.reopen();
         }
-        match self.reach(epoch, anew, at_ms) {
-            Standing::Stale => return,
-            Standing::Ended => self.amend(facts),
-            Standing::Open => self.note(facts, true, at_ms),
+        if self.reach_and_note(epoch, anew, &event.facts, at_ms) {
+            self.add_pace(Some(epoch), step, &event.facts, at_ms);
+            self.mark_step(Some(epoch), Some(step), event.of);
         }
-        self.pace.add(
-            (Some(epoch), step),
-            self.progress.epochs_completed > 0,
-            facts,
-            at_ms,
-        );
-        self.mark_step(Some(epoch), Some(step), of);
     }
 
-    fn iteration(
-        &mut self,
-        step: Option<u64>,
-        of: Option<u64>,
-        facts: &Facts<'_>,
-        at_ms: Option<u64>,
-    ) {
-        let epoch = self
-            .open
-            .as_ref()
-            .map(|open| open.epoch)
-            .filter(|_| self.numbered);
-        self.note(facts, true, at_ms);
-        if let Some(step) = step {
-            self.pace.add(
-                (epoch, step),
-                self.progress.epochs_completed > 0,
-                facts,
-                at_ms,
-            );
+    fn iteration(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
+        let epoch = self.numbered_open();
+        self.note(&event.facts, true, at_ms);
+        if let Some(step) = event.step {
+            self.add_pace(epoch, step, &event.facts, at_ms);
         }
+        let (step, of) = (event.step, event.of);
         self.progress.last_step = Some(StepMark { epoch, step, of });
         if epoch.is_some() {
             self.progress.steps_per_epoch = of.or(self.progress.steps_per_epoch);
         }
     }
 
-    fn run_step(
-        &mut self,
-        epoch: Option<u64>,
-        step: u64,
-        of: Option<u64>,
-        facts: &Facts<'_>,
-        at_ms: Option<u64>,
-    ) {
-        let anew = self
-            .progress
-            .last_step
-            .is_none_or(|last| last.step.is_none_or(|last| step <= last));
-        match epoch.map(|epoch| self.reach(epoch, anew, at_ms)) {
-            Some(Standing::Stale) => return,
-            Some(Standing::Ended) => self.amend(facts),
-            Some(Standing::Open) | None => self.note(facts, true, at_ms),
+    fn run_step(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
+        let Some(step) = event.step else { return };
+        let anew = self.last_step().is_none_or(|last| step <= last);
+        let epoch = event.epoch;
+        let counts = match epoch {
+            Some(epoch) => self.reach_and_note(epoch, anew, &event.facts, at_ms),
+            None => {
+                self.note(&event.facts, true, at_ms);
+                true
+            }
+        };
+        if counts {
+            self.add_pace(None, step, &event.facts, at_ms);
+            let (step, of) = (event.step, event.of);
+            self.progress.last_step = Some(StepMark { epoch, step, of });
         }
-        self.pace.add(
-            (None, step),
-            self.progress.epochs_completed > 0,
-            facts,
-            at_ms,
-        );
-        self.progress.last_step = Some(StepMark {
-            epoch,
-            step: Some(step),
-            of,
-        });
+    }
+
+    fn add_pace(&mut self, epoch: Option<u64>, step: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
+        let after_first = self.progress.epochs_completed > 0;
+        self.pace.add((epoch, step), after_first, facts, at_ms);
+    }
+
+    /// The number of the last step.
+    fn last_step(&self) -> Option<u64> {
+        self.progress.last_step.and_then(|last| last.step)
+    }
+
+    /// The open epoch, where epochs have numbers.
+    fn numbered_open(&self) -> Option<u64> {
+        let open = self.open.as_ref().map(|open| open.epoch);
+        open.filter(|_| self.numbered)
     }
 
     fn mention(&mut self, epoch: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
@@ -418,28 +348,17 @@ impl Fold {
     }
 
     /// The end of an epoch without number.
-    fn over(
-        &mut self,
-        seconds: Option<f64>,
-        step: Option<(u64, u64)>,
-        facts: &Facts<'_>,
-        at_ms: Option<u64>,
-    ) {
+    fn over(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
         if self.open.is_none() {
             let epoch = self.ended.map_or(1, |ended| ended.epoch.saturating_add(1));
             let began_ms = self.ended.and_then(|ended| ended.at_ms);
             self.open_epoch(epoch, began_ms, began_ms.is_none());
         }
-        let epoch = self
-            .open
-            .as_ref()
-            .map(|open| open.epoch)
-            .filter(|_| self.numbered);
-        if let Some((step, of)) = step {
-            self.mark_step(epoch, Some(step), Some(of));
+        if event.step.is_some() {
+            self.mark_step(self.numbered_open(), event.step, event.of);
         }
-        self.note(facts, false, at_ms);
-        self.close(seconds, at_ms);
+        self.note(&event.facts, false, at_ms);
+        self.close(event.seconds, at_ms);
     }
 
     /// Makes the epoch of a line the open one, unless it is over. `anew`: whether a smaller number than before can be
@@ -692,31 +611,15 @@ mod tests {
     use super::*;
 
     fn step(epoch: u64, step: u64) -> Event<'static> {
-        Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: Some(100),
-            facts: Facts::default(),
-        }
+        Event::step((epoch, None), (step, Some(100)), Facts::default())
     }
 
     fn end(epoch: u64, seconds: Option<f64>) -> Event<'static> {
-        Event::EpochEnd {
-            epoch,
-            epochs: None,
-            seconds,
-            step: None,
-            facts: Facts::default(),
-        }
+        Event::epoch_end((epoch, None), Facts::default()).took(seconds)
     }
 
     fn mention(epoch: u64) -> Event<'static> {
-        Event::Mention {
-            epoch,
-            epochs: None,
-            facts: Facts::default(),
-        }
+        Event::mention((epoch, None), Facts::default())
     }
 
     #[test]
@@ -761,10 +664,7 @@ mod tests {
                 .map(|epoch| epoch.clock_seconds)
                 .collect::<Vec<_>>()
         };
-        let start = |epoch| Event::EpochStart {
-            epoch,
-            epochs: None,
-        };
+        let start = |epoch| Event::epoch_start(epoch, None);
         // Head and end of an epoch in one `write`: the time since the end of the one before.
         let kept = [
             (start(1), 9),
@@ -810,13 +710,7 @@ mod tests {
         let run = |times: &[f64]| {
             let mut fold = Fold::default();
             for seconds in times {
-                fold.apply(
-                    Event::RunEnd {
-                        seconds: Some(*seconds),
-                        facts: Facts::default(),
-                    },
-                    None,
-                );
+                fold.apply(Event::run_end(Some(*seconds), Facts::default()), None);
             }
             fold.progress(None).run_seconds
         };
@@ -827,29 +721,11 @@ mod tests {
 
     #[test]
     fn no_epoch_takes_years() {
-        let facts = Facts {
-            step_seconds: Some(1e12),
-            ..Facts::default()
-        };
+        let facts = Facts::with_step_time(Some(1e12));
         let mut fold = Fold::default();
-        fold.apply(
-            Event::EpochEnd {
-                epoch: 1,
-                epochs: None,
-                seconds: Some(1.8e16),
-                step: None,
-                facts,
-            },
-            None,
-        );
+        fold.apply(Event::epoch_end((1, None), facts).took(Some(1.8e16)), None);
         fold.apply(end(2, Some(1e7)), None);
-        fold.apply(
-            Event::RunEnd {
-                seconds: Some(1e300),
-                facts: Facts::default(),
-            },
-            None,
-        );
+        fold.apply(Event::run_end(Some(1e300), Facts::default()), None);
         let progress = fold.progress(None);
         let stated: Vec<_> = progress
             .epochs
@@ -887,10 +763,7 @@ mod tests {
 
     #[test]
     fn a_start_line_sets_the_clock() {
-        let start = |epoch| Event::EpochStart {
-            epoch,
-            epochs: Some(2),
-        };
+        let start = |epoch| Event::epoch_start(epoch, Some(2));
         let seen = folded([
             (start(1), 5),
             (end(1, None), 9),
@@ -927,13 +800,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [0, 1]
         );
-        let uncounted = |epoch, step| Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: None,
-            facts: Facts::default(),
-        };
+        let uncounted = |epoch, step| Event::step((epoch, None), (step, None), Facts::default());
         let skewed = [
             (uncounted(1, 90), 1),
             (uncounted(2, 0), 2),
@@ -955,10 +822,7 @@ mod tests {
 
     #[test]
     fn an_end_that_a_rank_says_after_another_has_begun_the_next_counts_once() {
-        let start = |epoch| Event::EpochStart {
-            epoch,
-            epochs: None,
-        };
+        let start = |epoch| Event::epoch_start(epoch, None);
         let seen = [
             start(1),
             start(1),
@@ -994,12 +858,7 @@ mod tests {
     #[test]
     fn validation_ends_the_open_epoch_once_and_adds_to_it() {
         let mut fold = Fold::default();
-        let validation = || Event::Validation {
-            facts: Facts {
-                metrics: vec![("test_loss".into(), 0.5)],
-                ..Facts::default()
-            },
-        };
+        let validation = || Event::validation(Facts::with_metrics(vec![("test_loss".into(), 0.5)]));
         fold.apply(validation(), None);
         assert_eq!(fold.progress(None).epochs_completed, 0);
         fold.apply(step(1, 50), None);
@@ -1015,14 +874,7 @@ mod tests {
         for name in 0..1000 {
             let metrics = vec![(format!("m{name}").into(), 1.0)];
             fold.apply(
-                Event::Mention {
-                    epoch: 1,
-                    epochs: None,
-                    facts: Facts {
-                        metrics,
-                        ..Facts::default()
-                    },
-                },
+                Event::mention((1, None), Facts::with_metrics(metrics)),
                 None,
             );
         }

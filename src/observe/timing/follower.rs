@@ -4,7 +4,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::counter::{Counted, MAX_COMPARED, supersedes};
 use super::dull::{self, Dull};
-use super::event::{Event, Line, Recogniser, Weight};
+use super::event::{Event, Line, Recogniser, Says, Weight};
 use super::families;
 use super::fold::Fold;
 use super::lines::{Lines, Piece, plain};
@@ -119,8 +119,9 @@ impl Triggers {
             if speaker.recogniser.triggers().is_empty() {
                 always |= bit;
             }
-            for text in speaker.recogniser.triggers() {
-                match texts.iter().position(|known| known == text) {
+            let triggers = speaker.recogniser.triggers().split('¦');
+            for text in triggers.filter(|text| !text.is_empty()) {
+                match texts.iter().position(|known| *known == text) {
                     Some(at) => sets[at] |= bit,
                     None => {
                         texts.push(text);
@@ -441,15 +442,15 @@ impl Reader {
         ask(&mut **recogniser, &mut |event| {
             *spoken += 1;
             // An evaluation may belong to no training at all.
-            if !matches!(event, Event::Validation { .. }) {
+            if !(event.says == Says::Validation) {
                 spoke.get_or_insert(*spoken);
             }
-            *told += u64::from(event.is_distinctive() || matches!(event, Event::Mention { .. }));
-            if event.is_distinctive() {
+            *told += u64::from(event.says.is_distinctive() || (event.says == Says::Mention));
+            if event.says.is_distinctive() {
                 certain.get_or_insert(*spoken);
             }
             if let Some(evidence) = evidence {
-                note(evidence, name, event.kind(), *line, text);
+                note(evidence, name, event.says.name(), *line, text);
             }
             fold.apply(event, at_ms);
         });

@@ -1,445 +1,140 @@
-//! Programs whose lines are known by their form alone: a table with an entry for each form, and a line of it.
+//! Programs whose lines are known by their form alone: `forms.txt` has an entry for each form, and a line of it.
+//!
+//! An entry begins with what its lines say (a name of [`Says`], or `nothing`) and with what holds for them: `known` (only
+//! behind another line of the program), `minor` (its rate counts where none of samples was printed), `bare` (figures have no
+//! `:` or `=`), `next` (only numbers from 1 on without a gap), `last-ends` (the last step ends its
+//! epoch; `ends-from-0`: of steps that count from 0), `means` (the means of the last step count), `skips-next` (the line behind
+//! it says nothing), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
+//! (how its programs count epochs). Then comes the pattern; the first form that matches counts.
 //!
 //! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
-//! `whole`, where the step is the last), `s` (a time), `step_s` (or `span_s`, the time of `span` steps), a rate in the unit that the group is named after
-//! (`samples`, `device_samples`, `tokens`, `words`, `its`), `m_NAME` (a metric), `name` and `value` (another one), and
-//! `figures` (text with any number of them; of `val_figures` the names get `val_`). The first form that matches counts.
+//! `whole`, where the step is the last), `per_epoch` (steps of an epoch), `s` (a time), `step_s` or `step_ms` (of a step),
+//! `since_s` (since the line before), `span_s` (of `span` steps, or of those since `span_from`), a rate in the unit that the
+//! group is named after (`samples`, `device_samples`, `tokens`, `words`, `steps`, `its`), `m_NAME` (a metric), `name` and
+//! `value` (another one), and `figures` (any number of `name: value`; of `val_figures` the names get `val_`).
+
+use std::sync::LazyLock;
 
 use regex_lite::{Captures, Regex};
 
 use super::bar;
-use super::event::{Event, Facts, Line, Rate, Recogniser};
+use super::event::{Event, Facts, Line, Metric, Rate, Recogniser, Says, Weight};
+use super::figures;
 use super::names::Trained;
 use super::scan;
 
-/// What a line of a form says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Says {
-    Nothing,
-    /// How many epochs there will be, or, as `of`, how many steps of the run.
-    Announce,
-    EpochStart,
-    Step,
-    /// A step; the last one ends its epoch.
-    StepOrEnd,
-    Iteration,
-    RunStep,
-    EpochEnd,
-    /// As `EpochEnd` in words that count steps elsewhere: only numbers from 1 on without a gap.
-    EpochNext,
-    EpochOver,
-    /// Figures of an evaluation; those that training has as well get `test_`.
-    Evaluation,
-    Figures,
-    RunEnd,
-    /// As `RunEnd` and as `Evaluation`, in words that other programs use as well: once another line was read.
-    Closing,
-    Scored,
-}
-
-/// A form of lines: what they say, the pattern, and a line as the program prints it.
-type Form = (Says, &'static str, &'static str);
-
-/// A program.
-#[derive(Debug)]
+/// A program: its lines, and what its figures are called.
+#[derive(Debug, Default)]
 pub(super) struct Program {
     name: &'static str,
-    triggers: &'static [&'static str],
+    triggers: &'static str,
     counts_from_zero: Option<bool>,
+    is_plain: bool,
     /// Parts of names, in small letters, of figures that are no metrics; behind `=` a whole name.
-    others: &'static [&'static str],
-    forms: &'static [Form],
+    others: Vec<&'static str>,
+    /// Names of the time of a step, and of a rate whose unit stands behind it.
+    step_times: Vec<&'static str>,
+    rates: Vec<&'static str>,
+    /// What is put before the names of figures of an evaluation.
+    evaluated: &'static str,
+    /// Beginnings of names, and what the record has in their place, as `Train-=train_`.
+    renamed: Vec<&'static str>,
+    forms: Vec<Form>,
+}
+
+/// A form of lines: what they say (`None`: nothing), what holds for them, and the pattern.
+#[derive(Debug)]
+struct Form {
+    says: Option<Says>,
+    conditions: &'static str,
+    pattern: &'static str,
+}
+
+impl Form {
+    fn has(&self, condition: &str) -> bool {
+        self.conditions.split(',').any(|known| known == condition)
+    }
 }
 
 /// The table.
-pub(super) const PROGRAMS: [Program; 10] = [
-    // log_processor.py of MMEngine, where `time` is that of a step; TextLoggerHook of MMCV 1.x; counted from 1
-    Program {
-        name: "mmengine",
-        triggers: &[
-            "Epoch(",
-            "Epoch [",
-            "Iter(",
-            "Iter [",
-            "Saving checkpoint at ",
-            "workflow: [",
-            "max_epochs=",
-        ],
-        counts_from_zero: Some(false),
-        others: &[
-            "time",
-            "eta",
-            "memory",
-            "=lr",
-            "=base_lr",
-            "=mode",
-            "=weight_decay",
-            "=momentum",
-        ],
-        forms: &[
-            (
-                Says::EpochEnd,
-                r"Saving checkpoint at (?<epoch>\d+) +epochs",
-                "Saving checkpoint at 1 epochs",
-            ),
-            (
-                Says::Announce,
-                r"^(?:.* )?workflow: \[.*max: (?<epochs>\d+) epochs",
-                "mmdet - INFO - workflow: [('train', 1)], max: 12 epochs",
-            ),
-            (
-                Says::Announce,
-                r"train_cfg = dict\(.*max_epochs=(?<epochs>\d+)",
-                "train_cfg = dict(by_epoch=True, max_epochs=300, val_interval=10)",
-            ),
-            (
-                Says::Evaluation,
-                r"(?:Epoch|Iter)\((?:val|test)\) +\[[^\]]*\](?: *\[[^\]]*\])?(?<figures>.*)",
-                "2021-05-01 12:00:00,123 - mmdet - INFO - Epoch(val) [1][625]    bbox_mAP: 0.3640, bbox_mAP_50: 0.5810",
-            ),
-            (
-                Says::StepOrEnd,
-                r"Epoch(?:\(train\))? +\[ *(?<epoch>\d+)\]\[ *(?<step>\d+)/ *(?<of>\d+)\](?<figures>\s+\w+: .*?(?:\btime: (?<step_s>[\d.]+).*)?)$",
-                "2022/08/22 15:51:56 - mmengine - INFO - Epoch(train)  [1][ 10/1563]  lr: 1.0e-03  eta: 0:18:23  time: 0.1414  loss: 5.34",
-            ),
-            (
-                Says::RunStep,
-                r"Iter(?:\(train\))? +\[ *(?<step>\d+)/ *(?<of>\d+)\](?<figures>.*?(?:\btime: (?<step_s>[\d.]+).*)?)$",
-                "2021-05-01 12:00:00,123 - mmseg - INFO - Iter [50/160000]  lr: 9.9e-03, eta: 1 day, 2:03:04, time: 0.6, loss: 3.1",
-            ),
-        ],
-    },
-    // What estimators of scikit-learn print with `verbose`: MLPClassifier, of which an iteration is an epoch and whose figures
-    // have eight digits, KMeans, SGDClassifier, sag and saga, HistGradientBoosting
-    Program {
-        name: "scikit-learn",
-        triggers: &[
-            "Iteration ",
-            "-- Epoch ",
-            ", NNZs: ",
-            "Total training time: ",
-            ", change: ",
-            " leaves, max depth",
-            "Validation score: ",
-        ],
-        counts_from_zero: None,
-        others: &[],
-        forms: &[
-            (
-                Says::EpochNext,
-                r"^\s*Iteration (?<epoch>[1-9]\d*), loss = (?<m_loss>\d+\.\d{8})\s*$",
-                "Iteration 3, loss = 0.65851937",
-            ),
-            (
-                Says::RunStep,
-                r"^\s*Iteration (?<step>\d+), inertia (?<m_inertia>\d+(?:\.\d+)?(?:e[+-]?\d+)?)\.?\s*$",
-                "Iteration 0, inertia 4233.7.",
-            ),
-            (
-                Says::EpochStart,
-                r"^\s*-- Epoch (?<epoch>\d+)\s*$",
-                "-- Epoch 1",
-            ),
-            (
-                Says::EpochOver,
-                r"^\s*Norm: .*Avg\. loss: (?<m_loss>\S+)",
-                "Norm: 34.91, NNZs: 20, Bias: -1.0, T: 1000, Avg. loss: 1.25",
-            ),
-            (
-                Says::EpochEnd,
-                r"^\s*Epoch (?<epoch>\d+), change: (?<m_change>\S+)\s*$",
-                "Epoch 3, change: 0.12345678",
-            ),
-            (
-                Says::RunStep,
-                r"^\s*\[(?<step>\d+)/(?<of>\d+)\] .* leaves, .*, in (?<step_s>[\d.]+ ?\w+)",
-                "[10/100] 1 tree, 31 leaves, max depth = 9, in 0.012s",
-            ),
-            (
-                Says::Scored,
-                r"^\s*Validation score: (?<m_validation_score>\S+)",
-                "Validation score: 0.905000",
-            ),
-            (
-                Says::Closing,
-                r"^\s*Total training time: (?<s>[\d.]+ \w+)",
-                "Total training time: 0.01 seconds.",
-            ),
-        ],
-    },
-    // solver.cpp and sgd_solver.cpp of Caffe, before and after rc5 (2017), and of NVCaffe
-    Program {
-        name: "caffe",
-        triggers: &["Iteration ", "net output #", "max_iter: ", "Test score #"],
-        counts_from_zero: None,
-        others: &[],
-        forms: &[
-            (Says::Announce, r"^max_iter: (?<of>\d+)", "max_iter: 450000"),
-            (
-                Says::Figures,
-                r"(?:^|\] +)Train net output #\d+: (?<name>\S+) = (?<value>\S+)",
-                "I1109 10:34:34.281066  9709 solver.cpp:238]     Train net output #0: loss_x16 = 0.0019 (* 1 = 0.0019 loss)",
-            ),
-            (
-                Says::Evaluation,
-                r"(?:^|\] +)Test net output #\d+: (?<name>\S+) = (?<value>\S+)",
-                "I0828 22:18:14.313817 11510 solver.cpp:302]     Test net output #0: accuracy = 0.0308",
-            ),
-            (
-                Says::Figures,
-                r"(?:^|\] )Iteration \d+, lr = (?<m_lr>\S+)",
-                "I0828 22:18:14.476823 11510 solver.cpp:571] Iteration 0, lr = 0.001",
-            ),
-            (
-                Says::Evaluation,
-                r"(?:^|\] )Test score #0: (?<m_test_score_0>\S+)",
-                "I0828 22:18:14.313817 11510 solver.cpp:302] Test score #0: 0.7533",
-            ),
-            (
-                Says::RunStep,
-                r"(?:^|\] )Iteration (?<step>\d+), Testing net",
-                "I0828 22:17:48.339010 11510 solver.cpp:251] Iteration 1000, Testing net (#0)",
-            ),
-            (
-                Says::RunStep,
-                r"(?:^|\] )Iteration (?<step>\d+)(?: \((?<its>[\d.]+) iter/s, (?<span_s>[\d.]+)s/(?<span>\d+) iters?\))?(?:, [^,]*ep)?, loss = (?<m_loss>\S+)\s*$",
-                "I1109 10:34:34.280992  9709 solver.cpp:219] Iteration 360 (0.170469 iter/s, 58.6617s/10 iters), loss = 0.0140731",
-            ),
-        ],
-    },
-    // pytorch_synthetic_benchmark.py, tensorflow_synthetic_benchmark.py, tensorflow2_mnist.py of horovod 0.15 to 0.28
-    Program {
-        name: "horovod",
-        triggers: &["Iter #", "mg/sec per ", "img/sec on ", "Step #"],
-        counts_from_zero: None,
-        others: &[],
-        forms: &[
-            (
-                Says::RunStep,
-                r"Iter #(?<step>\d+): (?<device_samples>[\d.]+) im\w+/sec per ",
-                "Iter #5: 348.5 img/sec per GPU",
-            ),
-            (
-                Says::RunStep,
-                r"Iter #(?<step>\d+): (?<samples>[\d.]+) im\w+/sec",
-                "Iter #5: 348.5 img/sec",
-            ),
-            (
-                Says::RunStep,
-                r"Step #(?<step>\d+)\s+Loss: (?<m_loss>\S+)",
-                "Step #10  Loss: 2.301",
-            ),
-            (
-                Says::Figures,
-                r"Img/sec per .*: (?<device_samples>[\d.]+) *\+-",
-                "Img/sec per /gpu:0: 352.5 +-3.0",
-            ),
-            (
-                Says::RunEnd,
-                r"Total img/sec on .*: (?<samples>[\d.]+) *\+-",
-                "Total img/sec on 16 GPU(s): 5640.2 +-47.2",
-            ),
-        ],
-    },
-    // SGD.cpp of CNTK 1.0 to 2.7, progress_print.py of 2.x; what follows `*` counts samples
-    Program {
-        name: "cntk",
-        triggers: &["Minibatch[", "Finished Epoch", "Starting Epoch "],
-        counts_from_zero: None,
-        others: &["time", "samples", "learningrate"],
-        forms: &[
-            (
-                Says::Nothing,
-                r"LearnRateSearch:|Evaluation \[",
-                "LearnRateSearch: Finished Epoch[1 of 2]: ce = 1",
-            ),
-            (
-                Says::EpochStart,
-                r"Starting Epoch (?<epoch>\d+): learning rate",
-                "Starting Epoch 2: learning rate per sample = 0.01",
-            ),
-            (
-                Says::EpochEnd,
-                r"Finished Epoch ?\[ *(?<epoch>\d+)(?: of *(?<epochs>\d+))?\]: +\[[^T\]][^\]]*\] (?<val_figures>.*)",
-                "Finished Epoch[ 1 of 5]: [Validate] ce = 0.32 * 1000",
-            ),
-            (
-                Says::EpochEnd,
-                r"Finished Epoch ?\[ *(?<epoch>\d+)(?: of *(?<epochs>\d+))?\]: +(?:\[[^\]]*\])?(?<figures>.*) (?<s>[\d.]+)s \( *(?<samples>[\d.]+) samples",
-                "Finished Epoch[1 of 300]: [Training] loss = 1.663636 * 10, metric = 52.40% * 10 0.890s ( 11.2 samples/s);",
-            ),
-            (
-                Says::EpochEnd,
-                r"Finished Epoch ?\[ *(?<epoch>\d+)(?: of *(?<epochs>\d+))?\]: +(?:\[[^\]]*\])?(?<figures>.*?(?:[eE]pochTime=(?<s>[\d.]+).*)?)$",
-                "Finished Epoch[ 1 of 5]: [Training] ce = 2.32 * 1000; totalSamplesSeen = 1000; epochTime=0.17275s",
-            ),
-            (
-                Says::Step,
-                r"Epoch\[ *(?<epoch>\d+)(?: of *(?<epochs>\d+))?\]-Minibatch\[ *\d+- *(?<step>\d+)(?<whole>, 100\.00%)?[^\]]*\]:(?<figures>.*?)(?:(?<name>EvalErr\[\d+\]PerSample) = (?<value>[\d.]+).*?)?(?:[sS]amplesPerSecond = (?<samples>[\d.]+).*)?$",
-                " Epoch[ 1 of 5]-Minibatch[   1-  10, 100.00%]: ce = 2.32 * 1000; time = 0.1718s; samplesPerSecond = 5820.2",
-            ),
-            (
-                Says::Iteration,
-                r"^\s*Minibatch\[ *\d+- *(?<step>\d+)(?<whole>, 100\.00%)?[^\]]*\]:(?<figures>.*?(?:s \( *(?<samples>[\d.]+) samples.*)?)$",
-                " Minibatch[   1- 100]: loss = 1.663636 * 6400, metric = 52.40% * 6400;",
-            ),
-        ],
-    },
-    // onmt/utils/statistics.py of OpenNMT-py 0.1 to 3.5 (of its two rates that of the source), scheduler.h of Marian 1.0 to
-    // 1.12
-    Program {
-        name: "nmt",
-        triggers: &[
-            " tok/s; ",
-            " : Up. ",
-            "Validation perplexity: ",
-            "Validation accuracy: ",
-        ],
-        counts_from_zero: Some(false),
-        others: &["sents", "bsz"],
-        forms: &[
-            (
-                Says::Figures,
-                r"\[valid\].*Ep\. \d+ : Up\. \d+ : (?<name>[^:]+) : (?<value>\S+)",
-                "[valid] Ep. 1 : Up. 80000 : perplexity : 15.1079 : new best",
-            ),
-            (
-                Says::Step,
-                r"Ep\. (?<epoch>\d+) : Up\. (?<step>\d+) :(?:.* Cost (?<m_cost>\S+))?(?:.* (?<words>[\d.,]+) words/s)?",
-                "Ep. 1 : Up. 82000 : Sen. 5,529,093 : Cost 2.79048038 : Time 817.42s : 2193.04 words/s",
-            ),
-            (
-                Says::Step,
-                r"Epoch +(?<epoch>\d+), *(?<step>\d+)/ *(?<of>\d+);(?<figures>[^/]*;)(?:[^;]*updates: +\d+)?[^;\d]*(?<tokens>[\d.]+)[^;]* tok/s",
-                "Epoch  1, 12850/37527; acc:   3.99; ppl: 12792.57; 3438 src tok/s; 3517 tgt tok/s;   9823 s elapsed",
-            ),
-            (
-                Says::Iteration,
-                r"Step +(?<step>\d+)/ *(?<of>\d+);(?<figures>[^/]*;) *(?<tokens>[\d.]+)[^;]* tok/s",
-                "Step 2250/200000; acc:  31.18; ppl: 57.53; xent: 4.05; lr: 0.00028; 5092/261 tok/s;   6641 sec",
-            ),
-            (
-                Says::Scored,
-                r"(?<name>Validation \w+): (?<value>\S+)",
-                "Validation perplexity: 12.3",
-            ),
-        ],
-    },
-    // espnet2/train/trainer.py and reporter.py of ESPnet 0.9 to 202402; `train_time` is the mean time of an iteration
-    Program {
-        name: "espnet",
-        triggers: &["epoch:train:", "epoch results: ", "epoch started."],
-        counts_from_zero: None,
-        others: &["time", "count"],
-        forms: &[
-            (
-                Says::EpochStart,
-                r"\b(?<epoch>\d+)/(?<epochs>\d+)epoch started\.",
-                "2/20epoch started. Estimated time to finish: 33 minutes and 42.59 seconds",
-            ),
-            (
-                Says::Step,
-                r"\b(?<epoch>\d+)epoch:train:\d+-(?<step>\d+)batch: (?<figures>.*?(?:\btrain_time=(?<step_s>[\d.]+).*)?)$",
-                "1epoch:train:6376-6750batch: iter_time=0.001, loss=2.386, lr_0=0.100, train_time=0.013",
-            ),
-            (
-                Says::EpochEnd,
-                r"\b(?<epoch>\d+)epoch results: \[train\] (?<figures>[^\[]*?(?:\btrain_time=(?<step_s>[\d.]+), )?(?:\btime=(?<s>[^\[]*?), total_count)[^\[]*)(?:\[valid\] (?<valid_figures>[^\[]*))?",
-                "1epoch results: [train] loss=2.853, train_time=0.013, time=1 minute and 42.6 seconds, total_count=7507, [valid] loss=2.387",
-            ),
-        ],
-    },
-    // allennlp/training/trainer.py and gradient_descent_trainer.py of AllenNLP 0.4 to 2.10
-    Program {
-        name: "allennlp",
-        triggers: &["allennlp.training"],
-        counts_from_zero: None,
-        others: &[],
-        forms: &[
-            (
-                Says::EpochOver,
-                r"trainer - Epoch duration: (?<s>\S+)",
-                "allennlp.training.trainer - Epoch duration: 0:01:23.456",
-            ),
-            (
-                Says::EpochStart,
-                r"trainer - Epoch (?<epoch>\d+)/(?<last>\d+)",
-                "2017-10-14 16:48:27,962 - INFO - allennlp.training.trainer - Epoch 0/139",
-            ),
-            (
-                Says::Iteration,
-                r"trainer - Batch (?<step>\d+)/(?<of>\d+):(?<figures>.*)",
-                "allennlp.training.trainer - Batch 567/17168: accuracy: 0.42, loss: 1.32 ||",
-            ),
-        ],
-    },
-    // litgpt/finetune/lora.py and litgpt/pretrain.py of litgpt 0.1 to 0.5
-    Program {
-        name: "litgpt",
-        triggers: &["loss train: ", "Training time: "],
-        counts_from_zero: Some(false),
-        others: &[],
-        forms: &[
-            (
-                Says::Step,
-                r"^\s*Epoch (?<epoch>\d+) \| iter (?<step>\d+) .*\| loss train: (?<m_loss_train>[^\s,]+)(?:, val: (?<m_val>\d\S*))?(?:.* iter time: (?<step_s>[\d.]+ m?s))?",
-                "Epoch 4 | iter 961 step 961 | loss train: 1.062, val: 1.057 | iter time: 529.46 ms (step)",
-            ),
-            (
-                Says::Closing,
-                r"^\s*Training time: (?<s>[\d.]+s)",
-                "Training time: 583.36s",
-            ),
-        ],
-    },
-    // composer/loggers/console_logger.py of Composer 0.11 to 0.28; rates but that of samples are the same in other words
-    Program {
-        name: "composer",
-        triggers: &[
-            "[batch=",
-            "Train loss/",
-            "Train throughput/",
-            "Train metrics/",
-            "Eval metrics/",
-        ],
-        counts_from_zero: None,
-        others: &[],
-        forms: &[
-            (
-                Says::Iteration,
-                r"\[batch=(?<step>\d+)(?:/(?<of>\d+))?\]",
-                "[batch=366/48000]:",
-            ),
-            (
-                Says::Figures,
-                r"^\s*Train throughput/samples_per_sec: (?<samples>\S+)",
-                "\t Train throughput/samples_per_sec: 38.2",
-            ),
-            (
-                Says::Nothing,
-                r"^\s*Train throughput/",
-                "\t Train throughput/device/samples_per_sec: 4.8",
-            ),
-            (
-                Says::Figures,
-                r"^\s*\w+ (?<name>[^:]+): (?<value>\S+)",
-                "\t Train loss/train/total: 10.3750",
-            ),
-        ],
-    },
-];
+pub(super) static PROGRAMS: LazyLock<Vec<Program>> =
+    LazyLock::new(|| read_table(include_str!("forms.txt")));
+
+fn read_table(text: &'static str) -> Vec<Program> {
+    let mut programs: Vec<Program> = Vec::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            programs.push(Program {
+                name: name.trim_end_matches(']'),
+                evaluated: "test_",
+                ..Program::default()
+            });
+        }
+        let Some(program) = programs.last_mut() else {
+            continue;
+        };
+        let list = |names: &'static str| names.split('|').collect();
+        match line.split_once(' ') {
+            Some(("triggers:", texts)) => program.triggers = texts,
+            Some(("counts-from:", first)) => program.counts_from_zero = Some(first == "0"),
+            Some(("weight:", weight)) => program.is_plain = weight == "plain",
+            Some(("others:", names)) => program.others = list(names),
+            Some(("step-times:", names)) => program.step_times = list(names),
+            Some(("rates:", names)) => program.rates = list(names),
+            Some(("renamed:", names)) => program.renamed = list(names),
+            Some(("evaluated:", prefix)) => program.evaluated = prefix,
+            Some((says, pattern)) if !says.is_empty() && says != "#" => {
+                let (says, conditions) = says.split_once(',').unwrap_or((says, ""));
+                program.forms.push(Form {
+                    says: named(says),
+                    conditions,
+                    pattern: pattern.trim_start(),
+                });
+            }
+            _ => {}
+        }
+    }
+    programs
+}
+
+fn named(says: &str) -> Option<Says> {
+    Some(match says {
+        "announce" => Says::Announce,
+        "epoch-start" => Says::EpochStart,
+        "step" => Says::Step,
+        "iteration" => Says::Iteration,
+        "run-step" => Says::RunStep,
+        "epoch-end" => Says::EpochEnd,
+        "epoch-over" => Says::EpochOver,
+        "validation" => Says::Validation,
+        "figures" => Says::Figures,
+        "run-end" => Says::RunEnd,
+        _ => return None,
+    })
+}
 
 /// Reads the lines of one program of the table.
 #[derive(Debug)]
 pub(super) struct Known {
     program: &'static Program,
     /// Its patterns, once a line was of interest.
-    patterns: Vec<(Says, Regex)>,
+    patterns: Vec<Option<Regex>>,
     spoke: bool,
-    /// The number of the last [`Says::EpochNext`].
+    /// True where the next line says nothing.
+    skips: bool,
+    counts_from_zero: Option<bool>,
+    /// The last epoch that came without a gap.
     last: Option<u64>,
-    /// Steps of the run, where announced.
+    /// Steps of the run, and of an epoch, where announced.
     steps: Option<u64>,
+    per_epoch: Option<u64>,
+    /// The last step, and how many are usual between two lines.
+    step: Option<u64>,
+    interval: Option<u64>,
+    /// The last rate in steps per second.
+    pace: Option<f64>,
+    /// True once a rate of samples was printed.
+    samples: bool,
     trained: Trained,
 }
 
@@ -449,8 +144,15 @@ impl Known {
             program,
             patterns: Vec::new(),
             spoke: false,
+            skips: false,
+            counts_from_zero: program.counts_from_zero,
             last: None,
             steps: None,
+            per_epoch: None,
+            step: None,
+            interval: None,
+            pace: None,
+            samples: false,
             trained: Trained::default(),
         }
     }
@@ -461,174 +163,329 @@ impl Recogniser for Known {
         self.program.name
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
+    fn weight(&self) -> Weight {
+        if self.program.is_plain {
+            Weight::Plain
+        } else {
+            Weight::Family
+        }
+    }
+
+    fn triggers(&self) -> &'static str {
         self.program.triggers
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
-        self.program.counts_from_zero
+        self.counts_from_zero
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        let forms = &self.program.forms;
         if self.patterns.is_empty() {
-            let compiled = |(says, pattern, _): &Form| Some((*says, Regex::new(pattern).ok()?));
-            self.patterns = self.program.forms.iter().filter_map(compiled).collect();
+            let compiled = forms.iter().map(|form| Regex::new(form.pattern).ok());
+            self.patterns = compiled.collect();
         }
-        let found = self
-            .patterns
-            .iter()
-            .find_map(|(says, regex)| Some((*says, regex, regex.captures(line.text)?)));
-        let Some((says, regex, groups)) = found else {
+        let found = forms.iter().zip(&self.patterns).find_map(|(form, regex)| {
+            let regex = regex.clone()?;
+            let groups = regex.captures(line.text)?;
+            Some((form, Groups { regex, groups }))
+        });
+        let Some((form, groups)) = found else {
             return;
         };
-        if matches!(says, Says::Closing | Says::Scored) && !self.spoke {
+        if std::mem::replace(&mut self.skips, form.has("skips-next")) {
             return;
         }
-        if says == Says::EpochNext {
-            let epoch = groups
-                .name("epoch")
-                .and_then(|epoch| epoch.as_str().parse::<u64>().ok());
-            let follows = epoch
-                .filter(|epoch| *epoch == 1 || self.last.is_some_and(|last| last + 1 == *epoch));
-            self.last = follows;
-            if follows.is_none() {
-                return;
-            }
+        let Some(event) = self.event(form, &groups) else {
+            return;
+        };
+        if groups.text("since_s").is_some() {
+            // The time hangs on the line before: none may be left out for a later one of the same form.
+            say(Event::announce(None, None));
         }
-        let mut facts = facts(regex, &groups, self.program.others);
-        if matches!(says, Says::Evaluation | Says::Scored) {
-            facts.metrics = self.trained.tell_apart("test_", facts.metrics);
+        let (says, seconds) = (event.says, event.seconds);
+        let per_epoch = groups
+            .count("per_epoch")
+            .filter(|_| says == Says::EpochStart);
+        if per_epoch.is_some() {
+            self.per_epoch = per_epoch;
+            say(Event::announce(event.epochs, per_epoch));
+        }
+        say(event);
+        if per_epoch.is_some() {
+            say(Event::iteration(None, per_epoch, Facts::default()));
+        }
+        if says == Says::RunStep && seconds.is_some() {
+            say(Event::run_end(seconds, Facts::default()));
+        }
+    }
+}
+
+impl Known {
+    fn event<'a>(&mut self, form: &Form, groups: &Groups<'a>) -> Option<Event<'a>> {
+        let epoch = groups.count("epoch");
+        if form.has("known") && !self.spoke {
+            return None;
+        }
+        if form.has("next") {
+            self.last = epoch.filter(|epoch| {
+                *epoch == 1 || self.last.and_then(|last| last.checked_add(1)) == Some(*epoch)
+            });
+            self.last?;
+        }
+        let mut facts = groups.facts(self.program, form);
+        if form.has("evaluated") {
+            facts.metrics = self
+                .trained
+                .tell_apart(self.program.evaluated, facts.metrics);
         } else {
             self.trained.note(&facts.metrics);
         }
-        if let Some(mut event) = event(says, &groups, facts) {
-            match &mut event {
-                Event::Announce {
-                    epochs: None,
-                    steps,
-                } => {
-                    self.steps = *steps;
-                    return;
-                }
-                Event::RunStep { of, .. } => *of = of.or(self.steps),
-                _ => {}
-            }
-            self.spoke = true;
-            say(event);
+        if form.has("means") {
+            // Of an evaluation the means of the last line count.
+            let is_last = groups.count("step") >= groups.count("of");
+            let means = facts.means.into_iter().filter(|_| is_last);
+            let named = means.map(|(name, mean)| (name.to_ascii_lowercase().into(), mean));
+            facts = Facts::with_metrics(named.collect());
         }
+        let mut event = groups.event(form, facts)?;
+        match event.says {
+            Says::Announce if event.epochs.is_none() => {
+                self.steps = event.of;
+                event.of = groups.count("per_epoch");
+                event.of?;
+            }
+            Says::Iteration => event.of = event.of.or(self.per_epoch),
+            Says::RunStep => {
+                event.of = event.of.or(self.steps);
+                self.steps = event.of;
+            }
+            _ => {}
+        }
+        if let Some(rate) = event.facts.throughput {
+            self.samples |= rate.unit == "samples/s";
+            if self.samples && form.has("minor") {
+                event.facts.throughput = None;
+            }
+        }
+        let since = groups.text("since_s").and_then(seconds);
+        let rate = event.facts.throughput;
+        if let Some(rate) = rate.filter(|rate| rate.unit == "steps/s") {
+            self.pace = Some(rate.value);
+        }
+        if let Some(step) = event.step {
+            if let Some(since) = since {
+                event.facts.step_seconds = self.steps_since(step, since).map(|steps| since / steps);
+            }
+            self.step = Some(step);
+        }
+        for (condition, from_zero) in [("from-0", true), ("from-1", false)] {
+            if form.has(condition) {
+                self.counts_from_zero = Some(from_zero);
+            }
+        }
+        self.spoke = true;
+        Some(event)
     }
-}
 
-fn event<'a>(says: Says, groups: &Captures<'a>, facts: Facts<'a>) -> Option<Event<'a>> {
-    let text = |name| groups.name(name).map(|group| group.as_str());
-    let count = |name| {
-        text(name)
-            .and_then(scan::unsigned)
-            .map(|(number, _)| number)
-    };
-    let epochs = count("epochs").or_else(|| count("last").and_then(|last| last.checked_add(1)));
-    let step = count("step");
-    let of = count("of").or(step.filter(|_| text("whole").is_some()));
-    let seconds = text("s").and_then(seconds);
-    Some(match says {
-        Says::Nothing => return None,
-        Says::Announce => Event::Announce { epochs, steps: of },
-        Says::EpochStart => Event::EpochStart {
-            epoch: count("epoch")?,
-            epochs,
-        },
-        Says::StepOrEnd if step >= of => {
-            let step = step.zip(of);
-            Event::EpochEnd {
-                epoch: count("epoch")?,
-                epochs,
-                seconds,
-                step,
-                facts,
-            }
-        }
-        Says::Step | Says::StepOrEnd => Event::Step {
-            epoch: count("epoch")?,
-            epochs,
-            step: step?,
-            of,
-            facts,
-        },
-        Says::Iteration => Event::Iteration { step, of, facts },
-        Says::RunStep => Event::RunStep {
-            epoch: None,
-            epochs,
-            step: step?,
-            of,
-            facts,
-        },
-        Says::EpochEnd | Says::EpochNext => Event::EpochEnd {
-            epoch: count("epoch")?,
-            epochs,
-            seconds,
-            step: None,
-            facts,
-        },
-        Says::EpochOver => Event::EpochOver {
-            seconds,
-            step: None,
-            facts,
-        },
-        Says::Evaluation | Says::Scored => Event::Validation { facts },
-        Says::Figures if facts.is_empty() => return None,
-        Says::Figures => Event::Figures { facts },
-        Says::RunEnd | Says::Closing => Event::RunEnd { seconds, facts },
-    })
-}
-
-fn facts<'a>(regex: &Regex, groups: &Captures<'a>, others: &[&str]) -> Facts<'a> {
-    let mut facts = Facts::default();
-    let (mut named, mut span) = (None, None);
-    for group in regex.capture_names().flatten() {
-        let Some(text) = groups.name(group).map(|found| found.as_str()) else {
-            continue;
+    /// How many steps the `seconds` before `step` are of.
+    fn steps_since(&mut self, step: u64, seconds: f64) -> Option<f64> {
+        let Some(last) = self.step else {
+            // Nothing came before: the rate, printed with every time, tells.
+            let steps = (self.pace? * seconds).round();
+            return (steps >= 1.0).then_some(steps);
         };
-        let number = || scan::grouped(text).map(|(value, _)| value);
-        let rate = |unit| number().and_then(|value| Rate::of_run(value, unit));
-        match group {
-            "step_s" => facts.step_seconds = seconds(text),
-            "span_s" => span = number(),
-            "span" => facts.step_seconds = span.zip(number()).map(|(span, steps)| span / steps),
-            "samples" => facts.throughput = rate("samples/s"),
-            "tokens" => facts.throughput = rate("tokens/s"),
-            "its" => facts.throughput = rate("it/s"),
-            "words" => facts.throughput = rate("words/s"),
-            "device_samples" => {
-                facts.throughput = number().and_then(|value| Rate::of_device(value, "samples/s"));
-            }
-            "name" => named = scan::figure_name(text.trim()),
-            "value" => facts.metrics.extend(named.take().zip(number())),
-            _ => {
-                if let Some(name) = group.strip_prefix("m_") {
-                    facts
-                        .metrics
-                        .extend(number().map(|value| (name.to_owned().into(), value)));
-                } else if let Some(prefix) = group.strip_suffix("figures") {
-                    let mut metrics = scan::metrics(text, &[]);
-                    metrics.retain(|(name, _)| {
-                        let is = |other: &&str| {
-                            other
-                                .strip_prefix('=')
-                                .map_or_else(|| scan::holds(name, other), |whole| name == whole)
-                        };
-                        !others.iter().any(is)
-                    });
-                    if !prefix.is_empty() {
-                        metrics
-                            .iter_mut()
-                            .for_each(|(name, _)| *name = format!("{prefix}{name}").into());
+        let apart = step.checked_sub(last).filter(|steps| *steps > 0)?;
+        // Where lines were cut out, the time is still that of the usual number of steps.
+        let is_gap = |usual: &u64| apart > *usual && apart.is_multiple_of(*usual);
+        let steps = self.interval.filter(is_gap).unwrap_or(apart);
+        self.interval = Some(steps);
+        u32::try_from(steps).ok().map(f64::from)
+    }
+}
+
+/// What the groups of a pattern hold in a line.
+struct Groups<'a> {
+    regex: Regex,
+    groups: Captures<'a>,
+}
+
+impl<'a> Groups<'a> {
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.groups.name(name).map(|group| group.as_str())
+    }
+
+    fn count(&self, name: &str) -> Option<u64> {
+        Some(scan::unsigned(self.text(name)?)?.0)
+    }
+
+    fn number(&self, name: &str) -> Option<f64> {
+        let (value, rest) = scan::grouped(self.text(name)?)?;
+        Some(value * scan::magnitude(rest).map_or(1.0, |(factor, _)| factor))
+    }
+
+    fn event(&self, form: &Form, facts: Facts<'a>) -> Option<Event<'a>> {
+        let of_last = |last: u64| last.checked_add(1);
+        let epochs = self.count("epochs");
+        let step = self.count("step");
+        let mut event = Event {
+            epoch: self.count("epoch"),
+            epochs: epochs.or_else(|| self.count("last").and_then(of_last)),
+            step,
+            of: self
+                .count("of")
+                .or(step.filter(|_| self.text("whole").is_some())),
+            seconds: self.text("s").and_then(seconds),
+            ..Event::new(form.says?, facts)
+        };
+        let last = step.map(|step| step.saturating_add(1));
+        if form.has("last-ends") && step >= event.of || form.has("ends-from-0") && last >= event.of
+        {
+            event.says = Says::EpochEnd;
+        }
+        let is_whole = match event.says {
+            Says::Figures => !event.facts.is_empty(),
+            Says::Step => event.epoch.is_some() && event.step.is_some(),
+            Says::EpochStart | Says::EpochEnd => event.epoch.is_some(),
+            Says::RunStep => event.step.is_some(),
+            _ => true,
+        };
+        is_whole.then_some(event)
+    }
+
+    fn facts(&self, program: &Program, form: &Form) -> Facts<'a> {
+        let mut facts = Facts::default();
+        for group in self.regex.capture_names().flatten() {
+            let Some(text) = self.text(group) else {
+                continue;
+            };
+            let number = self.number(group);
+            let rate = |unit| number.and_then(|value| Rate::of_run(value, unit));
+            match group {
+                "step_s" => facts.step_seconds = seconds(text),
+                "step_ms" => facts.step_seconds = number.map(|value| value / 1000.0),
+                "samples" => facts.throughput = rate("samples/s"),
+                "tokens" => facts.throughput = rate("tokens/s"),
+                "its" => facts.throughput = rate("it/s"),
+                "steps" => facts.throughput = rate("steps/s"),
+                "words" => facts.throughput = rate("words/s"),
+                "device_samples" => {
+                    facts.throughput = number.and_then(|value| Rate::of_device(value, "samples/s"));
+                }
+                "value" => {
+                    let name = self.text("name").map(str::trim);
+                    let name = name.and_then(scan::figure_name);
+                    facts.metrics.extend(name.zip(number));
+                }
+                _ if group.starts_with("figures") => {
+                    program.read_figures("", text, form, &mut facts)
+                }
+                _ => {
+                    if let Some(name) = group.strip_prefix("m_") {
+                        let metric = number.map(|value| (name.to_owned().into(), value));
+                        facts.metrics.extend(metric);
+                    } else if let Some(prefix) = group.strip_suffix("figures") {
+                        program.read_figures(prefix, text, form, &mut facts);
                     }
-                    facts.metrics.extend(metrics);
                 }
             }
         }
+        if let Some(seconds) = self.number("span_s") {
+            let since = self.number("step").zip(self.number("span_from"));
+            let steps = self.number("span").or(since.map(|(to, from)| to - from));
+            facts.step_seconds = steps
+                .filter(|steps| *steps > 0.0)
+                .map(|steps| seconds / steps);
+        }
+        facts
     }
-    facts
+}
+
+impl Program {
+    /// Whether figures of a name are no metrics.
+    fn is_other(&self, name: &str) -> bool {
+        let is = |other: &&str| match other.strip_prefix('=') {
+            Some(whole) => name == whole,
+            None => scan::holds(name, other),
+        };
+        self.others.iter().any(is)
+    }
+
+    /// The numbers of a text that stand behind `name:` or `name=`: times of steps, rates and metrics.
+    fn read_figures<'a>(&self, prefix: &str, text: &'a str, form: &Form, facts: &mut Facts<'a>) {
+        if form.has("cells") {
+            facts.metrics = cells(text);
+            return;
+        }
+        let mut numbers = scan::Numbers::of(text);
+        let mut column = "";
+        while let Some((between, value, from)) = numbers.next_number() {
+            if between.trim() == "("
+                && let Some((name, _)) = facts.metrics.last().filter(|_| !column.is_empty())
+            {
+                facts.means.push((name.clone(), value));
+            }
+            column = "";
+            let (_, after) = scan::number(from).unwrap_or((value, from));
+            // `12:30:00` and `3/10` are one thing each.
+            let keyed = form.has("bare") || between.trim_end().ends_with([':', '=']);
+            if after.starts_with([':', '/']) || !keyed {
+                continue;
+            }
+            let name = scan::name(between);
+            let (factor, behind) = scan::magnitude(after).unwrap_or((1.0, after));
+            let unit = scan::rate_unit(behind);
+            if let Some((_, rest)) = unit {
+                numbers.skip_to(rest);
+            }
+            if self.step_times.contains(&name) {
+                // The mean of several steps stands behind the time of the last.
+                let mean = after.trim_start().strip_prefix('(').and_then(scan::number);
+                let stated = scan::duration(from).map_or(value, |(seconds, _)| seconds);
+                facts.step_seconds = Some(mean.map_or(stated, |(mean, _)| mean));
+            } else if let Some((unit, device)) = figures::rate_name(name) {
+                let unit = scan::rate_unit(behind).map_or(unit, |(unit, _)| unit);
+                let rate = if device {
+                    Rate::of_device
+                } else {
+                    Rate::of_run
+                };
+                // Samples, where both are printed: what the batch is made of.
+                let known = facts.throughput.filter(|known| known.unit == "samples/s");
+                facts.throughput = known.or(rate(value * factor, unit));
+            } else if let Some((unit, _)) = unit {
+                facts.throughput = Rate::of_run(value * factor, unit);
+            } else if !self.is_other(name)
+                && let Some(name) = scan::figure_name(name)
+            {
+                let renamed = self.renamed.iter().find_map(|pair| {
+                    let (from, to) = pair.split_once('=')?;
+                    Some((to, name.strip_prefix(from)?.to_owned()))
+                });
+                let name = match (prefix, renamed) {
+                    ("", None) => name,
+                    (prefix, None) => format!("{prefix}{name}").into(),
+                    (_, Some((to, name))) => format!("{to}{name}").into(),
+                };
+                column = between;
+                facts.metrics.push((name, value));
+            }
+        }
+    }
+}
+
+/// The figures of cells that tabs, which some loggers write as `#011`, or two blanks part; names may hold any marks.
+fn cells(text: &str) -> Vec<Metric<'_>> {
+    let cells = text.split('\t').flat_map(|cell| cell.split("#011"));
+    let pairs = cells
+        .flat_map(|cell| cell.split("  "))
+        .filter_map(|cell| cell.rsplit_once(':'));
+    pairs
+        .filter_map(|(name, value)| {
+            let (value, _) = scan::number(value.trim_start())?;
+            Some((scan::figure_name(name.trim())?, value))
+        })
+        .collect()
 }
 
 /// Seconds of `1 hour, 31 minutes and 58.52 seconds`, `0:01:23.456`, `529.46 ms` or `0.013`.
@@ -656,21 +513,19 @@ mod tests {
     fn iterations_that_are_no_epochs_are_none() {
         let program = PROGRAMS
             .iter()
-            .find(|program| program.name == "scikit-learn")
-            .expect("it is known");
+            .find(|it| it.name == "scikit-learn")
+            .unwrap();
         let ends = |numbers: &[u64]| {
             let (mut known, mut ends) = (Known::new(program), 0);
             for number in numbers {
                 let text = format!("Iteration {number}, loss = 0.00851937");
-                known.read(
-                    &Line {
-                        text: &text,
-                        redrawn: false,
-                    },
-                    &mut |event| {
-                        ends += u32::from(matches!(event, Event::EpochEnd { .. }));
-                    },
-                );
+                let line = Line {
+                    text: &text,
+                    redrawn: false,
+                };
+                known.read(&line, &mut |event| {
+                    ends += u32::from(event.says == Says::EpochEnd);
+                });
             }
             ends
         };
@@ -682,34 +537,43 @@ mod tests {
 
     #[test]
     fn sample_of_each_form_is_read_by_it_and_by_none_before() {
-        for program in &PROGRAMS {
-            for (at, (says, pattern, sample)) in program.forms.iter().enumerate() {
-                let first = program.forms.iter().position(|(_, pattern, _)| {
-                    Regex::new(pattern)
-                        .unwrap_or_else(|why| panic!("{pattern}: {why}"))
-                        .is_match(sample)
+        let mut samples = include_str!("forms.txt")
+            .lines()
+            .filter_map(|line| line.strip_prefix("    "));
+        for program in PROGRAMS.iter() {
+            for (at, form) in program.forms.iter().enumerate() {
+                let sample = samples.next().expect("every form has a sample");
+                let regexes = program.forms.iter().map(|form| {
+                    Regex::new(form.pattern).unwrap_or_else(|why| panic!("{}: {why}", form.pattern))
                 });
+                let first = regexes.clone().position(|regex| regex.is_match(sample));
                 assert_eq!(first, Some(at), "{sample}");
-                let regex = Regex::new(pattern).unwrap();
+                let regex = regexes.clone().nth(at).unwrap();
                 let groups = regex.captures(sample).unwrap();
-                let facts = facts(&regex, &groups, program.others);
-                let wants_facts = regex
-                    .capture_names()
-                    .flatten()
-                    .any(|group| group.contains("figures"));
-                assert!(!wants_facts || !facts.metrics.is_empty(), "{sample}");
-                assert_eq!(
-                    event(*says, &groups, facts).is_none(),
-                    *says == Says::Nothing,
-                    "{sample}"
-                );
-                let wanted = |trigger: &&str| sample.contains(*trigger);
+                let groups = Groups { regex, groups };
+                let facts = groups.facts(program, form);
+                let wants_facts = form.pattern.contains("figures>");
+                assert!(!wants_facts || !facts.is_empty(), "{sample}");
+                let event = groups.event(form, facts);
+                assert_eq!(event.is_none(), form.says.is_none(), "{sample}");
+                let wanted = |trigger: &str| sample.contains(trigger);
                 assert!(
-                    *says == Says::Nothing || program.triggers.iter().any(wanted),
+                    form.says.is_none() || program.triggers.split('¦').any(wanted),
                     "{sample}"
                 );
             }
         }
+        assert_eq!(samples.next(), None);
+    }
+
+    #[test]
+    fn every_evaluation_is_kept_however_many_lines_arrive_at_once() {
+        let log = (0..9).map(|round| format!("[{round}]\tvalidation_0-rmse:4.{round}\n"));
+        let log: String = log.collect();
+        let mut follower = crate::observe::timing::Follower::new(None).expect("no pattern");
+        follower.feed(log.as_bytes(), None);
+        follower.finish(None);
+        assert_eq!(follower.progress().points.len(), 9);
     }
 
     #[test]

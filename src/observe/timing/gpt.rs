@@ -38,21 +38,9 @@ impl Recogniser for Gpt {
         Weight::Plain
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[
-            "step ",
-            "step:",
-            "Step ",
-            "Step:",
-            "iter ",
-            "iter:",
-            "Iter ",
-            "Iter:",
-            "teration ",
-            " | loss ",
-            "val loss",
-            "alidation loss",
-        ]
+    fn triggers(&self) -> &'static str {
+        "step ¦step:¦Step ¦Step:¦iter ¦iter:¦Iter ¦Iter:¦teration ¦ | loss ¦val loss¦\
+         alidation loss"
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -94,25 +82,14 @@ impl Gpt {
         let evaluated = facts.metrics.iter().any(|(name, _)| is_validation(name));
         if evaluated && !timed && self.stepped {
             // Which step it is of; a step that was told before is not told again.
-            say(Event::Iteration {
-                step: Some(step),
-                of,
-                facts: Facts::default(),
-            });
-            return Some(Event::Validation { facts });
+            say(Event::iteration(Some(step), of, Facts::default()));
+            return Some(Event::validation(facts));
         }
         self.stepped |= timed || !evaluated;
         if let Some(seconds) = so_far.filter(|_| of == Some(step)) {
-            say(Event::RunEnd {
-                seconds: Some(seconds),
-                facts: Facts::default(),
-            });
+            say(Event::run_end(Some(seconds), Facts::default()));
         }
-        Some(Event::Iteration {
-            step: Some(step),
-            of,
-            facts,
-        })
+        Some(Event::iteration(Some(step), of, facts))
     }
 }
 
@@ -138,10 +115,7 @@ fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
         .find(|c: char| !c.is_ascii_alphabetic())
         .unwrap_or(text.len());
     let word = &text[..end];
-    if !["", "step", "iter", "iteration"]
-        .iter()
-        .any(|known| word.eq_ignore_ascii_case(known))
-    {
+    if !scan::is_any(word, "|step|iter|iteration") {
         return None;
     }
     let (step, of, rest) = scan::counted(text[end..].trim_start_matches([' ', ':', '=', '#']))?;
@@ -160,29 +134,19 @@ fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
 /// Lines without a step's number: `val loss 5.25`, `validation loss: 3.2`, `total average iteration time: 30.1 ms`.
 fn standalone(text: &str) -> Option<Event<'_>> {
     if let Some(time) = text.strip_prefix("total average iteration time:") {
-        let facts = Facts {
-            step_seconds: Some(scan::duration(time.trim_start())?.0),
-            ..Facts::default()
-        };
-        return Some(Event::Figures { facts });
+        let facts = Facts::with_step_time(Some(scan::duration(time.trim_start())?.0));
+        return Some(Event::figures(facts));
     }
     let value = ["val loss", "validation loss"]
         .into_iter()
         .find_map(|name| text.strip_prefix(name))?;
     let (loss, rest) = scan::number(value.trim_start_matches([' ', ':']))?;
-    let facts = Facts {
-        metrics: vec![("val_loss".into(), loss)],
-        ..Facts::default()
-    };
-    rest.trim()
-        .is_empty()
-        .then_some(Event::Validation { facts })
+    let facts = Facts::with_metrics(vec![("val_loss".into(), loss)]);
+    rest.trim().is_empty().then_some(Event::validation(facts))
 }
 
 fn is_loss(name: &str) -> bool {
-    ["loss", "Loss", "bpb", "ppl", "perplexity", "xent"]
-        .iter()
-        .any(|word| name.contains(word))
+    scan::holds_any(name, "loss|Loss|bpb|ppl|perplexity|xent")
 }
 
 fn is_validation(name: &str) -> bool {
@@ -192,6 +156,7 @@ fn is_validation(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn read(text: &str) -> Vec<Event<'_>> {
         let mut said = Vec::new();
@@ -270,7 +235,16 @@ mod tests {
             ),
         ] {
             let said = read(text);
-            let [Event::Iteration { step, of, facts }] = said.as_slice() else {
+            let [
+                Event {
+                    says: Says::Iteration,
+                    step,
+                    of,
+                    facts,
+                    ..
+                },
+            ] = said.as_slice()
+            else {
                 panic!("{text}: {said:?}")
             };
             assert_eq!((*step, *of), (Some(number), all), "{text}");
@@ -289,7 +263,8 @@ mod tests {
         assert!(
             matches!(
                 said[0],
-                Event::RunEnd {
+                Event {
+                    says: Says::RunEnd,
                     seconds: Some(390.0),
                     ..
                 }
@@ -306,11 +281,15 @@ mod tests {
             matches!(
                 step[..],
                 [
-                    Event::Iteration {
+                    Event {
+                        says: Says::Iteration,
                         step: Some(250),
                         ..
                     },
-                    Event::Validation { .. }
+                    Event {
+                        says: Says::Validation,
+                        ..
+                    }
                 ]
             ),
             "{step:?}"
@@ -325,14 +304,18 @@ mod tests {
         );
         assert!(matches!(
             said[..],
-            [Event::Iteration {
+            [Event {
+                says: Says::Iteration,
                 step: Some(250),
                 ..
             }]
         ));
         assert!(matches!(
             read("val loss 5.252026")[..],
-            [Event::Validation { .. }]
+            [Event {
+                says: Says::Validation,
+                ..
+            }]
         ));
     }
 

@@ -18,10 +18,10 @@
 //! Where the last batches of an epoch fill no step, its end is printed as 0.99 or so.
 
 use super::bar::{self, Bar};
+use super::bar_label::{self, Subject};
 use super::dict::{self, Value};
 use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
-use super::tqdm::{self, Subject};
 
 /// How far below a whole number an epoch's end may be printed.
 const SHORT_OF: f64 = 0.05;
@@ -43,7 +43,7 @@ pub(super) struct HfTrainer {
     /// Steps of the whole run.
     steps: Option<u64>,
     /// The bar before the output was known.
-    held: Option<Held>,
+    held: Option<Event<'static>>,
     /// True where the training is over: what follows is an evaluation.
     over: bool,
     /// Seconds of the training that is over.
@@ -54,33 +54,14 @@ pub(super) struct HfTrainer {
     wrapped: Option<f64>,
 }
 
-/// The state of a bar.
-#[derive(Debug)]
-struct Held {
-    step: u64,
-    of: Option<u64>,
-    step_seconds: Option<f64>,
-    throughput: Option<Rate>,
-}
-
 impl Recogniser for HfTrainer {
     fn name(&self) -> &'static str {
         "hf-trainer"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[
-            "'epoch':",
-            "\"epoch\":",
-            "Running training",
-            "Num Epochs = ",
-            "Num epochs = ",
-            "otal optimization steps = ",
-            " metrics *****",
-            "_runtime",
-            "epoch ",
-            "%|",
-        ]
+    fn triggers(&self) -> &'static str {
+        "'epoch':¦\"epoch\":¦Running training¦Num Epochs = ¦Num epochs = ¦\
+         otal optimization steps = ¦ metrics *****¦_runtime¦epoch ¦%|"
     }
 
     fn wants_every_line(&self) -> bool {
@@ -137,15 +118,14 @@ impl HfTrainer {
             .split_once("Num Epochs = ")
             .or_else(|| text.split_once("Num epochs = "))
         {
-            let epochs = grouped(number);
+            let epochs = scan::grouped_count(number).map(|(count, _)| count);
             self.known |= epochs.is_some();
-            say(Event::Announce {
-                epochs,
-                steps: None,
-            });
+            say(Event::announce(epochs, None));
         } else if let Some((_, number)) = text.split_once("otal optimization steps = ") {
             self.known = true;
-            self.steps = grouped(number).or(self.steps);
+            self.steps = scan::grouped_count(number)
+                .map(|(count, _)| count)
+                .or(self.steps);
         } else if let Some(rest) = text
             .split_once("epoch ")
             .map(|(_, rest)| rest)
@@ -169,13 +149,7 @@ impl HfTrainer {
             return;
         }
         self.scripted = true;
-        say(Event::EpochEnd {
-            epoch,
-            epochs: None,
-            seconds: None,
-            step: None,
-            facts,
-        });
+        say(Event::epoch_end((epoch, None), facts));
     }
 
     fn read_dict<'a>(&mut self, before: &'a str, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
@@ -186,17 +160,8 @@ impl HfTrainer {
             && !pairs.is_empty()
         {
             (self.known, self.scripted) = (true, true);
-            let facts = Facts {
-                metrics: metrics(&pairs),
-                ..Facts::default()
-            };
-            return say(Event::EpochEnd {
-                epoch,
-                epochs: None,
-                seconds: None,
-                step: None,
-                facts,
-            });
+            let facts = Facts::with_metrics(metrics(&pairs));
+            return say(Event::epoch_end((epoch, None), facts));
         }
         let number = |key| dict::get(&pairs, key).and_then(Value::number);
         let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
@@ -205,18 +170,16 @@ impl HfTrainer {
         let evaluated = pairs.iter().any(|(key, _)| key.starts_with("eval_"));
         // Transformers 2.11 to 3.0 print JSON, with the step.
         let (loss, rate) = (number("loss").is_some(), number("learning_rate").is_some());
+        let count = |key| dict::get(&pairs, key).and_then(Value::count);
         // LLaMA-Factory has it as `current_steps`.
-        let step = whole_number(number("current_steps")).zip(whole_number(number("total_steps")));
+        let step = count("current_steps").zip(count("total_steps"));
         let numbered = step.is_some() || number("step").is_some();
         let logged = text.starts_with("{'") && (loss || rate) || loss && rate && numbered;
         let Some(epoch) = epoch.filter(|_| whole.is_some() || evaluated || logged) else {
             return;
         };
         self.know(say);
-        let mut facts = Facts {
-            metrics: metrics(&pairs),
-            ..Facts::default()
-        };
+        let mut facts = Facts::with_metrics(metrics(&pairs));
         if let Some(rate) = number("train_samples_per_second") {
             facts.throughput = Rate::of_run(rate, "samples/s");
         }
@@ -224,51 +187,26 @@ impl HfTrainer {
         if epoch + SHORT_OF < self.last && whole.is_none() {
             let done = finished((epoch - SHORT_OF).max(0.0), false);
             (self.over, self.runtime, self.steps, self.ended) = (false, None, None, Some(done));
-            say(Event::EpochStart {
-                epoch: done + 1,
-                epochs: None,
-            });
+            say(Event::epoch_start(done + 1, None));
         }
         self.last = epoch;
         // Another training, in a program that has several.
         let is_same = |(one, other): (f64, f64)| (one - other).abs() <= 0.001 * one.max(other);
         if whole.is_some() && self.over && !self.runtime.zip(whole).is_some_and(is_same) {
             self.ended = Some(0);
-            say(Event::EpochStart {
-                epoch: 1,
-                epochs: None,
-            });
+            say(Event::epoch_start(1, None));
         }
         let done = self.read_epoch(epoch, evaluated || whole.is_some(), say);
         if let Some((step, of)) = step {
-            say(Event::RunStep {
-                epoch: None,
-                epochs: None,
-                step,
-                of: Some(of),
-                facts: Facts::default(),
-            });
+            say(Event::run_step((step, Some(of)), Facts::default()));
         }
         if whole.is_some() {
             (self.over, self.runtime) = (true, whole);
-            say(Event::RunEnd {
-                seconds: whole,
-                facts,
-            });
+            say(Event::run_end(whole, facts));
         } else if epoch > as_number(done) || done == 0 {
-            say(Event::Within {
-                epoch: done + 1,
-                epochs: None,
-                facts,
-            });
+            say(Event::within((done + 1, None), facts));
         } else {
-            say(Event::EpochEnd {
-                epoch: done,
-                epochs: None,
-                seconds: None,
-                step: None,
-                facts,
-            });
+            say(Event::epoch_end((done, None), facts));
         }
     }
 
@@ -292,13 +230,7 @@ impl HfTrainer {
         if done.saturating_sub(first) <= MAX_AT_ONCE {
             for epoch in first..=done {
                 let facts = Facts::default();
-                say(Event::EpochEnd {
-                    epoch,
-                    epochs: None,
-                    seconds: None,
-                    step: None,
-                    facts,
-                });
+                say(Event::epoch_end((epoch, None), facts));
             }
         }
         self.ended = Some(done);
@@ -308,32 +240,14 @@ impl HfTrainer {
     /// Says what was held back until the output was known.
     fn know<'a>(&mut self, say: &mut dyn FnMut(Event<'a>)) {
         self.known = true;
-        if let Some(Held {
-            step,
-            of,
-            step_seconds,
-            throughput,
-        }) = self.held.take()
-        {
-            let facts = Facts {
-                step_seconds,
-                throughput,
-                one_pace: true,
-                ..Facts::default()
-            };
-            say(Event::RunStep {
-                epoch: None,
-                epochs: None,
-                step,
-                of,
-                facts,
-            });
+        if let Some(event) = self.held.take() {
+            say(event);
         }
     }
 
     /// Reads the bar over the whole run; those of evaluations are shorter.
     fn read_bar<'a>(&mut self, bar: &Bar<'_>, say: &mut dyn FnMut(Event<'a>)) {
-        if tqdm::subject(bar.label) != Subject::Training || bar.is_of_bytes {
+        if bar_label::subject(bar.label) != Subject::Training || bar.is_of_bytes {
             return;
         }
         let Some(of) = bar
@@ -349,16 +263,10 @@ impl HfTrainer {
                 .zip(bar.elapsed)
                 .is_some_and(|(run, bar)| (run - bar).abs() <= 2.0);
             if self.over && (self.steps == Some(of) || self.steps.is_none() && whole) {
-                say(Event::RunStep {
-                    epoch: None,
-                    epochs: None,
-                    step: bar.step,
-                    of: bar.of,
-                    facts: Facts {
-                        step_seconds: bar.step_seconds,
-                        ..Facts::default()
-                    },
-                });
+                say(Event::run_step(
+                    (bar.step, bar.of),
+                    Facts::with_step_time(bar.step_seconds),
+                ));
             }
             return;
         }
@@ -366,17 +274,7 @@ impl HfTrainer {
         if bar.step == 0 {
             return;
         }
-        let Facts {
-            step_seconds,
-            throughput,
-            ..
-        } = bar.pace();
-        self.held = Some(Held {
-            step: bar.step,
-            of: bar.of,
-            step_seconds,
-            throughput,
-        });
+        self.held = Some(Event::run_step((bar.step, bar.of), bar.pace()));
         if self.known {
             self.know(say);
         }
@@ -403,13 +301,10 @@ impl HfTrainer {
         }
         if text.ends_with('}') {
             (self.over, self.runtime) = (true, Some(seconds));
-            return say(Event::RunEnd {
-                seconds: Some(seconds),
-                facts,
-            });
+            return say(Event::run_end(Some(seconds), facts));
         }
         self.wrapped = Some(seconds);
-        say(Event::Figures { facts });
+        say(Event::figures(facts));
     }
 
     /// Reads a row of the table, `train_loss = 2.1`; false where it is none.
@@ -427,7 +322,7 @@ impl HfTrainer {
                 let seconds = scan::clock(value).map(|(seconds, _)| seconds);
                 // The dictionary before has it with more digits.
                 if !self.over {
-                    say(Event::RunEnd { seconds, facts });
+                    say(Event::run_end(seconds, facts));
                 }
             }
             ("epoch", Some(epoch)) if !self.over && (0.0..1e9).contains(&epoch) => {
@@ -435,11 +330,11 @@ impl HfTrainer {
             }
             ("train_samples_per_second", Some(rate)) if !self.over => {
                 facts.throughput = Rate::of_run(rate, "samples/s");
-                say(Event::Figures { facts });
+                say(Event::figures(facts));
             }
             ("train_loss", Some(loss)) if !self.over => {
                 facts.metrics.push((key.into(), loss));
-                say(Event::Figures { facts });
+                say(Event::figures(facts));
             }
             (_, Some(value))
                 if key.starts_with("eval_")
@@ -448,7 +343,7 @@ impl HfTrainer {
                         .any(|part| key.contains(part)) =>
             {
                 facts.metrics.push((key.into(), value));
-                say(Event::Validation { facts });
+                say(Event::validation(facts));
             }
             _ => {}
         }
@@ -477,34 +372,6 @@ fn as_number(done: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts of epochs are small")]
     let done = done as f64;
     done
-}
-
-/// `1,500` as 1500.
-fn grouped(text: &str) -> Option<u64> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != ',')
-        .unwrap_or(text.len());
-    let mut number: u64 = 0;
-    let mut digits = text[..end].bytes().filter(u8::is_ascii_digit).peekable();
-    digits.peek()?;
-    for digit in digits {
-        number = number
-            .checked_mul(10)?
-            .checked_add(u64::from(digit - b'0'))?;
-    }
-    Some(number)
-}
-
-/// A count of steps.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "within the range of the test"
-)]
-fn whole_number(value: Option<f64>) -> Option<u64> {
-    value
-        .filter(|value| (0.0..1e15).contains(value) && value.fract() == 0.0)
-        .map(|value| value as u64)
 }
 
 /// The losses and metrics of a dictionary.

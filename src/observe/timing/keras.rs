@@ -32,6 +32,8 @@ pub(super) struct Keras {
     grown: Option<u64>,
     /// True once a bar was read: `Epoch 1/5` alone is what many print.
     barred: bool,
+    /// True of `paddle.Model`, whose lines begin with `step`.
+    paddle: bool,
 }
 
 /// A full bar above which no epoch was named.
@@ -66,7 +68,7 @@ struct Bar<'a> {
 
 impl Recogniser for Keras {
     fn name(&self) -> &'static str {
-        "keras"
+        if self.paddle { "paddle" } else { "keras" }
     }
 
     fn weight(&self) -> Weight {
@@ -77,8 +79,8 @@ impl Recogniser for Keras {
         }
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &["Epoch ", "/step", "] - ", "s - ", "ETA: "]
+    fn triggers(&self) -> &'static str {
+        "Epoch ¦/step¦] - ¦s - ¦ETA: "
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -96,11 +98,9 @@ impl Recogniser for Keras {
             ..
         }) = self.headless.take()
         {
-            say(Event::EpochOver {
-                seconds,
-                step: Some(step),
-                facts: Facts::default(),
-            });
+            say(Event::epoch_over(Facts::default())
+                .took(seconds)
+                .at(Some(step)));
         }
     }
 }
@@ -123,29 +123,20 @@ impl Keras {
                 }) = self.headless.take()
                     && let Some(epoch) = epoch.checked_sub(1).filter(|epoch| *epoch > 0)
                 {
-                    let facts = Facts {
-                        step_seconds,
-                        ..Facts::default()
-                    };
-                    say(Event::EpochEnd {
-                        epoch,
-                        epochs: Some(epochs),
-                        seconds,
-                        step: Some(step),
-                        facts,
-                    });
+                    let facts = Facts::with_step_time(step_seconds);
+                    say(Event::epoch_end((epoch, Some(epochs)), facts)
+                        .took(seconds)
+                        .at(Some(step)));
                 }
                 // Another training may have other steps.
                 if self.epoch.and_then(|last| last.checked_add(1)) != Some(epoch) {
                     self.steps = None;
                 }
                 (self.epoch, self.ended) = (Some(epoch), None);
-                Some(Event::EpochStart {
-                    epoch,
-                    epochs: Some(epochs),
-                })
+                Some(Event::epoch_start(epoch, Some(epochs)))
             }
-            b'0'..=b'9' | b'-' => {
+            b'0'..=b'9' | b'-' | b's' => {
+                self.paddle |= text.starts_with("step ");
                 let bar = bar(text)?;
                 self.barred = true;
                 self.read_bar(bar, line.redrawn, say)
@@ -182,17 +173,10 @@ impl Keras {
         }
         // The line of an epoch of unknown length that has the figures of the validation is its last.
         if let Some(step) = unknown {
-            say(Event::Step {
-                epoch,
-                epochs: None,
-                step,
-                of: None,
-                facts: Facts::default(),
-            });
+            say(Event::step((epoch, None), (step, None), Facts::default()));
         }
         // Keras 3 writes the time to go, 0 s, also at the last step; the whole time follows once validation is done.
-        let to_go =
-            bar.eta || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
+        let to_go = bar.is_to_go();
         if self
             .ended
             .is_some_and(|ended| !ended.provisional && (ended.validated || !validated))
@@ -204,13 +188,11 @@ impl Keras {
             validated,
         });
         self.steps = bar.of.or(self.steps);
-        Some(Event::EpochEnd {
-            epoch,
-            epochs: None,
-            seconds: bar.seconds.filter(|_| !to_go),
-            step: bar.step.zip(bar.of),
-            facts: bar.facts,
-        })
+        Some(
+            Event::epoch_end((epoch, None), bar.facts)
+                .took(bar.seconds.filter(|_| !to_go))
+                .at(bar.step.zip(bar.of)),
+        )
     }
 
     /// Reads a bar above which no epoch was named. A full one may be that of an evaluation, and of training if it was seen
@@ -226,8 +208,7 @@ impl Keras {
             .filter(|_| !bar.facts.metrics.is_empty())?;
         let growing = step < of;
         if !growing {
-            let to_go = bar.eta
-                || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
+            let to_go = bar.is_to_go();
             let seconds = bar.seconds.filter(|_| !to_go);
             let step_seconds = bar.facts.step_seconds;
             self.headless = Some(Headless {
@@ -241,15 +222,8 @@ impl Keras {
             return None;
         }
         self.grown = Some(of);
-        say(Event::Announce {
-            epochs: None,
-            steps: Some(of),
-        });
-        Some(Event::Iteration {
-            step: Some(step),
-            of: Some(of),
-            facts: bar.facts,
-        })
+        say(Event::announce(None, Some(of)));
+        Some(Event::iteration(Some(step), Some(of), bar.facts))
     }
 
     fn read_step<'a>(&mut self, epoch: u64, bar: Bar<'a>) -> Option<Event<'a>> {
@@ -260,13 +234,7 @@ impl Keras {
             return None;
         }
         self.steps = bar.of.or(self.steps);
-        Some(Event::Step {
-            epoch,
-            epochs: None,
-            step: bar.step?,
-            of: bar.of,
-            facts: bar.facts,
-        })
+        Some(Event::step((epoch, None), (bar.step?, bar.of), bar.facts))
     }
 }
 
@@ -284,6 +252,10 @@ fn header(text: &str) -> Option<(u64, u64)> {
 
 fn bar(text: &str) -> Option<Bar<'_>> {
     let mut read = Bar::default();
+    let (text, timed) = match text.strip_prefix("step ") {
+        Some(rest) => (rest.trim_start(), false),
+        None => (text, true),
+    };
     let figures = if let Some(figures) = text.strip_prefix("- ") {
         figures
     } else {
@@ -297,7 +269,7 @@ fn bar(text: &str) -> Option<Bar<'_>> {
         drawing(rest.trim_start(), of.is_none())?
     };
     for (index, part) in figures.split(" - ").enumerate() {
-        read.take(part.trim(), index == 0)?;
+        read.take(part.trim(), timed && index == 0)?;
     }
     // A line without count is one only by its time.
     (read.step.is_some() || read.seconds.is_some()).then_some(read)
@@ -326,6 +298,11 @@ impl<'a> Bar<'a> {
             .metrics
             .iter()
             .any(|(name, _)| name.starts_with("val_"))
+    }
+
+    /// True where its time is the time to go.
+    fn is_to_go(&self) -> bool {
+        self.eta || self.seconds == Some(0.0) && self.whole().is_some_and(|whole| whole >= 1.0)
     }
 
     /// The seconds of all steps, by the time of one.
@@ -377,6 +354,7 @@ impl<'a> Bar<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     /// What the lines say: `S` steps, `E` ends with their seconds, `-` nothing, steps without an epoch `I`, headers left out.
     fn said(lines: &[&str]) -> Vec<String> {
@@ -390,14 +368,28 @@ mod tests {
             let before = said.len();
             let mut heads = 0;
             keras.read(&Line { text, redrawn }, &mut |event| match event {
-                Event::EpochStart { .. } => heads += 1,
-                Event::Step { step, .. } => said.push(format!("S{step}")),
-                Event::Iteration {
-                    step: Some(step), ..
+                Event {
+                    says: Says::EpochStart,
+                    ..
+                } => heads += 1,
+                Event {
+                    says: Says::Step,
+                    step: Some(step),
+                    ..
+                } => said.push(format!("S{step}")),
+                Event {
+                    says: Says::Iteration,
+                    step: Some(step),
+                    ..
                 } => said.push(format!("I{step}")),
-                Event::Announce { steps: Some(_), .. } => {}
-                Event::EpochEnd {
-                    epoch,
+                Event {
+                    says: Says::Announce,
+                    of: Some(_),
+                    ..
+                } => {}
+                Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(epoch),
                     seconds,
                     facts,
                     ..

@@ -20,20 +20,9 @@ use super::event::{Event, Facts, Line, Recogniser};
 use super::scan;
 
 /// Texts that only Lightning writes.
-const SIGNS: [&str; 12] = [
-    "v_num",
-    "`Trainer.fit`",
-    "GPU available: ",
-    "TPU available: ",
-    "LOCAL_RANK: ",
-    "Sanity Checking",
-    "Validation sanity check",
-    "Validation DataLoader",
-    "Training: 0it",
-    "Training: -1it",
-    "Trainable params",
-    "pytorch_lightning",
-];
+const SIGNS: &str = "v_num|`Trainer.fit`|GPU available: |TPU available: |LOCAL_RANK: |\
+    Sanity Checking|Validation sanity check|Validation DataLoader|Training: 0it|Training: -1it|\
+    Trainable params|pytorch_lightning";
 
 /// Blanks before figures that had no room in the line of a bar.
 const BELOW: &str = "                    ";
@@ -62,23 +51,10 @@ impl Recogniser for Lightning {
         "lightning"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[
-            "Epoch ",
-            "v_num",
-            "Trainer.fit",
-            "GPU available",
-            "TPU available",
-            "LOCAL_RANK: ",
-            "Sanity Checking",
-            "sanity check",
-            "Validat",
-            "Restor",
-            "Training: 0it",
-            "Training: -1it",
-            "Trainable params",
-            "pytorch_lightning",
-        ]
+    fn triggers(&self) -> &'static str {
+        "Epoch ¦v_num¦Trainer.fit¦GPU available¦TPU available¦LOCAL_RANK: ¦Sanity Checking¦\
+         sanity check¦Validat¦Restor¦Training: 0it¦Training: -1it¦Trainable params¦\
+         pytorch_lightning"
     }
 
     fn wants_every_line(&self) -> bool {
@@ -96,10 +72,10 @@ impl Recogniser for Lightning {
             bar::postfix(text, scan::figure_name, &mut facts);
             self.drawn = !facts.metrics.is_empty();
             if self.drawn {
-                return say(Event::Figures { facts });
+                return say(Event::figures(facts));
             }
         }
-        if !self.known && SIGNS.iter().any(|sign| text.contains(sign)) {
+        if !self.known && scan::holds_any(text, SIGNS) {
             self.known = true;
             self.from_start = self.epoch.is_none() && !text.contains("v_num");
         }
@@ -124,19 +100,10 @@ fn reached(text: &str) -> Option<u64> {
 impl Lightning {
     /// All epochs are done; of those of which no bar came, that is all that is known.
     fn end_of_fit<'a>(&self, epochs: u64, say: &mut dyn FnMut(Event<'a>)) {
-        say(Event::Announce {
-            epochs: Some(epochs),
-            steps: None,
-        });
+        say(Event::announce(Some(epochs), None));
         let whole = self.from_start && self.epoch.is_none() && epochs <= MAX_UNSEEN;
         for epoch in (0..epochs).filter(|_| whole) {
-            say(Event::EpochEnd {
-                epoch,
-                epochs: None,
-                seconds: None,
-                step: None,
-                facts: Facts::default(),
-            });
+            say(Event::epoch_end((epoch, None), Facts::default()));
         }
     }
 
@@ -150,9 +117,7 @@ impl Lightning {
         }
         if text.starts_with("Validat") {
             // The bar of the epoch may be full before or, where it counts validation too, only after this.
-            return self.full.then_some(Event::Validation {
-                facts: Facts::default(),
-            });
+            return self.full.then_some(Event::validation(Facts::default()));
         }
         let rest = text.get(text.find("Epoch ")?..)?;
         let (epoch, last, _) = scan::counted(&rest["Epoch ".len()..])?;
@@ -184,28 +149,14 @@ impl Lightning {
         (self.epoch, self.full) = (Some(epoch), bar.is_full());
         let mut facts = bar.pace();
         bar::postfix(bar.postfix, scan::figure_name, &mut facts);
-        Some(match bar.of.filter(|_| bar.is_full()) {
-            Some(of) => Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: bar.elapsed,
-                step: Some((bar.step, of)),
-                facts,
-            },
-            None => Event::Step {
-                epoch,
-                epochs,
-                step: bar.step,
-                of: bar.of,
-                facts,
-            },
-        })
+        Some(bar.event((epoch, epochs), facts))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn told(lines: &[&str]) -> Vec<String> {
         let (mut lightning, mut told) = (Lightning::default(), Vec::new());
@@ -217,22 +168,28 @@ mod tests {
                 },
                 &mut |event| {
                     told.push(match event {
-                        Event::EpochEnd {
-                            epoch,
+                        Event {
+                            says: Says::EpochEnd,
+                            epoch: Some(epoch),
                             epochs,
                             seconds,
                             step,
                             facts,
+                            ..
                         } => {
                             format!(
                                 "end {epoch}/{epochs:?} {seconds:?} {step:?} {:?}",
                                 facts.metrics
                             )
                         }
-                        Event::Step {
-                            epoch, step, of, ..
+                        Event {
+                            says: Says::Step,
+                            epoch: Some(epoch),
+                            step: Some(step),
+                            of,
+                            ..
                         } => format!("step {epoch} {step}/{of:?}"),
-                        other => other.kind().to_owned(),
+                        other => other.says.name().to_owned(),
                     })
                 },
             );
@@ -253,10 +210,7 @@ mod tests {
             full,
             "Epoch 0:   0%|    | 0/100 [00:00<?, ?it/s, v_num=2ab, loss=nan]",
         ]);
-        assert_eq!(
-            seen,
-            ["end 0/None Some(3.0) Some((100, 100)) [(\"loss\", NaN)]"]
-        );
+        assert_eq!(seen, ["end 0/None Some(3.0) Some(100) [(\"loss\", NaN)]"]);
     }
 
     #[test]
@@ -269,7 +223,7 @@ mod tests {
             seen,
             [
                 "step 0 38/Some(938)",
-                "end 0/Some(10) Some(9.0) Some((938, 938)) [(\"loss\", 0.25)]"
+                "end 0/Some(10) Some(9.0) Some(938) [(\"loss\", 0.25)]"
             ]
         );
     }
@@ -284,7 +238,7 @@ mod tests {
             "val_loss: 3",
         ]);
         let ends = ["end 0/None None None []", "end 1/None None None []"];
-        let bar = "end 1/Some(2) None Some((20, 20)) [(\"train_loss\", 0.553)]";
+        let bar = "end 1/Some(2) None Some(20) [(\"train_loss\", 0.553)]";
         assert_eq!(seen, ["announcement", ends[0], ends[1], bar, "figures"]);
     }
 }

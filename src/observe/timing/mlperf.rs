@@ -36,8 +36,8 @@ impl Recogniser for MlPerf {
         "mlperf"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[":::MLL", ":::MLPv"]
+    fn triggers(&self) -> &'static str {
+        ":::MLL¦:::MLPv"
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -149,10 +149,7 @@ impl MlPerf {
                     return None;
                 }
                 (self.open, self.over) = (epoch, false);
-                Some(Event::EpochStart {
-                    epoch: epoch?,
-                    epochs: None,
-                })
+                Some(Event::epoch_start(epoch?, None))
             }
             "epoch_stop" => {
                 self.epochs = true;
@@ -162,9 +159,7 @@ impl MlPerf {
                 let one = dict::get(&entry.more, "epoch_count").and_then(Value::count) == Some(1);
                 if one { self.end(entry) } else { None }
             }
-            "eval_accuracy" | "eval_error" => Some(Event::Figures {
-                facts: evaluated(entry),
-            }),
+            "eval_accuracy" | "eval_error" => Some(Event::figures(evaluated(entry))),
             "run_stop" | "run_final" | "run_duration" => {
                 let stated =
                     dict::get(&entry.more, "duration").filter(|_| entry.key != "run_duration");
@@ -173,10 +168,7 @@ impl MlPerf {
                     Some(Value::Text(text)) => seconds(text),
                     _ => None,
                 };
-                Some(Event::RunEnd {
-                    seconds,
-                    facts: samples(entry),
-                })
+                Some(Event::run_end(seconds, samples(entry)))
             }
             "tracked_stats" | "throughput" | "overall_throughput" | "training_throughput" => {
                 let rate = dict::get(&entry.more, "throughput")
@@ -186,16 +178,11 @@ impl MlPerf {
                     throughput: Rate::of_run(rate?, "samples/s"),
                     ..tracked(entry)
                 };
-                Some(Event::Figures { facts })
+                Some(Event::figures(facts))
             }
             "train_loss" => {
                 let metrics = vec![("train_loss".into(), entry.number()?)];
-                Some(Event::Figures {
-                    facts: Facts {
-                        metrics,
-                        ..Facts::default()
-                    },
-                })
+                Some(Event::figures(Facts::with_metrics(metrics)))
             }
             _ => None,
         }
@@ -205,22 +192,12 @@ impl MlPerf {
         let facts = samples(entry);
         self.ended = self.open.or(entry.epoch()).zip(entry.time).or(self.ended);
         match self.open.or(entry.epoch()) {
-            Some(epoch) => Some(Event::EpochEnd {
-                epoch,
-                epochs: None,
-                seconds: None,
-                step: None,
-                facts,
-            }),
+            Some(epoch) => Some(Event::epoch_end((epoch, None), facts)),
             // Every rank may say so.
             None if self.over => None,
             None => {
                 self.over = true;
-                Some(Event::EpochOver {
-                    seconds: None,
-                    step: None,
-                    facts,
-                })
+                Some(Event::epoch_over(facts))
             }
         }
     }
@@ -237,13 +214,12 @@ fn evaluated<'a>(entry: &Entry<'a>) -> Facts<'a> {
 /// How many samples training has gone through.
 fn samples<'a>(entry: &Entry<'a>) -> Facts<'a> {
     let count = dict::get(&entry.more, "samples_count").and_then(Value::number);
-    Facts {
-        metrics: count
+    Facts::with_metrics(
+        count
             .map(|count| ("samples_count".into(), count))
             .into_iter()
             .collect(),
-        ..Facts::default()
-    }
+    )
 }
 
 /// The losses among what is tracked.
@@ -255,10 +231,7 @@ fn tracked<'a>(entry: &Entry<'a>) -> Facts<'a> {
     let metrics = losses
         .filter_map(|(name, value)| Some(((*name).into(), value.number()?)))
         .collect();
-    Facts {
-        metrics,
-        ..Facts::default()
-    }
+    Facts::with_metrics(metrics)
 }
 
 /// Seconds of `5178.13s -> 86.3 minutes` or `5754.04 sec -> 95.9 minutes`.
@@ -270,6 +243,7 @@ fn seconds(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn read<'a>(recogniser: &mut MlPerf, text: &'a str) -> Vec<Event<'a>> {
         let mut said = Vec::new();
@@ -291,7 +265,14 @@ mod tests {
             r#"0: :::MLLOG {"key": "epoch_start", "value": null, "metadata": {"lineno": 3, "epoch_num": 1}}"#,
         );
         assert!(
-            matches!(said[..], [Event::EpochStart { epoch: 1, .. }]),
+            matches!(
+                said[..],
+                [Event {
+                    says: Says::EpochStart,
+                    epoch: Some(1),
+                    ..
+                }]
+            ),
             "{said:?}"
         );
         let said = read(
@@ -301,8 +282,9 @@ mod tests {
         assert!(
             matches!(
                 said[..],
-                [Event::EpochEnd {
-                    epoch: 1,
+                [Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(1),
                     seconds: None,
                     ..
                 }]
@@ -313,13 +295,29 @@ mod tests {
             &mut MlPerf::default(),
             r#":::MLLOG {"key": "epoch_stop", "metadata": {"samples_count": 331776}}"#,
         );
-        assert!(matches!(said[..], [Event::EpochOver { .. }]), "{said:?}");
+        assert!(
+            matches!(
+                said[..],
+                [Event {
+                    says: Says::EpochOver,
+                    ..
+                }]
+            ),
+            "{said:?}"
+        );
         let said = read(
             &mut MlPerf::default(),
             ":::MLPv0.5.0 resnet 1541710020.123 (file.py:123) train_epoch: 1",
         );
         assert!(
-            matches!(said[..], [Event::EpochStart { epoch: 1, .. }]),
+            matches!(
+                said[..],
+                [Event {
+                    says: Says::EpochStart,
+                    epoch: Some(1),
+                    ..
+                }]
+            ),
             "{said:?}"
         );
     }
@@ -331,7 +329,14 @@ mod tests {
             &mut run,
             r#":::MLPv0.6.0 ssd 1560 (train.py:12) eval_accuracy: {"epoch": 43, "value": 0.212}"#,
         );
-        let [Event::Figures { facts }] = said.as_slice() else {
+        let [
+            Event {
+                says: Says::Figures,
+                facts,
+                ..
+            },
+        ] = said.as_slice()
+        else {
             panic!("{said:?}")
         };
         assert_eq!(facts.metrics, [("eval_accuracy".into(), 0.212)]);
@@ -343,7 +348,14 @@ mod tests {
                 r#":::MLLOG {{"key": "run_duration", "value": {value}, "metadata": {{}}}}"#
             );
             let said = read(&mut run, &text);
-            let [Event::RunEnd { seconds, .. }] = said.as_slice() else {
+            let [
+                Event {
+                    says: Says::RunEnd,
+                    seconds,
+                    ..
+                },
+            ] = said.as_slice()
+            else {
                 panic!("{said:?}")
             };
             assert_eq!(*seconds, Some(expected));
@@ -352,7 +364,14 @@ mod tests {
             &mut run,
             r#":::MLLOG {"key": "tracked_stats", "value": {"throughput": 12792.2, "epoch_num": 4}, "metadata": {"step": 1}}"#,
         );
-        let [Event::Figures { facts }] = said.as_slice() else {
+        let [
+            Event {
+                says: Says::Figures,
+                facts,
+                ..
+            },
+        ] = said.as_slice()
+        else {
             panic!("{said:?}")
         };
         assert_eq!(facts.throughput, Rate::of_run(12792.2, "samples/s"));

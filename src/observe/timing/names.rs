@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use super::word_list;
+
 /// A metric of an output: its name there and its value.
 type Metric<'a> = (Cow<'a, str>, f64);
 
@@ -66,82 +68,17 @@ pub(super) fn subject(name: &str) -> Option<&'static str> {
 }
 
 /// Ends of words that say what trainings are measured by: `loss` as in `CELoss`.
-const MEASURES: [&str; 31] = [
-    "gan",
-    "loss",
-    "losses",
-    "acc",
-    "accuracy",
-    "accuracies",
-    "error",
-    "cost",
-    "perplexity",
-    "ppl",
-    "precision",
-    "recall",
-    "dice",
-    "iou",
-    "auc",
-    "auroc",
-    "bleu",
-    "rouge",
-    "reward",
-    "rewards",
-    "psnr",
-    "ssim",
-    "mse",
-    "mae",
-    "score",
-    "entropy",
-    "ndcg",
-    "likelihood",
-    "elbo",
-    "xent",
-    "nll",
-];
+const MEASURES: &str = "gan|loss|losses|acc|accuracy|accuracies|error|cost|perplexity|ppl|\
+    precision|recall|dice|iou|auc|auroc|bleu|rouge|reward|rewards|psnr|ssim|mse|mae|score|entropy|\
+    ndcg|likelihood|elbo|xent|nll";
 
 /// Whole words that say it.
-const MEASURE_WORDS: [&str; 36] = [
-    "fake",
-    "real",
-    "f",
-    "map",
-    "ap",
-    "wer",
-    "cer",
-    "ter",
-    "eer",
-    "ber",
-    "fid",
-    "kl",
-    "kld",
-    "ce",
-    "bce",
-    "mrr",
-    "hr",
-    "prec",
-    "top",
-    "sensitivity",
-    "specificity",
-    "kappa",
-    "pearson",
-    "spearman",
-    "jaccard",
-    "meteor",
-    "cider",
-    "bpb",
-    "bpc",
-    "bpd",
-    "rmsd",
-    "mape",
-    "err",
-    "return",
-    "accu",
-    "metric",
-];
+const MEASURE_WORDS: &str = "fake|real|f|map|ap|wer|cer|ter|eer|ber|fid|kl|kld|ce|bce|mrr|hr|prec|\
+    top|sensitivity|specificity|kappa|pearson|spearman|jaccard|meteor|cider|bpb|bpc|bpd|rmsd|mape|\
+    err|return|accu|metric";
 
 /// Loss, accuracy (rate), precision; Chinese parts no words.
-const CHINESE: [&str; 3] = ["损失", "准确", "精度"];
+const CHINESE: &str = "损失|准确|精度";
 
 /// True for names that tell what a training is measured by; `l_pix` is how BasicSR writes a loss.
 pub(super) fn is_measure(name: &str) -> bool {
@@ -149,21 +86,17 @@ pub(super) fn is_measure(name: &str) -> bool {
         .split(|c: char| !c.is_ascii_alphabetic())
         .filter(|word| !word.is_empty());
     name.starts_with("l_")
-        || CHINESE.iter().any(|word| name.contains(word))
+        || CHINESE.split('|').any(|word| name.contains(word))
         || words.map(str::to_ascii_lowercase).any(|word| {
-            MEASURES.iter().any(|end| word.ends_with(end)) || MEASURE_WORDS.contains(&word.as_str())
+            MEASURES.split('|').any(|end| word.ends_with(end))
+                || word_list::is_any(&word, MEASURE_WORDS)
         })
 }
 
 /// True for names of metrics: of measures, of the learning rate and of the norm of the gradients.
 pub(super) fn is_metric(name: &str) -> bool {
     let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
-    is_measure(name)
-        || words.any(|word| {
-            ["lr", "learning", "norm"]
-                .iter()
-                .any(|known| word.eq_ignore_ascii_case(known))
-        })
+    is_measure(name) || words.any(|word| word_list::is_any(word, "lr|learning|norm"))
 }
 
 /// The name of a metric as records have it: `Loss` is `loss`, `Acc@1` is `acc1`, `lm loss` is `lm_loss`. Names in which

@@ -14,15 +14,7 @@ use super::event::{Event, Facts, Line, Rate, Recogniser, Weight};
 use super::scan;
 
 /// The groups that an expression may name.
-const GROUPS: [&str; 7] = [
-    "epoch",
-    "epochs",
-    "step",
-    "steps",
-    "seconds",
-    "step_seconds",
-    "rate",
-];
+const GROUPS: &str = "epoch|epochs|step|steps|seconds|step_seconds|rate";
 
 /// What the names of groups begin with that hold a loss or metric.
 const METRIC: &str = "metric_";
@@ -60,11 +52,11 @@ pub enum PatternError {
 }
 
 fn suggestion(name: &str) -> String {
-    match nearest(name, GROUPS) {
+    match nearest(name, GROUPS.split('|')) {
         Some(group) => format!("did you mean `{group}`?"),
         None => format!(
             "known groups are `{}` and, for a loss or metric, `{METRIC}NAME`: here `{METRIC}{name}`",
-            GROUPS.join("`, `")
+            GROUPS.replace('|', "`, `")
         ),
     }
 }
@@ -81,11 +73,15 @@ pub fn check_pattern(pattern: &TimingPattern) -> Result<(), PatternError> {
 /// The user's expressions, ready to read lines.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    epoch: Option<Regex>,
-    step: Option<Regex>,
-    /// The groups of `epoch` and `step` that hold metrics, each with the metric's name.
-    epoch_metrics: Vec<Metric>,
-    step_metrics: Vec<Metric>,
+    epoch: Option<Expression>,
+    step: Option<Expression>,
+}
+
+/// An expression, and its groups that hold metrics.
+#[derive(Debug)]
+struct Expression {
+    regex: Regex,
+    metrics: Vec<Metric>,
 }
 
 /// A group and the name of its metric.
@@ -95,7 +91,7 @@ struct Metric {
     name: String,
 }
 
-fn compile(key: &'static str, text: &str) -> Result<(Regex, Vec<Metric>), PatternError> {
+fn compile(key: &'static str, text: &str) -> Result<Expression, PatternError> {
     let regex = RegexBuilder::new(text)
         .size_limit(MAX_COMPILED)
         .build()
@@ -113,7 +109,7 @@ fn compile(key: &'static str, text: &str) -> Result<(Regex, Vec<Metric>), Patter
                 group: name.to_owned(),
                 name: metric.to_owned(),
             }),
-            None if GROUPS.contains(&name) => {}
+            None if GROUPS.split('|').any(|known| known == name) => {}
             None => {
                 return Err(PatternError::UnknownGroup {
                     key,
@@ -125,7 +121,7 @@ fn compile(key: &'static str, text: &str) -> Result<(Regex, Vec<Metric>), Patter
     if !regex.capture_names().flatten().any(|name| name == key) {
         return Err(PatternError::NoNumber { key });
     }
-    Ok((regex, metrics))
+    Ok(Expression { regex, metrics })
 }
 
 impl Recogniser for Pattern {
@@ -137,8 +133,8 @@ impl Recogniser for Pattern {
         Weight::Asked
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[]
+    fn triggers(&self) -> &'static str {
+        ""
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -153,54 +149,35 @@ impl Recogniser for Pattern {
 
 impl Pattern {
     pub(super) fn compile(pattern: &TimingPattern) -> Result<Self, PatternError> {
-        let compiled = |key, text: &Option<String>| {
-            text.as_ref()
-                .map(|text| compile(key, text))
-                .transpose()
-                .map(Option::unzip)
-        };
-        let (epoch, epoch_metrics) = compiled("epoch", &pattern.epoch)?;
-        let (step, step_metrics) = compiled("step", &pattern.step)?;
-        let (epoch_metrics, step_metrics) = (
-            epoch_metrics.unwrap_or_default(),
-            step_metrics.unwrap_or_default(),
-        );
+        let compiled =
+            |key, text: &Option<String>| text.as_ref().map(|text| compile(key, text)).transpose();
         Ok(Self {
-            epoch,
-            step,
-            epoch_metrics,
-            step_metrics,
+            epoch: compiled("epoch", &pattern.epoch)?,
+            step: compiled("step", &pattern.step)?,
         })
     }
 
     fn epoch<'a>(&self, line: &Line<'a>) -> Option<Event<'a>> {
-        let groups = self.epoch.as_ref()?.captures(line.text)?;
-        Some(Event::EpochEnd {
-            epoch: count(&groups, "epoch")?,
-            epochs: count(&groups, "epochs"),
-            seconds: time(&groups, "seconds"),
-            step: count(&groups, "step").zip(count(&groups, "steps")),
-            facts: facts(&groups, &self.epoch_metrics),
-        })
+        let Expression { regex, metrics } = self.epoch.as_ref()?;
+        let groups = regex.captures(line.text)?;
+        Some(
+            Event::epoch_end(
+                (count(&groups, "epoch")?, count(&groups, "epochs")),
+                facts(&groups, metrics),
+            )
+            .took(time(&groups, "seconds"))
+            .at(count(&groups, "step").zip(count(&groups, "steps"))),
+        )
     }
 
     fn step<'a>(&self, line: &Line<'a>) -> Option<Event<'a>> {
-        let groups = self.step.as_ref()?.captures(line.text)?;
+        let Expression { regex, metrics } = self.step.as_ref()?;
+        let groups = regex.captures(line.text)?;
         let (step, of) = (count(&groups, "step")?, count(&groups, "steps"));
-        let facts = facts(&groups, &self.step_metrics);
+        let facts = facts(&groups, metrics);
         Some(match count(&groups, "epoch") {
-            Some(epoch) => Event::Step {
-                epoch,
-                epochs: count(&groups, "epochs"),
-                step,
-                of,
-                facts,
-            },
-            None => Event::Iteration {
-                step: Some(step),
-                of,
-                facts,
-            },
+            Some(epoch) => Event::step((epoch, count(&groups, "epochs")), (step, of), facts),
+            None => Event::iteration(Some(step), of, facts),
         })
     }
 }
@@ -238,6 +215,7 @@ fn facts(groups: &Captures<'_>, metrics: &[Metric]) -> Facts<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn read(expression: &str, text: &str) -> Option<(u64, Option<u64>, Option<f64>)> {
         let line = Line {
@@ -246,8 +224,9 @@ mod tests {
         };
         let pattern = Pattern::compile(&TimingPattern::of_epoch(expression)).unwrap();
         match pattern.epoch(&line)? {
-            Event::EpochEnd {
-                epoch,
+            Event {
+                says: Says::EpochEnd,
+                epoch: Some(epoch),
                 epochs,
                 seconds,
                 ..
@@ -295,10 +274,12 @@ mod tests {
             text: "it 5/9 12.5 img/s nan",
             redrawn: false,
         };
-        let Some(Event::Iteration {
+        let Some(Event {
+            says: Says::Iteration,
             step: Some(5),
             of: Some(9),
             facts,
+            ..
         }) = pattern.step(&line)
         else {
             panic!("{:?}", pattern.step(&line))

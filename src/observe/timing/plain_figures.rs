@@ -7,70 +7,18 @@ use super::names;
 use super::scan::{self, Numbers};
 
 /// Parts of the name of a time that is not the epoch's.
-const OTHER_TIMES: [&str; 26] = [
-    "eta",
-    "remain",
-    "left",
-    "data",
-    "load",
-    "val",
-    "test",
-    "infer",
-    "step",
-    "batch",
-    "iter",
-    "total",
-    "avg",
-    "average",
-    "per",
-    "sav",
-    "checkpoint",
-    "ckpt",
-    "forward",
-    "backward",
-    "since",
-    "wait",
-    "start",
-    "compil",
-    " at",
-    "expected",
-];
+const OTHER_TIMES: &str = "eta|remain|left|data|load|val|test|infer|step|batch|iter|total|avg|\
+    average|per|sav|checkpoint|ckpt|forward|backward|since|wait|start|compil| at|expected";
 
 /// Names of a time that may also be missing.
-const IDLE_NAMES: [&str; 9] = [
-    "",
-    "done",
-    "finished",
-    "completed",
-    "complete",
-    "ended",
-    "after",
-    "train",
-    "training",
-];
+const IDLE_NAMES: &str = "|done|finished|completed|complete|ended|after|train|training";
 
 /// Names of a number that counts steps.
-pub(super) const STEP_NAMES: [&str; 16] = [
-    "step",
-    "iter",
-    "iteration",
-    "batch",
-    "it",
-    "minibatch",
-    "iters",
-    "steps",
-    "batches",
-    "iterations",
-    "i",
-    "itr",
-    "batch_idx",
-    "global_step",
-    "mini-batch",
-    "global step",
-];
+pub(super) const STEP_NAMES: &str = "step|iter|iteration|batch|it|minibatch|iters|steps|batches|\
+    iterations|i|itr|batch_idx|global_step|mini-batch|global step";
 
 /// Parts of names of figures that are of a machine, not of a training.
-const OF_MACHINES: [&str; 4] = ["mem_", "memory", "cuda", "gpu"];
+const OF_MACHINES: &str = "mem_|memory|cuda|gpu";
 
 /// What a line's figures say.
 #[derive(Debug, Default)]
@@ -160,9 +108,7 @@ impl<'a> Read<'a> {
             .strip_prefix("train ")
             .filter(|step| STEP_NAMES.contains(step))
             .unwrap_or(name);
-        let of_steps = STEP_NAMES
-            .iter()
-            .any(|step| name.eq_ignore_ascii_case(step));
+        let of_steps = scan::is_any(name, STEP_NAMES);
         if of_steps
             && let Some((step, after)) = scan::grouped_count(from)
             && after.len() + 4 < from.len()
@@ -189,7 +135,7 @@ impl<'a> Read<'a> {
             return Some(after);
         }
         if let Some((seconds, after)) = scan::clock(from) {
-            if !name.is_empty() && !IDLE_NAMES.contains(&name) {
+            if !name.is_empty() && !scan::is_any(name, IDLE_NAMES) {
                 self.take_time(name, seconds, after);
             }
             return Some(after);
@@ -230,7 +176,7 @@ impl<'a> Read<'a> {
             && !is_part
             && !name.to_ascii_lowercase().contains("time")
             && !after.starts_with(scan::is_word)
-            && !OF_MACHINES.iter().any(|word| scan::holds(name, word))
+            && !scan::holds_any(name, OF_MACHINES)
             && let Some(name) = scan::metric_name(behind_the_end(name))
         {
             self.facts.metrics.push((name, value));
@@ -263,18 +209,8 @@ impl<'a> Read<'a> {
                 .next()
                 .unwrap_or_default()
                 .trim();
-            let time = [
-                "time",
-                "epoch time",
-                "epoch_time",
-                "elapsed",
-                "train time",
-                "train_time",
-            ];
-            if self.step.is_none()
-                && value >= 0.0
-                && time.iter().any(|time| bare.eq_ignore_ascii_case(time))
-            {
+            let time = "time|epoch time|epoch_time|elapsed|train time|train_time";
+            if self.step.is_none() && value >= 0.0 && scan::is_any(bare, time) {
                 self.idle_seconds = self.idle_seconds.or(Some(value));
                 return true;
             }
@@ -287,34 +223,23 @@ impl<'a> Read<'a> {
 
     fn take_time(&mut self, name: &str, seconds: f64, after: &str) {
         let name = name.to_ascii_lowercase();
-        let of_step = [
-            "btime",
-            "iter_time",
-            "iter time",
-            "batch_time",
-            "batch time",
-            "step_time",
-            "step time",
-            "time per step",
-            "time/step",
-        ];
-        if of_step.contains(&name.as_str()) {
+        let of_step = "btime|iter_time|iter time|batch_time|batch time|step_time|step time|\
+             time per step|time/step";
+        if scan::is_any(&name, of_step) {
             self.facts.step_seconds = Some(seconds);
             return;
         }
-        if after.starts_with('/') || OTHER_TIMES.iter().any(|other| name.contains(other)) {
+        if after.starts_with('/') || scan::holds_any(&name, OTHER_TIMES) {
             return;
         }
         let last = name.rsplit(' ').next().unwrap_or_default();
-        if [
-            "time", "taken", "took", "takes", "elapsed", "duration", "runtime",
-        ]
-        .iter()
-        .any(|word| last.ends_with(word))
+        if "time|taken|took|takes|elapsed|duration|runtime"
+            .split('|')
+            .any(|word| last.ends_with(word))
             || last == "in"
         {
             self.named_seconds = self.named_seconds.or(Some(seconds));
-        } else if IDLE_NAMES.contains(&name.as_str()) {
+        } else if scan::is_any(&name, IDLE_NAMES) {
             self.idle_seconds = self.idle_seconds.or(Some(seconds));
         }
     }
@@ -333,10 +258,7 @@ pub(super) fn unit_in_name(between: &str) -> Option<f64> {
         "h" | "hours" => 3600.0,
         _ => return None,
     };
-    ["time", "elapsed", "duration", "took"]
-        .iter()
-        .any(|word| scan::holds(named, word))
-        .then_some(scale)
+    scan::holds_any(named, "time|elapsed|duration|took").then_some(scale)
 }
 
 /// True for names that need no `:` or `=` before their value.
@@ -346,28 +268,36 @@ fn is_loss(name: &str) -> bool {
         .next()
         .unwrap_or_default()
         .to_ascii_lowercase();
-    [
-        "loss",
-        "acc",
-        "accuracy",
-        "perplexity",
-        "ppl",
-        "mse",
-        "mae",
-        "f1",
-    ]
-    .iter()
-    .any(|word| last.ends_with(word))
+    "loss|acc|accuracy|perplexity|ppl|mse|mae|f1"
+        .split('|')
+        .any(|word| last.ends_with(word))
 }
 
 /// The name of a figure without the sentence before it: `finished. Loss` is `Loss`.
 fn behind_the_end(name: &str) -> &str {
-    let sentence = name.split_once(". ").filter(|(said, _)| {
-        ["done", "finished", "completed", "complete", "ended"]
-            .iter()
-            .any(|word| said.eq_ignore_ascii_case(word))
-    });
+    let sentence = name
+        .split_once(". ")
+        .filter(|(said, _)| scan::is_any(said, "done|finished|completed|complete|ended"));
     sentence.map_or(name, |(_, name)| name)
+}
+
+/// `Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)`, which scripts with a bar of their own print as well.
+pub(super) fn tested(text: &str) -> Option<Facts<'_>> {
+    let rest = text.trim().strip_prefix("Test set:")?;
+    let mut facts = Facts::default();
+    if let Some((_, rest)) = rest.split_once("Average loss: ")
+        && let Some((loss, _)) = scan::number(rest)
+    {
+        facts.metrics.push(("test_loss".into(), loss));
+    }
+    if let Some((_, rest)) = rest.split_once('(')
+        && let Some((percent, "%)")) = scan::number(rest)
+    {
+        facts
+            .metrics
+            .push(("test_accuracy_percent".into(), percent));
+    }
+    Some(facts)
 }
 
 #[cfg(test)]

@@ -21,10 +21,10 @@
 use super::scan;
 
 /// Words that begin the name of a host or process and are followed by its number.
-const HOSTS: [&str; 15] = [
-    "worker", "node", "host", "compute", "nid", "rank", "gpu", "dgx", "server", "cn", "gn", "proc",
-    "process", "slave", "pod",
-];
+const HOSTS: &str = "worker|node|host|compute|nid|rank|gpu|dgx|server|cn|gn|proc|process|slave|pod";
+
+/// Words before the number of a rank.
+const RANKS: &str = "global_rank|global rank|local_rank|local rank|rank|process|gpu";
 
 /// Splits off a rank's mark and the times around it; the mark is that of the rank, without what surrounds it.
 pub(super) fn split(text: &str) -> (Option<&str>, &str) {
@@ -107,18 +107,9 @@ fn role(mark: &str) -> bool {
 fn rank(text: &str) -> Option<(&str, &str)> {
     let open = text.strip_prefix(['[', '(']);
     let inside = open.unwrap_or(text);
-    let names = [
-        "global_rank",
-        "global rank",
-        "local_rank",
-        "local rank",
-        "rank",
-        "process",
-        "gpu",
-    ];
-    let name = names
-        .iter()
-        .find(|name| scan::starts_with_any(inside, &[name]))?;
+    let name = RANKS
+        .split('|')
+        .find(|name| scan::starts_with_any(inside, name))?;
     let number = inside[name.len()..].trim_start_matches([' ', ':', '=', '_', '#']);
     let (_, rest) = scan::unsigned(number)?;
     let mark = &inside[..inside.len() - rest.len()];
@@ -167,7 +158,7 @@ fn host(text: &str) -> Option<(&str, &str)> {
     let (letters, number) =
         name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
     let numbered = !number.is_empty()
-        && (HOSTS.contains(&letters) || letters.len() > 2 && letters.ends_with('-'));
+        && (scan::is_any(letters, HOSTS) || letters.len() > 2 && letters.ends_with('-'));
     let first = name.split('.').next().unwrap_or_default();
     let qualified = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.matches('.').count() >= 2
@@ -231,10 +222,10 @@ fn dated(text: &str) -> Option<&str> {
 
 /// `Jan 31 10:00:00 `.
 fn syslog(text: &str) -> Option<&str> {
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let rest = MONTHS.iter().find_map(|month| text.strip_prefix(month))?;
+    const MONTHS: &str = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec";
+    let rest = MONTHS
+        .split('|')
+        .find_map(|month| text.strip_prefix(month))?;
     let (_, rest) = scan::unsigned(rest.strip_prefix(' ')?.trim_start())?;
     let (_, rest) = scan::clock(rest.strip_prefix(' ')?)?;
     rest.strip_prefix(' ')

@@ -13,18 +13,19 @@
 //! The forms are those of `mnist/main.py` and `imagenet/main.py` of pytorch/examples and of `references/detection` of
 //! torchvision 0.15. Only the last prints how long an epoch took. A value in parentheses is the mean so far.
 
-use super::epoch_line;
-use super::event::{Event, Facts, Line, Rate, Recogniser};
+use super::epoch_number;
+use super::event::{Event, Facts, Line, Rate, Recogniser, Says};
+use super::plain_figures;
 use super::scan::{self, Numbers};
 
 /// Where in a line, in bytes, its keyword must stand: a logger's prefix may come before.
 const MAX_PREFIX: usize = 100;
 
 /// Columns that are no losses or metrics. `Time` and `time` are the seconds of a step.
-const NOT_METRICS: [&str; 7] = ["Data", "data", "eta", "max mem", "Time", "time", "day"];
+const NOT_METRICS: &str = "Data|data|eta|max mem|Time|time|day";
 
 /// Columns of a rate.
-const RATES: [&str; 4] = ["img/s", "clips/s", "Speed", "images/s"];
+const RATES: &str = "img/s|clips/s|Speed|images/s";
 
 /// What was read of the training so far.
 #[derive(Debug, Default)]
@@ -42,18 +43,8 @@ impl Recogniser for PyTorch {
         "pytorch"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[
-            "Epoch: ",
-            "epoch: [",
-            "Test",
-            "* Acc@",
-            "* Prec@",
-            "Training time ",
-            "Acc@1 ",
-            " epochs",
-            "hroughput",
-        ]
+    fn triggers(&self) -> &'static str {
+        "Epoch: ¦epoch: [¦Test¦* Acc@¦* Prec@¦Training time ¦Acc@1 ¦ epochs¦hroughput"
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -64,7 +55,11 @@ impl Recogniser for PyTorch {
         if let Some(event) = self.read_line(line) {
             // Of the example's last line the figures stay those without a prefix too.
             if self.stepped
-                && let Event::Validation { facts } = &event
+                && let Event {
+                    says: Says::Validation,
+                    facts,
+                    ..
+                } = &event
                 && facts
                     .metrics
                     .iter()
@@ -73,7 +68,7 @@ impl Recogniser for PyTorch {
                 let mut facts = facts.clone();
                 facts.metrics.retain(|(name, _)| !name.starts_with("val_"));
                 say(event);
-                return say(Event::Figures { facts });
+                return say(Event::figures(facts));
             }
             say(event);
         }
@@ -94,10 +89,7 @@ impl PyTorch {
                 .filter(|(_, rest)| rest.is_empty())?
                 .0;
             let plain = before.is_empty() || before.ends_with("] ");
-            return plain.then_some(Event::RunEnd {
-                seconds: Some(seconds),
-                facts: Facts::default(),
-            });
+            return plain.then_some(Event::run_end(Some(seconds), Facts::default()));
         }
         let head = text
             .get(..text.floor_char_boundary(MAX_PREFIX))
@@ -115,7 +107,7 @@ impl PyTorch {
             return samples(after);
         }
         let plain = before.is_empty() || before.ends_with([' ', '\t', ']']);
-        let tested = ["test", "val"].iter().any(|word| scan::holds(before, word));
+        let tested = scan::holds_any(before, "test|val");
         if plain && !tested {
             self.steps(after.strip_prefix('[')?)
         } else {
@@ -125,21 +117,13 @@ impl PyTorch {
 
     /// What lines without the word say: how many epochs there will be, or a rate.
     fn said<'a>(&self, text: &'a str) -> Option<Event<'a>> {
-        if let Some(epochs) = epoch_line::planned(text) {
-            return Some(Event::Announce {
-                epochs: Some(epochs),
-                steps: None,
-            });
+        if let Some(epochs) = epoch_number::planned(text) {
+            return Some(Event::announce(Some(epochs), None));
         }
         let rate = text.split_once("hroughput").filter(|_| self.stepped)?.1;
         let (value, rest) = scan::number(rate.trim_start_matches([' ', ':', '=']))?;
         let throughput = Rate::of_run(value, scan::rate_unit(rest)?.0);
-        Some(Event::Figures {
-            facts: Facts {
-                throughput,
-                ..Facts::default()
-            },
-        })
+        Some(Event::figures(Facts::with_rate(throughput)))
     }
 
     /// What follows `Epoch: [`.
@@ -153,17 +137,8 @@ impl PyTorch {
                 .strip_prefix('(')
                 .and_then(scan::per_step)
                 .map(|(step, _)| step);
-            let facts = Facts {
-                step_seconds,
-                ..Facts::default()
-            };
-            return Some(Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: Some(seconds),
-                step: None,
-                facts,
-            });
+            let facts = Facts::with_step_time(step_seconds);
+            return Some(Event::epoch_end((epoch, epochs), facts).took(Some(seconds)));
         }
         let (step, of, rest) = scan::counted(rest.strip_prefix('[')?)?;
         let of = of?;
@@ -175,7 +150,12 @@ impl PyTorch {
         self.stepped = true;
         self.from_zero |= step == 0;
         let done = step >= of || self.from_zero && step + 1 >= of;
-        Some(step_or_end(epoch, epochs, (step, of), done, facts))
+        Some(Event::step_or_end(
+            (epoch, epochs),
+            (step, Some(of)),
+            done,
+            facts,
+        ))
     }
 }
 
@@ -191,33 +171,12 @@ fn samples(text: &str) -> Option<Event<'_>> {
         counts_samples: true,
         ..columns(rest)
     };
-    Some(step_or_end(epoch, epochs, (step, of), done, facts))
-}
-
-fn step_or_end(
-    epoch: u64,
-    epochs: Option<u64>,
-    (step, of): (u64, u64),
-    done: bool,
-    facts: Facts<'_>,
-) -> Event<'_> {
-    if done {
-        Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: None,
-            step: Some((step, of)),
-            facts,
-        }
-    } else {
-        Event::Step {
-            epoch,
-            epochs,
-            step,
-            of: Some(of),
-            facts,
-        }
-    }
+    Some(Event::step_or_end(
+        (epoch, epochs),
+        (step, Some(of)),
+        done,
+        facts,
+    ))
 }
 
 /// The columns of a line: `Loss 6.0205e+00 (6.3747e+00)` or `loss: 0.3901 (0.7568)`.
@@ -230,7 +189,7 @@ fn columns(text: &str) -> Facts<'_> {
             facts.step_seconds = Some(value);
             continue;
         }
-        if between.trim() == "(" && RATES.contains(&column) {
+        if between.trim() == "(" && scan::is_any(column, RATES) {
             facts.throughput = Rate::of_run(value, "samples/s");
             continue;
         }
@@ -247,7 +206,7 @@ fn columns(text: &str) -> Facts<'_> {
             continue;
         }
         column = scan::name(between);
-        if RATES.contains(&column) {
+        if scan::is_any(column, RATES) {
             facts.throughput = Rate::of_run(value, "samples/s");
             continue;
         }
@@ -255,7 +214,7 @@ fn columns(text: &str) -> Facts<'_> {
             // Other loops print there the time since their start; these have the mean behind it, or `data:`.
             let of_step = text.contains('(') || text.contains("data: ");
             facts.step_seconds = Some(value).filter(|_| of_step);
-        } else if !NOT_METRICS.contains(&column)
+        } else if !scan::is_any(column, NOT_METRICS)
             && let Some(name) = scan::metric_name(column)
         {
             facts.metrics.push((name, value));
@@ -267,7 +226,7 @@ fn columns(text: &str) -> Facts<'_> {
 /// `Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)` or `Test: [  0/79]`.
 fn validation(text: &str) -> Option<Event<'_>> {
     let mut facts = Facts::default();
-    if let Some(tested) = tested(text) {
+    if let Some(tested) = plain_figures::tested(text) {
         facts = tested;
     } else {
         let rest = text.strip_prefix("Test:")?.trim_start();
@@ -279,26 +238,7 @@ fn validation(text: &str) -> Option<Event<'_>> {
             return None;
         }
     }
-    Some(Event::Validation { facts })
-}
-
-/// `Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)`, which scripts with a bar of their own print as well.
-pub(super) fn tested(text: &str) -> Option<Facts<'_>> {
-    let rest = text.trim().strip_prefix("Test set:")?;
-    let mut facts = Facts::default();
-    if let Some((_, rest)) = rest.split_once("Average loss: ")
-        && let Some((loss, _)) = scan::number(rest)
-    {
-        facts.metrics.push(("test_loss".into(), loss));
-    }
-    if let Some((_, rest)) = rest.split_once('(')
-        && let Some((percent, "%)")) = scan::number(rest)
-    {
-        facts
-            .metrics
-            .push(("test_accuracy_percent".into(), percent));
-    }
-    Some(facts)
+    Some(Event::validation(facts))
 }
 
 /// `====> Epoch: 1 Average loss: 164.17` and `====> Test set loss: 127.4` of examples/vae.
@@ -309,17 +249,11 @@ fn summary(text: &str) -> Option<Event<'_>> {
         let (epoch, rest) = scan::unsigned(rest)?;
         let (loss, _) = scan::number(rest.strip_prefix(" Average loss: ")?)?;
         facts.metrics.push(("Average loss".into(), loss));
-        return Some(Event::EpochEnd {
-            epoch,
-            epochs: None,
-            seconds: None,
-            step: None,
-            facts,
-        });
+        return Some(Event::epoch_end((epoch, None), facts));
     }
     let (loss, _) = scan::number(rest.strip_prefix("Test set loss: ")?)?;
     facts.metrics.push(("test_loss".into(), loss));
-    Some(Event::Validation { facts })
+    Some(Event::validation(facts))
 }
 
 /// `Acc@1 69.760 Acc@5 89.080`; training lines have the same names, so these come under names with `val_` as well.
@@ -335,7 +269,7 @@ fn accuracy(text: &str) -> Option<Event<'_>> {
         .map(|(name, value)| (format!("val_{}", name.to_lowercase()).into(), *value))
         .collect();
     facts.metrics.extend(own);
-    Some(Event::Validation { facts })
+    Some(Event::validation(facts))
 }
 
 #[cfg(test)]
@@ -356,9 +290,21 @@ mod tests {
     }
 
     fn metrics<'a>(event: &'a Event<'_>) -> Vec<(&'a str, f64)> {
-        let (Event::Step { facts, .. }
-        | Event::EpochEnd { facts, .. }
-        | Event::Validation { facts }) = event
+        let (Event {
+            says: Says::Step,
+            facts,
+            ..
+        }
+        | Event {
+            says: Says::EpochEnd,
+            facts,
+            ..
+        }
+        | Event {
+            says: Says::Validation,
+            facts,
+            ..
+        }) = event
         else {
             return Vec::new();
         };
@@ -375,9 +321,10 @@ mod tests {
         assert!(
             matches!(
                 event,
-                Event::Step {
-                    epoch: 1,
-                    step: 640,
+                Event {
+                    says: Says::Step,
+                    epoch: Some(1),
+                    step: Some(640),
                     of: Some(60000),
                     ..
                 }
@@ -392,8 +339,9 @@ mod tests {
             assert!(
                 matches!(
                     read(text),
-                    Some(Event::EpochEnd {
-                        epoch: 2,
+                    Some(Event {
+                        says: Says::EpochEnd,
+                        epoch: Some(2),
                         seconds: None,
                         ..
                     })
@@ -408,9 +356,10 @@ mod tests {
         let text = "2021-05-21 INFO Epoch: [3][ 10/782]\tTime  0.794 ( 1.044)\tData  0.097 ( 0.104)\t\
                     Loss 6.0205e+00 (6.3747e+00)\tAcc@1   3.12 (  1.34)";
         let event = read(text).unwrap();
-        let Event::Step {
-            epoch: 3,
-            step: 10,
+        let Event {
+            says: Says::Step,
+            epoch: Some(3),
+            step: Some(10),
             of: Some(782),
             facts,
             ..
@@ -435,7 +384,11 @@ mod tests {
                     text,
                     redrawn: false
                 }),
-                Some(Event::EpochEnd { epoch: 0, .. })
+                Some(Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(0),
+                    ..
+                })
             )
         };
         assert!(!ends("Epoch: [0][781/782]\tTime 1.0 (1.0)"));
@@ -449,8 +402,9 @@ mod tests {
         let event = read("Epoch: [0]  [40/60]  eta: 0:00:07  lr: 0.0035  loss: 0.3901 (0.7568)  time: 0.3407  data: 0.0044  max mem: 5081").unwrap();
         assert_eq!(metrics(&event), [("lr", 0.0035), ("loss", 0.3901)]);
         let event = read("Epoch: [0] Total time: 0:00:21 (0.3570 s / it)").unwrap();
-        let Event::EpochEnd {
-            epoch: 0,
+        let Event {
+            says: Says::EpochEnd,
+            epoch: Some(0),
             seconds: Some(21.0),
             facts,
             ..
@@ -467,8 +421,9 @@ mod tests {
         assert!(
             matches!(
                 event,
-                Event::EpochEnd {
-                    epoch: 0,
+                Event {
+                    says: Says::EpochEnd,
+                    epoch: Some(0),
                     seconds: Some(485.0),
                     ..
                 }
@@ -490,7 +445,10 @@ mod tests {
         );
         assert!(matches!(
             read("Test: [  0/79]\tTime 0.9"),
-            Some(Event::Validation { .. })
+            Some(Event {
+                says: Says::Validation,
+                ..
+            })
         ));
         let event = read(" * Acc@1 69.760 Acc@5 89.080").unwrap();
         assert_eq!(

@@ -22,7 +22,7 @@ use super::scan;
 const MAX_LINES: u32 = 200;
 
 /// Parts of names of what is no metric.
-const NOT_METRICS: [&str; 5] = ["time", "Total", "Computation", "ETA", "per second"];
+const NOT_METRICS: &str = "time|Total|Computation|ETA|per second";
 
 /// The recogniser.
 #[derive(Debug, Default)]
@@ -36,8 +36,8 @@ impl Recogniser for RslRl {
         "rsl-rl"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &["Learning iteration "]
+    fn triggers(&self) -> &'static str {
+        "Learning iteration "
     }
 
     fn wants_every_line(&self) -> bool {
@@ -52,13 +52,7 @@ impl Recogniser for RslRl {
             };
             if rest.trim().is_empty() {
                 self.left = MAX_LINES;
-                say(Event::RunStep {
-                    epoch: None,
-                    epochs: None,
-                    step,
-                    of: Some(of),
-                    facts: Facts::default(),
-                });
+                say(Event::run_step((step, Some(of)), Facts::default()));
             }
             return;
         }
@@ -69,7 +63,7 @@ impl Recogniser for RslRl {
         if name == "ETA" {
             self.left = 0;
         } else if let Some(facts) = figure(text, name, value) {
-            say(Event::Figures { facts });
+            say(Event::figures(facts));
         }
     }
 }
@@ -84,7 +78,7 @@ fn figure<'a>(text: &'a str, name: &'a str, value: &'a str) -> Option<Facts<'a>>
         facts.throughput = Rate::of_run(scan::number(rate)?.0, "steps/s");
     } else if name == "Iteration time" {
         facts.step_seconds = Some(scan::duration(value)?.0);
-    } else if !NOT_METRICS.iter().any(|other| name.contains(other)) {
+    } else if !NOT_METRICS.split('|').any(|other| name.contains(other)) {
         let (value, "") = scan::number(value)? else {
             return None;
         };
@@ -96,6 +90,7 @@ fn figure<'a>(text: &'a str, name: &'a str, value: &'a str) -> Option<Facts<'a>>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     #[test]
     fn a_block_is_an_iteration() {
@@ -116,8 +111,17 @@ mod tests {
                 },
                 &mut |event| {
                     said.push(match event {
-                        Event::RunStep { step, of, .. } => format!("{step} {of:?}"),
-                        Event::Figures { facts } => {
+                        Event {
+                            says: Says::RunStep,
+                            step: Some(step),
+                            of,
+                            ..
+                        } => format!("{step} {of:?}"),
+                        Event {
+                            says: Says::Figures,
+                            facts,
+                            ..
+                        } => {
                             let rate = facts.throughput.map(|rate| rate.value);
                             format!("{rate:?} {:?} {:?}", facts.step_seconds, facts.metrics)
                         }

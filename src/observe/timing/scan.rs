@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use super::names;
+pub(super) use super::word_list::{holds, holds_any, is_any, starts_with_any};
 
 /// Longest name of a metric in bytes; longer ones are not names.
 const MAX_NAME: usize = 64;
@@ -109,21 +110,6 @@ pub(super) fn grouped_count(text: &str) -> Option<(u64, &str)> {
         rest = behind;
     }
     Some((number, rest))
-}
-
-/// True where `text` begins with one of `words`, whichever letters either has.
-pub(super) fn starts_with_any(text: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| {
-        text.get(..word.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(word))
-    })
-}
-
-/// True where `text` holds `word`, which is in small letters, whichever letters `text` has.
-pub(super) fn holds(text: &str, word: &str) -> bool {
-    let (text, word) = (text.as_bytes(), word.as_bytes());
-    text.windows(word.len())
-        .any(|window| window.eq_ignore_ascii_case(word))
 }
 
 /// A number that may have commas between its thousands: `529,882`, `1,234.5`.
@@ -348,44 +334,6 @@ pub(super) fn figure_name(name: &str) -> Option<Cow<'_, str>> {
 /// `name` as a metric's name in free text: only a word for what trainings are measured by makes it one.
 pub(super) fn metric_name(name: &str) -> Option<Cow<'_, str>> {
     figure_name(name).filter(|name| names::is_metric(name))
-}
-
-/// The numbers of a text that stand behind `name:` or `name=`, as metrics; those called one of `others` are left out.
-pub(super) fn metrics<'a>(text: &'a str, others: &[&str]) -> Vec<(Cow<'a, str>, f64)> {
-    let mut metrics = Vec::new();
-    let mut numbers = Numbers::of(text);
-    while let Some((between, value, from)) = numbers.next_number() {
-        // `12:30:00` and `3/10` are one thing each.
-        let (_, after) = number(from).unwrap_or((value, from));
-        if after.starts_with([':', '/']) || !between.trim_end().ends_with([':', '=']) {
-            continue;
-        }
-        if let Some(name) =
-            figure_name(name(between)).filter(|name| !others.contains(&name.as_ref()))
-        {
-            metrics.push((name, value));
-        }
-    }
-    metrics
-}
-
-/// A line without what loggers put before its message: `INFO:tensorflow:`, `I0105 21:20:01.2 1234 x.py:148] `,
-/// `INFO:root:`.
-pub(super) fn message(text: &str) -> &str {
-    let text = text.trim();
-    if let Some((_, message)) = text.split_once("INFO:tensorflow:") {
-        return message.trim_start();
-    }
-    if let Some((before, message)) = text.split_once("] ")
-        && let Some((file, line)) = before.rsplit_once(':')
-        && line.bytes().all(|byte| byte.is_ascii_digit())
-        && [".py", ".cpp", ".cc"]
-            .iter()
-            .any(|kind| file.ends_with(kind))
-    {
-        return message.trim_start();
-    }
-    text.strip_prefix("INFO:root:").unwrap_or(text)
 }
 
 /// A line without the level of a logger and what stands around it: `- INFO - `, `| INFO | `, `[INFO]: `, `INFO:root:`.

@@ -18,22 +18,13 @@ use super::names::is_measure;
 use super::scan;
 
 /// Words that may begin such a line, before the name of the figure.
-const FINALS: [&str; 6] = ["final ", "best ", "overall ", "mean ", "average ", "the "];
+const FINALS: &str = "final |best |overall |mean |average |the ";
 
 /// First words of the name: what was evaluated.
-const EVALUATED: [&str; 6] = [
-    "test",
-    "eval",
-    "evaluation",
-    "validation",
-    "train",
-    "training",
-];
+const EVALUATED: &str = "test|eval|evaluation|validation|train|training";
 
 /// Names that stand alone.
-const ALONE: [&str; 9] = [
-    "score", "accuracy", "acc", "auc", "roc auc", "f1", "f1 score", "rmse", "r2 score",
-];
+const ALONE: &str = "score|accuracy|acc|auc|roc auc|f1|f1 score|rmse|r2 score";
 
 /// The recogniser.
 #[derive(Debug, Default)]
@@ -51,11 +42,8 @@ impl Recogniser for Score {
         Weight::Plain
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[
-            "Test ", "test ", "Test_", "test_", "score", "Score", "ccuracy", "auc", "AUC", "F1",
-            "f1", "Eval", "eval",
-        ]
+    fn triggers(&self) -> &'static str {
+        "Test ¦test ¦Test_¦test_¦score¦Score¦ccuracy¦auc¦AUC¦F1¦f1¦Eval¦eval"
     }
 
     fn wants_every_line(&self) -> bool {
@@ -80,12 +68,7 @@ impl Recogniser for Score {
             metrics
         };
         if !metrics.is_empty() {
-            say(Event::Validation {
-                facts: Facts {
-                    metrics,
-                    ..Facts::default()
-                },
-            });
+            say(Event::validation(Facts::with_metrics(metrics)));
         }
     }
 }
@@ -135,19 +118,17 @@ fn figure(text: &str) -> Option<(Cow<'_, str>, f64)> {
     }
     let mut bare = name;
     while let Some(word) = FINALS
-        .iter()
-        .find(|word| scan::starts_with_any(bare, &[word]))
+        .split('|')
+        .find(|word| scan::starts_with_any(bare, word))
     {
         bare = &bare[word.len()..];
     }
     let first = bare.split([' ', '_']).next().unwrap_or_default();
-    let about = EVALUATED
-        .iter()
-        .any(|word| first.eq_ignore_ascii_case(word));
+    let about = scan::is_any(first, EVALUATED);
     // `train loss 0.5` may be of any epoch; a score or accuracy of the training data comes at the end alone.
     let trained = first.to_ascii_lowercase().starts_with("train");
     let told = about && is_measure(bare) && !(trained && scan::holds(bare, "loss"))
-        || ALONE.iter().any(|known| bare.eq_ignore_ascii_case(known));
+        || scan::is_any(bare, ALONE);
     if !told || bare.contains(['[', '(', '/', ',']) {
         return None;
     }
@@ -201,15 +182,7 @@ mod tests {
             );
         }
         let metrics = vec![("test_loss".into(), 0.293_168_753_385_543_8)];
-        assert_eq!(
-            seen,
-            [Event::Validation {
-                facts: Facts {
-                    metrics,
-                    ..Facts::default()
-                }
-            }]
-        );
+        assert_eq!(seen, [Event::validation(Facts::with_metrics(metrics))]);
     }
 
     #[test]

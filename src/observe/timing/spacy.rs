@@ -24,8 +24,8 @@ impl Recogniser for SpaCy {
         "spacy"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &["E    #       "]
+    fn triggers(&self) -> &'static str {
+        "E    #       "
     }
 
     fn wants_every_line(&self) -> bool {
@@ -70,19 +70,18 @@ impl SpaCy {
             }
             facts.metrics.push((name.clone().into(), value));
         }
-        (facts.metrics.len() == self.columns.len()).then_some(Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: None,
+        (facts.metrics.len() == self.columns.len()).then_some(Event::step(
+            (epoch, None),
+            (step, None),
             facts,
-        })
+        ))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     #[test]
     fn rows_are_read_until_the_table_ends() {
@@ -106,9 +105,10 @@ mod tests {
             );
         }
         assert_eq!(said.len(), 2);
-        let Event::Step {
-            epoch: 1,
-            step: 200,
+        let Event {
+            says: Says::Step,
+            epoch: Some(1),
+            step: Some(200),
             facts,
             ..
         } = &said[1]

@@ -10,81 +10,37 @@
 //! The first two forms are those of the CIFAR-10 tutorial and of `dcgan/main.py` of PyTorch.
 
 use super::bar;
-use super::epoch_line;
+use super::epoch_number;
 use super::event::{Event, Facts, Rate};
 use super::names::is_measure;
 use super::plain_figures;
-use super::pytorch;
 use super::scan;
 
 /// How far in a line, in bytes, a word of steps may begin.
 const MAX_PREFIX: usize = 100;
 
 /// Words for steps, each of which a number must follow.
-const STEP_WORDS: [&str; 9] = [
-    "iteration",
-    "iters",
-    "iter",
-    "global step",
-    "global_step",
-    "step",
-    "batch",
-    "it",
-    "episode",
-];
+const STEP_WORDS: &str = "iteration|iters|iter|global step|global_step|step|batch|it|episode";
 
 /// Parts of words before a total that say that it is to come, or that of something else than the training.
-const OTHER_TOTALS: [&str; 8] = [
-    "remain",
-    "estimated",
-    "parsed",
-    "profiling",
-    "epoch",
-    "test",
-    "eval",
-    "valid",
-];
+const OTHER_TOTALS: &str = "remain|estimated|parsed|profiling|epoch|test|eval|valid";
 
 /// Phrases of lines that say that the training is over, with its time where there is one.
-const TOTALS: [&str; 22] = [
-    "training complete",
-    "training finished",
-    "finished training",
-    "training done",
-    "training took",
-    "training time",
-    "training duration",
-    "total time",
-    "total training time",
-    "total elapsed",
-    "total run time",
-    "total runtime",
-    "training ended",
-    "end of training",
-    "optimization finished",
-    "training has finished",
-    "training was completed",
-    "trained in",
-    "finish training",
-    "total train time",
-    "completed training",
-    "training of experiment is done",
-];
+const TOTALS: &str = "training complete|training finished|finished training|training done|\
+    training took|training time|training duration|total time|total training time|total elapsed|\
+    total run time|total runtime|training ended|end of training|optimization finished|\
+    training has finished|training was completed|trained in|finish training|total train time|\
+    completed training|training of experiment is done";
 
 /// Parts of names of settings of a loss.
-const SETTINGS: [&str; 5] = ["weight", "coef", "scale", "lambda", "smooth"];
+const SETTINGS: &str = "weight|coef|scale|lambda|smooth";
 
+/// What lines of figures begin with that name no subject.
+const FIGURES: &str =
+    "loss|avg loss|average loss|avg. loss|total loss|throughput|speed|training speed";
 /// First words of lines of figures: of training, and of an evaluation.
-const TRAINED: [&str; 2] = ["train", "training"];
-const EVALUATED: [&str; 7] = [
-    "val",
-    "valid",
-    "validation",
-    "test",
-    "dev",
-    "eval",
-    "evaluation",
-];
+const TRAINED: &str = "train|training";
+const EVALUATED: &str = "val|valid|validation|test|dev|eval|evaluation";
 
 /// Reads two bracketed counts: `[1, 2000]` is a step of an epoch, `[0/25][100/782]` as well, counted from 0. The second
 /// value is true for the latter.
@@ -115,22 +71,7 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
         return None;
     }
     let done = of.is_some_and(|of| step >= of || zero && step + 1 >= of);
-    let event = match of.filter(|_| done) {
-        Some(of) => Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: None,
-            step: Some((step, of)),
-            facts,
-        },
-        None => Event::Step {
-            epoch,
-            epochs,
-            step,
-            of,
-            facts,
-        },
-    };
+    let event = Event::step_or_end((epoch, epochs), (step, of), done, facts);
     Some((event, zero))
 }
 
@@ -142,13 +83,7 @@ pub(super) fn counted(text: &str) -> Option<Event<'_>> {
             return None;
         };
         let facts = plain_figures::read(rest).facts;
-        return Some(Event::Step {
-            epoch,
-            epochs: None,
-            step,
-            of: None,
-            facts,
-        });
+        return Some(Event::step((epoch, None), (step, None), facts));
     }
     let (step, of, rest) = numbered(text)?;
     // A bar is read by those who know whose it is; Caffe counts the batches of its test runs so.
@@ -164,7 +99,7 @@ pub(super) fn counted(text: &str) -> Option<Event<'_>> {
             .metrics
             .iter()
             .any(|(name, _)| is_measure(name) && !(tested && scan::holds(name, "acc")));
-    told.then_some(Event::Iteration { step, of, facts })
+    told.then_some(Event::iteration(step, of, facts))
 }
 
 /// The step that a word of a line counts, where it is not rounded, and what follows its number.
@@ -176,7 +111,7 @@ fn numbered(text: &str) -> Option<(Option<u64>, Option<u64>, &str)> {
         if at < begin || head[..at].ends_with(|c: char| scan::is_word(c) || c == '/') {
             continue;
         }
-        let word = STEP_WORDS.iter().find(|word| {
+        let word = STEP_WORDS.split('|').find(|word| {
             text.get(at..at + word.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(word))
                 && !text[at + word.len()..].starts_with(scan::is_word)
@@ -194,7 +129,7 @@ fn numbered(text: &str) -> Option<(Option<u64>, Option<u64>, &str)> {
             .strip_prefix('.')
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         let ends = !fraction && !rest.starts_with(|c: char| scan::is_word(c) || c == '%');
-        return (ends && epoch_line::prefix(&text[..at]).is_some()).then_some((step, of, rest));
+        return (ends && epoch_number::prefix(&text[..at]).is_some()).then_some((step, of, rest));
     }
     None
 }
@@ -209,13 +144,9 @@ pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
         counts_samples: true,
         ..plain_figures::read(figures).facts
     };
-    let told = scan::starts_with_any(figures, &["loss", "train loss", "avg loss"])
-        && !facts.metrics.is_empty();
-    told.then_some(Event::Iteration {
-        step: Some(step),
-        of: Some(of),
-        facts,
-    })
+    let told =
+        scan::starts_with_any(figures, "loss|train loss|avg loss") && !facts.metrics.is_empty();
+    told.then_some(Event::iteration(Some(step), Some(of), facts))
 }
 
 /// Reads what says that a training is over, and how long it took.
@@ -228,18 +159,12 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
         && let Some((seconds, "")) = scan::duration(bare)
         && bare.ends_with("seconds")
     {
-        return Some(Event::RunEnd {
-            seconds: Some(seconds),
-            facts: Facts::default(),
-        });
+        return Some(Event::run_end(Some(seconds), Facts::default()));
     }
     let phrase = TOTALS
-        .iter()
+        .split('|')
         .find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
-    if OTHER_TOTALS
-        .iter()
-        .any(|other| scan::holds(&text[..phrase.0], other))
-    {
+    if scan::holds_any(&text[..phrase.0], OTHER_TOTALS) {
         return None;
     }
     let rest = &text[phrase.1..];
@@ -258,17 +183,9 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
         .throughput
         .filter(|_| seconds.is_some());
     Some(if seconds.is_some() && (known || named) {
-        Event::RunEnd {
-            seconds,
-            facts: Facts {
-                throughput,
-                ..Facts::default()
-            },
-        }
+        Event::run_end(seconds, Facts::with_rate(throughput))
     } else {
-        Event::Validation {
-            facts: Facts::default(),
-        }
+        Event::validation(Facts::default())
     })
 }
 
@@ -313,57 +230,39 @@ fn is_date(text: &str) -> bool {
 /// Reads a line of figures of the epoch before: `train Loss: 0.5 Acc: 0.7`, `Val. Loss: 0.4 | Val. Acc: 81%`.
 pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     let text = scan::behind_level(text.trim());
-    if let Some(facts) = pytorch::tested(text) {
-        return Some(Event::Validation { facts });
+    if let Some(facts) = plain_figures::tested(text) {
+        return Some(Event::validation(facts));
     }
     // Sessions of TensorFlow 1 say it of the loop that prints the steps.
     if let Some((_, rate)) = text.split_once("global_step/sec: ")
         && let Some((value, "")) = scan::number(rate)
     {
-        let facts = Facts {
-            throughput: Rate::of_run(value, "steps/s"),
-            ..Facts::default()
-        };
-        return Some(Event::Figures { facts });
+        let facts = Facts::with_rate(Rate::of_run(value, "steps/s"));
+        return Some(Event::figures(facts));
     }
     let word = &text[..text
         .find(|c: char| !c.is_ascii_alphabetic())
         .unwrap_or(text.len())];
-    let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
-    let (trained, evaluated) = (is(&TRAINED), is(&EVALUATED));
+    let (trained, evaluated) = (scan::is_any(word, TRAINED), scan::is_any(word, EVALUATED));
     if !trained && !evaluated {
         // A server answers requests; `loss_weights: {'dice': 1}` are settings.
         let name = text.split([':', '=']).next().unwrap_or_default();
-        let set = SETTINGS.iter().any(|word| scan::holds(name, word));
+        let set = scan::holds_any(name, SETTINGS);
         if set || scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
             return None;
         }
-        let said = scan::starts_with_any(
-            text,
-            &[
-                "loss",
-                "avg loss",
-                "average loss",
-                "avg. loss",
-                "total loss",
-                "throughput",
-                "speed",
-                "training speed",
-            ],
-        );
+        let said = scan::starts_with_any(text, FIGURES);
         // What the quickstart of PyTorch prints of a test.
         let said =
-            said || scan::starts_with_any(text, &["accuracy:"]) && scan::holds(text, ", avg loss:");
+            said || scan::starts_with_any(text, "accuracy:") && scan::holds(text, ", avg loss:");
         let facts = plain_figures::read(text).facts;
         // Requests are what an inference serves.
         let told = (!facts.metrics.is_empty() || facts.throughput.is_some())
             && !text.contains("requests/s");
-        return (said && told).then_some(Event::Figures { facts });
+        return (said && told).then_some(Event::figures(facts));
     }
-    if evaluated && scan::starts_with_any(text, &["test error:"]) {
-        return Some(Event::Validation {
-            facts: Facts::default(),
-        });
+    if evaluated && scan::starts_with_any(text, "test error:") {
+        return Some(Event::validation(Facts::default()));
     }
     // A subject of its own: `train: Loss: 0.5`, `Validation - loss: 0.4`, `val Loss: 0.3 Acc: 0.8`.
     let mut facts = plain_figures::read(text).facts;
@@ -376,32 +275,21 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
         () if word.to_ascii_lowercase().starts_with("val") => "val",
         () => word,
     };
-    let mut more = Vec::new();
-    for (name, value) in &facts.metrics {
-        if !TRAINED
-            .iter()
-            .chain(&EVALUATED)
-            .any(|word| scan::holds(name, word))
-        {
-            more.push((
-                format!("{} {name}", subject.to_ascii_lowercase()).into(),
-                *value,
-            ));
-        }
-    }
+    let is_named = |name: &str| scan::holds_any(name, TRAINED) || scan::holds_any(name, EVALUATED);
+    let subject = subject.to_ascii_lowercase();
+    let unnamed = facts.metrics.iter().filter(|(name, _)| !is_named(name));
+    let more: Vec<_> = unnamed
+        .map(|(name, value)| (format!("{subject} {name}").into(), *value))
+        .collect();
     // The names without the subject stay those of the training.
-    facts.metrics.retain(|(name, _)| {
-        !evaluated
-            || TRAINED
-                .iter()
-                .chain(&EVALUATED)
-                .any(|word| scan::holds(name, word))
-    });
+    facts
+        .metrics
+        .retain(|(name, _)| !evaluated || is_named(name));
     facts.metrics.extend(more);
     Some(if evaluated {
-        Event::Validation { facts }
+        Event::validation(facts)
     } else {
-        Event::Figures { facts }
+        Event::figures(facts)
     })
 }
 
@@ -415,13 +303,15 @@ fn find(text: &str, phrase: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     #[test]
     fn steps_without_the_word_epoch_are_read() {
         let Some((
-            Event::Step {
-                epoch: 1,
-                step: 2000,
+            Event {
+                says: Says::Step,
+                epoch: Some(1),
+                step: Some(2000),
                 of: None,
                 facts,
                 ..
@@ -433,10 +323,11 @@ mod tests {
         };
         assert_eq!(facts.metrics, [("loss".into(), 2.196)]);
         let Some((
-            Event::Step {
-                epoch: 0,
+            Event {
+                says: Says::Step,
+                epoch: Some(0),
                 epochs: Some(25),
-                step: 100,
+                step: Some(100),
                 of: Some(782),
                 ..
             },
@@ -460,7 +351,8 @@ mod tests {
                 None,
             ),
         ] {
-            let Some(Event::Iteration {
+            let Some(Event {
+                says: Says::Iteration,
                 step: Some(step),
                 of,
                 ..
@@ -474,9 +366,10 @@ mod tests {
         assert!(
             matches!(
                 wenet,
-                Some(Event::Step {
-                    epoch: 78,
-                    step: 10,
+                Some(Event {
+                    says: Says::Step,
+                    epoch: Some(78),
+                    step: Some(10),
                     of: None,
                     ..
                 })
@@ -485,7 +378,8 @@ mod tests {
         );
         assert!(matches!(
             trailing("loss: 2.301498  [   64/60000]"),
-            Some(Event::Iteration {
+            Some(Event {
+                says: Says::Iteration,
                 step: Some(64),
                 of: Some(60_000),
                 ..
@@ -502,7 +396,8 @@ mod tests {
             assert!(
                 !matches!(
                     total(text, true),
-                    Some(Event::RunEnd {
+                    Some(Event {
+                        says: Says::RunEnd,
                         seconds: Some(_),
                         ..
                     })
@@ -528,7 +423,8 @@ mod tests {
                 19408.62,
             ),
         ] {
-            let Some(Event::RunEnd {
+            let Some(Event {
+                says: Says::RunEnd,
                 seconds: Some(seconds),
                 ..
             }) = total(text, true)
@@ -539,9 +435,11 @@ mod tests {
         }
         let text =
             "Training finished with 25600000 samples in 71.5 seconds, 358417.0 samples/second.";
-        let Some(Event::RunEnd {
+        let Some(Event {
+            says: Says::RunEnd,
             seconds: Some(71.5),
             facts,
+            ..
         }) = total(text, true)
         else {
             panic!()
@@ -550,14 +448,21 @@ mod tests {
             facts.throughput.map(|rate| (rate.value, rate.unit)),
             Some((358_417.0, "samples/s"))
         );
-        let Some(Event::Figures { facts }) = figures("Total loss is  26.5 ETA is  6:49:22.9")
+        let Some(Event {
+            says: Says::Figures,
+            facts,
+            ..
+        }) = figures("Total loss is  26.5 ETA is  6:49:22.9")
         else {
             panic!()
         };
         assert_eq!(facts.metrics, [("Total loss".into(), 26.5)]);
         assert!(matches!(
             total("Finished Training", true),
-            Some(Event::Validation { .. })
+            Some(Event {
+                says: Says::Validation,
+                ..
+            })
         ));
         assert_eq!(
             total("Test: Total time: 0:00:04 (0.0828 s / it)", true),

@@ -21,14 +21,14 @@ use super::names::is_measure;
 use super::scan;
 
 /// Names of a first column.
-const EPOCHS: [&str; 2] = ["epoch", "epochs"];
-const STEPS: [&str; 5] = ["iter", "iteration", "step", "round", "iters"];
+const EPOCHS: &str = "epoch|epochs";
+const STEPS: &str = "iter|iteration|step|round|iters";
 
 /// Names of a column with the time of a row.
-const TIMES: [&str; 5] = ["dur", "time", "duration", "epoch_time", "seconds"];
+const TIMES: &str = "dur|time|duration|epoch_time|seconds";
 
 /// Parts of names of columns that are no metrics.
-const OTHERS: [&str; 5] = ["time", "eta", "remain", "elapsed", "dur"];
+const OTHERS: &str = "time|eta|remain|elapsed|dur";
 
 /// Lines between two rows at most, such as warnings and bars; then the table is over.
 const BETWEEN: u32 = 500;
@@ -56,16 +56,8 @@ impl Recogniser for Table {
         "table"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[
-            "poch  ",
-            "poch\t",
-            "poch |",
-            "ter  ",
-            "teration  ",
-            "tep  ",
-            "ound  ",
-        ]
+    fn triggers(&self) -> &'static str {
+        "poch  ¦poch\t¦poch |¦ter  ¦teration  ¦tep  ¦ound  "
     }
 
     fn wants_every_line(&self) -> bool {
@@ -89,21 +81,14 @@ impl Recogniser for Table {
         if head.since > BETWEEN {
             self.head = None;
         } else if let Some((epoch, epochs, step, of)) = fastai(line.text) {
-            say(Event::Announce {
-                epochs: Some(epochs),
-                steps: None,
-            });
+            say(Event::announce(Some(epochs), None));
             if self.bar.0 != epoch {
                 self.bar = (epoch, false);
             }
             let full = self.bar.1;
             self.bar.1 |= step == of;
             if !full {
-                say(Event::Iteration {
-                    step: Some(step),
-                    of: Some(of),
-                    facts: Facts::default(),
-                });
+                say(Event::iteration(Some(step), Some(of), Facts::default()));
             }
         }
     }
@@ -122,8 +107,8 @@ fn cells(text: &str) -> impl Iterator<Item = &str> {
 /// Reads a head: every cell a name, the first that of a counter, and one that of a loss or metric.
 fn head(text: &str) -> Option<Head> {
     let first = cells(text).next()?.to_ascii_lowercase();
-    let by_epoch = EPOCHS.contains(&first.as_str());
-    if !by_epoch && !STEPS.contains(&first.as_str()) {
+    let by_epoch = scan::is_any(&first, EPOCHS);
+    if !by_epoch && !scan::is_any(&first, STEPS) {
         return None;
     }
     let name = |cell: &&str| {
@@ -165,11 +150,11 @@ impl Head {
         let (mut facts, mut seconds) = (Facts::default(), None);
         for (name, cell) in self.columns.iter().zip(&row).skip(1) {
             let lower = name.to_ascii_lowercase();
-            if TIMES.contains(&lower.as_str()) {
+            if scan::is_any(&lower, TIMES) {
                 seconds = time(cell);
                 continue;
             }
-            if OTHERS.iter().any(|other| lower.contains(other)) {
+            if scan::holds_any(&lower, OTHERS) {
                 time(cell)?;
                 continue;
             }
@@ -181,22 +166,10 @@ impl Head {
         }
         (self.last, self.since) = (Some(count), 0);
         Some(if self.by_epoch {
-            Event::EpochEnd {
-                epoch: count,
-                epochs: None,
-                seconds,
-                step: None,
-                facts,
-            }
+            Event::epoch_end((count, None), facts).took(seconds)
         } else {
             facts.step_seconds = seconds;
-            Event::RunStep {
-                epoch: None,
-                epochs: None,
-                step: count,
-                of: None,
-                facts,
-            }
+            Event::run_step((count, None), facts)
         })
     }
 }
@@ -221,6 +194,7 @@ fn fastai(text: &str) -> Option<(u64, u64, u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     fn said(lines: &[&str]) -> Vec<String> {
         let (mut table, mut said) = (Table::default(), Vec::new());
@@ -232,19 +206,30 @@ mod tests {
                 },
                 &mut |event| {
                     said.push(match event {
-                        Event::EpochEnd {
-                            epoch,
+                        Event {
+                            says: Says::EpochEnd,
+                            epoch: Some(epoch),
                             seconds,
                             facts,
                             ..
                         } => {
                             format!("{epoch} {seconds:?} {:?}", facts.metrics)
                         }
-                        Event::RunStep { step, facts, .. } => {
+                        Event {
+                            says: Says::RunStep,
+                            step: Some(step),
+                            facts,
+                            ..
+                        } => {
                             format!("step {step} {:?}", facts.metrics)
                         }
-                        Event::Iteration { step, of, .. } => format!("{step:?} {of:?}"),
-                        other => other.kind().to_owned(),
+                        Event {
+                            says: Says::Iteration,
+                            step,
+                            of,
+                            ..
+                        } => format!("{step:?} {of:?}"),
+                        other => other.says.name().to_owned(),
                     });
                 },
             );

@@ -10,79 +10,12 @@
 //! the time so far is the duration; the number of the epoch is in the label or in a line before, if anywhere.
 
 use super::bar::{self, Bar};
+use super::bar_label::{Subject, keeps_header, subject};
 use super::epoch_line;
 use super::event::{Event, Facts, Line, Recogniser, Weight};
 use super::names;
-use super::pytorch;
+use super::plain_figures;
 use super::scan;
-
-/// Parts of labels of work that is no training.
-const OTHER_WORK: [&str; 48] = [
-    "dataset",
-    "load",
-    "map",
-    "token",
-    "filter",
-    "generating",
-    "extract",
-    "process",
-    "casting",
-    "resolv",
-    "fetch",
-    "sav",
-    "cach",
-    "creat",
-    "convert",
-    "sampling",
-    "predict",
-    "infer",
-    "decod",
-    "build",
-    "read",
-    "pars",
-    "scan",
-    ".json",
-    ".safetensors",
-    ".bin",
-    ".txt",
-    ".pt",
-    "files",
-    "collect",
-    "comput",
-    "encod",
-    "flatten",
-    "group",
-    "pushing",
-    "quantiz",
-    "render",
-    "denois",
-    "captur",
-    "calibr",
-    "precomp",
-    "embed",
-    "search",
-    "index",
-    "request",
-    "download",
-    "likelihood",
-    "bench",
-];
-
-/// Parts of labels of bars of an evaluation.
-const EVALUATIONS: [&str; 4] = ["val", "eval", "test", "dev"];
-
-/// What a label says of its bar.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Subject {
-    /// A step of the epoch.
-    Epoch(u64, Option<u64>),
-    /// The bar counts epochs.
-    Epochs,
-    /// Training, or nothing at all.
-    Training,
-    Evaluation,
-    Other,
-}
 
 /// The recogniser.
 #[derive(Debug, Default)]
@@ -118,8 +51,8 @@ impl Recogniser for Tqdm {
         Weight::Bare
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &["%|", "it/s", "s/it", "poch", "Test set: "]
+    fn triggers(&self) -> &'static str {
+        "%|¦it/s¦s/it¦poch¦Test set: "
     }
 
     fn wants_every_line(&self) -> bool {
@@ -130,8 +63,10 @@ impl Recogniser for Tqdm {
         match bar::read(line.text) {
             Some(bar) => self.read_bar(&bar, say),
             None => {
-                if let Some(facts) = pytorch::tested(line.text).filter(|_| self.drawn.is_some()) {
-                    return say(Event::Validation { facts });
+                if let Some(facts) =
+                    plain_figures::tested(line.text).filter(|_| self.drawn.is_some())
+                {
+                    return say(Event::validation(facts));
                 }
                 let header = epoch_line::header(line.text);
                 if header.is_some() || !keeps_header(line.text) {
@@ -154,9 +89,7 @@ impl Tqdm {
         match subject(bar.label) {
             _ if bar.is_of_epochs => self.read_outer(bar, say),
             Subject::Other => {}
-            Subject::Evaluation => say(Event::Validation {
-                facts: Facts::default(),
-            }),
+            Subject::Evaluation => say(Event::validation(Facts::default())),
             Subject::Epochs => self.read_outer(bar, say),
             // A bar around the epochs may name the one that runs.
             Subject::Epoch(epoch, None) if !bar.is_full() && self.names_its_step(bar, epoch) => {
@@ -236,41 +169,17 @@ impl Tqdm {
             of: bar.of,
             elapsed: bar.elapsed.unwrap_or_default(),
         });
-        let full = bar.of.filter(|_| bar.is_full());
-        if full.is_some() {
+        if bar.is_full() {
             self.inner_seconds = bar.elapsed;
             self.header_done = self.header.is_some();
         }
-        match (epoch, full) {
-            (Some((epoch, epochs)), Some(of)) => say(Event::EpochEnd {
-                epoch,
-                epochs,
-                seconds: bar.elapsed,
-                step: Some((bar.step, of)),
-                facts,
-            }),
-            (Some((epoch, epochs)), None) => {
-                say(Event::Step {
-                    epoch,
-                    epochs,
-                    step: bar.step,
-                    of: bar.of,
-                    facts,
-                });
-            }
-            // Whether it is a whole epoch only a bar around it says.
-            (None, _) => {
+        match epoch {
+            Some(epoch) => say(bar.event(epoch, facts)),
+            None => {
                 if self.outer.is_some() {
-                    say(Event::Announce {
-                        epochs: None,
-                        steps: bar.of,
-                    });
+                    say(Event::announce(None, bar.of));
                 }
-                say(Event::Iteration {
-                    step: Some(bar.step),
-                    of: bar.of,
-                    facts,
-                });
+                say(Event::iteration(Some(bar.step), bar.of, facts));
             }
         }
     }
@@ -282,14 +191,11 @@ impl Tqdm {
             _ => (0, Some(0.0)),
         };
         self.outer = Some((bar.step, if bar.step > done { bar.elapsed } else { since }));
-        say(Event::Announce {
-            epochs: bar.of,
-            steps: None,
-        });
+        say(Event::announce(bar.of, None));
         let mut facts = Facts::default();
         bar::postfix(bar.postfix, scan::metric_name, &mut facts);
         if bar.step == done {
-            say(Event::Figures { facts });
+            say(Event::figures(facts));
             return;
         }
         let each = bar.step - done;
@@ -300,69 +206,16 @@ impl Tqdm {
         let seconds = self.inner_seconds.take().filter(|_| each == 1).or(between);
         // A bar may be drawn seldom; more would be another thing than epochs.
         for _ in 1..each.min(1000) {
-            say(Event::EpochOver {
-                seconds: None,
-                step: None,
-                facts: Facts::default(),
-            });
+            say(Event::epoch_over(Facts::default()));
         }
-        say(Event::EpochOver {
-            seconds,
-            step: None,
-            facts,
-        });
-    }
-}
-
-/// True of lines that may stand between the line of an epoch and its bar: behind others the bar may be of anything.
-pub(super) fn keeps_header(text: &str) -> bool {
-    !text.contains(char::is_alphabetic) || scan::holds(text, "train") || bar::read(text).is_some()
-}
-
-/// What a label says.
-pub(super) fn subject(label: &str) -> Subject {
-    let label = label
-        .trim()
-        .trim_end_matches(|c: char| c.is_whitespace() || c == ':');
-    if label.is_empty() {
-        return Subject::Training;
-    }
-    let any = |words: &[&str]| words.iter().any(|word| scan::holds(label, word));
-    let evaluated = any(&EVALUATIONS);
-    let first = EVALUATIONS.iter().any(|word| {
-        label
-            .get(..word.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(word))
-    });
-    if first || evaluated && !any(&["train", "loss"]) {
-        return Subject::Evaluation;
-    }
-    // torchtune: `1|94|Loss: 0.9960`.
-    if let Some((epoch, rest)) = scan::unsigned(label)
-        && let Some((_, rest)) = rest.strip_prefix('|').and_then(scan::unsigned)
-        && rest.starts_with("|Loss: ")
-    {
-        return Subject::Epoch(epoch, None);
-    }
-    if let Some((epoch, epochs)) = epoch_line::numbered(label) {
-        return Subject::Epoch(epoch, epochs);
-    }
-    if scan::holds(label, "epoch") {
-        return Subject::Epochs;
-    }
-    let trains = any(&[
-        "train", "iter", "step", "batch", "fit", "learn", "loss", "optim", "tuning",
-    ]);
-    if trains && !any(&OTHER_WORK) {
-        Subject::Training
-    } else {
-        Subject::Other
+        say(Event::epoch_over(facts).took(seconds));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::timing::event::Says;
 
     #[test]
     fn label_that_does_not_speak_of_training_is_of_other_work() {
@@ -396,8 +249,15 @@ mod tests {
                     redrawn: false,
                 },
                 &mut |event| match event {
-                    Event::EpochOver { .. } => over += 1,
-                    Event::Announce { epochs, .. } => announced = epochs,
+                    Event {
+                        says: Says::EpochOver,
+                        ..
+                    } => over += 1,
+                    Event {
+                        says: Says::Announce,
+                        epochs,
+                        ..
+                    } => announced = epochs,
                     _ => {}
                 },
             );
@@ -417,7 +277,11 @@ mod tests {
                         redrawn: false,
                     },
                     &mut |event| match event {
-                        Event::EpochEnd { epoch: 3, .. } => ends += 1,
+                        Event {
+                            says: Says::EpochEnd,
+                            epoch: Some(3),
+                            ..
+                        } => ends += 1,
                         other => panic!("{other:?}"),
                     },
                 );

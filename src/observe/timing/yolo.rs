@@ -12,24 +12,13 @@
 //! epochs count from 0 and the last is printed as their number, and of `engine/trainer.py` and `models/yolo/*/val.py` of
 //! Ultralytics 8.x, where they count from 1. `obj` in the head tells the two apart, and `Box(P` in that of the validation.
 
-use super::bar::{self, Bar};
+use super::bar::{self};
 use super::event::{Event, Facts, Line, Recogniser};
 use super::scan;
 
 /// Columns that are no losses or metrics.
-const NOT_METRICS: [&str; 11] = [
-    "Epoch",
-    "GPU_mem",
-    "gpu_mem",
-    "Instances",
-    "Size",
-    "labels",
-    "img_size",
-    "targets",
-    "Class",
-    "Images",
-    "Labels",
-];
+const NOT_METRICS: &str = "Epoch|GPU_mem|gpu_mem|Instances|Size|labels|img_size|targets|Class|\
+    Images|Labels";
 
 /// Most columns of a head that are read.
 const MAX_COLUMNS: usize = 24;
@@ -54,20 +43,9 @@ impl Recogniser for Yolo {
         "yolo"
     }
 
-    fn triggers(&self) -> &'static [&'static str] {
-        &[
-            "GPU_mem",
-            "gpu_mem",
-            "Starting training for ",
-            " Class ",
-            "classes   top1_acc",
-            " all ",
-            "epochs completed in ",
-            "%|",
-            "it/s",
-            "s/it",
-            "100%",
-        ]
+    fn triggers(&self) -> &'static str {
+        "GPU_mem¦gpu_mem¦Starting training for ¦ Class ¦classes   top1_acc¦ all ¦\
+         epochs completed in ¦%|¦it/s¦s/it¦100%"
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -86,10 +64,7 @@ impl Yolo {
         if let Some((_, rest)) = text.split_once("Starting training for ") {
             let (epochs, rest) = scan::unsigned(rest)?;
             self.epochs = Some(epochs).filter(|_| rest.starts_with(" epochs"));
-            return self.epochs.map(|_| Event::Announce {
-                epochs: self.epochs,
-                steps: None,
-            });
+            return self.epochs.map(|_| Event::announce(self.epochs, None));
         }
         if let Some((before, rest)) = text.split_once(" epochs completed in ") {
             let (seconds, _) = scan::duration(rest)?;
@@ -100,10 +75,7 @@ impl Yolo {
                 .is_some_and(|byte| byte.is_ascii_digit())
                 || self.rows
                 || !self.columns.is_empty();
-            return counted.then_some(Event::RunEnd {
-                seconds: Some(seconds),
-                facts: Facts::default(),
-            });
+            return counted.then_some(Event::run_end(Some(seconds), Facts::default()));
         }
         let mut words = text.split_ascii_whitespace();
         match words.next()? {
@@ -187,12 +159,15 @@ impl Yolo {
         let mut facts = bar.pace();
         for (name, cell) in self.columns.iter().skip(2).zip(cells) {
             if let Some((value, "")) = scan::number(cell.trim_end_matches(':'))
-                && !NOT_METRICS.contains(&&**name)
+                && !scan::is_any(name, NOT_METRICS)
             {
                 facts.metrics.push((name.to_string().into(), value));
             }
         }
-        Some(step(epoch, epochs, &bar, cut, facts))
+        Some(match cut {
+            true => Event::epoch_end((epoch, epochs), facts),
+            false => bar.event((epoch, epochs), facts),
+        })
     }
 
     /// The head of the figures of a validation, with its bar.
@@ -213,9 +188,7 @@ impl Yolo {
             .take(MAX_COLUMNS)
             .map(Box::from)
             .collect();
-        Some(Event::Validation {
-            facts: Facts::default(),
-        })
+        Some(Event::validation(Facts::default()))
     }
 
     /// `all  128  929  0.667  0.602  0.68  0.45`.
@@ -237,7 +210,7 @@ impl Yolo {
             let Some((value, "")) = scan::number(cell) else {
                 continue;
             };
-            if NOT_METRICS.contains(&&*name) {
+            if scan::is_any(&name, NOT_METRICS) {
                 continue;
             }
             // The old names of what is now called mAP50 and mAP50-95.
@@ -251,38 +224,6 @@ impl Yolo {
                 .map_or_else(|| name.to_string(), |group| format!("{group}_{name}"));
             facts.metrics.push((name.into(), value));
         }
-        Some(Event::Validation { facts })
-    }
-}
-
-fn step<'a>(
-    epoch: u64,
-    epochs: Option<u64>,
-    bar: &Bar<'a>,
-    cut: bool,
-    facts: Facts<'a>,
-) -> Event<'a> {
-    match bar.of.filter(|_| bar.is_full()) {
-        Some(of) => Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: bar.elapsed,
-            step: Some((bar.step, of)),
-            facts,
-        },
-        None if cut => Event::EpochEnd {
-            epoch,
-            epochs,
-            seconds: None,
-            step: None,
-            facts,
-        },
-        None => Event::Step {
-            epoch,
-            epochs,
-            step: bar.step,
-            of: bar.of,
-            facts,
-        },
+        Some(Event::validation(facts))
     }
 }

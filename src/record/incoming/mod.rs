@@ -1,24 +1,14 @@
 //! Rows of JSON Lines read back as records: what `dlrun export` wrote, here or elsewhere. What is read is checked: nobody
 //! knows who wrote a file.
 
-mod place;
-mod rows;
-mod values;
-
-pub use values::MAX_NAME_BYTES;
-
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{
-    Epoch, Event, GpuUsage, MeasureKey, MetricPoint, NodeFigures, NodeRecord, RunRecord, Sample,
-    Status, Table,
-};
-use crate::job::{JobId, RunId};
-use rows::{
-    EpochRow, EventRow, GpuRow, GpuSampleRow, MetricRow, ProcessSampleRow, RunRow, SampleRow,
-    UsageRow,
-};
+use serde_json::json;
+
+use super::table::{Cells, ColumnFault, MEASUREMENT, VERSION, assemble, check};
+use super::{Epoch, Event, GpuUsage, MeasureKey, Measurement, MetricValue, RunRow, Sample, Table};
+use crate::job::RunId;
 
 /// The longest line, in bytes. The longest that dlrun writes are those of epochs with hundreds of metrics.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
@@ -26,6 +16,8 @@ pub const MAX_LINE_BYTES: usize = 1 << 20;
 /// A row and where it comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incoming {
+    /// The table that it is of.
+    pub table: Table,
     /// Which version of the row it is.
     pub version: RowVersion,
     /// The row.
@@ -33,7 +25,7 @@ pub struct Incoming {
 }
 
 /// Tells versions of one row apart.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct RowVersion {
     /// Number of the row's last change in the database it comes from.
     pub seq: u64,
@@ -45,17 +37,17 @@ pub struct RowVersion {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Row {
     /// Of [`Table::Runs`].
-    Run(Box<IncomingRun>),
+    Run(Box<RunRow>),
     /// Of [`Table::Usage`].
-    Usage(Box<IncomingUsage>),
+    Usage(Box<Measurement>),
     /// Of [`Table::Timings`]: which epoch of the measurement, and the epoch.
     Timing(MeasureKey, u64, Epoch),
     /// Of [`Table::Gpus`].
     Gpu(MeasureKey, Box<GpuUsage>),
-    /// Of [`Table::Metrics`]: one value of a point.
-    Metric(MeasureKey, Box<MetricPoint>),
-    /// Of [`Table::Events`]: which event of the measurement, and the event.
-    Event(MeasureKey, u64, Event),
+    /// Of [`Table::Metrics`].
+    Metric(MeasureKey, MetricValue),
+    /// Of [`Table::Events`].
+    Event(MeasureKey, Event),
     /// Of one of the three tables of samples: the segment, and a reading of which only this row's part is filled.
     Sample(MeasureKey, u32, Box<Sample>),
 }
@@ -70,40 +62,10 @@ impl Row {
             Self::Timing(key, ..)
             | Self::Gpu(key, _)
             | Self::Metric(key, _)
-            | Self::Event(key, ..)
+            | Self::Event(key, _)
             | Self::Sample(key, ..) => &key.run_id,
         }
     }
-}
-
-/// A run as a row tells it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct IncomingRun {
-    /// Who submitted what.
-    pub record: RunRecord,
-    /// Where it stood.
-    pub status: Status,
-    /// Its owner, where a node's database told it: what that knows of the run's end is one node's view.
-    pub uid: Option<u32>,
-}
-
-/// A measurement as a row tells it, with what is known of its attempt.
-#[derive(Debug, Clone, PartialEq)]
-pub struct IncomingUsage {
-    /// The record, without epochs, GPUs and events: those have rows of their own.
-    pub record: NodeRecord,
-    /// What this kind of node was measured to do.
-    pub figures: Option<NodeFigures>,
-    /// The job of the attempt, by the marks of its batch script.
-    pub attempt_job_id: Option<JobId>,
-    /// The node of its batch shell.
-    pub attempt_first_node: Option<String>,
-    /// When the batch script began, in Unix milliseconds UTC.
-    pub attempt_started_at_ms: Option<u64>,
-    /// When it ended.
-    pub attempt_ended_at_ms: Option<u64>,
-    /// The batch shell's exit code, 128 + n for signal n.
-    pub attempt_exit_code: Option<i32>,
 }
 
 /// What is wrong with a line.
@@ -144,7 +106,7 @@ impl Incoming {
             let hint = "`dlrun export --format jsonl` writes such rows";
             return Err(fault(1, "a row is a JSON object".to_owned(), Some(hint)));
         }
-        let head: Head = parse(text, None)?;
+        let head: Head = parse(text)?;
         if head.format != Table::FORMAT {
             let known = Table::FORMAT;
             let message = format!(
@@ -163,32 +125,72 @@ impl Incoming {
             );
             return Err(fault(place_of(text, "kind"), message, None));
         };
-        match table {
-            Table::Runs => Self::from(parse::<RunRow>(text, Some(table))?).of_its_owner(text),
-            Table::Usage => parse::<UsageRow>(text, Some(table)).map(Self::from),
-            Table::Timings => parse::<EpochRow>(text, Some(table)).map(Self::from),
-            Table::Gpus => parse::<GpuRow>(text, Some(table)).map(Self::from),
-            Table::Metrics => parse::<MetricRow>(text, Some(table)).map(Self::from),
-            Table::Events => parse::<EventRow>(text, Some(table)).map(Self::from),
-            Table::Samples => parse::<SampleRow>(text, Some(table)).map(Self::from),
-            Table::GpuSamples => parse::<GpuSampleRow>(text, Some(table)).map(Self::from),
-            Table::ProcessSamples => parse::<ProcessSampleRow>(text, Some(table)).map(Self::from),
-        }
+        let cells: Cells = parse(text)?;
+        Self::from_cells(table, &cells).map_err(|ColumnFault { column, message }| {
+            let named = if column.is_empty() {
+                String::new()
+            } else {
+                format!("`{column}`: ")
+            };
+            fault(place_of(text, column), named + &shortened(&message), None)
+        })
     }
 
-    /// Refuses a run under the id of another user's: a node's database has the owner from the kernel.
-    fn of_its_owner(self, text: &str) -> Result<Self, LineFault> {
-        let Row::Run(run) = &self.row else {
-            return Ok(self);
-        };
-        match run.uid.zip(run.record.run_id.owner()) {
-            Some((uid, owner)) if uid != owner => {
-                let message =
-                    format!("`uid`: the run is of user {uid}, and its id is of user {owner}");
-                Err(fault(place_of(text, "uid"), message, None))
-            }
-            _ => Ok(self),
+    /// Reads a row by the columns of its table.
+    fn from_cells(table: Table, cells: &Cells) -> Result<Self, ColumnFault> {
+        check(VERSION, cells)?;
+        let version = assemble(VERSION, &json!({ "store": "", "seq": 0 }), cells)?;
+        let (fields, blank) = (table.own_fields(), table.blank());
+        if table == Table::Runs {
+            check(&fields, cells)?;
+            let run: RunRow = assemble(&fields, &blank, cells)?;
+            check_uid(&run)?;
+            let row = Row::Run(Box::new(run));
+            return Ok(Self {
+                table,
+                version,
+                row,
+            });
         }
+        check(MEASUREMENT, cells)?;
+        check(&fields, cells)?;
+        let key: MeasureKey = assemble(MEASUREMENT, &Table::Usage.blank()["record"], cells)?;
+        let row = match table {
+            Table::Usage => {
+                let mut measurement: Measurement = assemble(&fields, &blank, cells)?;
+                measurement.record.key = key;
+                Row::Usage(Box::new(measurement))
+            }
+            Table::Gpus => Row::Gpu(key, Box::new(assemble(&fields, &blank, cells)?)),
+            Table::Metrics => Row::Metric(key, assemble(&fields, &blank, cells)?),
+            Table::Events => {
+                number::<u64>(cells, "place")?;
+                Row::Event(key, assemble(&fields, &blank, cells)?)
+            }
+            Table::Timings => {
+                let place = number(cells, "place")?;
+                Row::Timing(key, place, assemble(&fields, &blank, cells)?)
+            }
+            Table::Runs | Table::Samples | Table::GpuSamples | Table::ProcessSamples => {
+                let mut sample = Sample {
+                    at_ms: number(cells, "at_ms")?,
+                    ..Sample::default()
+                };
+                match table {
+                    Table::GpuSamples => sample.gpus.push(assemble(&fields, &blank, cells)?),
+                    Table::ProcessSamples => {
+                        sample.commands.push(assemble(&fields, &blank, cells)?)
+                    }
+                    _ => sample = assemble(&fields, &blank, cells)?,
+                }
+                Row::Sample(key, number(cells, "segment")?, Box::new(sample))
+            }
+        };
+        Ok(Self {
+            table,
+            version,
+            row,
+        })
     }
 
     /// Says whether the row is of a run of this user: who may write a file only for themselves is believed no more than that.
@@ -209,22 +211,26 @@ impl Incoming {
             Some("where you vouch for the file: `dlrun import - < FILE`"),
         ))
     }
+}
 
-    /// The table that the row is of.
-    #[must_use]
-    pub fn table(&self) -> Table {
-        match &self.row {
-            Row::Run(_) => Table::Runs,
-            Row::Usage(_) => Table::Usage,
-            Row::Timing(..) => Table::Timings,
-            Row::Gpu(..) => Table::Gpus,
-            Row::Metric(..) => Table::Metrics,
-            Row::Event(..) => Table::Events,
-            Row::Sample(_, _, sample) if !sample.gpus.is_empty() => Table::GpuSamples,
-            Row::Sample(_, _, sample) if !sample.commands.is_empty() => Table::ProcessSamples,
-            Row::Sample(..) => Table::Samples,
-        }
+/// Refuses a run under the id of another user's: a node's database has the owner from the kernel.
+fn check_uid(run: &RunRow) -> Result<(), ColumnFault> {
+    match run.uid.zip(run.record.run_id.owner()) {
+        Some((uid, owner)) if uid != owner => Err(ColumnFault {
+            column: "uid",
+            message: format!("the run is of user {uid}, and its id is of user {owner}"),
+        }),
+        _ => Ok(()),
     }
+}
+
+/// A whole number that stands beside the record of a row.
+fn number<T: DeserializeOwned>(cells: &Cells, column: &'static str) -> Result<T, ColumnFault> {
+    let value = cells.get(column).cloned().unwrap_or_default();
+    serde_json::from_value(value).map_err(|error| ColumnFault {
+        column,
+        message: error.to_string(),
+    })
 }
 
 /// The next step with a file that is no text.
@@ -245,32 +251,18 @@ fn fault(column: usize, message: String, hint: Option<&str>) -> LineFault {
     }
 }
 
-/// Reads a row, or what is told of all rows alike.
-fn parse<T: DeserializeOwned>(text: &str, table: Option<Table>) -> Result<T, LineFault> {
+/// Reads the JSON of a line.
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, LineFault> {
     serde_json::from_str(text).map_err(|error| {
         if error.is_eof() {
             let hint = "the file was cut off, or is still being written";
-            return fault(
-                text.len() + 1,
-                "the line ends in the middle of a row".to_owned(),
-                Some(hint),
-            );
+            let message = "the line ends in the middle of a row".to_owned();
+            return fault(text.len() + 1, message, Some(hint));
         }
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         let message = message.strip_suffix(&place).unwrap_or(&message);
-        let column = error.column().max(1);
-        let key = if table.is_some_and(Table::is_of_samples) {
-            table
-                .and_then(|table| place::unlike(table, text))
-                .or_else(|| place::key_at(text, column))
-        } else if message.starts_with("missing field") {
-            place::key_at(text, column)
-        } else {
-            place::key_of_value(text, column)
-        };
-        let named = key.map_or_else(String::new, |key| format!("`{key}`: "));
-        fault(column, named + &shortened(message), None)
+        fault(error.column().max(1), shortened(message), None)
     })
 }
 

@@ -109,7 +109,7 @@ fn every_column_counts() {
             row.remove("exit_code");
         }
         let whole = read(&row);
-        assert_eq!(whole.as_ref().map(Incoming::table), Ok(table));
+        assert_eq!(whole.as_ref().map(|whole| whole.table), Ok(table));
         for field in table
             .fields()
             .into_iter()
@@ -130,7 +130,7 @@ fn every_column_counts() {
                 let found = read(&other);
                 match field.role {
                     _ if field.name == "exit_code" => assert_eq!(shown(&found), shown(&whole)),
-                    Role::Optional => {
+                    Role::Optional | Role::Part => {
                         assert!(found.is_ok(), "{table:?}: {} may be null", field.name);
                         assert_ne!(shown(&found), shown(&whole), "{}", field.name);
                     }
@@ -201,13 +201,13 @@ fn what_no_run_can_have_is_refused() {
     complains(
         Table::Runs,
         ("forecast", faulty),
-        "`forecast.epoch_seconds.low`: invalid type: string \"few\"",
+        "`forecast`: invalid type: string \"few\"",
     );
     let lacking = forecast(json!(2.0));
     complains(
         Table::Runs,
         ("forecast", lacking),
-        "`forecast.epoch_seconds`: missing field `median`",
+        "`forecast`: missing field `median`",
     );
     complains(
         Table::Runs,
@@ -235,10 +235,7 @@ fn what_no_run_can_have_is_refused() {
 fn a_fault_has_its_place_in_the_line() {
     let line = r#"{"kind":"event","format":1,"store":"s","seq":-1,"run_id":"0000000000000001"}"#;
     let fault = Incoming::read(line.as_bytes()).expect_err("negative");
-    assert_eq!(
-        &line[..fault.column],
-        r#"{"kind":"event","format":1,"store":"s","seq":-1"#
-    );
+    assert!(line[fault.column - 1..].starts_with(r#""seq":-1"#));
     for (line, column, part) in [
         (
             &b"{\"kind\":\"run\",\"format\":1,\"stuck\":NaN}"[..],

@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 use zstd::stream::{read::Decoder, write::Encoder};
 
 use super::failure::RunDirError;
+use super::file_clock::file_time;
 use super::state::StateDir;
-use super::time::file_time;
 use crate::foundation::private::{PrivateDir, PrivateError};
 
 const IMPORTS: &str = "imports";

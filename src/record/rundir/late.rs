@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::RunDirError;
 use super::attempt::Attempt;
-use super::node::MAX_RECORD;
+use super::failure::RunDirError;
+use super::record_size::MAX_RECORD;
 use super::run::RunDir;
 use super::state::StateDir;
 use crate::foundation::private::PrivateDir;

@@ -19,26 +19,29 @@
 
 mod attempt;
 mod failure;
-mod fit;
+mod file_clock;
 mod imports;
+mod index_place;
 mod late;
 mod node;
-mod place;
+mod reading;
+mod record_size;
 mod run;
 mod site;
 mod state;
 mod targets;
-mod time;
-mod words;
+mod verdicts;
+mod versioned;
 
-pub use attempt::{Attempt, Reading};
+pub use attempt::Attempt;
 pub use failure::RunDirError;
-pub use fit::fitted;
+pub use file_clock::file_time;
 pub use imports::{ImportCopy, ImportId};
 pub use late::{deliver_late, keep_late};
-pub use node::{MAX_NODE_NAME, MAX_RECORD, MAX_SEGMENT, NodeDir, node_name_problem};
+pub use node::{MAX_NODE_NAME, MAX_SEGMENT, NodeDir, node_name_problem};
+pub use reading::Reading;
+pub use record_size::{MAX_RECORD, fitted};
 pub use run::{MAX_RUN_FILE, RunDir};
 pub use site::{read_site, write_site};
 pub use state::StateDir;
-pub use time::file_time;
-pub use words::Words;
+pub use verdicts::Verdicts;

@@ -4,15 +4,13 @@ use std::path::Path;
 
 use super::attempt::{Attempt, plain_number};
 use super::failure::RunDirError;
-use super::fit;
-use super::run::read_versioned;
+use super::record_size::{self, MAX_RECORD};
+use super::versioned::read_versioned;
 use crate::foundation::private::{PrivateDir, PrivateError};
 use crate::job::RunId;
 use crate::record::{MeasureKey, NodeRecord, NodeState};
 
 const RECORD_FILE: &str = "record.json";
-/// The largest node record, in bytes. A larger one is thinned before it is written.
-pub const MAX_RECORD: usize = 256 << 10;
 /// The largest segment of samples, in bytes.
 pub const MAX_SEGMENT: usize = 1 << 20;
 /// The longest name of a node, in bytes: with a dot and a step it makes a file name, which ends at 255.
@@ -107,7 +105,7 @@ impl NodeDir {
     /// # Errors
     /// `Write`; the former content is kept. `TooLarge` when nothing can be left out.
     pub fn write_record(&self, record: &NodeRecord) -> Result<(), RunDirError> {
-        let Some(bytes) = fit::encode(record, MAX_RECORD) else {
+        let Some(bytes) = record_size::encode(record, MAX_RECORD) else {
             return Err(PrivateError::TooLarge {
                 path: self.path().join(RECORD_FILE),
                 limit: MAX_RECORD,

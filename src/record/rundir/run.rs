@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::attempt::{Attempt, Reading};
+use super::attempt::Attempt;
 use super::failure::RunDirError;
 use super::node::NodeDir;
-use super::words::{self, Words};
+use super::reading::Reading;
+use super::verdicts::{self, Verdicts};
+use super::versioned::read_versioned;
 use crate::foundation::private::PrivateDir;
 use crate::job::{ArraySpec, RunId};
 use crate::record::{MeasureKey, QueueEntry, RunRecord};
@@ -111,14 +113,14 @@ impl RunDir {
     pub fn newest_outcome(&self, element: u32) -> Result<Reading, RunDirError> {
         let newest = self.newest_attempt(element)?;
         let mut reading = newest.map_or_else(Reading::default, |attempt| self.outcome(attempt));
-        self.words().tell(&mut reading.outcome);
+        self.verdicts().add_to(&mut reading.outcome);
         Ok(reading)
     }
 
     /// What was said of the run from outside.
     #[must_use]
-    pub fn words(&self) -> Words {
-        Words::read(&self.dir)
+    pub fn verdicts(&self) -> Verdicts {
+        Verdicts::read(&self.dir)
     }
 
     /// Keeps what a scheduler said of the end of the run, or of elements of its `array`, before it forgets.
@@ -130,7 +132,7 @@ impl RunDir {
         array: Option<&ArraySpec>,
         said: &[QueueEntry],
     ) -> Result<(), RunDirError> {
-        words::write_verdicts(&self.dir, array, said)
+        verdicts::write_verdicts(&self.dir, array, said)
     }
 
     /// Notes that the end of the run, or of some of its elements, was asked for.
@@ -142,7 +144,7 @@ impl RunDir {
         asked_at_ms: u64,
         elements: Option<&ArraySpec>,
     ) -> Result<(), RunDirError> {
-        words::write_cancel(&self.dir, asked_at_ms, elements)
+        verdicts::write_cancel(&self.dir, asked_at_ms, elements)
     }
 
     /// As [`RunDir::newest_outcome`] without the nodes' records: how the run stands, for those who ask about a thousand.
@@ -209,30 +211,4 @@ impl RunDir {
             node,
         )
     }
-}
-
-/// Reads JSON that carries its version in `format`. A newer version is named as such even where its other keys changed.
-pub(super) fn read_versioned<T: serde::de::DeserializeOwned>(
-    bytes: &[u8],
-    path: &Path,
-    known: u32,
-) -> Result<T, RunDirError> {
-    #[derive(serde::Deserialize)]
-    struct Version {
-        format: u32,
-    }
-    match serde_json::from_slice::<Version>(bytes) {
-        Ok(Version { format }) if format > known => {
-            return Err(RunDirError::NewerFormat {
-                path: path.to_owned(),
-                format,
-                known,
-            });
-        }
-        _ => {}
-    }
-    serde_json::from_slice(bytes).map_err(|source| RunDirError::Damaged {
-        path: path.to_owned(),
-        source,
-    })
 }

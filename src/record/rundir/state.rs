@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::failure::RunDirError;
-use super::place;
+use super::index_place::index_path;
 use super::run::RunDir;
 use crate::foundation::private::{PrivateDir, PrivateError};
 use crate::job::RunId;
@@ -53,7 +53,7 @@ impl StateDir {
     /// # Errors
     /// When the file system cannot be asked, or `/var/tmp/dlrun-UID` is not safely the caller's own.
     pub fn index_path(&self) -> Result<PathBuf, RunDirError> {
-        place::index_path(&self.state, Path::new("/var/tmp"))
+        index_path(&self.state, Path::new("/var/tmp"))
     }
 
     /// A directory beside the runs.

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::failure::RunDirError;
 use super::state::StateDir;
+use super::versioned::read_versioned;
 use crate::foundation::private::PrivateDir;
 use crate::record::TargetRecord;
 
@@ -16,12 +16,6 @@ const ENDING: &str = ".json";
 const MAX_TARGET: usize = 256 << 10;
 /// So much of a fingerprint stands in the name; the rest of the name tells apart what is alike so far.
 const NAME_LENGTH: usize = 80;
-
-/// What of a file is understood whatever its version.
-#[derive(Deserialize)]
-struct Head {
-    format: u32,
-}
 
 impl StateDir {
     /// The kinds of nodes that were measured, by their names, and what is wrong with files that cannot be used. Other files are
@@ -62,32 +56,20 @@ impl StateDir {
 }
 
 fn read(dir: &PrivateDir, name: &str) -> Result<TargetRecord, RunDirError> {
-    let path = || dir.path().join(name);
+    let path = dir.path().join(name);
     let bytes = dir.read(name, MAX_TARGET)?;
-    let damaged = |source| RunDirError::Damaged {
-        path: path(),
-        source,
-    };
-    let Head { format } = serde_json::from_slice(&bytes).map_err(damaged)?;
-    if format > TargetRecord::FORMAT {
-        return Err(RunDirError::NewerFormat {
-            path: path(),
-            format,
-            known: TargetRecord::FORMAT,
-        });
-    }
-    let target: TargetRecord = serde_json::from_slice(&bytes).map_err(damaged)?;
+    let target: TargetRecord = read_versioned(&bytes, &path, TargetRecord::FORMAT)?;
     // A file that was copied by hand under another name would count twice.
     let is_named = target.host.fingerprint().as_ref() == Some(&target.fingerprint);
     if !is_named || file_name(&target.fingerprint) != name {
         return Err(RunDirError::Misplaced {
-            path: path(),
+            path,
             belongs_to: target.fingerprint,
         });
     }
     if !target.figures.are_sound() {
-        let why = serde::de::Error::custom("a figure is no number above zero");
-        return Err(damaged(why));
+        let source = serde::de::Error::custom("a figure is no number above zero");
+        return Err(RunDirError::Damaged { path, source });
     }
     Ok(target)
 }

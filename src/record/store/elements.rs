@@ -2,12 +2,12 @@
 
 use rusqlite::{Row, params};
 
-use super::ingest::{Writer, exit_columns};
-use super::open::{Store, StoreError};
-use super::optional;
-use super::runs::{exit_of, unsigned};
+use super::error::StoreError;
+use super::open::Store;
+use super::sql::{exit_of, optional, unsigned};
+use super::writer::Writer;
 use crate::job::{JobState, RunId};
-use crate::record::{Cause, Element, Status};
+use crate::record::{Cause, Element, ExitStatus, Status};
 
 impl Writer<'_> {
     /// Notes how elements of a run stand; others stay as they are.
@@ -21,7 +21,11 @@ impl Writer<'_> {
             status,
         } in elements
         {
-            let (code, signal) = exit_columns(status.exit);
+            let (code, signal) = match status.exit {
+                Some(ExitStatus::Code(code)) => (Some(code), None),
+                Some(ExitStatus::Signal(signal)) => (None, Some(signal)),
+                None => (None, None),
+            };
             self.execute(
                 "INSERT INTO element (run, element, attempt, state, exit_code, exit_signal, started_at_ms, ended_at_ms)
                  SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM run WHERE run_id = ?1
@@ -49,26 +53,25 @@ impl Store {
     /// # Errors
     /// As [`Store::list`].
     pub fn elements(&self, run_id: &RunId) -> Result<Vec<Element>, StoreError> {
-        let sql = "SELECT element, attempt, element.state, element.exit_code, element.exit_signal,
-                 element.started_at_ms, element.ended_at_ms
-             FROM element JOIN run ON element.run = run.id WHERE run.run_id = ?1 ORDER BY element";
+        let sql = "SELECT element.* FROM element JOIN run ON element.run = run.id
+             WHERE run.run_id = ?1 ORDER BY element";
         self.rows(sql, [run_id.as_str()], element)
     }
 }
 
 fn element(row: &Row<'_>) -> rusqlite::Result<Element> {
-    let state = JobState::from_word(&row.get::<_, String>(2)?);
-    let exit = exit_of(row.get(3)?, row.get(4)?);
+    let state = JobState::from_word(&row.get::<_, String>("state")?);
+    let exit = exit_of(row)?;
     let status = Status {
         exit,
-        started_at_ms: unsigned(row, 5)?,
-        ended_at_ms: unsigned(row, 6)?,
+        started_at_ms: unsigned(row, "started_at_ms")?,
+        ended_at_ms: unsigned(row, "ended_at_ms")?,
         cause: Cause::of(state, exit, None),
         ..Status::of(state)
     };
     Ok(Element {
-        element: row.get(0)?,
-        attempt: row.get(1)?,
+        element: row.get("element")?,
+        attempt: row.get("attempt")?,
         status,
     })
 }

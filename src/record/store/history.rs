@@ -2,8 +2,9 @@
 
 use rusqlite::{Row, params};
 
-use super::open::{Store, StoreError};
-use super::runs::{from_json, run_id, unsigned};
+use super::error::StoreError;
+use super::open::Store;
+use super::sql::{from_json, run_id, unsigned, word};
 use crate::job::{JobState, SchedulerKind};
 use crate::record::{ExitStatus, Identity, Past};
 
@@ -12,15 +13,19 @@ const MOST: u32 = 10_000;
 
 /// A row for each start of the program's runs; for runs without starts one with nulls. Imported runs ran who knows where.
 const STARTS: &str = "
-    SELECT run.run_id, run.identity, run.scheduler, run.submit_host, run.array IS NOT NULL,
-        run.state, run.started_at_ms, run.ended_at_ms, element.state, element.started_at_ms, element.ended_at_ms,
-        attempt.attempt, attempt.started_at_ms, attempt.ended_at_ms, shell_code,
-        min(node.started_at_ms), max(coalesce(node.ended_at_ms, node.updated_at_ms)), max(mem_peak_bytes),
-        attempt.attempt = (SELECT max(other.attempt) FROM attempt AS other
-            WHERE other.run = run.id AND other.element = attempt.element),
-        attempt.element,
-        count(DISTINCT node.node) < run.nodes OR EXISTS (SELECT 1 FROM missing JOIN node AS blind ON missing.node = blind.id
-            WHERE blind.attempt = attempt.id AND missing.what LIKE 'ranks%')
+    SELECT run.run_id AS run_id, run.identity AS identity, run.scheduler AS scheduler, run.submit_host AS host,
+        iif(run.array IS NULL, run.state, element.state) AS state,
+        iif(run.array IS NULL, run.started_at_ms, element.started_at_ms) AS told_start_ms,
+        iif(run.array IS NULL, run.ended_at_ms, element.ended_at_ms) AS told_end_ms,
+        attempt.started_at_ms AS marked_start_ms, attempt.ended_at_ms AS marked_end_ms, shell_code,
+        min(node.started_at_ms) AS seen_start_ms, max(coalesce(node.ended_at_ms, node.updated_at_ms)) AS seen_end_ms,
+        max(mem_peak_bytes) AS memory_bytes,
+        coalesce(attempt.attempt = (SELECT max(other.attempt) FROM attempt AS other
+            WHERE other.run = run.id AND other.element = attempt.element), true) AS is_last,
+        coalesce(attempt.element, 0) AS element,
+        coalesce(count(DISTINCT node.node) < run.nodes OR EXISTS (
+            SELECT 1 FROM missing JOIN node AS blind ON missing.node = blind.id
+            WHERE blind.attempt = attempt.id AND missing.what LIKE 'ranks%'), false) AS is_blind
     FROM run LEFT JOIN attempt ON attempt.run = run.id
         LEFT JOIN element ON element.run = run.id AND element.element = attempt.element
         LEFT JOIN node ON node.attempt = attempt.id
@@ -62,67 +67,50 @@ impl Store {
 
 /// A start and its element; `None` where it has not begun.
 fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
-    let word = |column| {
-        Ok::<_, rusqlite::Error>(
-            row.get_ref(column)?
-                .as_str_or_null()?
-                .map(JobState::from_word),
-        )
-    };
     // What a newer dlrun may have written is passed over.
-    let Some(identity) = from_json::<Identity>(row, 1)? else {
+    let Some(identity) = from_json::<Identity>(row, "identity")? else {
         return Ok(None);
     };
-    let is_array: bool = row.get(4)?;
-    let first = if is_array { 8 } else { 5 };
-    let is_last = row.get::<_, Option<bool>>(18)?.unwrap_or(true);
-    let state = match (is_last, word(first)?) {
+    let is_last: bool = row.get("is_last")?;
+    let told = row.get::<_, Option<String>>("state")?;
+    let told = told.map(|state| JobState::from_word(&state));
+    let ended: Option<i32> = row.get("shell_code")?;
+    let state = match (is_last, told, ended.map(ExitStatus::from_shell_code)) {
         // It was started again.
-        (false, _) => JobState::Preempted,
-        (true, Some(state)) if state != JobState::Unknown => state,
-        (true, _) => match row
-            .get::<_, Option<i32>>(14)?
-            .map(ExitStatus::from_shell_code)
-        {
-            Some(exit) if exit.is_success() => JobState::Completed,
-            Some(_) => JobState::Failed,
-            None => JobState::Unknown,
-        },
+        (false, ..) => JobState::Preempted,
+        (true, Some(state), _) if state != JobState::Unknown => state,
+        (true, _, Some(exit)) if exit.is_success() => JobState::Completed,
+        (true, _, Some(_)) => JobState::Failed,
+        (true, _, None) => JobState::Unknown,
     };
     if state == JobState::Pending {
         return Ok(None);
     }
     // The scheduler's times hold for the last start; they begin before the script's marks, and limits count from there.
-    let lasted = |from: usize, to: usize| -> rusqlite::Result<Option<f64>> {
-        let (from, to) = (unsigned(row, from)?, unsigned(row, to)?);
-        let passed_ms = from
-            .zip(to)
-            .and_then(|(from, to)| to.checked_sub(from))
-            .filter(|ms| *ms > 0);
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
-        Ok(passed_ms.map(|ms| ms as f64 / 1e3))
-    };
     let told = if is_last {
-        lasted(first + 1, first + 2)?
+        seconds_between(row, "told_start_ms", "told_end_ms")?
     } else {
         None
     };
-    let marked = lasted(12, 13)?;
-    let seen = lasted(15, 16)?;
-    let is_blind: bool = row.get::<_, Option<bool>>(20)?.unwrap_or(false);
+    let marked = seconds_between(row, "marked_start_ms", "marked_end_ms")?;
+    let seen = seconds_between(row, "seen_start_ms", "seen_end_ms")?;
+    let is_blind: bool = row.get("is_blind")?;
     let past = Past {
         run_id: run_id(row)?,
         identity,
-        scheduler: row
-            .get_ref(2)?
-            .as_str_or_null()?
-            .and_then(SchedulerKind::from_word)
-            .unwrap_or_default(),
-        host: row.get(3)?,
+        scheduler: word::<SchedulerKind>(row, "scheduler")?.unwrap_or_default(),
+        host: row.get("host")?,
         state,
         wall_seconds: [told, marked, seen].into_iter().flatten().reduce(f64::max),
         // What was not watched may have had more.
-        memory_bytes: unsigned(row, 17)?.filter(|bytes| *bytes > 0 && !is_blind),
+        memory_bytes: unsigned(row, "memory_bytes")?.filter(|bytes| *bytes > 0 && !is_blind),
     };
-    Ok(Some((row.get::<_, Option<u32>>(19)?.unwrap_or(0), past)))
+    Ok(Some((row.get("element")?, past)))
+}
+
+fn seconds_between(row: &Row<'_>, from: &str, to: &str) -> rusqlite::Result<Option<f64>> {
+    let (from, to) = (unsigned(row, from)?, unsigned(row, to)?);
+    let passed_ms = from.zip(to).and_then(|(from, to)| to.checked_sub(from));
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
+    Ok(passed_ms.filter(|ms| *ms > 0).map(|ms| ms as f64 / 1e3))
 }

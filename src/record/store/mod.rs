@@ -9,36 +9,31 @@
 //! with more care.
 
 mod elements;
+mod error;
 mod export;
 mod history;
 mod import;
 mod ingest;
 mod measures;
 mod node;
-mod observations;
 mod open;
 mod parts;
+mod query;
 mod reader;
-mod records;
 mod runs;
 mod schema;
+mod sql;
+mod starts;
+mod writer;
 
+pub use error::StoreError;
 pub use export::{Identity, Order, Pages, Selection};
 pub use import::{Importer, Taken};
-pub use ingest::{Segment, Writer};
-pub use measures::{Block, NodeProgress, NodeTimings, NodeUsage, Rollup};
+pub use ingest::Segment;
 pub use node::{
     Backlog, Collected, Dropped, Live, LiveRun, NodeId, NodeStore, Retained, Shortened,
 };
-pub use observations::{Counted, Observations};
-pub use open::{Store, StoreError};
-pub use runs::{Filter, Found, RunRow};
-
-/// A number as SQLite holds it; what is beyond its 63 bits becomes the largest.
-fn integer(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn optional(value: Option<u64>) -> Option<i64> {
-    value.map(integer)
-}
+pub use open::Store;
+pub use runs::{Filter, Found};
+pub use starts::Snapshot;
+pub use writer::Writer;

@@ -1,181 +1,23 @@
-//! Opening the database, and what can be wrong with it.
+//! Opening the database.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::unistd::geteuid;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::ingest::Writer;
-use super::reader::Reading;
+use super::error::StoreError;
 use super::schema;
-use crate::job::RunId;
+use super::writer::Writer;
 
 /// How long to wait for another process that writes. A reindex of 10,000 runs takes less.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// More than there are statements in this module, so that a reindex compiles each once.
 const STATEMENTS_KEPT: usize = 64;
-
-/// What went wrong with the index. None of it loses anything: the files are the truth.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The database file could not be looked at or created.
-    #[error("cannot create the index `{path}`")]
-    Create {
-        /// The database.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The damaged database could not be moved out of the way.
-    #[error("cannot move the damaged index `{path}` aside")]
-    SetAside {
-        /// The database.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// What lies there is not a file of the caller's own: a link, a directory, another user's.
-    #[error("`{path}` is not a file of user id {user}")]
-    NotOurs {
-        /// The database.
-        path: PathBuf,
-        /// Who asks.
-        user: u32,
-    },
-    /// A database of another program.
-    #[error("`{path}` is a database of another program")]
-    Foreign {
-        /// The database.
-        path: PathBuf,
-    },
-    /// A newer dlrun wrote it.
-    #[error("the index `{path}` has version {version}, and this dlrun knows up to {known}")]
-    Newer {
-        /// The database.
-        path: PathBuf,
-        /// Its version.
-        version: i32,
-        /// The newest known one.
-        known: i32,
-    },
-    /// It is no database, or no whole one: [`Store::set_aside`] and fill a new one.
-    #[error("the index `{path}` is damaged")]
-    Damaged {
-        /// The database.
-        path: PathBuf,
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
-    /// Another process has been writing for longer than five seconds.
-    #[error("the index `{path}` is in use by another process")]
-    Busy {
-        /// The database.
-        path: PathBuf,
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
-    /// The file system has no room.
-    #[error("no space is left for the index `{path}`")]
-    Full {
-        /// The database.
-        path: PathBuf,
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
-    /// Something of a run was brought before the run itself.
-    #[error("run `{run_id}` is not in the index `{path}`")]
-    UnknownRun {
-        /// The database.
-        path: PathBuf,
-        /// The run.
-        run_id: RunId,
-    },
-    /// The node's database would lie where its locks and writes cannot be trusted.
-    #[error(
-        "`{path}` would lie on `{file_system}`, which several machines share; set `state_dir` to a local directory"
-    )]
-    Network {
-        /// The database.
-        path: PathBuf,
-        /// Name of the file system.
-        file_system: &'static str,
-    },
-    /// Another process has the node's database.
-    #[error("the database `{path}` is in use by process {}", .holder.as_deref().unwrap_or("unknown"))]
-    Held {
-        /// The database.
-        path: PathBuf,
-        /// Its process id, as it wrote it down.
-        holder: Option<String>,
-    },
-    /// A run that somebody else registered.
-    #[error("run `{run_id}` is not of user id {user}")]
-    OtherUser {
-        /// The run.
-        run_id: RunId,
-        /// Who asks.
-        user: u32,
-    },
-    /// A database that is only read is not there, or is not for the caller.
-    #[error("cannot read the database `{path}`")]
-    Unreadable {
-        /// The database.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// An older dlrun wrote it, and it is only read.
-    #[error("the database `{path}` has version {version}, and this dlrun reads version {known}")]
-    Older {
-        /// The database.
-        path: PathBuf,
-        /// Its version.
-        version: i32,
-        /// The one that is known.
-        known: i32,
-    },
-    /// It was written to while it was read without locks.
-    #[error("the database `{path}` changed while it was read")]
-    Changed {
-        /// The database.
-        path: PathBuf,
-    },
-    /// Anything else.
-    #[error("cannot {operation} the index `{path}`")]
-    Query {
-        /// The database.
-        path: PathBuf,
-        /// What was tried: `open`, `read`, `write`.
-        operation: &'static str,
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
-}
-
-impl StoreError {
-    pub(super) fn of(path: &Path, operation: &'static str, source: rusqlite::Error) -> Self {
-        let path = path.to_owned();
-        match source.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                Self::Damaged { path, source }
-            }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Self::Busy { path, source }
-            }
-            Some(ErrorCode::DiskFull) => Self::Full { path, source },
-            _ => Self::Query {
-                path,
-                operation,
-                source,
-            },
-        }
-    }
-}
 
 /// An open index.
 #[derive(Debug)]
@@ -184,6 +26,34 @@ pub struct Store {
     pub(super) path: PathBuf,
     /// After the connection, so that it is closed later.
     pub(super) reading: Option<Reading>,
+}
+
+/// What a [`Store`] that is only read keeps open.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// The database. Held for as long as the connection: to close any descriptor of a file drops all locks that the process has
+    /// on it (fcntl(2)), SQLite's too.
+    pub(super) file: File,
+    /// How the file was when it was opened, where it is read without locks.
+    pub(super) frozen: Option<Stamp>,
+}
+
+/// What changes when a file is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    inode: u64,
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    pub(super) fn of(about: &Metadata) -> Self {
+        Self {
+            inode: about.ino(),
+            length: about.len(),
+            changed: (about.mtime(), about.mtime_nsec()),
+        }
+    }
 }
 
 impl Store {
@@ -251,23 +121,21 @@ impl Store {
     /// # Errors
     /// [`StoreError::SetAside`].
     pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
-        let beside = |suffix: &str| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(suffix);
-            PathBuf::from(name)
-        };
         let failed = |source| StoreError::SetAside {
             path: path.to_owned(),
             source,
         };
         // The journals go first: left behind, they would be put into the new database.
         for journal in ["-journal", "-wal", "-shm"] {
-            match fs::rename(beside(journal), beside(&format!(".damaged{journal}"))) {
+            match fs::rename(
+                beside(path, journal),
+                beside(path, &format!(".damaged{journal}")),
+            ) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
                 _ => {}
             }
         }
-        let aside = beside(".damaged");
+        let aside = beside(path, ".damaged");
         fs::rename(path, &aside).map_err(failed)?;
         Ok(aside)
     }
@@ -400,4 +268,11 @@ mod tests {
         assert!(!journal.exists() && !store.path().exists());
         assert!(tmp.path().join("dlrun.db.damaged-journal").exists());
     }
+}
+
+/// The path of a file beside the database, by what its name has more.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }

@@ -1,43 +1,47 @@
 //! What hangs on the row of a node: usage, epochs, holes, events, GPUs.
 
 use rusqlite::params;
+use serde_json::{Value, json};
 
-use super::ingest::Writer;
-use super::measures::event;
-use super::open::StoreError;
-use super::{integer, optional};
-use crate::record::{Epoch, Event, Gap, GpuUsage, MetricPoint, NodeRecord, PointKind, Progress};
+use super::error::StoreError;
+use super::sql::{event, integer};
+use super::writer::{Replace, Writer};
+use crate::record::table::stored_values;
+use crate::record::{
+    Epoch, Event, Gap, GpuUsage, MetricPoint, MetricValue, NodeRecord, PointKind, Progress, Table,
+};
 
 impl Writer<'_> {
     /// What is as it was is not written: it would count as a change.
     pub(super) fn replace_usage(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {
-        let usage = &record.usage;
-        self.execute(
-            "INSERT INTO usage (node, wall_seconds, cpu_user_seconds, cpu_system_seconds, mem_peak_bytes,
-                 io_read_bytes, io_write_bytes, processes_peak, cpu_throttled_seconds, mem_oom_kills)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-             ON CONFLICT (node) DO UPDATE SET wall_seconds = ?2, cpu_user_seconds = ?3, cpu_system_seconds = ?4,
-                 mem_peak_bytes = ?5, io_read_bytes = ?6, io_write_bytes = ?7, processes_peak = ?8,
-                 cpu_throttled_seconds = ?9, mem_oom_kills = ?10
-             WHERE (wall_seconds, cpu_user_seconds, cpu_system_seconds, mem_peak_bytes, io_read_bytes, io_write_bytes,
-                 processes_peak, cpu_throttled_seconds, mem_oom_kills)
-                 IS NOT (excluded.wall_seconds, excluded.cpu_user_seconds, excluded.cpu_system_seconds,
-                 excluded.mem_peak_bytes, excluded.io_read_bytes, excluded.io_write_bytes, excluded.processes_peak,
-                 excluded.cpu_throttled_seconds, excluded.mem_oom_kills)",
-            params![
-                node,
-                usage.wall_seconds,
-                usage.cpu_user_seconds,
-                usage.cpu_system_seconds,
-                optional(usage.mem_peak_bytes),
-                optional(usage.io_read_bytes),
-                optional(usage.io_write_bytes),
-                optional(usage.processes_peak),
-                usage.cpu_throttled_seconds,
-                optional(usage.mem_oom_kills),
-            ],
-        )?;
-        Ok(())
+        let whole = json!({ "record": { "usage": record.usage } });
+        self.put_values(
+            "usage",
+            &["node"],
+            node,
+            Table::Usage,
+            "/record/usage",
+            &whole,
+        )
+    }
+
+    /// Puts a row of a measurement in. What is as it was is not written: it would count as a change.
+    fn put_values(
+        &self,
+        stored_in: &str,
+        key: &[&str],
+        node: i64,
+        table: Table,
+        within: &str,
+        record: &Value,
+    ) -> Result<(), StoreError> {
+        let mut values = stored_values(table, stored_in, within, record);
+        values.push(("node", node.into()));
+        let replace = match table {
+            Table::Timings | Table::Metrics => Replace::Numbered,
+            _ => Replace::Different,
+        };
+        self.put(stored_in, key, &values, replace).map(drop)
     }
 
     /// Epochs that are as they were stay, and keep their numbers. Those that the record dropped go.
@@ -102,67 +106,36 @@ impl Writer<'_> {
         Ok(())
     }
 
-    pub(super) fn put_point(&self, node: i64, point: &MetricPoint) -> Result<(), StoreError> {
-        let MetricPoint {
-            kind,
-            place,
-            epoch,
-            step,
-            at_ms,
-            metrics,
-        } = point;
-        for (name, value) in metrics {
-            self.execute(
-                "INSERT INTO metric (change_seq, node, kind, place, name, epoch, step, at_ms, value)
-                 SELECT last + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM change WHERE true
-                 ON CONFLICT (node, kind, place, name) DO UPDATE SET change_seq = excluded.change_seq, epoch = ?5,
-                     step = ?6, at_ms = ?7, value = ?8
-                 WHERE (epoch, step, at_ms, value)
-                     IS NOT (excluded.epoch, excluded.step, excluded.at_ms, excluded.value)",
-                params![
-                    node,
-                    kind.as_str(),
-                    integer(*place),
-                    name,
-                    optional(*epoch),
-                    optional(*step),
-                    optional(*at_ms),
-                    value.is_finite().then_some(*value),
-                ],
-            )?;
-        }
-        Ok(())
+    fn put_point(&self, node: i64, point: &MetricPoint) -> Result<(), StoreError> {
+        point.metrics.iter().try_for_each(|(name, value)| {
+            let value = MetricValue {
+                kind: point.kind,
+                place: point.place,
+                name: name.clone(),
+                epoch: point.epoch,
+                step: point.step,
+                at_ms: point.at_ms,
+                value: value.is_finite().then_some(*value),
+            };
+            self.put_metric(node, &value)
+        })
+    }
+
+    pub(super) fn put_metric(&self, node: i64, value: &MetricValue) -> Result<(), StoreError> {
+        let key = ["node", "kind", "place", "name"];
+        self.put_values("metric", &key, node, Table::Metrics, "", &json!(value))
     }
 
     pub(super) fn put_epoch(&self, node: i64, place: u64, epoch: &Epoch) -> Result<(), StoreError> {
-        let metrics = serde_json::to_string(&epoch.metrics).expect("numbers under names");
-        self.execute(
-            "INSERT INTO timing (change_seq, node, place, epoch, printed_seconds, clock_seconds, ended_at_ms, event,
-                 warmup, samples, evaluation_seconds, checkpoint_seconds, metrics, clock_set)
-             SELECT last + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13 FROM change WHERE true
-             ON CONFLICT (node, place) DO UPDATE SET change_seq = excluded.change_seq, epoch = ?3, printed_seconds = ?4,
-                 clock_seconds = ?5, ended_at_ms = ?6, event = ?7, warmup = ?8, samples = ?9, evaluation_seconds = ?10,
-                 checkpoint_seconds = ?11, metrics = ?12, clock_set = ?13
-             WHERE (epoch, printed_seconds, clock_seconds, ended_at_ms, event, warmup, samples, evaluation_seconds,
-                 checkpoint_seconds, metrics, clock_set)
-                 IS NOT (excluded.epoch, excluded.printed_seconds, excluded.clock_seconds, excluded.ended_at_ms,
-                 excluded.event, excluded.warmup, excluded.samples, excluded.evaluation_seconds,
-                 excluded.checkpoint_seconds, excluded.metrics, excluded.clock_set)",
-            params![
-                node,
-                integer(place),
-                integer(epoch.epoch),
-                epoch.printed_seconds,
-                epoch.clock_seconds,
-                optional(epoch.ended_at_ms),
-                epoch.event,
-                epoch.warmup,
-                optional(epoch.samples),
-                epoch.evaluation_seconds,
-                epoch.checkpoint_seconds,
-                metrics,
-                epoch.clock_set,
-            ],
+        let mut whole = json!(epoch);
+        whole["place"] = place.into();
+        self.put_values(
+            "timing",
+            &["node", "place"],
+            node,
+            Table::Timings,
+            "",
+            &whole,
         )?;
         self.put_point(
             node,
@@ -215,42 +188,22 @@ impl Writer<'_> {
                     .all(|((_, known), new)| known == new)
         };
         let dropped = (0..=known.len()).find(begins).unwrap_or(known.len());
+        // Before the others go: places grow on, also where all that was there goes.
+        events[known.len() - dropped..]
+            .iter()
+            .try_for_each(|event| self.add_event(node, event))?;
         if let Some((place, _)) = known[..dropped].last() {
             self.execute(
                 "DELETE FROM event WHERE node = ?1 AND place <= ?2",
                 params![node, place],
             )?;
         }
-        // Places grow on, also where all that was there went.
-        let next = known.last().map_or(0, |(place, _)| place + 1);
-        let new = &events[known.len() - dropped..];
-        (next..)
-            .zip(new)
-            .try_for_each(|(place, event)| self.insert_event(node, place, event))
+        Ok(())
     }
 
     fn known_events(&self, node: i64) -> Result<Vec<(i64, Event)>, StoreError> {
         let sql = "SELECT place, at_ms, kind, detail FROM event WHERE node = ?1 ORDER BY place";
-        let read = || {
-            let mut statement = self.transaction.prepare_cached(sql)?;
-            let rows = statement.query_map([node], |row| Ok((row.get(0)?, event(row, 1)?)))?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        read().map_err(|source| StoreError::of(self.path, "read", source))
-    }
-
-    fn insert_event(&self, node: i64, place: i64, event: &Event) -> Result<(), StoreError> {
-        self.execute(
-            "INSERT INTO event (node, place, at_ms, kind, detail) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![
-                node,
-                place,
-                integer(event.at_ms),
-                event.kind.as_str(),
-                event.detail
-            ],
-        )?;
-        Ok(())
+        self.query(sql, [node], |row| Ok((row.get("place")?, event(row)?)))
     }
 
     /// Adds an event after the others.
@@ -280,48 +233,13 @@ impl Writer<'_> {
 
     /// What is as it was is not written: it would count as a change.
     pub(super) fn put_gpu(&self, node: i64, usage: &GpuUsage) -> Result<(), StoreError> {
-        let gpu = &usage.gpu;
-        self.execute(
-            PUT_GPU,
-            params![
-                node,
-                gpu.uuid,
-                gpu.name,
-                gpu.minor,
-                gpu.pci_bus_id,
-                optional(gpu.mem_total_bytes),
-                gpu.power_limit_watts,
-                gpu.sm_clock_max_mhz,
-                gpu.mig,
-                gpu.parent,
-                gpu.driver,
-                integer(usage.readings),
-                usage.utilisation_mean_percent,
-                optional(usage.mem_peak_bytes),
-                usage.energy_joules,
-                usage.power_mean_watts,
-                optional(usage.temperature_peak_celsius),
-                usage.sm_clock_mean_mhz,
-                usage.throttled_seconds,
-                usage.idle_seconds,
-                integer(usage.xid_errors),
-            ],
-        )?;
-        Ok(())
+        self.put_values(
+            "gpu",
+            &["node", "uuid"],
+            node,
+            Table::Gpus,
+            "",
+            &json!(usage),
+        )
     }
 }
-
-const PUT_GPU: &str = "
-    INSERT INTO gpu (node, uuid, name, minor, pci_bus_id, mem_total_bytes, power_limit_watts, sm_clock_max_mhz, mig,
-        parent, driver, readings, utilisation_mean_percent, mem_peak_bytes, energy_joules, power_mean_watts,
-        temperature_peak_celsius, sm_clock_mean_mhz, throttled_seconds, idle_seconds, xid_errors)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
-    ON CONFLICT (node, uuid) DO UPDATE SET name = ?3, minor = ?4, pci_bus_id = ?5, mem_total_bytes = ?6,
-        power_limit_watts = ?7, sm_clock_max_mhz = ?8, mig = ?9, parent = ?10, driver = ?11, readings = ?12,
-        utilisation_mean_percent = ?13, mem_peak_bytes = ?14, energy_joules = ?15, power_mean_watts = ?16,
-        temperature_peak_celsius = ?17, sm_clock_mean_mhz = ?18, throttled_seconds = ?19, idle_seconds = ?20,
-        xid_errors = ?21
-    WHERE (name, minor, pci_bus_id, mem_total_bytes, power_limit_watts, sm_clock_max_mhz, mig, parent, driver, readings,
-        utilisation_mean_percent, mem_peak_bytes, energy_joules, power_mean_watts, temperature_peak_celsius,
-        sm_clock_mean_mhz, throttled_seconds, idle_seconds, xid_errors)
-        IS NOT (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";

@@ -4,46 +4,19 @@
 //! right to write for that. When a node daemon has ended, it has taken its journal along, and SQLite wants to make another, which
 //! a member of the group may not: then the file is read as one that does not change, and looked at again afterwards.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::open::{BUSY_TIMEOUT, Store, StoreError};
+use super::error::StoreError;
+use super::open::{BUSY_TIMEOUT, Reading, Stamp, Store, beside};
 use super::schema;
-
-/// What a [`Store`] that is only read keeps open.
-#[derive(Debug)]
-pub(super) struct Reading {
-    /// The database. Held for as long as the connection: to close any descriptor of a file drops all locks that the process has
-    /// on it (fcntl(2)), SQLite's too.
-    file: File,
-    /// How the file was when it was opened, where it is read without locks.
-    frozen: Option<Stamp>,
-}
-
-/// What changes when a file is written to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    length: u64,
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(about: &Metadata) -> Self {
-        Self {
-            inode: about.ino(),
-            length: about.len(),
-            changed: (about.mtime(), about.mtime_nsec()),
-        }
-    }
-}
 
 impl Store {
     /// Opens a database to read it alone. It is neither created nor brought up to date, and may be another user's.
@@ -243,12 +216,6 @@ fn journal_is_empty(path: &Path) -> bool {
         Ok(about) => about.len() == 0,
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 #[cfg(test)]

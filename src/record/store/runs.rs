@@ -2,25 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::types::Type;
-use rusqlite::{Params, Row, params};
+use rusqlite::params;
 
-use super::integer;
-use super::measures::{KEY, key};
-use super::open::{Store, StoreError};
-use crate::job::{
-    ArraySpec, Framework, JobId, JobState, Provenance, RunId, SchedulerKind, StorageClass, Workload,
-};
-use crate::record::{Cause, CauseKind, ExitStatus, MeasureKey, RunImage, RunRecord, Status};
-
-/// A run as the index knows it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunRow {
-    /// Who submitted what.
-    pub record: RunRecord,
-    /// Where it stood when last somebody looked; [`JobState::Unknown`] where nobody has yet.
-    pub status: Status,
-}
+use super::error::StoreError;
+use super::open::Store;
+use super::sql::{OF_RUN, integer, number, run_id};
+use crate::job::{JobId, JobState, RunId, SchedulerKind};
+use crate::record::{MeasureKey, RunRow, Table};
 
 /// Which runs to list; the default is all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,12 +30,6 @@ pub enum Found {
     Ambiguous(Vec<RunId>),
 }
 
-const COLUMNS: &str = "run_id, name, submitted_at_ms, user, submit_host, scheduler, job_id, output, workdir, job_file, \
-     nodes, model, parameters, dataset, samples, batch_size, epochs, precision, dlrun_version, state, raw_state, \
-     reason, exit_code, exit_signal, started_at_ms, ended_at_ms, array, parts, framework, framework_version, \
-     framework_compiler, storage, storage_class, stuck, cause, cause_text, elements, image, image_name, \
-     image_digest, framework_provenance, queue, forecast, tasks_per_node, identity";
-
 impl Store {
     /// Lists at most `limit` runs, newest first.
     ///
@@ -55,21 +37,16 @@ impl Store {
     /// [`StoreError::Busy`], [`StoreError::Damaged`], [`StoreError::Query`]; so for all that reads.
     pub fn list(&self, limit: usize, filter: &Filter) -> Result<Vec<RunRow>, StoreError> {
         // A `+` keeps a column from being looked up: the order by time is worth more.
-        let sql = format!(
-            "SELECT {COLUMNS} FROM run
+        let rest = "FROM run
              WHERE (?2 IS NULL OR +name = ?2) AND (?3 = '' OR instr(?3, ' ' || state || ' '))
-             ORDER BY submitted_at_ms DESC, run_id DESC LIMIT ?1"
-        );
+             ORDER BY submitted_at_ms DESC, run_id DESC LIMIT ?1";
         let states: String = filter
             .states
             .iter()
             .map(|state| format!(" {state} "))
             .collect();
-        self.rows(
-            &sql,
-            params![integer(limit as u64), filter.name, states],
-            run_row,
-        )
+        let values = params![integer(limit as u64), filter.name, states];
+        self.records(Table::Runs, rest, values)
     }
 
     /// One run.
@@ -77,8 +54,8 @@ impl Store {
     /// # Errors
     /// As [`Store::list`].
     pub fn run(&self, run_id: &RunId) -> Result<Option<RunRow>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM run WHERE run_id = ?1");
-        Ok(self.rows(&sql, [run_id.as_str()], run_row)?.pop())
+        let rest = "FROM run WHERE run_id = ?1";
+        Ok(self.records(Table::Runs, rest, [run_id.as_str()])?.pop())
     }
 
     /// The runs that are not known to be over, newest first. Of those that were imported nobody here can tell more.
@@ -87,11 +64,9 @@ impl Store {
     /// As [`Store::list`].
     pub fn unfinished(&self) -> Result<Vec<RunRow>, StoreError> {
         // The words of the index `run_unfinished`, or SQLite does not see that it fits.
-        let sql = format!(
-            "SELECT {COLUMNS} FROM run WHERE state IN ('pending', 'running', 'suspended', 'unknown') AND origin IS NULL
-             ORDER BY submitted_at_ms DESC"
-        );
-        self.rows(&sql, [], run_row)
+        let rest = "FROM run WHERE state IN ('pending', 'running', 'suspended', 'unknown') AND origin IS NULL
+             ORDER BY submitted_at_ms DESC";
+        self.records(Table::Runs, rest, [])
     }
 
     /// Records of runs that are over which were not final when they were read, each with when it was written, in Unix milliseconds UTC:
@@ -101,16 +76,19 @@ impl Store {
     /// As [`Store::list`].
     pub fn unfinished_records(&self, oldest_ms: u64) -> Result<Vec<(MeasureKey, u64)>, StoreError> {
         let sql = format!(
-            "SELECT {KEY}, run.run_id, node.updated_at_ms FROM run JOIN attempt ON attempt.run = run.id
-                 JOIN node ON node.attempt = attempt.id
+            "SELECT run_id, element, attempt.attempt AS attempt, node.node AS node, step, updated_at_ms FROM node {OF_RUN}
              WHERE coalesce(run.ended_at_ms, run.submitted_at_ms) >= ?1 AND run.origin IS NULL AND node.state = 'running'
                  AND run.state NOT IN ('pending', 'running', 'suspended', 'unknown')"
         );
         self.rows(&sql, [integer(oldest_ms)], |row| {
-            Ok((
-                key(&run_id_at(row, 4)?, row)?,
-                unsigned(row, 5)?.unwrap_or(0),
-            ))
+            let key = MeasureKey {
+                run_id: run_id(row)?,
+                element: row.get("element")?,
+                attempt: row.get("attempt")?,
+                node: row.get("node")?,
+                step: row.get("step")?,
+            };
+            Ok((key, number(row, "updated_at_ms")?))
         })
     }
 
@@ -131,8 +109,8 @@ impl Store {
     /// As [`Store::list`].
     pub fn known_figures(&self) -> Result<HashMap<String, u64>, StoreError> {
         let sql = "SELECT fingerprint, benched_at_ms FROM target WHERE benched_at_ms IS NOT NULL";
-        let read = |row: &Row<'_>| Ok((row.get(0)?, unsigned(row, 1)?.unwrap_or(0)));
-        Ok(self.rows(sql, [], read)?.into_iter().collect())
+        let rows = self.rows(sql, [], |row| Ok((row.get(0)?, number(row, 1)?)))?;
+        Ok(rows.into_iter().collect())
     }
 
     /// Finds the run that `text` means: `@1` is the latest, `@2` the one before; else a whole run id; else the newest
@@ -257,19 +235,8 @@ impl Store {
             "SELECT run_id, job_id, submitted_at_ms FROM run
              WHERE job_id IN (SELECT value FROM json_each(?1)) AND scheduler = ?2 AND origin IS NULL AND job_file IS NOT NULL",
             [serde_json::json!(jobs).to_string(), scheduler.as_str().to_owned()],
-            |row| Ok((run_id(row)?, JobId(row.get(1)?), unsigned(row, 2)?.unwrap_or(0))),
+            |row| Ok((run_id(row)?, JobId(row.get("job_id")?), number(row, "submitted_at_ms")?)),
         )
-    }
-
-    pub(super) fn rows<T>(
-        &self,
-        sql: &str,
-        values: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
-        let statement = self.connection.prepare_cached(sql);
-        let rows = statement.and_then(|mut statement| statement.query_map(values, read)?.collect());
-        rows.map_err(|source| StoreError::of(&self.path, "read", source))
     }
 }
 
@@ -287,123 +254,4 @@ fn job_number(text: &str) -> Option<&str> {
 
 fn shared_letters(a: &str, b: &str) -> usize {
     a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
-}
-
-/// A run id in the first column.
-pub(super) fn run_id(row: &Row<'_>) -> rusqlite::Result<RunId> {
-    run_id_at(row, 0)
-}
-
-fn run_id_at(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
-    let text: String = row.get(at)?;
-    text.parse()
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(error)))
-}
-
-/// A number that was stored by [`integer`].
-pub(super) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
-    let value: Option<i64> = row.get(column)?;
-    Ok(value.map(|value| u64::try_from(value).unwrap_or(0)))
-}
-
-/// Reads [`COLUMNS`].
-fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    let record = RunRecord {
-        format: RunRecord::FORMAT,
-        run_id: run_id(row)?,
-        name: row.get(1)?,
-        submitted_at_ms: unsigned(row, 2)?.unwrap_or(0),
-        user: row.get(3)?,
-        submit_host: row.get(4)?,
-        scheduler: SchedulerKind::from_word(&row.get::<_, String>(5)?).unwrap_or_default(),
-        job_id: row.get::<_, Option<String>>(6)?.map(JobId),
-        output: row.get(7)?,
-        workdir: row.get(8)?,
-        job_file: row.get(9)?,
-        nodes: row.get(10)?,
-        array: text(row, 26)?.and_then(|text| ArraySpec::parse(&text).ok()),
-        parts: from_json(row, 27)?.unwrap_or_default(),
-        framework: Framework {
-            name: text(row, 28)?,
-            version: text(row, 29)?,
-            compiler: text(row, 30)?,
-            provenance: text(row, 40)?.and_then(|word| provenance(&word)),
-        },
-        storage: text(row, 31)?.zip(text(row, 32)?.and_then(|word| storage_class(&word))),
-        image: image(row)?,
-        workload: Workload {
-            model: row.get(11)?,
-            parameters: unsigned(row, 12)?,
-            dataset: row.get(13)?,
-            samples: unsigned(row, 14)?,
-            batch_size: unsigned(row, 15)?,
-            epochs: unsigned(row, 16)?,
-            precision: row.get(17)?,
-        },
-        tasks_per_node: row.get(43)?,
-        queue: text(row, 41)?,
-        identity: from_json(row, 44)?,
-        forecast: from_json(row, 42)?,
-        dlrun_version: row.get(18)?,
-    };
-    let status = Status {
-        expected_start_ms: None,
-        state: JobState::from_word(&row.get::<_, String>(19)?),
-        raw_state: row.get(20)?,
-        reason: row.get(21)?,
-        exit: exit_of(row.get(22)?, row.get(23)?),
-        started_at_ms: unsigned(row, 24)?,
-        ended_at_ms: unsigned(row, 25)?,
-        stuck: row.get(33)?,
-        cause: cause(text(row, 34)?, text(row, 35)?),
-        elements: from_json(row, 36)?,
-    };
-    Ok(RunRow { record, status })
-}
-
-pub(super) fn storage_class(word: &str) -> Option<StorageClass> {
-    StorageClass::WORDS
-        .iter()
-        .find(|(known, _)| *known == word)
-        .map(|(_, class)| *class)
-}
-
-pub(super) fn provenance(word: &str) -> Option<Provenance> {
-    Provenance::WORDS
-        .iter()
-        .find(|(known, _)| *known == word)
-        .map(|(_, provenance)| *provenance)
-}
-
-fn image(row: &Row<'_>) -> rusqlite::Result<Option<RunImage>> {
-    let (name, digest) = (text(row, 38)?, text(row, 39)?);
-    Ok(text(row, 37)?.map(|source| RunImage {
-        source,
-        name,
-        digest,
-    }))
-}
-
-fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
-    row.get(column)
-}
-
-/// What a newer dlrun may write there is passed over.
-pub(super) fn from_json<T: serde::de::DeserializeOwned>(
-    row: &Row<'_>,
-    column: usize,
-) -> rusqlite::Result<Option<T>> {
-    Ok(text(row, column)?.and_then(|text| serde_json::from_str(&text).ok()))
-}
-
-fn cause(kind: Option<String>, text: Option<String>) -> Option<Cause> {
-    Some(Cause {
-        kind: CauseKind::from_word(&kind?)?,
-        text: text?,
-    })
-}
-
-pub(super) fn exit_of(code: Option<i32>, signal: Option<i32>) -> Option<ExitStatus> {
-    code.map(ExitStatus::Code)
-        .or(signal.map(ExitStatus::Signal))
 }

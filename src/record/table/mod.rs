@@ -3,7 +3,14 @@
 //! One description drives all: the queries of the index, every format of `dlrun export`, what `dlrun import` takes, and
 //! docs/export.md. Columns are only ever appended to a table; a change of meaning would be a new [`Table::FORMAT`].
 
-mod fields;
+mod assemble;
+mod columns;
+
+pub use assemble::MAX_NAME_BYTES;
+pub(in crate::record) use assemble::{
+    Cells, ColumnFault, assemble, assemble_known, check, stored_values,
+};
+pub(in crate::record) use columns::{MEASUREMENT, VERSION};
 
 use std::borrow::Cow;
 
@@ -45,6 +52,29 @@ pub enum Role {
     Always,
     /// Null where it is not known or does not apply.
     Optional,
+    /// As `Optional`; without it the object of the record that it is a part of is not known either.
+    Part,
+}
+
+/// What is wanted of a value beside its type. Nobody knows who wrote a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::record) enum Bound {
+    /// Nothing.
+    None,
+    /// It is shown in tables and compared: neither line breaks nor what drives a terminal.
+    Name,
+    /// A name that is not empty.
+    Key,
+    /// A key that becomes part of a path elsewhere.
+    Node,
+    /// What others said. A database would end it at a NUL.
+    Text,
+    /// A duration or an amount: not negative.
+    Amount,
+    /// What a machine was measured to do: models divide by it.
+    Rate,
+    /// A database holds no larger number, and the same row must be the same version again.
+    Change,
 }
 
 /// A column of a table.
@@ -58,6 +88,16 @@ pub struct Field {
     pub role: Role,
     /// What it means, as in docs/export.md.
     pub about: &'static str,
+    /// What is wanted of its values.
+    pub(in crate::record) bound: Bound,
+    /// The object that it is in, of the record that the row is of, as a JSON pointer. `None`: it follows from other columns.
+    pub(in crate::record) object: Option<&'static str>,
+    /// The key in that object.
+    pub(in crate::record) key: &'static str,
+    /// `table.column` of the index; `None` where it has none of its own.
+    pub(in crate::record) stored: Option<&'static str>,
+    /// How the index tells it, in SQL.
+    pub(in crate::record) sql: &'static str,
 }
 
 /// Suffixes of names and the units they stand for. The first that fits counts.
@@ -97,7 +137,7 @@ impl Field {
     /// Whether it may be null.
     #[must_use]
     pub fn is_optional(&self) -> bool {
-        self.role == Role::Optional
+        matches!(self.role, Role::Optional | Role::Part)
     }
 }
 
@@ -159,32 +199,26 @@ impl Table {
     /// Its word on the command line and in names of files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Runs => "runs",
-            Self::Timings => "timings",
-            Self::Usage => "usage",
-            Self::Gpus => "gpus",
-            Self::Metrics => "metrics",
-            Self::Events => "events",
-            Self::Samples => "samples",
-            Self::GpuSamples => "gpu-samples",
-            Self::ProcessSamples => "process-samples",
-        }
+        self.names().0
     }
 
     /// The `kind` of one of its rows in JSON Lines.
     #[must_use]
     pub fn kind(self) -> &'static str {
+        self.names().1
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Runs => "run",
-            Self::Timings => "timing",
-            Self::Usage => "usage",
-            Self::Gpus => "gpu",
-            Self::Metrics => "metric",
-            Self::Events => "event",
-            Self::Samples => "sample",
-            Self::GpuSamples => "gpu_sample",
-            Self::ProcessSamples => "process_sample",
+            Self::Runs => ("runs", "run"),
+            Self::Timings => ("timings", "timing"),
+            Self::Usage => ("usage", "usage"),
+            Self::Gpus => ("gpus", "gpu"),
+            Self::Metrics => ("metrics", "metric"),
+            Self::Events => ("events", "event"),
+            Self::Samples => ("samples", "sample"),
+            Self::GpuSamples => ("gpu-samples", "gpu_sample"),
+            Self::ProcessSamples => ("process-samples", "process_sample"),
         }
     }
 
@@ -198,12 +232,6 @@ impl Table {
     #[must_use]
     pub fn from_kind(kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|table| table.kind() == kind)
-    }
-
-    /// Its columns, in the order in which they are written.
-    #[must_use]
-    pub fn fields(self) -> Vec<Field> {
-        fields::of(self)
     }
 
     /// Whether it is made of blocks of samples.
@@ -247,13 +275,8 @@ mod tests {
     #[test]
     fn units_are_those_of_the_names() {
         let unit = |name| {
-            Field {
-                name,
-                of: FieldType::Whole,
-                role: Role::Optional,
-                about: "",
-            }
-            .unit()
+            let field = Table::Samples.fields()[9];
+            Field { name, ..field }.unit()
         };
         assert_eq!(unit("at_ms"), Some("Unix milliseconds UTC"));
         assert_eq!(unit("ended_at_ms"), Some("Unix milliseconds UTC"));

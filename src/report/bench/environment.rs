@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::learn::bench::Measured;
+use crate::report::number::counted;
 
 /// CPUs that others may keep busy before a run is called disturbed.
 const QUIET: f64 = 0.1;
@@ -116,23 +117,20 @@ impl Environment {
             ));
         }
         if self.disturbed_runs > 0 {
-            let runs = if self.disturbed_runs == 1 {
-                "1 run".to_owned()
-            } else {
-                format!("{} runs", self.disturbed_runs)
-            };
+            let runs = counted(self.disturbed_runs as u64, "run");
             remarks.push(format!(
                 "In {runs} others kept more than {QUIET} CPUs busy."
             ));
         }
         if self.throttled_runs > 0 {
-            let runs = if self.throttled_runs == 1 {
-                "1 run was".to_owned()
+            let runs = counted(self.throttled_runs as u64, "run");
+            let were = if self.throttled_runs == 1 {
+                "was"
             } else {
-                format!("{} runs were", self.throttled_runs)
+                "were"
             };
             remarks.push(format!(
-                "{runs} held down by a CPU quota, heat or a limit of power."
+                "{runs} {were} held down by a CPU quota, heat or a limit of power."
             ));
         }
         remarks

@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use super::Bench;
 use super::environment::{Environment, environment};
+use crate::foundation::statistics::{Ratio, Spread, adjusted};
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::learn::bench::{Compare, Journal, Matrix, Measured, Slot};
 use crate::record::median;
 use crate::report::compare::SIGNIFICANT;
-use crate::report::stats::{Ratio, Spread, adjusted};
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize)]

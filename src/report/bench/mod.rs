@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::job::{JobState, RunId, SchedulerKind};
     use crate::learn::bench::{Entry, Measured, Slot, parse};
-    use crate::report::example::assert_sound;
+    use crate::report::tests::assert_sound;
 
     const TEXT: &str = "[run]\ncommand = [\"a\", \"{{size}}\", \"{{threads}}\"]\n[bench]\nname = \"m\"\nrepeats = 3\n\
                         [bench.axes]\nvars.size = [\"small\", \"large\"]\nvars.threads = [1, 2, 4]\n\

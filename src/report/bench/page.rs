@@ -3,11 +3,11 @@
 use super::MOST_ROWS;
 use super::figures::{CellFigures, Comparison, Figures};
 use super::rows::{self, Unit};
+use crate::foundation::statistics::Spread;
 use crate::report::chart::strip::{self, Strip};
 use crate::report::html::table::{self, Column, Section, number, text};
 use crate::report::html::{self, Html};
-use crate::report::number::{count, instant};
-use crate::report::stats::Spread;
+use crate::report::number::{count, counted, instant};
 
 pub(super) const SUBTITLE: &str = "Measurements of a matrix";
 pub(super) const ABOUT_EFFECTS: &str = "The effect of each value over all pairs of cells that differ by nothing else: the geometric \
@@ -41,15 +41,6 @@ pub(super) fn beyond(rows: usize) -> Option<String> {
     })
 }
 
-/// `1 cell`, `2 cells`.
-fn counted(number: usize, what: &str) -> String {
-    if number == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{} {what}s", count(number as u64))
-    }
-}
-
 /// What was asked for, and the conditions.
 pub(super) fn facts(figures: &Figures) -> Vec<(&'static str, String)> {
     let asked = &figures.asked;
@@ -60,11 +51,11 @@ pub(super) fn facts(figures: &Figures) -> Vec<(&'static str, String)> {
     };
     let design = format!(
         "{}, {}, {} of warm-up left out, order by seed {}, {whole}, {} at a time, by {}",
-        counted(figures.cells.len(), "cell"),
-        counted(asked.repeats as usize, "repeat"),
-        counted(asked.warm_up_epochs as usize, "epoch"),
+        counted(figures.cells.len() as u64, "cell"),
+        counted(asked.repeats.into(), "repeat"),
+        counted(asked.warm_up_epochs.into(), "epoch"),
         asked.seed,
-        counted(asked.max_jobs as usize, "job"),
+        counted(asked.max_jobs.into(), "job"),
         asked.scheduler.as_str()
     );
     let runs = format!(

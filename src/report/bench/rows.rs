@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::figures::{CellFigures, Comparison, Effect, Figures};
-use crate::report::number::{UNKNOWN, count, decimals, fixed, percent, probability, short};
+use crate::report::number::{
+    change, count, decimals, fixed, interval, or_unknown, probability, short, three,
+};
 
 pub(super) const COMPARISON_HEADS: [&str; 8] = [
     "Axis",
@@ -68,7 +70,7 @@ impl Unit {
     }
 
     fn or_unknown(&self, seconds: Option<f64>) -> String {
-        seconds.map_or_else(|| UNKNOWN.to_owned(), |seconds| self.shown(seconds))
+        or_unknown(seconds, |seconds| self.shown(seconds))
     }
 }
 
@@ -123,11 +125,10 @@ impl CellFigures {
             unit.or_unknown(self.epoch_seconds_mean),
             interval(
                 self.epoch_seconds_low.zip(self.epoch_seconds_high),
-                &|seconds| unit.shown(seconds),
+                |seconds| unit.shown(seconds),
             ),
             unit.or_unknown(self.first_extra_seconds_median),
-            self.samples_per_second
-                .map_or_else(|| UNKNOWN.to_owned(), short),
+            or_unknown(self.samples_per_second, short),
             count(
                 self.failures
                     .iter()
@@ -136,21 +137,6 @@ impl CellFigures {
             ),
         ]
     }
-}
-
-/// `0.98 – 1.02`; below 0 `-0.10 to 0.20`, where a dash would be read as another minus.
-fn interval(bounds: Option<(f64, f64)>, shown: &dyn Fn(f64) -> String) -> String {
-    bounds.map_or_else(
-        || UNKNOWN.to_owned(),
-        |(low, high)| {
-            format!(
-                "{} {} {}",
-                shown(low),
-                if low < 0.0 { "to" } else { "–" },
-                shown(high)
-            )
-        },
-    )
 }
 
 impl Comparison {
@@ -176,14 +162,12 @@ impl Comparison {
 impl Effect {
     /// Its part of a row.
     pub(super) fn row(&self) -> [String; 6] {
-        let three = |value: f64| format!("{value:.3}");
         [
             three(self.time_ratio),
-            interval(self.time_ratio_low.zip(self.time_ratio_high), &three),
-            self.rate_ratio.map_or_else(|| UNKNOWN.to_owned(), three),
-            interval(self.rate_ratio_low.zip(self.rate_ratio_high), &three),
-            self.p_adjusted
-                .map_or_else(|| UNKNOWN.to_owned(), probability),
+            interval(self.time_ratio_low.zip(self.time_ratio_high), three),
+            or_unknown(self.rate_ratio, three),
+            interval(self.rate_ratio_low.zip(self.rate_ratio_high), three),
+            or_unknown(self.p_adjusted, probability),
             self.in_words(),
         ]
     }
@@ -191,21 +175,11 @@ impl Effect {
     /// The effect in words.
     #[must_use]
     pub fn in_words(&self) -> String {
-        let by = percent((self.time_ratio - 1.0).abs());
-        let way = if self.time_ratio > 1.0 {
-            format!("{by} longer")
-        } else {
-            format!("{by} shorter")
-        };
-        let way = match self.pairs {
-            0 | 1 => way,
-            _ => {
-                format!(
-                    "{way} on average, {:.2} to {:.2} fold",
-                    self.least_time_ratio, self.most_time_ratio
-                )
-            }
-        };
+        let mut way = change(self.time_ratio);
+        if self.pairs > 1 {
+            let (least, most) = (self.least_time_ratio, self.most_time_ratio);
+            way = format!("{way} on average, {least:.2} to {most:.2} fold");
+        }
         match self.p_adjusted {
             None => format!("{way}, of too few runs to tell by how much it varies"),
             Some(_) if self.significant => format!("{way}: significant"),
@@ -255,6 +229,7 @@ fn failures_of(cell: &CellFigures) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::number::UNKNOWN;
 
     #[test]
     fn bounds_below_zero_are_numbers() {
@@ -263,7 +238,7 @@ mod tests {
             of_a_second: 1.0,
             decimals: 2,
         };
-        let shown = |bounds| interval(bounds, &|seconds| unit.shown(seconds));
+        let shown = |bounds| interval(bounds, |seconds| unit.shown(seconds));
         assert_eq!(shown(Some((-0.125, 0.5))), "-0.12 to 0.50");
         assert_eq!(shown(Some((-0.5, -0.25))), "-0.50 to -0.25");
         assert_eq!(shown(Some((0.25, 0.5))), "0.25 – 0.50");

@@ -1,7 +1,8 @@
 //! The clock that all curves of a run share: where a moment stands, and what lies behind every curve.
 
+use super::ticks::{Ticks, times};
+use super::{WHOLE_HEIGHT, line, line_attributes, place};
 use crate::record::{Epoch, Event, EventKind, Gap, NodeRecord};
-use crate::report::chart::ticks::{Ticks, times};
 use crate::report::html::Html;
 use crate::report::number::{duration, seconds_between};
 
@@ -9,10 +10,6 @@ use crate::report::number::{duration, seconds_between};
 const MOST_BANDS: usize = 120;
 /// Gaps and events that are marked.
 const MOST_MARKS: usize = 200;
-
-/// Units of a drawing from its left to its right side, and from its top to its bottom.
-pub(in crate::report) const WIDTH: f64 = 6000.0;
-pub(in crate::report) const HEIGHT: f64 = 1000.0;
 
 /// From the start of a run to its end, or to the last that is known of it.
 #[derive(Debug, Clone)]
@@ -43,18 +40,13 @@ impl Clock {
 
     /// The same in percent, for attributes.
     pub(in crate::report) fn percent(&self, at_ms: u64) -> String {
-        percent(self.place(at_ms))
+        place(self.place(at_ms))
     }
 
     /// The time since the start, in words.
     pub(in crate::report) fn since(&self, at_ms: u64) -> String {
         duration(seconds_between(self.begin_ms, at_ms))
     }
-}
-
-pub(in crate::report) fn percent(share: f64) -> String {
-    let text = format!("{:.3}", share * 100.0);
-    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// When an epoch began and ended, as far as both are known.
@@ -95,15 +87,8 @@ pub(in crate::report) fn backdrop(
                 html.element("g", &[("id", id)], |html| {
                     bands(html, clock, epochs);
                     for (at, _) in &clock.ticks.marks {
-                        let x = percent(clock.ticks.place(*at));
-                        let line = [
-                            ("class", "grid"),
-                            ("x1", x.as_str()),
-                            ("x2", &x),
-                            ("y1", "0"),
-                            ("y2", "100%"),
-                        ];
-                        html.shape("line", &line);
+                        let x = place(clock.ticks.place(*at));
+                        line(html, "grid", [&x, &x], WHOLE_HEIGHT);
                     }
                     node.gaps
                         .iter()
@@ -141,7 +126,7 @@ fn bands(html: &mut Html, clock: &Clock, epochs: &[Epoch]) {
 fn area(html: &mut Html, clock: &Clock, class: &str, (from, to): Span, title: Option<&str>) {
     let (x, width) = (
         clock.percent(from),
-        percent(clock.place(to) - clock.place(from)),
+        place(clock.place(to) - clock.place(from)),
     );
     let attributes = [
         ("class", class),
@@ -175,13 +160,7 @@ fn event(html: &mut Html, clock: &Clock, event: &Event) {
     } else {
         "event"
     };
-    let line = [
-        ("class", class),
-        ("x1", x.as_str()),
-        ("x2", &x),
-        ("y1", "0"),
-        ("y2", "100%"),
-    ];
+    let line = line_attributes(class, [&x, &x], WHOLE_HEIGHT);
     let title = format!(
         "{} after {}: {}",
         event.kind.as_str(),

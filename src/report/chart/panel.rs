@@ -1,7 +1,8 @@
 //! One small drawing of a figure over time: its scale on the left, its curve, and its most important numbers above.
 
-use crate::report::chart::clock::{Clock, HEIGHT, Span, WIDTH, percent};
-use crate::report::chart::ticks::Ticks;
+use super::clock::{Clock, Span};
+use super::ticks::Ticks;
+use super::{HEIGHT, WIDTH, axis, describe, line, place};
 use crate::report::html::Html;
 use crate::report::timeline::{Curve, Timeline};
 
@@ -56,8 +57,7 @@ impl Panel<'_> {
             });
             let height = self.height.to_string();
             scale(html, &self.ticks, self.height);
-            let (title, description) = (format!("{}t", self.id), format!("{}d", self.id));
-            let label = format!("{title} {description}");
+            let label = format!("{id}t {id}d", id = self.id);
             let plot = [
                 ("class", "plot"),
                 ("width", "100%"),
@@ -66,12 +66,8 @@ impl Panel<'_> {
                 ("aria-labelledby", &label),
             ];
             html.element("svg", &plot, |html| {
-                html.leaf(
-                    "title",
-                    &[("id", &title)],
-                    &format!("{}, {}", self.title, self.unit),
-                );
-                html.leaf("desc", &[("id", &description)], &self.description);
+                let title = format!("{}, {}", self.title, self.unit);
+                describe(html, &self.id, &title, &self.description);
                 if let Some(backdrop) = self.backdrop {
                     html.shape("use", &[("href", &format!("#{backdrop}"))]);
                 }
@@ -96,24 +92,14 @@ impl Panel<'_> {
     }
 
     fn lines(&self, html: &mut Html) {
-        let line = |html: &mut Html, class: &str, value: f64| {
-            let y = percent(1.0 - self.ticks.place(value));
-            html.shape(
-                "line",
-                &[
-                    ("class", class),
-                    ("x1", "0"),
-                    ("x2", "100%"),
-                    ("y1", &y),
-                    ("y2", &y),
-                ],
-            );
-        };
-        for (value, _) in &self.ticks.marks {
-            line(html, if *value == 0.0 { "base" } else { "grid" }, *value);
-        }
-        if let Some(limit) = self.limit.filter(|limit| *limit <= self.ticks.end) {
-            line(html, "limit", limit);
+        let marks = self.ticks.marks.iter().map(|(value, _)| match *value {
+            0.0 => ("base", 0.0),
+            value => ("grid", value),
+        });
+        let limit = self.limit.filter(|limit| *limit <= self.ticks.end);
+        for (class, value) in marks.chain(limit.map(|limit| ("limit", limit))) {
+            let y = place(1.0 - self.ticks.place(value));
+            line(html, class, ["0", "100%"], [&y, &y]);
         }
     }
 }
@@ -121,14 +107,7 @@ impl Panel<'_> {
 fn dot(html: &mut Html, class: &str, mark: &Mark) {
     html.element("g", &[("class", class)], |html| {
         if let Some((high, low)) = &mark.bounds {
-            let line = [
-                ("class", "bounds"),
-                ("x1", mark.x.as_str()),
-                ("x2", &mark.x),
-                ("y1", high),
-                ("y2", low),
-            ];
-            html.shape("line", &line);
+            line(html, "bounds", [&mark.x, &mark.x], [high, low]);
         }
         html.shape(
             "circle",
@@ -181,42 +160,26 @@ fn scale(html: &mut Html, ticks: &Ticks, height: u32) {
 
 /// The time axis below panels.
 pub(in crate::report) fn time_axis(html: &mut Html, clock: &Clock) {
-    html.element(
-        "div",
-        &[("class", "panel axis"), ("aria-hidden", "true")],
-        |html| {
-            html.leaf("span", &[], "");
-            html.element(
-                "svg",
-                &[("class", "plot"), ("width", "100%"), ("height", "22")],
-                |html| {
-                    let last = clock.ticks.marks.len().saturating_sub(1);
-                    for (place, (at, text)) in clock.ticks.marks.iter().enumerate() {
-                        let share = clock.ticks.place(*at);
-                        let x = percent(share);
-                        // The first and the last stay within the drawing.
-                        let anchor = match place {
-                            0 => "start",
-                            _ if place == last && share > 0.95 => "end",
-                            _ => "middle",
-                        };
-                        // On a narrow screen each second one is left out.
-                        let class = if place % 2 == 1 { "odd" } else { "even" };
-                        html.leaf(
-                            "text",
-                            &[
-                                ("class", class),
-                                ("x", &x),
-                                ("y", "15"),
-                                ("text-anchor", anchor),
-                            ],
-                            text,
-                        );
-                    }
-                },
-            );
-        },
-    );
+    axis(html, "panel axis", (&[], ""), "22", |html| {
+        let last = clock.ticks.marks.len().saturating_sub(1);
+        for (number, (at, text)) in clock.ticks.marks.iter().enumerate() {
+            let share = clock.ticks.place(*at);
+            // The first and the last stay within the drawing.
+            let anchor = match number {
+                0 => "start",
+                _ if number == last && share > 0.95 => "end",
+                _ => "middle",
+            };
+            let attributes = [
+                // On a narrow screen each second one is left out.
+                ("class", if number % 2 == 1 { "odd" } else { "even" }),
+                ("x", &place(share)),
+                ("y", "15"),
+                ("text-anchor", anchor),
+            ];
+            html.leaf("text", &attributes, text);
+        }
+    });
 }
 
 /// A curve: the band from the least to the most of each point, and a line through the values.

@@ -1,8 +1,8 @@
 //! Speed-up over the number of workers, beside the line of those that lose nothing.
 
-use crate::report::chart::clock::{HEIGHT, WIDTH, percent};
-use crate::report::chart::panel::{Mark, Panel, Path, Shape};
-use crate::report::chart::ticks::{Ticks, values};
+use super::panel::{Mark, Panel, Path, Shape};
+use super::ticks::{Ticks, values};
+use super::{HEIGHT, WIDTH, axis, place};
 use crate::report::html::Html;
 use crate::report::number::{percent as in_percent, real, short};
 use crate::report::scaling::{Point, Scaling};
@@ -44,13 +44,13 @@ pub(in crate::report) fn write(html: &mut Html, scaling: &Scaling) {
         .chain(counts)
         .map(|count| (real(count), count.to_string()))
         .collect();
-    let place = |workers: f64, speed_up: f64| {
+    let point = |workers: f64, speed_up: f64| {
         (WIDTH * x.place(workers), HEIGHT * (1.0 - y.place(speed_up)))
     };
     let mut line = Path::default();
-    let from = place(real(first.workers), 1.0);
+    let from = point(real(first.workers), 1.0);
     line.begin(from.0, from.1);
-    let to = place(most_workers, ideal);
+    let to = point(most_workers, ideal);
     line.to(to.0, to.1);
     let panel = Panel {
         id: "scaling".to_owned(),
@@ -74,38 +74,24 @@ pub(in crate::report) fn write(html: &mut Html, scaling: &Scaling) {
     };
     html.element("div", &[("class", "narrow")], |html| {
         panel.write(html);
-        axis(html, &x, scaling.workers.as_str());
+        let workers = (&[][..], scaling.workers.as_str());
+        axis(html, "panel axis", workers, "22", |html| {
+            x.labels(html, "15")
+        });
     });
 }
 
 /// Dots with their bounds: position in percent, so that they stay round.
 fn marks(scaling: &Scaling, x: &Ticks, y: &Ticks) -> Vec<Mark> {
     let mark = |point: &Point| Mark {
-        x: percent(x.place(real(point.workers))),
-        y: percent(1.0 - y.place(point.speed_up.ratio)),
+        x: place(x.place(real(point.workers))),
+        y: place(1.0 - y.place(point.speed_up.ratio)),
         bounds: point
             .speed_up
             .bounds
-            .map(|(low, high)| (percent(1.0 - y.place(high)), percent(1.0 - y.place(low)))),
+            .map(|(low, high)| (place(1.0 - y.place(high)), place(1.0 - y.place(low)))),
     };
     scaling.points.iter().map(mark).collect()
-}
-
-fn axis(html: &mut Html, x: &Ticks, of: &str) {
-    html.element(
-        "div",
-        &[("class", "panel axis"), ("aria-hidden", "true")],
-        |html| {
-            html.leaf("span", &[], of);
-            html.element(
-                "svg",
-                &[("class", "plot"), ("width", "100%"), ("height", "22")],
-                |html| {
-                    x.labels(html, "15");
-                },
-            );
-        },
-    );
 }
 
 fn described(scaling: &Scaling) -> String {

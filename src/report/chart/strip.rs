@@ -1,10 +1,10 @@
 //! The epochs of several runs on one scale: each epoch a tick, the mean with its bounds below it.
 
-use crate::report::chart::clock::percent;
-use crate::report::chart::ticks::{Ticks, between, values};
+use super::ticks::{Ticks, between, values};
+use super::{WHOLE_HEIGHT, axis, describe, line, place};
+use crate::foundation::statistics::Spread;
 use crate::report::html::Html;
 use crate::report::number::{duration, short};
-use crate::report::stats::Spread;
 
 /// Ticks of a run at most; more of them are one grey bar.
 const MOST_TICKS: usize = 300;
@@ -60,31 +60,16 @@ pub(in crate::report) fn write(html: &mut Html, strips: &[Strip], ticks: &Ticks)
                 strip.write(html, ticks);
             });
         }
-        axis(html, ticks);
+        let name = (&[("class", "of")][..], "seconds");
+        axis(html, "strip axis", name, "20", |html| {
+            ticks.labels(html, "14")
+        });
     });
-}
-
-fn axis(html: &mut Html, ticks: &Ticks) {
-    html.element(
-        "div",
-        &[("class", "strip axis"), ("aria-hidden", "true")],
-        |html| {
-            html.leaf("span", &[("class", "of")], "seconds");
-            html.element(
-                "svg",
-                &[("class", "plot"), ("width", "100%"), ("height", "20")],
-                |html| {
-                    ticks.labels(html, "14");
-                },
-            );
-        },
-    );
 }
 
 impl Strip {
     fn write(&self, html: &mut Html, ticks: &Ticks) {
-        let (title, description) = (format!("{}t", self.id), format!("{}d", self.id));
-        let label = format!("{title} {description}");
+        let label = format!("{id}t {id}d", id = self.id);
         let svg = [
             ("class", "plot"),
             ("width", "100%"),
@@ -93,24 +78,11 @@ impl Strip {
             ("aria-labelledby", label.as_str()),
         ];
         html.element("svg", &svg, |html| {
-            html.leaf(
-                "title",
-                &[("id", &title)],
-                &format!("Times of the {} of {}", self.of, self.name),
-            );
-            html.leaf("desc", &[("id", &description)], &self.described());
+            let title = format!("Times of the {} of {}", self.of, self.name);
+            describe(html, &self.id, &title, &self.described());
             for (at, _) in &ticks.marks {
-                let x = percent(ticks.place(*at));
-                html.shape(
-                    "line",
-                    &[
-                        ("class", "grid"),
-                        ("x1", &x),
-                        ("x2", &x),
-                        ("y1", "0"),
-                        ("y2", "100%"),
-                    ],
-                );
+                let x = place(ticks.place(*at));
+                line(html, "grid", [&x, &x], WHOLE_HEIGHT);
             }
             self.marks(html, ticks);
             if let Some(spread) = &self.spread {
@@ -132,7 +104,7 @@ impl Strip {
                 ticks.place(least),
                 ticks.place(steady.iter().copied().fold(0.0, f64::max)),
             );
-            let (x, width) = (percent(from), percent(to - from));
+            let (x, width) = (place(from), place(to - from));
             html.shape(
                 "rect",
                 &[
@@ -150,18 +122,9 @@ impl Strip {
         };
         let ticked = self.epochs.iter().filter(is_drawn);
         for (seconds, is_warmup) in ticked.take(2 * MOST_TICKS) {
-            let x = percent(ticks.place(*seconds));
+            let x = place(ticks.place(*seconds));
             let class = if *is_warmup { "epoch cold" } else { "epoch" };
-            html.shape(
-                "line",
-                &[
-                    ("class", class),
-                    ("x1", &x),
-                    ("x2", &x),
-                    ("y1", "3"),
-                    ("y2", "17"),
-                ],
-            );
+            line(html, class, [&x, &x], ["3", "17"]);
         }
     }
 
@@ -187,31 +150,13 @@ impl Strip {
 
 fn mean(html: &mut Html, ticks: &Ticks, spread: &Spread) {
     if let Some((low, high)) = spread.bounds() {
-        let (from, to) = (percent(ticks.place(low)), percent(ticks.place(high)));
-        html.shape(
-            "line",
-            &[
-                ("class", "bounds"),
-                ("x1", &from),
-                ("x2", &to),
-                ("y1", "25"),
-                ("y2", "25"),
-            ],
-        );
+        let (from, to) = (place(ticks.place(low)), place(ticks.place(high)));
+        line(html, "bounds", [&from, &to], ["25", "25"]);
         for x in [&from, &to] {
-            html.shape(
-                "line",
-                &[
-                    ("class", "bounds"),
-                    ("x1", x),
-                    ("x2", x),
-                    ("y1", "21"),
-                    ("y2", "29"),
-                ],
-            );
+            line(html, "bounds", [x, x], ["21", "29"]);
         }
     }
-    let x = percent(ticks.place(spread.mean));
+    let x = place(ticks.place(spread.mean));
     html.shape(
         "circle",
         &[("class", "mean"), ("cx", &x), ("cy", "25"), ("r", "4")],

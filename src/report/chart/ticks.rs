@@ -1,6 +1,6 @@
 //! Where an axis has its marks, and what they are called.
 
-use crate::report::chart::clock::percent;
+use super::place as place_text;
 use crate::report::html::Html;
 use crate::report::number::short;
 
@@ -30,7 +30,7 @@ impl Ticks {
                 place if place == last => "end",
                 _ => "middle",
             };
-            let x = percent(self.place(*at));
+            let x = place_text(self.place(*at));
             html.leaf(
                 "text",
                 &[("x", &x), ("y", y), ("text-anchor", anchor)],

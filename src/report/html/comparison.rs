@@ -1,17 +1,19 @@
 //! Several runs side by side: times with their bounds, ratios, scaling, and what is unlike between them.
 
 use super::{Html, label};
-use crate::report::chart::clock::{HEIGHT, WIDTH};
+use crate::foundation::statistics::Ratio;
 use crate::report::chart::panel::{Panel, Path, Shape};
 use crate::report::chart::speed_up;
 use crate::report::chart::strip::{self, Strip};
 use crate::report::chart::ticks::values;
+use crate::report::chart::{HEIGHT, WIDTH};
 use crate::report::compare::{Basis, Row, SIGNIFICANT};
 use crate::report::html::table::{self, number, text};
 use crate::report::metrics::{self, Metric, Of};
-use crate::report::number::{UNKNOWN, count, decimals, fixed, percent, probability, short};
+use crate::report::number::{
+    change, count, counted, decimals, fixed, interval, or_unknown, probability, short, three,
+};
 use crate::report::scaling::{Kind, Scaling};
-use crate::report::stats::Ratio;
 use crate::report::unlike::{Unlike, words};
 use crate::report::{Findings, Run};
 
@@ -90,8 +92,7 @@ fn times(html: &mut Html, findings: &Findings<'_>) {
         .map(|spread| spread.mean)
         .reduce(f64::min);
     let digits = least.map_or(2, decimals) + 1;
-    let seconds =
-        |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), |value| fixed(value, digits));
+    let seconds = |value: f64| fixed(value, digits);
     let rows: Vec<Vec<String>> = runs(findings)
         .map(|(name, run, row)| time_cells(name, run, row, &seconds))
         .collect();
@@ -257,41 +258,27 @@ pub(super) fn epochs(run: &Run) -> Vec<(f64, bool)> {
     known.collect()
 }
 
-fn time_cells(
-    name: String,
-    run: &Run,
-    row: &Row,
-    seconds: &impl Fn(Option<f64>) -> String,
-) -> Vec<String> {
+fn time_cells(name: String, run: &Run, row: &Row, seconds: &impl Fn(f64) -> String) -> Vec<String> {
     let timing = run.timing();
     let times = timing.and_then(|timing| timing.epochs.as_ref());
     let bounds = row.spread.and_then(|spread| spread.bounds());
-    let bounds = bounds.map_or_else(
-        || UNKNOWN.to_owned(),
-        |(low, high)| format!("{} – {}", seconds(Some(low)), seconds(Some(high))),
-    );
     let step = timing
         .and_then(|timing| timing.steps)
         .map(|steps| steps.median_seconds * 1e3);
     let rate = timing
         .and_then(|timing| timing.samples_per_second)
         .map(|rate| rate.value);
-    let or_unknown = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), short);
     vec![
         name,
-        row.spread
-            .map_or_else(|| "0".to_owned(), |spread| count(spread.n as u64)),
-        seconds(row.spread.map(|spread| spread.mean)),
-        bounds,
-        seconds(times.map(|times| times.median_seconds)),
-        seconds(times.and_then(|times| times.p95_seconds)),
-        seconds(times.and_then(|times| times.first_seconds)),
-        or_unknown(step),
-        or_unknown(rate),
-        times.map_or_else(
-            || UNKNOWN.to_owned(),
-            |times| times.source.as_str().to_owned(),
-        ),
+        count(row.spread.map_or(0, |spread| spread.n as u64)),
+        or_unknown(row.spread.map(|spread| spread.mean), seconds),
+        interval(bounds, seconds),
+        or_unknown(times.map(|times| times.median_seconds), seconds),
+        or_unknown(times.and_then(|times| times.p95_seconds), seconds),
+        or_unknown(times.and_then(|times| times.first_seconds), seconds),
+        or_unknown(step, short),
+        or_unknown(rate, short),
+        or_unknown(times, |times| times.source.as_str().to_owned()),
     ]
 }
 
@@ -322,33 +309,25 @@ fn ratios(html: &mut Html, findings: &Findings<'_>) {
 }
 
 fn ratio_cells(name: String, row: &Row) -> Vec<String> {
-    let pair = |ratio: Option<Ratio>| {
-        let value = ratio.map_or_else(|| UNKNOWN.to_owned(), |ratio| format!("{:.3}", ratio.ratio));
-        let bounds = ratio.and_then(|ratio| ratio.bounds);
-        let bounds = bounds.map_or_else(
-            || UNKNOWN.to_owned(),
-            |(low, high)| format!("{low:.3} – {high:.3}"),
-        );
-        [value, bounds]
-    };
-    let p = row.p.map_or_else(|| UNKNOWN.to_owned(), probability);
-    let cells = std::iter::once(name)
-        .chain(pair(row.time_ratio))
-        .chain(pair(row.rate_ratio));
-    cells.chain([p, verdict(row)]).collect()
+    let value = |ratio: Option<Ratio>| or_unknown(ratio.map(|ratio| ratio.ratio), three);
+    let bounds = |ratio: Option<Ratio>| interval(ratio.and_then(|ratio| ratio.bounds), three);
+    vec![
+        name,
+        value(row.time_ratio),
+        bounds(row.time_ratio),
+        value(row.rate_ratio),
+        bounds(row.rate_ratio),
+        or_unknown(row.p, probability),
+        verdict(row),
+    ]
 }
 
 /// The difference in words.
-pub(in crate::report) fn verdict(row: &Row) -> String {
+fn verdict(row: &Row) -> String {
     let Some(ratio) = row.time_ratio else {
         return "cannot be compared: no times that both have".to_owned();
     };
-    let by = percent((ratio.ratio - 1.0).abs());
-    let way = if ratio.ratio > 1.0 {
-        format!("{by} longer")
-    } else {
-        format!("{by} shorter")
-    };
+    let way = change(ratio.ratio);
     match (row.basis, row.p) {
         (Basis::Steps, _) => format!("{way}, by medians of steps: no interval can be given"),
         (_, None) => format!("{way}, of too few epochs to tell by how much it varies"),
@@ -414,14 +393,9 @@ fn scaling(html: &mut Html, findings: &Findings<'_>, scaling: &Scaling) {
                 run.gpus_used().to_string(),
                 short(point.seconds),
                 format!("{:.2}", point.speed_up.ratio),
-                bounds.map_or_else(
-                    || UNKNOWN.to_owned(),
-                    |(low, high)| format!("{low:.2} – {high:.2}"),
-                ),
+                interval(bounds, |bound| format!("{bound:.2}")),
                 format!("{:.1} %", point.efficiency * 100.0),
-                point
-                    .serial_fraction
-                    .map_or_else(|| UNKNOWN.to_owned(), |serial| format!("{serial:.3}")),
+                or_unknown(point.serial_fraction, three),
             ]
         })
         .collect();
@@ -444,7 +418,7 @@ fn scaling(html: &mut Html, findings: &Findings<'_>, scaling: &Scaling) {
 }
 
 /// What the speed-up is held against, and by what it is measured.
-pub(in crate::report) fn basis(findings: &Findings<'_>, scaling: &Scaling) -> String {
+fn basis(findings: &Findings<'_>, scaling: &Scaling) -> String {
     let run = &findings.report.runs[scaling.baseline];
     let (nodes, gpus) = (run.nodes_used(), run.gpus_used());
     let by = if scaling.is_by_epochs {
@@ -453,7 +427,7 @@ pub(in crate::report) fn basis(findings: &Findings<'_>, scaling: &Scaling) -> St
         "samples a second"
     };
     let gpus = if gpus > 0 {
-        format!(" and {}", of(gpus, "GPU"))
+        format!(" and {}", counted(gpus, "GPU"))
     } else {
         String::new()
     };
@@ -461,21 +435,12 @@ pub(in crate::report) fn basis(findings: &Findings<'_>, scaling: &Scaling) -> St
     let workers = scaling.workers.as_str();
     format!(
         "Over {workers}. Baseline: {name} with {}{gpus}. Measured by {by}.",
-        of(nodes, "node")
+        counted(nodes, "node")
     )
 }
 
-/// `1 node`, `2 nodes`.
-fn of(count: u64, what: &str) -> String {
-    if count == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{count} {what}s")
-    }
-}
-
 /// What kind of scaling it is.
-pub(in crate::report) fn kind(kind: Kind) -> &'static str {
+fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Strong => {
             "Strong scaling: the global batch is the same everywhere. A serial fraction that rises with the workers means \

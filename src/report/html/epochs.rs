@@ -3,12 +3,13 @@
 use super::Html;
 use crate::record::{Epoch, Progress};
 use crate::report::Run;
-use crate::report::chart::clock::{Clock, HEIGHT, WIDTH, percent, span_of};
+use crate::report::chart::clock::{Clock, span_of};
 use crate::report::chart::panel::{Mark, Panel, Path, Shape, envelope};
 use crate::report::chart::ticks::{Ticks, values};
+use crate::report::chart::{HEIGHT, WIDTH, place};
 use crate::report::html::table::{self, number, text};
 use crate::report::metrics::ranked;
-use crate::report::number::{UNKNOWN, decimals, duration, fixed, short};
+use crate::report::number::{UNKNOWN, decimals, duration, fixed, or_unknown, short};
 use crate::report::timeline::{Curve, Unit};
 
 /// Epochs that are drawn one by one; of more, the least, the mean and the most of several together.
@@ -34,11 +35,11 @@ pub(super) fn panels<'a>(run: &Run, clock: &Clock, id: &str, backdrop: &'a str) 
         return Vec::new();
     }
     let mut panels = vec![durations(run, clock, id, backdrop, &placed)];
-    for (place, name) in metrics(progress).iter().take(MOST_METRICS).enumerate() {
+    for (number, name) in metrics(progress).iter().take(MOST_METRICS).enumerate() {
         panels.extend(metric(
             progress,
             clock,
-            &format!("{id}m{place}"),
+            &format!("{id}m{number}"),
             backdrop,
             name,
         ));
@@ -189,7 +190,7 @@ fn metric<'a>(
     });
     let mark = |(at, value): &(u64, f64)| Mark {
         x: clock.percent(*at),
-        y: percent(1.0 - ticks.place(*value)),
+        y: place(1.0 - ticks.place(*value)),
         bounds: None,
     };
     let dots = if points.len() <= 60 {
@@ -254,8 +255,7 @@ pub(super) fn table(html: &mut Html, run: &Run) {
     } else {
         2
     };
-    let seconds =
-        |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), |value| fixed(value, digits));
+    let seconds = |value: Option<f64>| or_unknown(value, |value| fixed(value, digits));
     let row = |epoch: &Epoch| {
         let source = epoch.time().map_or(UNKNOWN, |(_, source)| source.as_str());
         let warm = if epoch.warmup { "warm-up" } else { "" };
@@ -267,12 +267,7 @@ pub(super) fn table(html: &mut Html, run: &Run) {
         ];
         cells.extend(evaluated.then(|| seconds(epoch.evaluation_seconds)));
         cells.extend(checkpointed.then(|| seconds(epoch.checkpoint_seconds)));
-        let metric = |name: &&str| {
-            epoch
-                .metrics
-                .get(*name)
-                .map_or_else(|| UNKNOWN.to_owned(), |value| short(*value))
-        };
+        let metric = |name: &&str| or_unknown(epoch.metrics.get(*name).copied(), short);
         cells.extend(metrics.iter().map(metric));
         cells
     };

@@ -8,7 +8,7 @@ pub(super) mod table;
 mod timelines;
 mod writer;
 
-pub(super) use writer::Html;
+pub(super) use writer::{Attributes, Html};
 
 use super::number::instant;
 use super::{Findings, Run};
@@ -123,7 +123,7 @@ fn contents(html: &mut Html, findings: &Findings<'_>) {
 }
 
 /// `2 resnet50 (k7f2)`.
-pub(in crate::report) fn label(place: usize, run: &Run) -> String {
+fn label(place: usize, run: &Run) -> String {
     format!("{} {} ({})", place + 1, run.name(), run.id())
 }
 
@@ -156,7 +156,7 @@ fn footer(html: &mut Html) {
 mod tests {
     use super::*;
     use crate::report::Report;
-    use crate::report::example::{assert_sound, derived, timed, untimed};
+    use crate::report::tests::{assert_sound, derived, timed, untimed};
 
     fn html(runs: Vec<Run>) -> String {
         Report {

@@ -2,8 +2,8 @@
 
 use super::table::{self, pairs, text, tiles};
 use super::{Html, epochs, label, timelines};
-use crate::report::insight::{Balance, Compared, Evidence, NodeUsed};
-use crate::report::number::{UNKNOWN, bytes, count, duration, percent, real, short};
+use crate::report::insight::{Balance, Compared, Evidence, NodeUsed, Timing};
+use crate::report::number::{bytes, count, duration, or_unknown, percent, real, short};
 use crate::report::{Run, facts};
 
 /// Lines of a list.
@@ -45,167 +45,119 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several:
     );
 }
 
-/// Figures that say most.
-fn in_short(run: &Run) -> Vec<(String, String, String)> {
-    let mut tiles = Vec::new();
-    let mut tile = |name: &str, value: Option<String>, more: String| {
-        tiles.extend(value.map(|value| (name.to_owned(), value, more)));
-    };
-    tile(
-        "ran for",
-        facts::wall_seconds(run).map(duration),
-        String::new(),
-    );
-    if let Some(timing) = run.timing() {
-        // Several counts have no plan together.
-        let more = match timing.epochs_planned {
-            _ if timing.restarts > 0 => format!("in all, restarted {} times", timing.restarts),
-            planned => planned.map_or_else(String::new, |planned| {
-                format!("of {} planned", count(planned))
-            }),
-        };
-        tile("epochs", Some(count(timing.epochs_completed)), more);
-        if let Some(times) = &timing.epochs {
-            let warm = if times.is_warmup {
-                ", warm-up only"
-            } else {
-                ""
-            };
-            let more = format!("median of {}, {}{warm}", times.count, times.source.as_str());
-            tile("steady epoch", Some(duration(times.median_seconds)), more);
-            tile(
-                "p95 of epochs",
-                times.p95_seconds.map(duration),
-                String::new(),
-            );
-            tile(
-                "first epoch",
-                times.first_seconds.map(duration),
-                "warm-up in it".to_owned(),
-            );
-        }
-        if let Some(steps) = timing.steps {
-            let more = format!(
-                "median, {}; p95 {}",
-                steps.source.as_str(),
-                duration(steps.p95_seconds)
-            );
-            tile("step", Some(duration(steps.median_seconds)), more);
-        }
-        let rate = timing.samples_per_second;
-        tile(
-            "samples a second",
-            rate.map(|rate| short(rate.value)),
-            rate.map_or_else(String::new, |rate| from(rate.from)),
-        );
-        let stated = timing.throughput_stated.as_ref();
-        tile(
-            "rate as printed",
-            stated.map(|stated| format!("{} {}", short(stated.value), stated.unit)),
-            String::new(),
-        );
-        tile(
-            "evaluation",
-            timing.evaluation_seconds.map(duration),
-            "of an epoch".to_owned(),
-        );
-        tile(
-            "checkpoints",
-            timing.checkpoint_seconds.map(duration),
-            "of an epoch".to_owned(),
-        );
+/// The figures that say most: name, value, and what is said beside it. What is not known is left out.
+#[derive(Default)]
+struct Tiles(Vec<(String, String, String)>);
+
+impl Tiles {
+    fn add(&mut self, name: &str, value: Option<String>, more: &str) {
+        let tile = value.map(|value| (name.to_owned(), value, more.to_owned()));
+        self.0.extend(tile);
     }
-    tiles.extend(used(run));
-    tiles
 }
 
-/// How a rate was had, in words.
-pub(in crate::report) fn from(word: &str) -> String {
-    match word {
-        "epoch_samples" => "as the program counts them",
-        "workload_samples" => "by the job file",
-        "steps" => "steps times the batch",
-        other => other,
+fn in_short(run: &Run) -> Vec<(String, String, String)> {
+    let mut tiles = Tiles::default();
+    tiles.add("ran for", facts::wall_seconds(run).map(duration), "");
+    if let Some(timing) = run.timing() {
+        timed(&mut tiles, timing);
     }
-    .to_owned()
+    used(&mut tiles, run);
+    tiles.0
+}
+
+fn timed(tiles: &mut Tiles, timing: &Timing) {
+    // Several counts have no plan together.
+    let more = match timing.epochs_planned {
+        _ if timing.restarts > 0 => format!("in all, restarted {} times", timing.restarts),
+        Some(planned) => format!("of {} planned", count(planned)),
+        None => String::new(),
+    };
+    tiles.add("epochs", Some(count(timing.epochs_completed)), &more);
+    if let Some(times) = &timing.epochs {
+        let warm = if times.is_warmup {
+            ", warm-up only"
+        } else {
+            ""
+        };
+        let more = format!("median of {}, {}{warm}", times.count, times.source.as_str());
+        tiles.add("steady epoch", Some(duration(times.median_seconds)), &more);
+        tiles.add("p95 of epochs", times.p95_seconds.map(duration), "");
+        let first = times.first_seconds.map(duration);
+        tiles.add("first epoch", first, "warm-up in it");
+    }
+    if let Some(steps) = timing.steps {
+        let (source, p95) = (steps.source.as_str(), duration(steps.p95_seconds));
+        let more = format!("median, {source}; p95 {p95}");
+        tiles.add("step", Some(duration(steps.median_seconds)), &more);
+    }
+    if let Some(rate) = timing.samples_per_second {
+        let from = match rate.from {
+            "epoch_samples" => "as the program counts them",
+            "workload_samples" => "by the job file",
+            "steps" => "steps times the batch",
+            other => other,
+        };
+        tiles.add("samples a second", Some(short(rate.value)), from);
+    }
+    let stated = timing.throughput_stated.as_ref();
+    let stated = stated.map(|stated| format!("{} {}", short(stated.value), stated.unit));
+    tiles.add("rate as printed", stated, "");
+    let evaluation = timing.evaluation_seconds.map(duration);
+    tiles.add("evaluation", evaluation, "of an epoch");
+    let checkpoints = timing.checkpoint_seconds.map(duration);
+    tiles.add("checkpoints", checkpoints, "of an epoch");
 }
 
 /// What was used, over all nodes.
-fn used(run: &Run) -> Vec<(String, String, String)> {
-    let mut tiles = Vec::new();
-    let mut tile = |name: &str, value: Option<String>, more: &str| {
-        tiles.extend(value.map(|value| (name.to_owned(), value, more.to_owned())));
-    };
+fn used(tiles: &mut Tiles, run: &Run) {
     let used = &run.insight.used;
     let most = |of: fn(&NodeUsed) -> Option<f64>| used.nodes.iter().filter_map(of).reduce(f64::max);
     let sum = |of: fn(&NodeUsed) -> Option<u64>| {
-        used.nodes
-            .iter()
-            .filter_map(of)
-            .map(real)
-            .reduce(|a, b| a + b)
+        let known = used.nodes.iter().filter_map(of).map(real);
+        known.reduce(|a, b| a + b)
     };
     let each = if used.nodes.len() > 1 {
         "on the busiest node"
     } else {
         "on average"
     };
-    tile(
+    tiles.add(
         "CPUs busy",
         most(|node| node.cpus_busy_mean).map(short),
         each,
     );
-    tile(
-        "CPU efficiency",
-        used.cpu_efficiency_ratio.map(percent),
-        "of the CPUs it was given",
-    );
-    tile(
-        "memory",
-        most(|node| node.mem_peak_bytes.map(real)).map(bytes),
-        "most on a node",
-    );
-    tile(
+    let efficiency = used.cpu_efficiency_ratio.map(percent);
+    tiles.add("CPU efficiency", efficiency, "of the CPUs it was given");
+    let memory = most(|node| node.mem_peak_bytes.map(real)).map(bytes);
+    tiles.add("memory", memory, "most on a node");
+    tiles.add(
         "read",
         sum(|node| node.io_read_bytes).map(bytes),
         "from storage",
     );
-    tile(
+    tiles.add(
         "written",
         sum(|node| node.io_write_bytes).map(bytes),
         "to storage",
     );
+    let busy = used
+        .gpu_busy_mean_percent
+        .map(|busy| format!("{} %", short(busy)));
     let gpus = format!("of {} GPUs, on average", used.gpus_allocated);
-    tile(
-        "GPUs busy",
-        used.gpu_busy_mean_percent
-            .map(|busy| format!("{} %", short(busy))),
-        &gpus,
-    );
-    let idle = Some(used.gpus_idle)
-        .filter(|idle| *idle > 0)
-        .map(|idle| idle.to_string());
-    tile("idle GPUs", idle, "given and never used");
-    tile(
-        "GPU energy",
-        used.gpu_energy_joules.map(joules),
-        "nothing else is measured",
-    );
-    tile(
-        "energy of an epoch",
-        used.gpu_joules_per_epoch.map(joules),
-        "GPUs alone",
-    );
-    tile(
-        "energy of a sample",
-        used.gpu_joules_per_sample.map(joules),
-        "GPUs alone",
-    );
-    tiles
+    tiles.add("GPUs busy", busy, &gpus);
+    let idle = (used.gpus_idle > 0).then(|| used.gpus_idle.to_string());
+    tiles.add("idle GPUs", idle, "given and never used");
+    let energy = used.gpu_energy_joules.map(joules);
+    tiles.add("GPU energy", energy, "nothing else is measured");
+    let epoch = used.gpu_joules_per_epoch.map(joules);
+    tiles.add("energy of an epoch", epoch, "GPUs alone");
+    let sample = used.gpu_joules_per_sample.map(joules);
+    tiles.add("energy of a sample", sample, "GPUs alone");
 }
 
 /// Joules, or watt-hours of much.
-pub(in crate::report) fn joules(joules: f64) -> String {
+fn joules(joules: f64) -> String {
     match joules {
         joules if joules >= 3.6e6 => format!("{} kWh", short(joules / 3.6e6)),
         joules if joules >= 1e3 => format!("{} kJ", short(joules / 1e3)),
@@ -216,7 +168,9 @@ pub(in crate::report) fn joules(joules: f64) -> String {
 
 /// What was asked for against what was used.
 fn asked(html: &mut Html, run: &Run) {
-    let rows: Vec<Vec<String>> = compared(run).map(compared_cells).collect();
+    let asked = run.insight.compared.iter();
+    let asked = asked.filter(|compared| compared.asked.is_some());
+    let rows: Vec<Vec<String>> = asked.map(compared_cells).collect();
     if rows.is_empty() {
         return;
     }
@@ -235,16 +189,8 @@ fn asked(html: &mut Html, run: &Run) {
     );
 }
 
-/// What was asked for, with what was used of it.
-pub(in crate::report) fn compared(run: &Run) -> impl Iterator<Item = &Compared> {
-    run.insight
-        .compared
-        .iter()
-        .filter(|compared| compared.asked.is_some())
-}
-
 /// One line of what was asked for and used.
-pub(in crate::report) fn compared_cells(compared: &Compared) -> Vec<String> {
+fn compared_cells(compared: &Compared) -> Vec<String> {
     let (name, shown): (&str, fn(f64) -> String) = match compared.what {
         "cpus" => ("CPUs of a node", short),
         "memory_bytes" => ("memory of a node", bytes),
@@ -252,12 +198,11 @@ pub(in crate::report) fn compared_cells(compared: &Compared) -> Vec<String> {
         "walltime_seconds" => ("time limit", duration),
         other => (other, short),
     };
-    let or_unknown = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
     vec![
         name.to_owned(),
-        or_unknown(compared.asked.map(shown)),
-        or_unknown(compared.used.map(shown)),
-        or_unknown(compared.ratio.map(percent)),
+        or_unknown(compared.asked, shown),
+        or_unknown(compared.used, shown),
+        or_unknown(compared.ratio, percent),
     ]
 }
 
@@ -292,7 +237,7 @@ fn limits(html: &mut Html, run: &Run) {
 }
 
 /// How far apart nodes are.
-pub(in crate::report) fn uneven_text(balance: &Balance) -> String {
+fn uneven_text(balance: &Balance) -> String {
     let Balance {
         least_node,
         least,
@@ -325,7 +270,7 @@ fn figure(evidence: &Evidence) -> String {
 }
 
 /// The figures behind a sentence.
-pub(in crate::report) fn rests_on(evidence: &[Evidence]) -> String {
+fn rests_on(evidence: &[Evidence]) -> String {
     let figures: Vec<String> = evidence.iter().map(figure).collect();
     if figures.is_empty() {
         String::new()
@@ -371,7 +316,7 @@ fn unknown(html: &mut Html, run: &Run) {
 }
 
 /// What is missing: what insight could not tell, what the nodes could not read, what could not be read of their records.
-pub(in crate::report) fn not_measured(run: &Run) -> Vec<Vec<String>> {
+fn not_measured(run: &Run) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut add = |what: &str, why: &str| {
         let row = vec![what.to_owned(), why.to_owned()];

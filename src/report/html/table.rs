@@ -1,6 +1,7 @@
 //! Tables: each with a caption, heads with scopes, and a region of its own that can be scrolled by keyboard.
 
 use super::Html;
+use super::writer::Attributes;
 
 /// Characters of a text that stays in one line where there is room.
 const KEPT: usize = 28;
@@ -31,12 +32,13 @@ pub(in crate::report) fn number(head: &str) -> Column<'_> {
     }
 }
 
-/// Writes a table; the first cell of each row is its head.
-pub(in crate::report) fn write(
+/// A table in a region of its own: its caption, the heads of its columns, and what `body` writes.
+fn table(
     html: &mut Html,
+    attributes: Attributes<'_>,
     caption: &str,
     columns: &[Column<'_>],
-    rows: &[Vec<String>],
+    body: impl FnOnce(&mut Html),
 ) {
     let region = [
         ("class", "scroll"),
@@ -45,21 +47,31 @@ pub(in crate::report) fn write(
         ("tabindex", "0"),
     ];
     html.element("div", &region, |html| {
-        html.element("table", &[], |html| {
+        html.element("table", attributes, |html| {
             html.leaf("caption", &[], caption);
-            html.element("thead", &[], |html| heads(html, columns));
-            html.element("tbody", &[], |html| {
-                rows.iter().for_each(|row| self::row(html, columns, row))
+            html.element("thead", &[], |html| {
+                html.element("tr", &[], |html| {
+                    for column in columns {
+                        html.leaf("th", &[("scope", "col"), class_of(*column)], column.head);
+                    }
+                });
             });
+            body(html);
         });
     });
 }
 
-fn heads(html: &mut Html, columns: &[Column<'_>]) {
-    html.element("tr", &[], |html| {
-        for column in columns {
-            html.leaf("th", &[("scope", "col"), class_of(*column)], column.head);
-        }
+/// Writes a table; the first cell of each row is its head.
+pub(in crate::report) fn write(
+    html: &mut Html,
+    caption: &str,
+    columns: &[Column<'_>],
+    rows: &[Vec<String>],
+) {
+    table(html, &[], caption, columns, |html| {
+        html.element("tbody", &[], |html| {
+            rows.iter().for_each(|row| self::row(html, columns, row))
+        });
     });
 }
 
@@ -70,42 +82,28 @@ pub(super) fn groups(
     columns: &[Column<'_>],
     groups: &[(String, Vec<Vec<String>>)],
 ) {
-    let region = [
-        ("class", "scroll"),
-        ("role", "group"),
-        ("aria-label", caption),
-        ("tabindex", "0"),
-    ];
-    html.element("div", &region, |html| {
-        html.element("table", &[], |html| {
-            html.leaf("caption", &[], caption);
-            html.element("thead", &[], |html| heads(html, columns));
-            for (place, (name, rows)) in groups.iter().enumerate() {
-                let class = if place + 1 == groups.len() {
-                    "t last"
-                } else {
-                    "t"
-                };
-                html.element("tbody", &[], |html| {
-                    for (number, row) in rows.iter().enumerate() {
-                        html.element("tr", &[], |html| {
-                            let span = rows.len().to_string();
-                            let head = [
-                                ("scope", "rowgroup"),
-                                ("rowspan", span.as_str()),
-                                ("class", class),
-                            ];
-                            if number == 0 {
-                                html.leaf("th", &head, name);
-                            }
-                            for (column, cell) in columns[1..].iter().zip(row) {
-                                html.leaf("td", &[class_of(*column)], cell);
-                            }
-                        });
-                    }
-                });
-            }
-        });
+    table(html, &[], caption, columns, |html| {
+        for (place, (name, rows)) in groups.iter().enumerate() {
+            let is_last = place + 1 == groups.len();
+            let span = rows.len().to_string();
+            let head = [
+                ("scope", "rowgroup"),
+                ("rowspan", span.as_str()),
+                ("class", if is_last { "t last" } else { "t" }),
+            ];
+            html.element("tbody", &[], |html| {
+                for (number, row) in rows.iter().enumerate() {
+                    html.element("tr", &[], |html| {
+                        if number == 0 {
+                            html.leaf("th", &head, name);
+                        }
+                        for (column, cell) in columns[1..].iter().zip(row) {
+                            html.leaf("td", &[class_of(*column)], cell);
+                        }
+                    });
+                }
+            });
+        }
     });
 }
 
@@ -125,29 +123,19 @@ pub(in crate::report) fn sections(
     columns: &[Column<'_>],
     sections: &[Section],
 ) {
-    let region = [
-        ("class", "scroll"),
-        ("role", "group"),
-        ("aria-label", caption),
-        ("tabindex", "0"),
-    ];
     let span = columns.len().to_string();
-    html.element("div", &region, |html| {
-        html.element("table", &[("class", "cards")], |html| {
-            html.leaf("caption", &[], caption);
-            html.element("thead", &[], |html| heads(html, columns));
-            for section in sections {
-                html.element("tbody", &[], |html| {
-                    if let Some(head) = &section.head {
-                        html.element("tr", &[("class", "common")], |html| {
-                            let attributes = [("scope", "rowgroup"), ("colspan", span.as_str())];
-                            html.element("th", &attributes, |html| html.breakable(head, WHOLE));
-                        });
-                    }
-                    section.rows.iter().for_each(|row| card(html, columns, row));
-                });
-            }
-        });
+    let common = [("scope", "rowgroup"), ("colspan", span.as_str())];
+    table(html, &[("class", "cards")], caption, columns, |html| {
+        for section in sections {
+            html.element("tbody", &[], |html| {
+                if let Some(head) = &section.head {
+                    html.element("tr", &[("class", "common")], |html| {
+                        html.element("th", &common, |html| html.breakable(head, WHOLE));
+                    });
+                }
+                section.rows.iter().for_each(|row| card(html, columns, row));
+            });
+        }
     });
 }
 

@@ -30,70 +30,38 @@ struct Figure {
     least_peak: f64,
 }
 
-const fn figure(
-    name: &'static str,
-    title: &'static str,
-    class: &'static str,
-    height: u32,
-    least_peak: f64,
-) -> Figure {
-    Figure {
-        name,
-        title,
-        class,
-        height,
-        least_peak,
-    }
+macro_rules! figures {
+    ($($name:literal $title:literal $class:literal $height:literal above $least_peak:literal;)*) => {
+        [$(Figure {
+            name: $name,
+            title: $title,
+            class: $class,
+            height: $height,
+            least_peak: $least_peak,
+        }),*]
+    };
 }
 
-const OF_RUN: [Figure; 9] = [
-    figure("cpu_busy", "CPU", "cpu", 76, 0.0),
-    figure(
-        "cpu_throttled",
-        "Held back by the CPU quota",
-        "cpu",
-        40,
-        0.005,
-    ),
-    figure("mem_used_bytes", "Memory", "memory", 76, 0.0),
-    figure("psi_mem_some", "Waiting for memory", "memory", 40, 0.005),
-    figure(
-        "io_read_bytes_per_second",
-        "Read from storage",
-        "read",
-        52,
-        0.0,
-    ),
-    figure(
-        "io_write_bytes_per_second",
-        "Written to storage",
-        "write",
-        52,
-        0.0,
-    ),
-    figure("psi_io_some", "Waiting for storage", "read", 40, 0.005),
-    figure(
-        "node_net_rx_bytes_per_second",
-        "Received by the node",
-        "net",
-        44,
-        1e6,
-    ),
-    figure(
-        "node_net_tx_bytes_per_second",
-        "Sent by the node",
-        "net",
-        44,
-        1e6,
-    ),
-];
+const OF_RUN: [Figure; 9] = figures! {
+    "cpu_busy" "CPU" "cpu" 76 above 0.0;
+    "cpu_throttled" "Held back by the CPU quota" "cpu" 40 above 0.005;
+    "mem_used_bytes" "Memory" "memory" 76 above 0.0;
+    "psi_mem_some" "Waiting for memory" "memory" 40 above 0.005;
+    "io_read_bytes_per_second" "Read from storage" "read" 52 above 0.0;
+    "io_write_bytes_per_second" "Written to storage" "write" 52 above 0.0;
+    "psi_io_some" "Waiting for storage" "read" 40 above 0.005;
+    "node_net_rx_bytes_per_second" "Received by the node" "net" 44 above 1e6;
+    "node_net_tx_bytes_per_second" "Sent by the node" "net" 44 above 1e6;
+};
 
-const GPU_BUSY: Figure = figure("utilisation_percent", "busy", "gpu", 40, 0.0);
-const OF_GPU: [Figure; 3] = [
-    figure("mem_used_bytes", "memory", "gpu", 44, 0.0),
-    figure("power_milliwatts", "power", "gpu", 44, 0.0),
-    figure(CLOCK, "clock", "gpu", 40, 0.0),
-];
+/// The first has a drawing for each GPU where there are not too many.
+const OF_GPU: [Figure; 4] = figures! {
+    "utilisation_percent" "busy" "gpu" 40 above 0.0;
+    "mem_used_bytes" "memory" "gpu" 44 above 0.0;
+    "power_milliwatts" "power" "gpu" 44 above 0.0;
+    "sm_clock_mhz" "clock" "gpu" 40 above 0.0;
+};
+const BUSY: &str = "utilisation_percent";
 const CLOCK: &str = "sm_clock_mhz";
 /// Clocks that never fall below this share of the highest are not drawn: the environment has their mean.
 const STEADY_SHARE: f64 = 0.85;
@@ -248,13 +216,13 @@ fn of_gpus<'a>(node: &'a Node, timeline: &'a Timeline) -> Vec<Drawing<'a>> {
     let usage = |uuid: &str| node.record.gpus.iter().find(|usage| usage.gpu.uuid == uuid);
     let apart = timeline.gpus.len() <= GPUS_APART;
     let mut drawings = Vec::new();
-    for figure in std::iter::once(&GPU_BUSY).chain(&OF_GPU) {
+    for figure in &OF_GPU {
         let curves = timeline.of_gpus(figure.name);
         let is_steady = |curve: &&Curve| curve.least() > STEADY_SHARE * curve.peak();
         if curves.iter().map(|(_, curve)| curve).all(is_steady) && figure.name == CLOCK {
             continue;
         }
-        if apart || (figure.name == GPU_BUSY.name && curves.len() <= GPUS_DRAWN) {
+        if apart || (figure.name == BUSY && curves.len() <= GPUS_DRAWN) {
             for (number, (uuid, curve)) in curves.into_iter().enumerate() {
                 let limit = usage(uuid).and_then(|usage| limit_of_gpu(figure.name, usage));
                 let title = format!("{} {}", gpu_name(number, usage(uuid)), figure.title);

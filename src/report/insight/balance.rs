@@ -50,7 +50,7 @@ impl Balance {
 }
 
 /// How even the nodes are; empty with one node.
-pub(super) fn uneven(view: &RunView<'_>, used: &Used) -> Vec<Balance> {
+pub(super) fn balance_of_nodes(view: &RunView<'_>, used: &Used) -> Vec<Balance> {
     let epoch = |node: &NodeRecord| {
         // As many as there are of each: a restart's warm-up is in all of them.
         median(

@@ -1,13 +1,13 @@
 //! What a run's measurements mean: how long an epoch took, what limited it, what was asked for against what was used,
 //! what to ask for next time, and what could not be measured. Pure: records and samples in, an [`Insight`] out.
 //!
-//! Every figure is derived on reading, from records and from samples as they were taken ([`Digest`]). What is not known
+//! Every figure is derived on reading, from records and from samples as they were taken ([`SampleBins`]). What is not known
 //! is `None` and is named among [`Insight::unmeasured`]. `docs/advice.md` has the rules in words.
 
 mod advice;
 mod balance;
-mod digest;
 mod limit;
+mod sample_bins;
 mod sampled;
 mod threshold;
 mod timing;
@@ -17,8 +17,8 @@ mod view;
 
 pub use advice::{Advice, AdviceKind};
 pub use balance::Balance;
-pub use digest::Digest;
 pub use limit::{Limit, LimitKind};
+pub use sample_bins::SampleBins;
 pub use sampled::{BusyProcess, GpuWindow, Sampled, Spread, Window};
 pub use threshold::{THRESHOLDS, Threshold};
 pub use timing::{EpochTimes, Rate, Timing, timing};
@@ -28,6 +28,7 @@ pub use view::{NodeView, Request, RunView};
 
 use serde::Serialize;
 
+use crate::foundation::statistics::{mean, nearest_rank};
 use crate::record::{Progress, median};
 
 /// A figure that something rests on; the unit is the name's suffix.
@@ -117,10 +118,12 @@ pub fn derive(view: &RunView<'_>) -> Insight {
             // Clocks of two hosts, or one that was set back.
             ended.checked_sub(started).map(|ms| real(ms) / 1000.0)
         });
+    let balance = balance::balance_of_nodes(view, &used);
     let case = advice::Case {
         view,
         used: &used,
         limits: &limits,
+        balance: &balance,
         timing: timing.as_ref(),
         ran_seconds,
     };
@@ -129,7 +132,7 @@ pub fn derive(view: &RunView<'_>) -> Insight {
     Insight {
         setting: setting(view, timing.as_ref()),
         compared: used::compared(view, &used, ran_seconds),
-        balance: balance::uneven(view, &used),
+        balance,
         timing,
         limits,
         advice,
@@ -198,30 +201,7 @@ fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<U
     found
 }
 
-/// What is between 0 and 1 of sorted values at `share`, by nearest rank; `None` of nothing.
-fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "counts of epochs and of bins")]
-    let rank = (sorted.len() as f64 * share).ceil();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 1 and the length"
-    )]
-    let place = (rank as usize).clamp(1, sorted.len().max(1)) - 1;
-    sorted.get(place).copied()
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "counts of epochs and of nodes")]
-    let count = values.len() as f64;
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
-}
-
 /// Counts and bytes stay far below 2^53, or need no 16 digits.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a figure for people needs no 16 digits"
-)]
 fn real(value: u64) -> f64 {
     value as f64
 }
@@ -239,11 +219,11 @@ mod tests {
     fn quantiles_are_values_that_were_there() {
         let values: Vec<f64> = (1..=20).map(f64::from).collect();
         assert_eq!(
-            (quantile(&values, 0.95), quantile(&values, 0.0)),
+            (nearest_rank(&values, 0.95), nearest_rank(&values, 0.0)),
             (Some(19.0), Some(1.0))
         );
         assert_eq!(
-            (quantile(&values[..1], 0.95), quantile(&[], 0.5)),
+            (nearest_rank(&values[..1], 0.95), nearest_rank(&[], 0.5)),
             (Some(1.0), None)
         );
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{RunView, mean, median, quantile, real};
+use super::{RunView, mean, median, nearest_rank, real};
 use crate::record::{Epoch, Progress, StepTimes, Throughput, TimeSource};
 
 /// Epochs from which on a 95th percentile says more than the longest of them does.
@@ -171,7 +171,7 @@ fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
         median_seconds: median(sorted.clone())?,
         mean_seconds,
         deviation_seconds: (freedom > 0.0).then(|| (squares / freedom).sqrt()),
-        p95_seconds: quantile(&sorted, 0.95).filter(|_| sorted.len() >= LEAST_FOR_P95),
+        p95_seconds: nearest_rank(&sorted, 0.95).filter(|_| sorted.len() >= LEAST_FOR_P95),
         shortest_seconds: *sorted.first()?,
         longest_seconds: *sorted.last()?,
         is_warmup: false,

@@ -93,95 +93,63 @@ pub struct Difference {
 pub fn setting(view: &RunView<'_>, timing: Option<&Timing>) -> Setting {
     let nodes: Vec<&NodeRecord> = view.nodes.iter().map(|node| node.record).collect();
     let gpus: Vec<&GpuUsage> = nodes.iter().flat_map(|node| &node.gpus).collect();
-    let mut cpus_effective: Vec<f64> = nodes
-        .iter()
-        .filter_map(|node| effective_cpus(node))
-        .collect();
+    let of_nodes = |of: fn(&NodeRecord) -> Option<String>| -> Vec<String> {
+        nodes.iter().filter_map(|node| of(node)).collect()
+    };
+    let numbers = |of: fn(&NodeRecord) -> Option<f64>| -> Vec<f64> {
+        nodes.iter().filter_map(|node| of(node)).collect()
+    };
+    let mut cpus_effective = numbers(effective_cpus);
     cpus_effective.sort_by(f64::total_cmp);
-    let others: Vec<f64> = nodes
-        .iter()
-        .filter_map(|node| node.conditions.others_cpus_busy)
-        .collect();
-    let clocks: Vec<f64> = gpus
-        .iter()
-        .filter_map(|gpu| gpu.sm_clock_mean_mhz)
-        .collect();
+    let clocks = gpus.iter().filter_map(|gpu| gpu.sm_clock_mean_mhz);
     let mut gpu_models: Vec<String> = gpus.iter().map(|gpu| gpu.gpu.name.clone()).collect();
     gpu_models.sort_unstable();
+    let software = nodes.iter().flat_map(|node| &node.conditions.software);
+    let storage = nodes.iter().flat_map(|node| &node.conditions.storage);
     let (workload, framework) = (&view.run.workload, &view.run.framework);
-    let framework_text = framework.name.as_ref().map(|name| {
-        framework
-            .version
-            .as_ref()
-            .map_or_else(|| name.clone(), |version| format!("{name} {version}"))
-    });
-    let epochs = timing.and_then(|timing| timing.epochs.as_ref());
-    let step_source = || {
-        timing
-            .and_then(|timing| timing.steps)
-            .map(|steps| steps.source)
+    let versioned = |name: &String| match &framework.version {
+        Some(version) => format!("{name} {version}"),
+        None => name.clone(),
     };
-    let identity = view
-        .run
-        .identity
-        .as_ref()
-        .filter(|identity| !identity.command.is_empty());
+    let epochs = timing.and_then(|timing| timing.epochs.as_ref());
+    let steps = timing.and_then(|timing| timing.steps);
+    let written = view.run.identity.as_ref();
+    let identity = written.filter(|identity| !identity.command.is_empty());
+    let git = identity.and_then(|identity| identity.git.as_ref());
     Setting {
         arguments: identity.map(Identity::arguments),
         program: identity.map(|identity| match &identity.script {
             Some(script) => format!("{} {script}", identity.program),
             None => identity.program.clone(),
         }),
-        git: identity
-            .and_then(|identity| identity.git.as_ref())
-            .map(Revision::short),
-        asked: view
-            .run
-            .identity
-            .as_ref()
-            .map(|identity| identity.asked.text()),
-        software: once(nodes.iter().flat_map(|node| {
-            node.conditions
-                .software
-                .iter()
-                .map(|software| format!("{} {}", software.name, software.version))
-        })),
+        git: git.map(Revision::short),
+        asked: written.map(|identity| identity.asked.text()),
+        software: once(software.map(|its| format!("{} {}", its.name, its.version))),
         nodes: nodes.len(),
-        cpu_models: once(nodes.iter().filter_map(|node| node.host.cpu_model.clone())),
+        cpu_models: once(of_nodes(|node| node.host.cpu_model.clone())),
         cpus_effective,
-        affinity: nodes
-            .iter()
-            .filter_map(|node| node.conditions.affinity.clone())
-            .collect(),
-        others_cpus_busy: mean(&others),
-        omp_num_threads: once(
-            nodes
-                .iter()
-                .filter_map(|node| node.host.omp_num_threads.clone()),
-        ),
+        affinity: of_nodes(|node| node.conditions.affinity.clone()),
+        others_cpus_busy: mean(&numbers(|node| node.conditions.others_cpus_busy)),
+        omp_num_threads: once(of_nodes(|node| node.host.omp_num_threads.clone())),
         gpu_models,
-        gpu_clock_mhz: mean(&clocks),
+        gpu_clock_mhz: mean(&clocks.collect::<Vec<f64>>()),
         // A sum of nothing is -0.
         gpu_throttled_seconds: gpus
             .iter()
-            .map(|gpu| gpu.throttled_seconds)
-            .fold(0.0, |sum, one| sum + one),
+            .fold(0.0, |sum, gpu| sum + gpu.throttled_seconds),
         gpu_drivers: once(gpus.iter().filter_map(|gpu| gpu.gpu.driver.clone())),
         image: image(view, &nodes),
-        framework: framework_text,
+        framework: framework.name.as_ref().map(versioned),
         compiler: framework.compiler.clone(),
-        storage: once(nodes.iter().flat_map(|node| {
-            node.conditions
-                .storage
-                .iter()
-                .map(|storage| format!("{} {}", storage.of, storage.class))
-        })),
+        storage: once(storage.map(|its| format!("{} {}", its.of, its.class))),
         model: workload.model.clone(),
         dataset: workload.dataset.clone(),
         batch_size: workload.batch_size,
         samples: workload.samples,
         precision: workload.precision.clone(),
-        time_source: epochs.map(|epochs| epochs.source).or_else(step_source),
+        time_source: epochs
+            .map(|epochs| epochs.source)
+            .or(steps.map(|steps| steps.source)),
         is_warmup: epochs.is_some_and(|epochs| epochs.is_warmup),
     }
 }
@@ -217,8 +185,9 @@ fn image(view: &RunView<'_>, nodes: &[&NodeRecord]) -> Option<String> {
 }
 
 /// Each once, in order.
-fn once(values: impl Iterator<Item = String>) -> Vec<String> {
-    values.collect::<BTreeSet<_>>().into_iter().collect()
+fn once(values: impl IntoIterator<Item = String>) -> Vec<String> {
+    let each: BTreeSet<String> = values.into_iter().collect();
+    each.into_iter().collect()
 }
 
 /// One condition in words.
@@ -240,7 +209,7 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
         }
     };
     let both = |of: Text| (of(first), of(second));
-    let texts: [(&'static str, Text); 18] = [
+    let texts: [(&'static str, Text); 20] = [
         ("program", |setting| setting.program.clone()),
         ("git", |setting| setting.git.clone()),
         ("software", |setting| joined(&setting.software)),
@@ -265,15 +234,15 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
             setting.samples.map(|samples| samples.to_string())
         }),
         ("precision", |setting| setting.precision.clone()),
+        ("time_source", |setting| {
+            Some(setting.time_source?.as_str().to_owned())
+        }),
+        ("is_warmup", |setting| Some(setting.is_warmup.to_string())),
     ];
     for (what, of) in texts {
         let (first, second) = both(of);
         hold(what, first, second);
     }
-    let (one, other) = both(|setting| setting.time_source.map(|source| source.as_str().to_owned()));
-    hold("time_source", one, other);
-    let (one, other) = both(|setting| Some(setting.is_warmup.to_string()));
-    hold("is_warmup", one, other);
     if let (Some(one), Some(other)) = both(|setting| setting.asked.clone()) {
         hold("asked", Some(one), Some(other));
     }

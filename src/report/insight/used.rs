@@ -306,41 +306,32 @@ impl NodeUsed {
 
 /// What was asked for against what was used.
 pub(super) fn compared(view: &RunView<'_>, used: &Used, ran_seconds: Option<f64>) -> Vec<Compared> {
-    let request = view.request;
     let most =
         |of: &dyn Fn(&NodeUsed) -> Option<f64>| used.nodes.iter().filter_map(of).reduce(f64::max);
-    let of = |what: &'static str, asked: Option<f64>, used: Option<f64>| {
-        let ratio = asked
-            .filter(|asked| *asked > 0.0)
-            .and_then(|asked| Some(used? / asked));
+    let compared = |what: &'static str, asked: Option<f64>, used: Option<f64>| {
+        let positive = asked.filter(|asked| *asked > 0.0);
         (asked.is_some() || used.is_some()).then_some(Compared {
             what,
             asked,
             used,
-            ratio,
+            ratio: positive.and_then(|asked| Some(used? / asked)),
         })
     };
-    let gpus =
-        most(&|node| Some(real(node.gpus_working() as u64)).filter(|_| !node.gpus.is_empty()));
+    let request = view.request;
+    let cpus = request.and_then(Request::cpus_per_node).map(f64::from);
+    let memory = request.and_then(Request::memory_per_node_bytes).map(real);
+    let gpus = request.and_then(Request::gpus).map(f64::from);
+    let walltime = request.and_then(|request| request.walltime_seconds);
+    let working = |node: &NodeUsed| {
+        let working = real(node.gpus_working() as u64);
+        (!node.gpus.is_empty()).then_some(working)
+    };
+    let most_memory = most(&|node| node.mem_peak_bytes.map(real));
     [
-        of(
-            "cpus",
-            request.and_then(Request::cpus_per_node).map(f64::from),
-            most(&|node| node.cpus_busy_mean),
-        ),
-        of(
-            "memory_bytes",
-            request.and_then(Request::memory_per_node_bytes).map(real),
-            most(&|node| node.mem_peak_bytes.map(real)),
-        ),
-        of("gpus", request.and_then(Request::gpus).map(f64::from), gpus),
-        of(
-            "walltime_seconds",
-            request
-                .and_then(|request| request.walltime_seconds)
-                .map(real),
-            ran_seconds,
-        ),
+        compared("cpus", cpus, most(&|node| node.cpus_busy_mean)),
+        compared("memory_bytes", memory, most_memory),
+        compared("gpus", gpus, most(&working)),
+        compared("walltime_seconds", walltime.map(real), ran_seconds),
     ]
     .into_iter()
     .flatten()

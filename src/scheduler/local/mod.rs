@@ -4,6 +4,7 @@
 //! which waits for its turn, runs the script and writes down how it ended. A runner shows that it is alive by the lock
 //! it holds on its ticket. Runners of all users see each other by entries, one small file for each job (`board.rs`).
 
+mod adapter;
 mod board;
 mod counter;
 mod entry;
@@ -35,6 +36,7 @@ use board::Look;
 use share::{Asked, Machine};
 use ticket::{Phase, Ticket};
 
+pub use adapter::Known;
 pub use runner::run;
 
 const NAME: &str = "the local scheduler";
@@ -78,7 +80,7 @@ fn file_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Sche
 
 /// Creates the output file of the next job id, which nobody has used in that directory: `NAME-L7.out`. One whose name has no id
 /// is appended to.
-fn create_output(plan: &crate::plan::Plan, first: u64) -> Result<(u64, PathBuf), SchedulerError> {
+fn create_output(plan: &crate::launch::Plan, first: u64) -> Result<(u64, PathBuf), SchedulerError> {
     let mut number = first;
     loop {
         let path = plan.output_of(&format!("L{number}"));

@@ -6,7 +6,7 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{GPU_VARIABLES, Plan, PlannedResources};
+use crate::launch::{GPU_VARIABLES, Plan, PlannedResources};
 
 /// What local jobs share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

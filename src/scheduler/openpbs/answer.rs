@@ -101,6 +101,11 @@ impl Answer {
     }
 }
 
+/// What a job's attributes say of it.
+pub(in crate::scheduler) fn entry(job: &Thing) -> QueueEntry {
+    seen(job).entry
+}
+
 fn seen(job: &Thing) -> Seen {
     let id = job.id.as_str();
     let raw_state = job.get("job_state").unwrap_or_default();

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::job::{IndexRange, Mail};
-use crate::plan::{Plan, PlannedResources};
+use crate::launch::{Plan, PlannedResources};
 use crate::scheduler::pbs::options::{Flag, clock, mail_letters, names, times_and_mail, variables};
 
 /// The options of a plan as they stand behind `#PBS `, one each. All text in them is from sets of characters that a line
 /// takes as they are (checked where the job file is read, and by the plan).
-#[must_use]
-pub fn directives(plan: &Plan) -> Vec<String> {
+pub(super) fn directives(plan: &Plan) -> Vec<String> {
     let mut flags = vec![Flag::with("-S", "/bin/bash")];
     flags.extend(requested(plan));
     flags.extend(variables(plan));
@@ -146,7 +145,7 @@ mod tests {
     use super::*;
     use crate::foundation::units::Bytes;
     use crate::job::{ArraySpec, DependencyKind, JobId};
-    use crate::plan::PlannedDependency;
+    use crate::launch::PlannedDependency;
 
     fn bare() -> PlannedResources {
         let json = serde_json::json!({ "nodes": 1, "tasks_per_node": 1, "exclusive": false });

@@ -6,10 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::foundation::lenient_json::{self, Value as Json};
 use crate::scheduler::pbs::answer::Thing;
-
-/// Values may lie this deep in each other; OpenPBS's go to four.
-const MAX_DEPTH: u32 = 16;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,15 +53,32 @@ impl Value {
 }
 
 /// Reads what there is, from the first brace on: wrappers and login scripts greet before it. Of a text that breaks off,
-/// values that were not read to their end are left out.
+/// values that were not read to their end are left out: the answer's own tables hold whole jobs and are kept.
 pub(in crate::scheduler) fn read(text: &str) -> Value {
-    let mut reader = Reader {
-        rest: &text[text.find('{').unwrap_or(0)..],
-        depth: 0,
-    };
-    reader
-        .value()
-        .unwrap_or_else(|begun| begun.unwrap_or(Value::Object(Vec::new())))
+    lenient_json::read(text, text.find('{').unwrap_or(0), 1)
+        .map_or(Value::Object(Vec::new()), |node| Value::from(node.value))
+}
+
+impl From<Json<'_>> for Value {
+    fn from(json: Json<'_>) -> Self {
+        let text_of = |key: Json<'_>| match key {
+            Json::Quoted(text) => lenient_json::unescaped(text),
+            Json::Word(word) => word.to_owned(),
+            Json::Object(_) | Json::List(_) => String::new(),
+        };
+        match json {
+            Json::Object(members) => Self::Object(
+                members
+                    .into_iter()
+                    .map(|(key, node)| (text_of(key.value), node.value.into()))
+                    .collect(),
+            ),
+            Json::List(items) => {
+                Self::List(items.into_iter().map(|node| node.value.into()).collect())
+            }
+            scalar => Self::Text(text_of(scalar)),
+        }
+    }
 }
 
 /// The jobs or nodes of an answer, by the name of their table, with their groups' members as `Resource_List.ncpus`.
@@ -89,137 +104,6 @@ pub(in crate::scheduler) fn things(answer: &Value, table: &str) -> Vec<Thing> {
         }
     };
     members.iter().map(thing).collect()
-}
-
-struct Reader<'a> {
-    rest: &'a str,
-    depth: u32,
-}
-
-/// `Err`: the text broke off, with what was whole of the value by then.
-type Whole<T> = Result<T, Option<T>>;
-
-impl<'a> Reader<'a> {
-    fn next(&mut self) -> Option<char> {
-        self.rest = self.rest.trim_start();
-        self.rest.chars().next()
-    }
-
-    fn skip(&mut self, c: char) -> bool {
-        let found = self.next() == Some(c);
-        if found {
-            self.rest = &self.rest[c.len_utf8()..];
-        }
-        found
-    }
-
-    fn value(&mut self) -> Whole<Value> {
-        match self.next() {
-            None => Err(None),
-            Some('"') => self.string().map(Value::Text).ok_or(None),
-            Some('{' | '[') if self.depth >= MAX_DEPTH => {
-                self.rest = "";
-                Err(None)
-            }
-            Some('{') => self.nested(Self::object),
-            Some('[') => self.nested(Self::list),
-            Some(_) => self.bare().map(Value::Text).ok_or(None),
-        }
-    }
-
-    fn nested(&mut self, read: fn(&mut Self) -> Whole<Value>) -> Whole<Value> {
-        self.rest = &self.rest[1..];
-        self.depth += 1;
-        let value = read(self);
-        self.depth -= 1;
-        value
-    }
-
-    fn object(&mut self) -> Whole<Value> {
-        let mut members = Vec::new();
-        loop {
-            while self.skip(',') {}
-            if self.skip('}') {
-                return Ok(Value::Object(members));
-            }
-            let key = match self.next() {
-                Some('"') => self.string(),
-                Some(_) => self.bare(),
-                None => None,
-            };
-            let Some(key) = key else {
-                return Err(Some(Value::Object(members)));
-            };
-            // What is no key is passed over, so that a lost bracket ends in a short answer and not in an endless one.
-            if !self.skip(':') {
-                continue;
-            }
-            match self.value() {
-                Ok(value) => members.push((key, value)),
-                Err(begun) => {
-                    // The answer's own tables hold whole jobs, the jobs' tables do not: only the former are kept.
-                    members.extend(begun.filter(|_| self.depth == 1).map(|begun| (key, begun)));
-                    return Err(Some(Value::Object(members)));
-                }
-            }
-        }
-    }
-
-    fn list(&mut self) -> Whole<Value> {
-        let mut values = Vec::new();
-        loop {
-            while self.skip(',') {}
-            if self.skip(']') {
-                return Ok(Value::List(values));
-            }
-            match self.value() {
-                Ok(value) => values.push(value),
-                Err(_) => return Err(Some(Value::List(values))),
-            }
-        }
-    }
-
-    /// A string; control characters in it are kept. `None`: it does not end.
-    fn string(&mut self) -> Option<String> {
-        let mut text = String::new();
-        let mut chars = self.rest[1..].char_indices();
-        while let Some((at, c)) = chars.next() {
-            match c {
-                '"' => {
-                    self.rest = &self.rest[at + 2..];
-                    return Some(text);
-                }
-                '\\' => match chars.next()?.1 {
-                    'n' => text.push('\n'),
-                    't' => text.push('\t'),
-                    'r' => text.push('\r'),
-                    'b' => text.push('\u{8}'),
-                    'f' => text.push('\u{c}'),
-                    'u' => {
-                        let code: String = chars.by_ref().take(4).map(|(_, c)| c).collect();
-                        let code = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
-                        text.push(code.unwrap_or(char::REPLACEMENT_CHARACTER));
-                    }
-                    other => text.push(other),
-                },
-                c => text.push(c),
-            }
-        }
-        self.rest = "";
-        None
-    }
-
-    /// A number, `true`, or whatever stands there without quotes. `None`: the text ends with it.
-    fn bare(&mut self) -> Option<String> {
-        let Some(end) = self.rest.find([',', '}', ']', ':', '{', '[', '\n']) else {
-            self.rest = "";
-            return None;
-        };
-        let (word, rest) = self.rest.split_at(end);
-        // What can begin nothing here, such as a closing bracket that has no opening one, is stepped over.
-        self.rest = if word.is_empty() { &rest[1..] } else { rest };
-        Some(word.trim().to_owned())
-    }
 }
 
 #[cfg(test)]

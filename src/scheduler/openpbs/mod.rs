@@ -2,6 +2,7 @@
 //!
 //! Checked with OpenPBS 23.06; recorded answers of 20.0 and 2022.0 are read as well.
 
+mod adapter;
 mod answer;
 mod directives;
 pub(super) mod json;
@@ -14,38 +15,32 @@ mod states;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::pbs::commands::Commands;
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::config::site::SiteModel;
-use crate::foundation::command::{CommandError, Output, Tool};
 use crate::job::{ArraySpec, SchedulerKind};
 
-pub use directives::directives;
+pub(super) use answer::entry;
+
+pub use adapter::Known;
 
 const NAME: &str = "openpbs";
 
 /// OpenPBS as this process reaches it.
 #[derive(Debug, Clone)]
-pub struct OpenPbs {
-    bin_dirs: Vec<PathBuf>,
-    timeout: Duration,
-}
+pub struct OpenPbs(Commands);
 
 impl OpenPbs {
     /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
     #[must_use]
     pub fn new(bin_dir: Option<PathBuf>, timeout: Duration) -> Self {
-        Self {
+        Self(Commands {
+            scheduler: NAME,
+            unreachable: &UNREACHABLE,
+            unanswered: &UNANSWERED,
             bin_dirs: bin_dir.into_iter().collect(),
             timeout,
-        }
-    }
-
-    /// A command that asks. `qstat` writes times in the zone of its environment, so that is pinned.
-    fn tool(&self, program: &str) -> Tool {
-        Tool::new(program)
-            .in_dirs(&self.bin_dirs)
-            .timeout(self.timeout)
-            .env("TZ", "UTC0")
+        })
     }
 }
 
@@ -59,24 +54,24 @@ impl Scheduler for OpenPbs {
     }
 
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
-        qsub::submit(self, submission)
+        qsub::submit(&self.0, submission)
     }
 
     fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-        qstat::queue(self, jobs)
+        qstat::queue(&self.0, jobs)
     }
 
     /// The server's history comes with every question; it keeps two weeks unless the site says otherwise.
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-        qstat::queue(self, jobs)
+        qstat::queue(&self.0, jobs)
     }
 
     fn cancel(&self, job: &JobRef, elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {
-        qdel::cancel(self, job, elements)
+        qdel::cancel(&self.0, job, elements)
     }
 
     fn site(&self) -> Result<SiteModel, SchedulerError> {
-        site::site(self)
+        site::site(&self.0)
     }
 }
 
@@ -96,19 +91,3 @@ const UNANSWERED: [&str; 4] = [
     "No free connections",
     "timed out",
 ];
-
-fn says(output: &Output, any: &[&str]) -> bool {
-    !output.status.success() && any.iter().any(|words| output.stderr.contains(words))
-}
-
-fn unreachable(output: &Output) -> bool {
-    says(output, &UNREACHABLE)
-}
-
-fn unanswered(output: &Output) -> bool {
-    says(output, &UNANSWERED)
-}
-
-fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
-    move |source| SchedulerError::of_question(NAME, what, source)
-}

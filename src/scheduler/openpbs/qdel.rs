@@ -1,9 +1,8 @@
 //! `qdel ID`: one id a call. OpenPBS 23.06's server falls over at a list of ids of which one is unknown. Elements of an array
 //! are `8[3].server`, or `8[3-7].server` for several.
 
-use super::{NAME, OpenPbs, unreachable};
 use crate::job::{ArraySpec, JobId};
-use crate::scheduler::pbs::qdel::delete;
+use crate::scheduler::pbs::commands::Commands;
 use crate::scheduler::{JobRef, SchedulerError};
 
 /// Exit codes for a job that is not known any more (`PBSE_UNKJOBID`, 15001) and one that is over (`PBSE_HISTJOBID`,
@@ -11,7 +10,7 @@ use crate::scheduler::{JobRef, SchedulerError};
 const GONE: [i32; 2] = [153, 35];
 
 pub(super) fn cancel(
-    openpbs: &OpenPbs,
+    openpbs: &Commands,
     job: &JobRef,
     elements: Option<&ArraySpec>,
 ) -> Result<(), SchedulerError> {
@@ -20,15 +19,7 @@ pub(super) fn cancel(
         .into_iter()
         .flat_map(|(job_id, own)| names(&job_id, own.as_ref()));
     // All are told before the first failure is.
-    let one = |id: String| {
-        delete(
-            NAME,
-            &openpbs.tool("qdel").arg(&id),
-            format!("cancel job {id}"),
-            &GONE,
-            unreachable,
-        )
-    };
+    let one = |id: String| openpbs.delete(&id, &openpbs.tool("qdel").arg(&id), &GONE);
     let told: Vec<_> = ids.map(one).collect();
     told.into_iter().collect()
 }

@@ -10,14 +10,13 @@
 use std::collections::BTreeSet;
 
 use super::answer::{Answer, Seen};
-use super::{NAME, OpenPbs, failed, unanswered, unreachable};
 use crate::foundation::command::Output;
 use crate::job::{DependencyKind, JobState};
 use crate::record::ExitStatus;
 use crate::scheduler::pbs::answer::read_text;
+use crate::scheduler::pbs::commands::Commands;
 use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
-use crate::scheduler::retry::patiently;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Exit codes of a `qstat` that has an answer: all found, some unknown (`PBSE_UNKJOBID`, 15001), some over where `-x` was
@@ -36,7 +35,7 @@ const IDS_AT_A_TIME: usize = 1000;
 /// What a server says that keeps no history (`PBSE_JOBHISTNOTSET`), even of jobs that it has.
 const NO_HISTORY: &str = "not configured to maintain job history";
 
-pub(super) fn queue(openpbs: &OpenPbs, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
+pub(super) fn queue(openpbs: &Commands, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
     let mut answer = ask(
         openpbs,
         &jobs.iter().map(|job| job.job_id.0.as_str()).collect(),
@@ -50,7 +49,7 @@ pub(super) fn queue(openpbs: &OpenPbs, jobs: &[JobRef]) -> Result<Entries, Sched
     Ok(own_entries(jobs, &answer.into_entries()))
 }
 
-fn ask(openpbs: &OpenPbs, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError> {
+fn ask(openpbs: &Commands, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError> {
     let ids: Vec<&str> = ids.iter().copied().collect();
     let mut answer = Answer::default();
     for some in ids.chunks(IDS_AT_A_TIME) {
@@ -60,7 +59,7 @@ fn ask(openpbs: &OpenPbs, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError
             history = &[];
             output = qstat(openpbs, &JSON, some)?;
         }
-        let output = answered(output)?;
+        let output = openpbs.answer("qstat", output, &ANSWERED, "list jobs")?;
         let told = Answer::read(&output.stdout);
         let is_silent = |id: &&str| {
             told.get(id).is_none() && !output.stderr.split_whitespace().any(|word| word == *id)
@@ -68,38 +67,16 @@ fn ask(openpbs: &OpenPbs, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError
         let silent: Vec<&str> = some.iter().copied().filter(is_silent).collect();
         answer.join(told);
         if some.len() > 1 && !silent.is_empty() {
-            let output = answered(qstat(openpbs, &[history, &TEXT].concat(), &silent)?)?;
+            let output = qstat(openpbs, &[history, &TEXT].concat(), &silent)?;
+            let output = openpbs.answer("qstat", output, &ANSWERED, "list jobs")?;
             answer.join(Answer::of(&read_text(whole_jobs(&output.stdout))));
         }
     }
     Ok(answer)
 }
 
-fn qstat(openpbs: &OpenPbs, options: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
-    let tool = openpbs.tool("qstat").args(options).args(ids);
-    let busy = |ran: &Result<Output, _>| ran.as_ref().is_ok_and(unanswered);
-    patiently(|| tool.run(), busy).map_err(failed("list jobs".to_owned()))
-}
-
-/// The output, where it is an answer.
-fn answered(output: Output) -> Result<Output, SchedulerError> {
-    let no_contact = unreachable(&output) || unanswered(&output);
-    if !no_contact
-        && output
-            .status
-            .code()
-            .is_some_and(|code| ANSWERED.contains(&code))
-    {
-        return Ok(output);
-    }
-    Err(match output.require_success("qstat") {
-        Err(source) if no_contact => SchedulerError::Unreachable {
-            scheduler: NAME,
-            source,
-        },
-        Err(source) => failed("list jobs".to_owned())(source),
-        Ok(_) => unreachable!("a success is an answer"),
-    })
+fn qstat(openpbs: &Commands, options: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
+    openpbs.ask(&openpbs.tool("qstat").args(options).args(ids), "list jobs")
 }
 
 /// Says whether a condition on a job cannot come true any more. One on a job that nobody knows, and one that the end of
@@ -109,10 +86,7 @@ fn is_hopeless(kind: &str, target: Option<&Seen>) -> bool {
         return true;
     };
     let well = entry.exit.is_some_and(ExitStatus::is_success);
-    let released = match DependencyKind::ALL
-        .into_iter()
-        .find(|known| known.as_str() == kind)
-    {
+    let released = match DependencyKind::from_word(kind) {
         Some(DependencyKind::AfterOk) => well,
         Some(DependencyKind::AfterNotOk) => !well && entry.state != JobState::Cancelled,
         _ => true,

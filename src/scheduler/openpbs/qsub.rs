@@ -2,12 +2,13 @@
 //!
 //! Answer: `4711.server`, of an array `4711[].server`.
 
-use super::{NAME, OpenPbs, directives, unanswered, unreachable};
+use super::directives;
 use crate::foundation::command::Tool;
 use crate::job::Inherit;
-use crate::plan::Plan;
+use crate::launch::Plan;
 use crate::scheduler::output_file;
-use crate::scheduler::pbs::{options, qsub};
+use crate::scheduler::pbs::commands::Commands;
+use crate::scheduler::pbs::options;
 use crate::scheduler::{SchedulerError, Submission, Submitted};
 
 /// The arguments after `qsub`. `has` says whether a variable is set: `qsub` refuses to hand over one that is not.
@@ -54,14 +55,14 @@ pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
 }
 
 pub(super) fn submit(
-    openpbs: &OpenPbs,
+    openpbs: &Commands,
     submission: &Submission<'_>,
 ) -> Result<Submitted, SchedulerError> {
     let has = |name: &str| std::env::var_os(name).is_some();
     let ran = tool(openpbs, submission.plan)
         .args(arguments(submission, has))
         .run();
-    let job_id = qsub::read_answer(NAME, ran, unreachable, unanswered)?;
+    let job_id = openpbs.submitted(ran)?;
     let output = output_file(submission.plan, &job_id);
     Ok(Submitted {
         job_id,
@@ -73,15 +74,11 @@ pub(super) fn submit(
 /// What a job's surroundings set without the prefix.
 const JOB_VARIABLES: [&str; 3] = ["NCPUS", "OMP_NUM_THREADS", "TMPDIR"];
 
-fn tool(openpbs: &OpenPbs, plan: &Plan) -> Tool {
-    // With `-V` it hands its environment to the job, so nothing of ours is put into it.
-    let tool = Tool::new("qsub")
-        .in_dirs(&openpbs.bin_dirs)
-        .timeout(openpbs.timeout)
-        .current_dir(&plan.workdir);
+fn tool(openpbs: &Commands, plan: &Plan) -> Tool {
+    let tool = openpbs.qsub().current_dir(&plan.workdir);
     let inside = std::env::var_os("PBS_JOBID").is_some();
     JOB_VARIABLES
         .iter()
         .filter(|_| inside)
-        .fold(qsub::outside_of_jobs(tool), Tool::env_remove)
+        .fold(tool, Tool::env_remove)
 }

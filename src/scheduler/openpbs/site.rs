@@ -1,14 +1,14 @@
 //! `qstat -B`, `qstat -Q` and `pbsnodes -a`, each with `-f -F json`: version, queues and nodes.
 
 use super::json::{self, Value};
-use super::{NAME, OpenPbs, failed, unreachable};
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::foundation::clock::now_ms;
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
+use crate::scheduler::pbs::commands::Commands;
 use crate::scheduler::pbs::values::{size, walltime};
 
-pub(super) fn site(openpbs: &OpenPbs) -> Result<SiteModel, SchedulerError> {
+pub(super) fn site(openpbs: &Commands) -> Result<SiteModel, SchedulerError> {
     let server = ask(
         openpbs,
         "qstat",
@@ -26,25 +26,14 @@ pub(super) fn site(openpbs: &OpenPbs) -> Result<SiteModel, SchedulerError> {
 }
 
 fn ask(
-    openpbs: &OpenPbs,
+    openpbs: &Commands,
     program: &str,
     options: &[&str],
     what: &str,
 ) -> Result<Value, SchedulerError> {
-    let output = openpbs
-        .tool(program)
-        .args(options)
-        .run()
-        .map_err(failed(what.to_owned()))?;
-    let no_contact = unreachable(&output);
-    match output.require_success(program) {
-        Ok(output) => Ok(json::read(&output.stdout)),
-        Err(source) if no_contact => Err(SchedulerError::Unreachable {
-            scheduler: NAME,
-            source,
-        }),
-        Err(source) => Err(failed(what.to_owned())(source)),
-    }
+    let output = openpbs.ask(&openpbs.tool(program).args(options), what)?;
+    let answer = openpbs.answer(program, output, &[], what)?;
+    Ok(json::read(&answer.stdout))
 }
 
 fn model(server: &Value, queues: &Value, nodes: &Value, asked_at_ms: u64) -> SiteModel {

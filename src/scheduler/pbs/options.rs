@@ -5,7 +5,7 @@
 
 use crate::foundation::units::Walltime;
 use crate::job::{Inherit, Mail, MailEvent};
-use crate::plan::Plan;
+use crate::launch::Plan;
 
 /// One option of `qsub`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::quoted;
-use crate::plan::{PlannedBuild, Source};
+use crate::launch::{PlannedBuild, Source};
 
 /// Fetches and builds, unless that is done already. `contained`: the build runs in the job's container.
 pub(super) fn build(script: &mut String, build: &PlannedBuild, contained: bool) {

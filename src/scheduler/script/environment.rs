@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::quoted;
-use crate::job::{Conda, Launcher};
-use crate::plan::{Plan, PlannedStorage};
+use crate::job::Conda;
+use crate::launch::{Plan, PlannedStorage};
+use crate::scheduler::adapter_for;
 
 /// Working directory, modules, variables, Python environment.
 pub(super) fn environment(script: &mut String, plan: &Plan) {
@@ -63,7 +64,8 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
         );
     }
     // Where each node has an environment of its own, each reads it, and no file between them holds the values.
-    let on_each_node = plan.launcher == Launcher::Each && plan.scheduler.is_pbs();
+    let on_each_node =
+        plan.launcher.runs_on_each_node() && adapter_for(plan.scheduler).keeps_environments_apart();
     if let Some(file) = plan.env_file.as_ref().filter(|_| !on_each_node) {
         script.push_str(&read_env_file(file, plan.image.is_some()));
     }
@@ -123,7 +125,7 @@ fn storage_variables(storage: &PlannedStorage) -> String {
 
 /// Reads the file of secret variables, each time on the node that needs them. A container is told their names, so that it
 /// passes them on.
-pub(super) fn read_env_file(file: &str, contained: bool) -> String {
+pub(in crate::scheduler) fn read_env_file(file: &str, contained: bool) -> String {
     let names = if contained {
         "export DLRUN_ENV_NAMES=$dlrun_names\n"
     } else {

@@ -1,7 +1,7 @@
 //! Who a run is, and the marks of its start and end.
 
 /// Who this run is under Slurm and on this machine. The batch shell fixes element, attempt and id once and hands them to every node.
-pub(super) const IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
+pub(in crate::scheduler) const DEFAULT_IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
 dlrun_path=$PATH
 export DLRUN_EXE=$dlrun_exe
 # The indexes of an array that was split begin anew in each of its jobs.
@@ -26,12 +26,8 @@ if [ -n "${SLURM_ARRAY_JOB_ID:-}" ]; then
 fi
 "#;
 
-/// With `run.inherit`: what kept variables of the submitting shell away would keep the job's own from its steps. A user's own
-/// `--export` keeps Slurm's meaning.
-pub(super) const STEPS_INHERIT: &str = "unset SLURM_EXPORT_ENV\n";
-
 /// A job without a run id gets one.
-pub(super) const MINT: &str = r#"if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
+pub(in crate::scheduler) const MINT: &str = r#"if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
     # Came through `dlrun render`: this job gets its run id here, unless the state directory hangs.
     exec 9< <("$dlrun_exe" exec --mint < /dev/null)
     read -r -t 20 -u 9 DLRUN_RUN_ID
@@ -42,7 +38,6 @@ export DLRUN_RUN_ID
 
 /// Marks of start and end. They are written in the background: a state directory that hangs holds nothing up.
 pub(super) const MARKS: &str = r#"
-dlrun_marker=
 mark() { # mark start | mark end CODE [WHY]
     [ -n "$DLRUN_RUN_ID" ] || return 0
     local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json refused=
@@ -57,7 +52,9 @@ mark() { # mark start | mark end CODE [WHY]
         refused=${refused//\\/\\\\}
         refused=',"refused":"'${refused//\"/\\\"}'"'
     fi
-    (
+    # Whoever reads this pipe to its end has waited for the mark.
+    exec 9< <(
+        exec 4>&1 3>&2 > /dev/null 2>&1 < /dev/null
         umask 077
         PATH=$dlrun_path
         tries=0
@@ -69,8 +66,8 @@ mark() { # mark start | mark end CODE [WHY]
             sleep 1
         done
         [ "$tries" -lt 5 ] || [ "$dlrun_exit" = null ] || not_marked "${why##*: }" >&3
-    ) 3>&2 > /dev/null 2>&1 < /dev/null &
-    dlrun_marker=$!
+    )
+    [ "$1" = end ] || exec 9<&-
 }
 not_marked() { # not_marked WHY: leaves the end in the job's output, where dlrun finds it
     echo "dlrun: the job ended with exit code $dlrun_exit; that cannot be recorded: $1" \
@@ -80,12 +77,8 @@ finish() { # finish CODE [WHY]: marks the end, waits ten seconds for it at most,
     trap '' TERM INT HUP QUIT USR1 USR2
     PATH=$dlrun_path
     mark end "$@"
-    local tenths=0
-    while [ -n "$dlrun_marker" ] && [ "$tenths" -lt 100 ] && kill -0 "$dlrun_marker" 2> /dev/null; do
-        sleep 0.1
-        tenths=$((tenths + 1))
-    done
-    [ "$tenths" -lt 100 ] || not_marked 'the state directory gives no answer' >&2
+    { read -r -t 10 -u 9; } 2> /dev/null
+    [ $? -le 128 ] || not_marked 'the state directory gives no answer' >&2
     exit "$1"
 }
 refuse() { # refuse CODE TEXT: this job cannot start

@@ -2,12 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{pbs, quoted};
-use crate::image::flags;
-use crate::job::{Launcher, SchedulerKind};
-use crate::launch;
-use crate::plan::Plan;
-use crate::scheduler::slurm;
+use super::quoted;
+use crate::image::{flags, runtime};
+use crate::launch::Plan;
+use crate::scheduler::adapter_for;
 
 pub(super) fn command(script: &mut String, plan: &Plan) {
     if let Some(image) = &plan.image {
@@ -15,29 +13,35 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
             Some(runtime) => {
                 let _ = writeln!(script, "\ndlrun_runtime={}\n{NAMED}", quoted(runtime));
             }
-            None => script.push_str(RUNTIME),
+            None => script.push_str(&find_runtime()),
         }
         let _ = writeln!(
             script,
             "dlrun_container=(\"$dlrun_runtime\" {})",
             words(&flags::bare(image))
         );
-        if plan.launcher == Launcher::Mpi || plan.build.is_some() {
+        if plan.launcher.starts_ranks() || plan.build.is_some() {
             let json =
                 serde_json::to_string(image).expect("a container is plain data with text keys");
             let _ = writeln!(script, "dlrun_image={}{ENTER}", quoted(&json));
         }
     }
-    let container = match (&plan.image, plan.launcher) {
-        (None, _) => "",
-        (Some(_), Launcher::Mpi) => "\"${dlrun_enter[@]}\"",
-        (Some(_), _) => "\"${dlrun_container[@]}\"",
+    let container = match &plan.image {
+        None => "",
+        Some(_) if plan.launcher.starts_ranks() => "\"${dlrun_enter[@]}\"",
+        Some(_) => "\"${dlrun_container[@]}\"",
     };
-    if plan.scheduler.is_pbs() {
-        script.push_str(&pbs::before(plan));
-    }
+    let adapter = adapter_for(plan.scheduler);
+    script.push_str(&adapter.before_command(plan));
     script.push_str("\ndlrun_command=(\n");
-    for line in [ranks(plan).as_str(), container]
+    let (mut each, mut ranks) = (Vec::new(), String::new());
+    if plan.launcher.runs_on_each_node() {
+        each = adapter.on_each_node(plan);
+    }
+    if plan.launcher.starts_ranks() {
+        ranks = adapter.ranks(plan);
+    }
+    for line in [ranks.as_str(), container]
         .into_iter()
         .filter(|line| !line.is_empty())
     {
@@ -47,8 +51,8 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         let _ = writeln!(script, "    {}", quoted(word));
     }
     script.push_str(")\n");
-    let _ = writeln!(script, "dlrun_launch=({})", words(&each(plan)));
-    let in_image = plan.image.is_some() && plan.launcher != Launcher::Mpi;
+    let _ = writeln!(script, "dlrun_launch=({})", words(&each));
+    let in_image = plan.image.is_some() && !plan.launcher.starts_ranks();
     let bare = if in_image {
         "${#dlrun_container[@]}"
     } else {
@@ -57,45 +61,24 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     let _ = writeln!(script, "dlrun_bare={bare}");
 }
 
-fn words(argv: &[String]) -> String {
+pub(in crate::scheduler) fn words(argv: &[String]) -> String {
     argv.iter()
         .map(|word| quoted(word))
         .collect::<Vec<_>>()
         .join(" ")
 }
 
-/// What starts one dlrun on each node; nothing where it starts on the first alone.
-fn each(plan: &Plan) -> Vec<String> {
-    match plan.launcher {
-        Launcher::Each if plan.scheduler == SchedulerKind::Slurm => {
-            let output = slurm::output(plan);
-            let stem = output.strip_suffix(".out").unwrap_or(&output);
-            launch::srun_each(slurm::shape(plan), &format!("{stem}.%n.out"))
-        }
-        Launcher::Each if plan.scheduler.is_pbs() => vec!["dlrun_on_each".to_owned()],
-        _ => Vec::new(),
-    }
-}
-
-/// What starts the ranks of an MPI program; dlrun watches it on the first node.
-fn ranks(plan: &Plan) -> String {
-    match plan.launcher {
-        Launcher::Mpi if plan.scheduler == SchedulerKind::Slurm => {
-            words(&launch::srun_ranks(slurm::shape(plan)))
-        }
-        Launcher::Mpi if plan.scheduler.is_pbs() => pbs::ranks(plan),
-        Launcher::Mpi => words(&launch::mpirun_ranks(slurm::shape(plan))),
-        _ => String::new(),
-    }
-}
-
 const NAMED: &str = r#"command -v "$dlrun_runtime" > /dev/null ||
     refuse 66 "the container runtime $dlrun_runtime is not found on $DLRUN_NODE""#;
 
-const RUNTIME: &str = r#"
-dlrun_runtime=$(command -v apptainer || command -v singularity) ||
-    refuse 66 "neither apptainer nor singularity is found on $DLRUN_NODE"
-"#;
+fn find_runtime() -> String {
+    let commands = runtime::commands();
+    format!(
+        "\ndlrun_runtime=$(command -v {}) ||\n    refuse 66 \"neither {} is found on $DLRUN_NODE\"\n",
+        commands.join(" || command -v "),
+        commands.join(" nor ")
+    )
+}
 
 /// What starts a rank, or a build, in the container: each decides on its own node, and finds dlrun by its path, since dlrun
 /// takes its variables out of the command's environment. Where dlrun does not run there, the bare words do.

@@ -9,17 +9,19 @@ mod build;
 mod environment;
 mod identity;
 mod launch;
-mod pbs;
 mod steps;
 
 use std::fmt::Write as _;
 
 pub(crate) use environment::module_words;
+pub(super) use environment::read_env_file;
+pub(super) use identity::{DEFAULT_IDENTITY, MINT};
+pub(super) use launch::words;
 
-use crate::job::{RunId, SchedulerKind};
-use crate::plan::Plan;
+use crate::job::RunId;
+use crate::launch::Plan;
 
-use super::{openpbs, slurm, torque};
+use super::adapter_for;
 
 /// `text` as one word of bash: in single quotes, each single quote as `'\''`. NUL cannot occur in a job file.
 ///
@@ -54,7 +56,8 @@ pub fn of_run(plan: &Plan, run_id: &RunId, offset: u32) -> String {
 
 fn rendered(plan: &Plan, identity: &str) -> String {
     let mut script = String::from("#!/bin/bash\n");
-    let (prefix, directives) = directives(plan);
+    let adapter = adapter_for(plan.scheduler);
+    let (prefix, directives) = adapter.directives(plan);
     for directive in directives {
         let _ = writeln!(script, "{prefix} {directive}");
     }
@@ -70,18 +73,7 @@ fn rendered(plan: &Plan, identity: &str) -> String {
     let _ = writeln!(script, "export DLRUN_PLAN={}", quoted(&plan.to_json()));
     let _ = writeln!(script, "export DLRUN_STATE_DIR={}", quoted(&plan.state_dir));
     let _ = writeln!(script, "dlrun_exe={}", quoted(&plan.dlrun));
-    if plan.scheduler.is_pbs() {
-        script.push_str(&pbs::output(plan));
-        script.push_str(&pbs::identity(plan.scheduler));
-        script.push_str(identity::MINT);
-        script.push_str(pbs::ATTEMPT);
-    } else {
-        script.push_str(identity::IDENTITY);
-        if plan.inherit.is_some() {
-            script.push_str(identity::STEPS_INHERIT);
-        }
-        script.push_str(identity::MINT);
-    }
+    script.push_str(&adapter.identity(plan));
     script.push_str(identity::MARKS);
     script.push_str("\nmark start\n");
     environment::environment(&mut script, plan);
@@ -89,26 +81,14 @@ fn rendered(plan: &Plan, identity: &str) -> String {
     steps::before(&mut script, plan);
     script.push_str(launch::RUN);
     steps::after_command(&mut script, plan);
-    if plan.scheduler.is_pbs() {
-        script.push_str(pbs::after(plan));
-    }
-    let why = if plan.scheduler.is_pbs() {
-        " \"$dlrun_why\""
-    } else {
+    let after = adapter.after_command(plan);
+    let why = if after.is_empty() {
         ""
+    } else {
+        " \"$dlrun_why\""
     };
-    let _ = writeln!(script, "finish \"$dlrun_code\"{why}");
+    let _ = writeln!(script, "{after}finish \"$dlrun_code\"{why}");
     script
-}
-
-/// The scheduler's own lines. Those of two schedulers never stand in one script: `sbatch` reads `#PBS` too.
-fn directives(plan: &Plan) -> (&'static str, Vec<String>) {
-    match plan.scheduler {
-        SchedulerKind::Slurm => ("#SBATCH", slurm::directives(plan)),
-        SchedulerKind::Torque => ("#PBS", torque::directives(plan)),
-        SchedulerKind::OpenPbs => ("#PBS", openpbs::directives(plan)),
-        SchedulerKind::Local | SchedulerKind::Auto => ("#", Vec::new()),
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{build, quoted};
-use crate::plan::{Plan, Step};
+use crate::launch::{Plan, Step};
 
 /// Steps before the command, and the build, in the environment of the job.
 pub(super) fn before(script: &mut String, plan: &Plan) {

@@ -2,25 +2,11 @@
 
 use super::export;
 use crate::job::{Mail, MailEvent};
-use crate::launch::Shape;
-use crate::plan::{Plan, PlannedDependency, PlannedResources};
-
-/// The shape of a plan's job.
-#[must_use]
-pub fn shape(plan: &Plan) -> Shape<'_> {
-    Shape {
-        nodes: plan.resources.nodes,
-        tasks: plan.resources.tasks,
-        tasks_per_node: plan.resources.tasks_per_node,
-        cpus_per_task: plan.resources.cpus_per_task,
-        gpus_per_task: plan.resources.gpus_per_task.as_deref(),
-    }
-}
+use crate::launch::{Plan, PlannedDependency, PlannedResources};
 
 /// The options of a plan, one each, without `#SBATCH`. All text in them is from sets of characters that neither a
 /// directive line nor Slurm's own quoting treats as special (checked where the job file is read).
-#[must_use]
-pub fn directives(plan: &Plan) -> Vec<String> {
+pub(super) fn directives(plan: &Plan) -> Vec<String> {
     let mut options = requested(plan);
     options.push(format!("--output={}", output(plan)));
     options.push("--open-mode=append".to_owned());
@@ -34,7 +20,7 @@ pub fn directives(plan: &Plan) -> Vec<String> {
 }
 
 /// The output file in Slurm's patterns. An element's `%j` is an id of its own, `%A` the array's.
-pub(crate) fn output(plan: &Plan) -> String {
+pub(super) fn output(plan: &Plan) -> String {
     let job = if plan.resources.array.is_some() {
         "%A"
     } else {

@@ -5,7 +5,7 @@
 //! `slurmd` starts the user's login shell on the node for its environment (measured with 22.05).
 
 use crate::job::Inherit;
-use crate::plan::Plan;
+use crate::launch::Plan;
 
 /// What names Slurm's option.
 const OPTION: &str = "--export=";

@@ -2,21 +2,25 @@
 //!
 //! Checked with 22.05; later versions differ in their JSON, which is not used here.
 
+mod adapter;
 mod clock;
 mod directives;
 mod export;
 mod gres;
+mod handed_through;
 mod hostlist;
 mod ids;
 mod own;
 mod parts;
 mod reasons;
 mod sacct;
+mod said_twice;
 mod sbatch;
 mod scancel;
 mod scontrol;
 mod site;
 mod squeue;
+mod srun;
 mod states;
 
 use std::cell::OnceCell;
@@ -28,15 +32,15 @@ use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::config::site::SiteModel;
 use crate::foundation::command::{CommandError, Output, Tool, find};
 use crate::job::{ArraySpec, JobState, SchedulerKind};
-use crate::plan::Plan;
+use crate::launch::Plan;
 
-pub(crate) use directives::output;
-pub use directives::{directives, shape};
+pub use adapter::Known;
 pub(super) use gres::gpus;
+pub use handed_through::handed_through;
 pub(super) use reasons::is_hopeless;
 pub use reasons::meaning;
 pub use sbatch::OWN_VARIABLES;
-pub(super) use scontrol::seconds;
+pub(super) use scontrol::{pairs as scontrol_pairs, seconds};
 
 const NAME: &str = "slurm";
 

@@ -3,7 +3,7 @@
 //! The script adds `DLRUN_ARRAY_OFFSET` to the index that Slurm gives (`script/identity.rs`).
 
 use crate::job::{ArraySpec, DependencyKind, JobId};
-use crate::plan::{Plan, PlannedDependency};
+use crate::launch::{Plan, PlannedDependency};
 
 /// More jobs than this are no array that somebody means to wait for; it also keeps a typing error off the controller.
 const MOST_PARTS: usize = 100;

@@ -6,254 +6,70 @@
 use crate::job::JobState;
 use crate::record::ExitStatus;
 
-/// What a reason asks of the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outlook {
-    /// It passes, or the job is over.
-    Passes,
-    /// A person's release, or a change of the site, helps.
-    Stuck,
-    /// Only another job helps.
-    Never,
-}
-
-use Outlook::{Never, Passes, Stuck};
-
-/// Reason, outlook, meaning. Sentences of the controller are known by their beginning.
-const REASONS: &[(&str, Outlook, &str)] = &[
-    ("Priority", Passes, "jobs of higher priority come first"),
-    ("Resources", Passes, "the nodes that it needs are in use"),
-    (
-        "Dependency",
-        Passes,
-        "what it depends on has not happened yet",
-    ),
-    (
-        "DependencyNeverSatisfied",
-        Never,
-        "what it depends on can no longer happen; cancel it",
-    ),
-    (
-        "BeginTime",
-        Passes,
-        "it may not start yet: its begin time, or the pause after a requeue",
-    ),
-    ("Licenses", Passes, "its licences are in use"),
-    (
-        "JobArrayTaskLimit",
-        Passes,
-        "as many elements of its array run as may run at a time",
-    ),
-    (
-        "JobHeldUser",
-        Stuck,
-        "it is held; `scontrol release` lets it go on",
-    ),
-    (
-        "JobHeldAdmin",
-        Stuck,
-        "an administrator holds it, and only an administrator can let it go on",
-    ),
-    (
-        "JobHoldMaxRequeue",
-        Stuck,
-        "it was requeued so often that Slurm holds it; `scontrol release` lets it go on",
-    ),
-    (
-        "PartitionTimeLimit",
-        Never,
-        "its time limit is over that of its queue, or its queue has too few nodes up",
-    ),
-    (
-        "PartitionNodeLimit",
-        Never,
-        "it asks for more or fewer nodes than its queue gives",
-    ),
-    (
-        "PartitionDown",
-        Stuck,
-        "its queue starts no jobs until an administrator opens it",
-    ),
-    (
-        "PartitionInactive",
-        Stuck,
-        "its queue takes no jobs until an administrator opens it",
-    ),
-    (
-        "PartitionConfig",
-        Never,
-        "its queue does not allow what it asks for",
-    ),
-    (
-        "BadConstraints",
-        Never,
-        "no nodes can ever be what it asks for; change the job",
-    ),
-    (
-        "ReqNodeNotAvail",
-        Passes,
-        "a node that it asks for is down, drained or reserved",
-    ),
-    (
-        "Nodes required for job are DOWN",
-        Passes,
-        "nodes that it needs are down, drained or reserved",
-    ),
-    ("NodeDown", Passes, "a node that it needs is down"),
-    (
-        "FrontEndDown",
-        Passes,
-        "the front end that would run it is down",
-    ),
-    ("Reservation", Passes, "its reservation has not begun"),
-    (
-        "ReservationDeleted",
-        Never,
-        "its reservation is gone; change the job",
-    ),
-    (
-        "InvalidAccount",
-        Never,
-        "its account is not valid; change the job",
-    ),
-    (
-        "InvalidQOS",
-        Never,
-        "its quality of service is not valid; change the job",
-    ),
-    (
-        "AccountNotAllowed",
-        Never,
-        "its account may not use its queue",
-    ),
-    (
-        "QOSNotAllowed",
-        Never,
-        "its quality of service may not use its queue",
-    ),
-    (
-        "AccountingPolicy",
-        Passes,
-        "a limit of its account or quality of service is reached",
-    ),
-    (
-        "QOSUsageThreshold",
-        Passes,
-        "its quality of service has been used too much for now",
-    ),
-    (
-        "QOSJobLimit",
-        Passes,
-        "as many jobs of its quality of service run as may run at a time",
-    ),
-    (
-        "QOSResourceLimit",
-        Passes,
-        "its quality of service has as much as it may have at a time",
-    ),
-    (
-        "QOSTimeLimit",
-        Never,
-        "its time limit is over that of its quality of service",
-    ),
-    (
-        "AssociationJobLimit",
-        Passes,
-        "as many jobs of its account run as may run at a time",
-    ),
-    (
-        "AssociationResourceLimit",
-        Passes,
-        "its account has as much as it may have at a time",
-    ),
-    (
-        "AssociationTimeLimit",
-        Never,
-        "its time limit is over that of its account",
-    ),
-    (
-        "MaxMemPerLimit",
-        Never,
-        "it asks for more memory than one job may have",
-    ),
-    ("DeadLine", Never, "it cannot end before its deadline"),
-    (
-        "BurstBufferOperation",
-        Stuck,
-        "a burst buffer failed; change the job",
-    ),
-    (
-        "BurstBufferResources",
-        Passes,
-        "there is no room in the burst buffer",
-    ),
-    (
-        "BurstBufferStageIn",
-        Passes,
-        "its data is on the way to the burst buffer",
-    ),
-    ("PowerNotAvail", Passes, "there is not enough power"),
-    (
-        "PowerReserved",
-        Passes,
-        "the power that it needs is reserved",
-    ),
-    (
-        "SchedDefer",
-        Passes,
-        "the scheduler has not looked at it yet",
-    ),
-    ("Cleaning", Passes, "its former start is being cleaned up"),
-    ("Prolog", Passes, "the site's prologue is running"),
-    (
-        "FedJobLock",
-        Passes,
-        "clusters of the federation are agreeing on it",
-    ),
-    (
-        "launch failed requeued held",
-        Stuck,
-        "the site's prologue failed on a node; `scontrol release` tries again",
-    ),
-    (
-        "job requeued in held state",
-        Stuck,
-        "it was requeued and held; `scontrol release` lets it go on",
-    ),
-    (
-        "user env retrieval failed requeued held",
-        Stuck,
-        "the login environment could not be read; `scontrol release` tries again",
-    ),
-    (
-        "NonZeroExitCode",
-        Passes,
-        "it ended with an exit code other than 0",
-    ),
-    ("RaisedSignal", Passes, "a signal ended it"),
-    (
-        "OutOfMemory",
-        Passes,
-        "it wanted more memory than it was given",
-    ),
-    ("TimeLimit", Passes, "it reached its time limit"),
-    ("InactiveLimit", Passes, "it was idle for too long"),
-    (
-        "JobLaunchFailure",
-        Passes,
-        "it could not be started, its output could not be opened, or a signal ended it",
-    ),
-    (
-        "SystemFailure",
-        Passes,
-        "Slurm, a file system or the network failed",
-    ),
-];
+/// Reason, what helps, meaning. `passes`: it passes by itself, or the job is over; `stuck`: a person's release, or a change of
+/// the site; `never`: only another job. Sentences of the controller are known by their beginning.
+const REASONS: &str = "
+Priority | passes | jobs of higher priority come first
+Resources | passes | the nodes that it needs are in use
+Dependency | passes | what it depends on has not happened yet
+DependencyNeverSatisfied | never | what it depends on can no longer happen; cancel it
+BeginTime | passes | it may not start yet: its begin time, or the pause after a requeue
+Licenses | passes | its licences are in use
+JobArrayTaskLimit | passes | as many elements of its array run as may run at a time
+JobHeldUser | stuck | it is held; `scontrol release` lets it go on
+JobHeldAdmin | stuck | an administrator holds it, and only an administrator can let it go on
+JobHoldMaxRequeue | stuck | it was requeued so often that Slurm holds it; `scontrol release` lets it go on
+PartitionTimeLimit | never | its time limit is over that of its queue, or its queue has too few nodes up
+PartitionNodeLimit | never | it asks for more or fewer nodes than its queue gives
+PartitionDown | stuck | its queue starts no jobs until an administrator opens it
+PartitionInactive | stuck | its queue takes no jobs until an administrator opens it
+PartitionConfig | never | its queue does not allow what it asks for
+BadConstraints | never | no nodes can ever be what it asks for; change the job
+ReqNodeNotAvail | passes | a node that it asks for is down, drained or reserved
+Nodes required for job are DOWN | passes | nodes that it needs are down, drained or reserved
+NodeDown | passes | a node that it needs is down
+FrontEndDown | passes | the front end that would run it is down
+Reservation | passes | its reservation has not begun
+ReservationDeleted | never | its reservation is gone; change the job
+InvalidAccount | never | its account is not valid; change the job
+InvalidQOS | never | its quality of service is not valid; change the job
+AccountNotAllowed | never | its account may not use its queue
+QOSNotAllowed | never | its quality of service may not use its queue
+AccountingPolicy | passes | a limit of its account or quality of service is reached
+QOSUsageThreshold | passes | its quality of service has been used too much for now
+QOSJobLimit | passes | as many jobs of its quality of service run as may run at a time
+QOSResourceLimit | passes | its quality of service has as much as it may have at a time
+QOSTimeLimit | never | its time limit is over that of its quality of service
+AssociationJobLimit | passes | as many jobs of its account run as may run at a time
+AssociationResourceLimit | passes | its account has as much as it may have at a time
+AssociationTimeLimit | never | its time limit is over that of its account
+MaxMemPerLimit | never | it asks for more memory than one job may have
+DeadLine | never | it cannot end before its deadline
+BurstBufferOperation | stuck | a burst buffer failed; change the job
+BurstBufferResources | passes | there is no room in the burst buffer
+BurstBufferStageIn | passes | its data is on the way to the burst buffer
+PowerNotAvail | passes | there is not enough power
+PowerReserved | passes | the power that it needs is reserved
+SchedDefer | passes | the scheduler has not looked at it yet
+Cleaning | passes | its former start is being cleaned up
+Prolog | passes | the site's prologue is running
+FedJobLock | passes | clusters of the federation are agreeing on it
+launch failed requeued held | stuck | the site's prologue failed on a node; `scontrol release` tries again
+job requeued in held state | stuck | it was requeued and held; `scontrol release` lets it go on
+user env retrieval failed requeued held | stuck | the login environment could not be read; `scontrol release` tries again
+NonZeroExitCode | passes | it ended with an exit code other than 0
+RaisedSignal | passes | a signal ended it
+OutOfMemory | passes | it wanted more memory than it was given
+TimeLimit | passes | it reached its time limit
+InactiveLimit | passes | it was idle for too long
+JobLaunchFailure | passes | it could not be started, its output could not be opened, or a signal ended it
+SystemFailure | passes | Slurm, a file system or the network failed
+";
 
 /// What a reason means, in words for people; `None` for one that says nothing or is not known.
 #[must_use]
 pub fn meaning(reason: &str) -> Option<&'static str> {
-    if let Some((.., meaning)) = known(reason) {
+    if let Some((_, meaning)) = known(reason) {
         return Some(meaning);
     }
     match limit(reason)? {
@@ -272,7 +88,7 @@ pub fn meaning(reason: &str) -> Option<&'static str> {
 /// Says whether a job that waits for this reason waits for ever unless somebody does something.
 pub(super) fn is_stuck(reason: &str) -> bool {
     match known(reason) {
-        Some((_, outlook, _)) => *outlook != Passes,
+        Some((helps, _)) => helps != "passes",
         None => limit(reason) == Some(Limit::PerJob),
     }
 }
@@ -280,7 +96,7 @@ pub(super) fn is_stuck(reason: &str) -> bool {
 /// Says whether a job that waits for this reason can never start as it is.
 pub(in crate::scheduler) fn is_hopeless(reason: &str) -> bool {
     match known(reason) {
-        Some((_, outlook, _)) => *outlook == Never,
+        Some((helps, _)) => helps == "never",
         None => limit(reason) == Some(Limit::PerJob),
     }
 }
@@ -301,17 +117,17 @@ pub(super) fn of_state(reason: Option<String>, state: JobState) -> Option<String
     reason.filter(|reason| state != JobState::Cancelled || is_stuck(reason))
 }
 
-fn known(reason: &str) -> Option<&'static (&'static str, Outlook, &'static str)> {
+/// What helps, and the meaning.
+fn known(reason: &str) -> Option<(&'static str, &'static str)> {
     let reason = reason.trim().trim_start_matches('(');
-    let fits = |word: &str| {
-        let rest = reason.strip_prefix(word)?;
+    let rows = REASONS.lines().filter_map(|row| {
+        let (word, rest) = row.split_once(" | ")?;
+        let after = reason.strip_prefix(word)?;
         // `ReqNodeNotAvail, UnavailableNodes:n4`, `RaisedSignal:9(Killed)`, and sentences that go on.
-        (!rest.starts_with(|c: char| c.is_ascii_alphanumeric())).then_some(word.len())
-    };
-    let fitting = REASONS.iter().filter_map(|row| Some((fits(row.0)?, row)));
-    fitting
-        .max_by_key(|(length, _)| *length)
-        .map(|(_, row)| row)
+        let is_whole = !after.starts_with(|c: char| c.is_ascii_alphanumeric());
+        is_whole.then_some((word.len(), rest.split_once(" | ")?))
+    });
+    rows.max_by_key(|(length, _)| *length).map(|(_, row)| row)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -412,6 +228,17 @@ mod tests {
                 (is_stuck(reason), meaning(reason)),
                 (false, None),
                 "{reason}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_row_says_what_helps() {
+        for row in REASONS.trim().lines() {
+            let cells: Vec<&str> = row.split(" | ").collect();
+            assert!(
+                cells.len() == 3 && ["passes", "stuck", "never"].contains(&cells[1]),
+                "{row}"
             );
         }
     }

@@ -9,7 +9,7 @@ use super::parts::{self, Part};
 use super::{NAME, Slurm, busy, directives, export, scancel, site, unanswered, unreachable};
 use crate::foundation::command::{CommandError, Output, Tool};
 use crate::job::JobId;
-use crate::plan::Plan;
+use crate::launch::Plan;
 use crate::record::ArrayPart;
 use crate::scheduler::{SchedulerError, Submission, Submitted, script};
 

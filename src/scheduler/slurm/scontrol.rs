@@ -1,44 +1,30 @@
 //! What `scontrol show` prints: `Key=Value` pairs between blanks, in lines or, with `-o`, one line for each thing.
 //!
-//! Values hold blanks and `=` themselves (names, comments, commands, the reason of a node), so a record is split at the
-//! keys that are known and nowhere else.
+//! Values hold blanks and `=` themselves (names, comments, commands, the reason of a node).
 
-use std::collections::BTreeMap;
-
-/// Splits `text` at those of `keys` that stand at its beginning or behind white space. The first of several counts.
-pub(super) fn fields<'t>(text: &'t str, keys: &[&'static str]) -> BTreeMap<&'static str, &'t str> {
-    let mut found: Vec<(usize, usize, &'static str)> = Vec::new();
-    let starts = text.char_indices().filter(|(at, c)| {
-        !c.is_whitespace()
-            && text[..*at]
-                .chars()
-                .next_back()
-                .is_none_or(char::is_whitespace)
-    });
-    for (at, _) in starts {
-        let rest = &text[at..];
-        let key = keys.iter().find(|key| {
-            rest.strip_prefix(**key)
-                .is_some_and(|rest| rest.starts_with('='))
-        });
-        found.extend(key.map(|key| (at, at + key.len() + 1, *key)));
-    }
-    let mut fields = BTreeMap::new();
-    for (place, (_, begin, key)) in found.iter().enumerate() {
-        let end = found.get(place + 1).map_or(text.len(), |(next, ..)| *next);
-        fields.entry(*key).or_insert(text[*begin..end].trim());
-    }
-    fields
-}
-
-/// A value that says something.
-pub(super) fn said(value: Option<&&str>) -> Option<String> {
-    let value = value?.trim();
-    let silent = matches!(
-        value,
-        "" | "(null)" | "N/A" | "None" | "n/a" | "Unknown" | "UNLIMITED" | "NONE"
-    );
-    (!silent).then(|| value.to_owned())
+/// The pairs of one record. A pair begins only where a known kind of key does: a capital letter at the beginning or after a
+/// blank, letters up to the `=`.
+pub(in crate::scheduler) fn pairs(record: &str) -> Vec<(&str, &str)> {
+    let key_before = |equals: usize| {
+        let before = record[..equals].rsplit(char::is_whitespace).next();
+        let key = equals - before.map_or(0, str::len);
+        let name = &record[key..equals];
+        let is_sign = |c: char| c.is_ascii_alphanumeric() || "/:_-".contains(c);
+        let is_key =
+            name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(is_sign);
+        is_key.then_some((key, equals))
+    };
+    let equals = record.match_indices('=').map(|(equals, _)| equals);
+    let starts: Vec<(usize, usize)> = equals.filter_map(key_before).collect();
+    let ends = starts.iter().skip(1).map(|(next, _)| *next);
+    let pair = |((key, equals), end): (&(usize, usize), usize)| {
+        (&record[*key..*equals], record[*equals + 1..end].trim())
+    };
+    starts
+        .iter()
+        .zip(ends.chain([record.len()]))
+        .map(pair)
+        .collect()
 }
 
 /// `[D-]HH:MM:SS`, `MM:SS`, `D-HH`, in seconds (`squeue(1)`, `scontrol(1)`); `sacct` prints fractions of the last, which are
@@ -73,11 +59,7 @@ mod tests {
     #[test]
     fn values_hold_blanks_and_equal_signs() {
         let text = "JobId=130 JobName=we ird|name x=1 UserId=tester(1001)\n   Comment=a=b c \n StdOut=/o ut";
-        let fields = fields(text, &["JobId", "JobName", "UserId", "Comment", "StdOut"]);
-        let values: Vec<&str> = ["JobId", "JobName", "UserId", "Comment", "StdOut"]
-            .iter()
-            .map(|key| fields[key])
-            .collect();
+        let values: Vec<&str> = pairs(text).into_iter().map(|(_, value)| value).collect();
         assert_eq!(
             values,
             ["130", "we ird|name x=1", "tester(1001)", "a=b c", "/o ut"]
@@ -108,7 +90,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_without_panic(text in "[A-Za-z= :0-9\\n-]{0,60}|\\PC{0,40}") {
-            let _ = (fields(&text, &["A", "JobId"]), seconds(&text));
+            let _ = (pairs(&text), seconds(&text));
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::scontrol::{fields, said, seconds};
+use super::scontrol::{pairs, seconds};
+use super::states::reason;
 use super::{Slurm, failed, gres, hostlist, unanswered};
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::foundation::clock::now_ms;
@@ -76,26 +77,17 @@ fn largest_index(config: &str) -> Option<u32> {
         .checked_sub(1)
 }
 
-const PARTITION_KEYS: [&str; 9] = [
-    "PartitionName",
-    "AllowAccounts",
-    "AllowQos",
-    "Default",
-    "DefaultTime",
-    "MaxNodes",
-    "MaxTime",
-    "MinNodes",
-    "State",
-];
+/// The value of a record's key, which holds no blank.
+fn value<'r>(record: &[(&'r str, &'r str)], key: &str) -> Option<&'r str> {
+    record
+        .iter()
+        .find(|(name, _)| *name == key)
+        .map(|(_, value)| *value)
+}
 
 fn queue(line: &str) -> Option<Queue> {
-    // Nothing in this record holds a blank, so a value ends where an unwanted key begins.
-    let record = fields(line, &PARTITION_KEYS);
-    let word = |key: &str| {
-        record
-            .get(key)
-            .and_then(|value| value.split_whitespace().next())
-    };
+    let record = pairs(line);
+    let word = |key: &str| value(&record, key);
     let number = |key: &str| word(key)?.parse::<u32>().ok().filter(|number| *number > 0);
     let time = |key: &str| {
         seconds(word(key)?)
@@ -149,7 +141,7 @@ impl Kind<'_> {
             .parse::<u64>()
             .ok()
             .filter(|memory| *memory > 0);
-        let features = said(Some(&self.features)).unwrap_or_default();
+        let features = reason(self.features).unwrap_or_default();
         NodeType {
             queues,
             count,
@@ -244,14 +236,9 @@ fn is_up(state: &str) -> bool {
 
 /// `LicenseName=matlab Total=4 Used=0 Free=4 Reserved=0 Remote=no`
 fn license(line: &str) -> Option<(String, u32)> {
-    let record = fields(
-        line,
-        &["LicenseName", "Total", "Used", "Free", "Reserved", "Remote"],
-    );
-    Some((
-        said(record.get("LicenseName"))?,
-        record.get("Total")?.parse().ok()?,
-    ))
+    let record = pairs(line);
+    let name = value(&record, "LicenseName").filter(|name| !name.is_empty())?;
+    Some((name.to_owned(), value(&record, "Total")?.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -3,12 +3,11 @@
 //! Torque takes the first of two lines for one resource, so each stands once. What was tried is of 6.1.3 with pbs_sched.
 
 use crate::job::{DependencyKind, JobId, Mail};
-use crate::plan::{Plan, PlannedDependency, PlannedResources};
+use crate::launch::{Plan, PlannedDependency, PlannedResources};
 use crate::scheduler::pbs::options::{Flag, clock, mail_letters, names, times_and_mail, variables};
 
 /// The options of a plan as they stand behind `#PBS `, one each.
-#[must_use]
-pub fn directives(plan: &Plan) -> Vec<String> {
+pub(super) fn directives(plan: &Plan) -> Vec<String> {
     let mut flags = vec![Flag::with("-S", "/bin/bash")];
     flags.extend(requested(plan));
     flags.extend(variables(plan));

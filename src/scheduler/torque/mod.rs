@@ -2,6 +2,7 @@
 //!
 //! Checked with 6.1.3. Its history is in files that only root reads (`tracejob`), so there is none.
 
+mod adapter;
 mod directives;
 mod qdel;
 mod qstat;
@@ -12,38 +13,32 @@ mod states;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::pbs::commands::Commands;
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::config::site::SiteModel;
-use crate::foundation::command::{CommandError, Output, Tool};
 use crate::job::{ArraySpec, SchedulerKind};
 
-pub use directives::directives;
+pub(super) use states::entry;
+
+pub use adapter::Known;
 
 const NAME: &str = "torque";
 
 /// Torque as this process reaches it.
 #[derive(Debug, Clone)]
-pub struct Torque {
-    bin_dirs: Vec<PathBuf>,
-    timeout: Duration,
-}
+pub struct Torque(Commands);
 
 impl Torque {
     /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
     #[must_use]
     pub fn new(bin_dir: Option<PathBuf>, timeout: Duration) -> Self {
-        Self {
+        Self(Commands {
+            scheduler: NAME,
+            unreachable: &UNREACHABLE,
+            unanswered: &UNANSWERED,
             bin_dirs: bin_dir.into_iter().collect(),
             timeout,
-        }
-    }
-
-    /// A command that asks. `qstat -f` writes times in the zone of its environment, so that is pinned.
-    fn tool(&self, program: &str) -> Tool {
-        Tool::new(program)
-            .in_dirs(&self.bin_dirs)
-            .timeout(self.timeout)
-            .env("TZ", "UTC0")
+        })
     }
 }
 
@@ -57,11 +52,11 @@ impl Scheduler for Torque {
     }
 
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
-        qsub::submit(self, submission)
+        qsub::submit(&self.0, submission)
     }
 
     fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-        qstat::queue(self, jobs)
+        qstat::queue(&self.0, jobs)
     }
 
     /// The server forgets jobs after `keep_completed` seconds, and its logs are root's.
@@ -76,11 +71,11 @@ impl Scheduler for Torque {
     }
 
     fn cancel(&self, job: &JobRef, elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {
-        qdel::cancel(self, job, elements)
+        qdel::cancel(&self.0, job, elements)
     }
 
     fn site(&self) -> Result<SiteModel, SchedulerError> {
-        site::site(self)
+        site::site(&self.0)
     }
 }
 
@@ -102,19 +97,3 @@ const UNANSWERED: [&str; 6] = [
     "timed out",
     "No free connections",
 ];
-
-fn says(output: &Output, any: &[&str]) -> bool {
-    !output.status.success() && any.iter().any(|words| output.stderr.contains(words))
-}
-
-fn unreachable(output: &Output) -> bool {
-    says(output, &UNREACHABLE)
-}
-
-fn unanswered(output: &Output) -> bool {
-    says(output, &UNANSWERED)
-}
-
-fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
-    move |source| SchedulerError::of_question(NAME, what, source)
-}

@@ -1,8 +1,7 @@
 //! `qdel ID`. An array is deleted whole by its id, `12[].server`, and some of its elements with `-t 3,7-9`.
 
-use super::{NAME, Torque, unreachable};
 use crate::job::ArraySpec;
-use crate::scheduler::pbs::qdel::delete;
+use crate::scheduler::pbs::commands::Commands;
 use crate::scheduler::{JobRef, SchedulerError};
 
 /// Exit codes for a job that is not known any more (`PBSE_UNKJOBID`, 15001) and for one that is over (`PBSE_BADSTATE`,
@@ -10,7 +9,7 @@ use crate::scheduler::{JobRef, SchedulerError};
 const GONE: [i32; 2] = [153, 170];
 
 pub(super) fn cancel(
-    torque: &Torque,
+    torque: &Commands,
     job: &JobRef,
     elements: Option<&ArraySpec>,
 ) -> Result<(), SchedulerError> {
@@ -22,11 +21,5 @@ pub(super) fn cancel(
             .arg("-t")
             .arg(ArraySpec::of(&indexes, None).to_string());
     }
-    delete(
-        NAME,
-        &tool.arg(&job.job_id.0),
-        format!("cancel job {}", job.job_id),
-        &GONE,
-        unreachable,
-    )
+    torque.delete(&job.job_id.0, &tool.arg(&job.job_id.0), &GONE)
 }

@@ -4,13 +4,13 @@
 //! in an XML document of its own, and the exit code is 153 if one is unknown. Jobs that ended stay known for the server's
 //! `keep_completed` seconds.
 
-use super::{NAME, Torque, failed, states, unanswered, unreachable};
+use super::states;
 use crate::foundation::command::Output;
 use crate::record::QueueEntry;
 use crate::scheduler::pbs::answer::{Thing, read_text, read_xml};
+use crate::scheduler::pbs::commands::Commands;
 use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
-use crate::scheduler::retry::patiently;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Ids in one question: a command line takes 128 KiB and more.
@@ -19,7 +19,7 @@ const IDS_AT_A_TIME: usize = 1000;
 /// `PBSE_UNKJOBID`, 15001, modulo 256.
 const UNKNOWN_ID: i32 = 153;
 
-pub(super) fn queue(torque: &Torque, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
+pub(super) fn queue(torque: &Commands, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
     let mut ids: Vec<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -31,19 +31,17 @@ pub(super) fn queue(torque: &Torque, jobs: &[JobRef]) -> Result<Entries, Schedul
 }
 
 /// XML, and from a `qstat` that has none text.
-fn things(torque: &Torque, ids: &[&str]) -> Result<Vec<Thing>, SchedulerError> {
+fn things(torque: &Commands, ids: &[&str]) -> Result<Vec<Thing>, SchedulerError> {
     let output = ask(torque, &["-x", "-t"], ids)?;
     if says_usage(&output) {
         let output = ask(torque, &["-f", "-t"], ids)?;
-        return Ok(read_text(whole_jobs(&understood(output)?)));
+        return Ok(read_text(whole_jobs(&understood(torque, output)?)));
     }
-    Ok(read_xml(&understood(output)?))
+    Ok(read_xml(&understood(torque, output)?))
 }
 
-fn ask(torque: &Torque, options: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
-    let tool = torque.tool("qstat").args(options).args(ids);
-    let busy = |ran: &Result<Output, _>| ran.as_ref().is_ok_and(unanswered);
-    patiently(|| tool.run(), busy).map_err(failed("list jobs".to_owned()))
+fn ask(torque: &Commands, options: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
+    torque.ask(&torque.tool("qstat").args(options).args(ids), "list jobs")
 }
 
 fn says_usage(output: &Output) -> bool {
@@ -51,17 +49,7 @@ fn says_usage(output: &Output) -> bool {
 }
 
 /// The answer, where there is one. An unknown id is one.
-fn understood(output: Output) -> Result<String, SchedulerError> {
-    let no_contact = unreachable(&output) || unanswered(&output);
-    if output.status.success() || output.status.code() == Some(UNKNOWN_ID) && !no_contact {
-        return Ok(output.stdout);
-    }
-    Err(match output.require_success("qstat") {
-        Err(source) if no_contact => SchedulerError::Unreachable {
-            scheduler: NAME,
-            source,
-        },
-        Err(source) => failed("list jobs".to_owned())(source),
-        Ok(_) => unreachable!("the status was tested"),
-    })
+fn understood(torque: &Commands, output: Output) -> Result<String, SchedulerError> {
+    let answer = torque.answer("qstat", output, &[UNKNOWN_ID], "list jobs");
+    answer.map(|output| output.stdout)
 }

@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use super::{NAME, Torque, directives, unanswered, unreachable};
+use super::directives;
 use crate::foundation::command::Tool;
-use crate::plan::Plan;
+use crate::launch::Plan;
 use crate::scheduler::output_file;
+use crate::scheduler::pbs::commands::Commands;
 use crate::scheduler::pbs::options::{Flag, variables, words};
-use crate::scheduler::pbs::qsub;
 use crate::scheduler::{SchedulerError, Submission, Submitted};
 
 /// The arguments after `qsub`.
@@ -47,12 +47,12 @@ pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
 }
 
 pub(super) fn submit(
-    torque: &Torque,
+    torque: &Commands,
     submission: &Submission<'_>,
 ) -> Result<Submitted, SchedulerError> {
     let plan = submission.plan;
     let ran = tool(torque, plan).args(arguments(submission)).run();
-    let job_id = qsub::read_answer(NAME, ran, unreachable, unanswered)?;
+    let job_id = torque.submitted(ran)?;
     let output = output_file(plan, &job_id);
     Ok(Submitted {
         output,
@@ -62,16 +62,12 @@ pub(super) fn submit(
 }
 
 /// Torque tells the job where `qsub` was called (`PBS_O_WORKDIR`).
-fn tool(torque: &Torque, plan: &Plan) -> Tool {
-    let tool = Tool::new("qsub")
-        .in_dirs(&torque.bin_dirs)
-        .timeout(torque.timeout);
-    let tool = if Path::new(&plan.workdir).is_dir() {
-        tool.current_dir(&plan.workdir)
+fn tool(torque: &Commands, plan: &Plan) -> Tool {
+    if Path::new(&plan.workdir).is_dir() {
+        torque.qsub().current_dir(&plan.workdir)
     } else {
-        tool
-    };
-    qsub::outside_of_jobs(tool)
+        torque.qsub()
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
 //! `qstat -Q -f`, `qstat -B -f` and `pbsnodes -x`: queues with their limits, the server, the nodes.
 
-use super::{NAME, Torque, failed, unanswered, unreachable};
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::Bytes;
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::pbs::answer::{Thing, read_text, read_xml};
+use crate::scheduler::pbs::commands::Commands;
 use crate::scheduler::pbs::values::{size, walltime};
-use crate::scheduler::retry::patiently;
 
-pub(super) fn site(torque: &Torque) -> Result<SiteModel, SchedulerError> {
+pub(super) fn site(torque: &Commands) -> Result<SiteModel, SchedulerError> {
     let queues = read_text(&asked(torque, "qstat", &["-Q", "-f"])?);
     let server = read_text(&asked(torque, "qstat", &["-B", "-f"])?)
         .pop()
@@ -36,19 +35,11 @@ pub(super) fn site(torque: &Torque) -> Result<SiteModel, SchedulerError> {
     })
 }
 
-fn asked(torque: &Torque, program: &str, arguments: &[&str]) -> Result<String, SchedulerError> {
-    let tool = torque.tool(program).args(arguments);
-    let output = patiently(|| tool.run(), |ran| ran.as_ref().is_ok_and(unanswered));
-    let output = output.map_err(failed("tell of its queues and nodes".to_owned()))?;
-    let no_contact = unreachable(&output) || unanswered(&output);
-    match output.require_success(program) {
-        Ok(output) => Ok(output.stdout),
-        Err(source) if no_contact => Err(SchedulerError::Unreachable {
-            scheduler: NAME,
-            source,
-        }),
-        Err(source) => Err(failed("tell of its queues and nodes".to_owned())(source)),
-    }
+fn asked(torque: &Commands, program: &str, arguments: &[&str]) -> Result<String, SchedulerError> {
+    let what = "tell of its queues and nodes";
+    let output = torque.ask(&torque.tool(program).args(arguments), what)?;
+    let answer = torque.answer(program, output, &[], what);
+    answer.map(|output| output.stdout)
 }
 
 fn queue(told: &Thing, default: Option<&str>) -> Queue {

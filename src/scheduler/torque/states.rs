@@ -7,7 +7,7 @@ use crate::scheduler::pbs::ends::{self, Pbs};
 use crate::scheduler::pbs::values::{hosts, time_ms};
 
 /// What a job's attributes say of it.
-pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
+pub(in crate::scheduler) fn entry(job: &Thing) -> Option<QueueEntry> {
     let raw = job.get("job_state")?;
     let waits = waiting(raw);
     let end = (raw == "C").then(|| End::of(job.get("exit_status")));

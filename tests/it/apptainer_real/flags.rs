@@ -6,8 +6,9 @@ use std::path::Path;
 
 use dlrun::image::flags::fakeroot::{Means, Purpose, outcome};
 use dlrun::image::flags::{
-    Container, GpuFacts, Invocation, Namespaces, NodeFacts, Runtime, SubIds, Surroundings, choose,
+    Container, GpuFacts, Invocation, Namespaces, NodeFacts, SubIds, Surroundings, choose,
 };
+use dlrun::image::runtime::Runtime;
 use dlrun::job::Bind;
 
 use super::place::{base_sandbox, base_sif, listed, runtime, unlisted};

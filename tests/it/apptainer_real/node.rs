@@ -7,8 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dlrun::image::container::{
-    ContainerError, ImageFile, ImageKind, Node, Surroundings, examine_in, inspect, labels,
+use dlrun::image::runtime::labels;
+use dlrun::image::runtime::{
+    ContainerError, HostView, ImageFile, ImageKind, Node, examine_in, inspect,
 };
 
 use super::place::{base_sandbox, base_sif, listed, runtime, unlisted};
@@ -82,7 +83,7 @@ impl Noting {
 
     fn examine(&self) -> (Node, Duration) {
         let variable = |name: &str| -> Option<OsString> { std::env::var_os(name) };
-        let around = Surroundings {
+        let around = HostView {
             root: Path::new("/"),
             variable: &variable,
             shared_tmp: Some(self.dir.path()),
@@ -119,7 +120,7 @@ fn what_was_found_out_is_kept_until_the_runtime_changes() {
     );
 }
 
-fn sif_of(image: &ImageFile) -> &dlrun::image::container::Sif {
+fn sif_of(image: &ImageFile) -> &dlrun::image::runtime::Sif {
     match &image.kind {
         ImageKind::Sif(sif) => sif,
         other => panic!("{other:?}"),

@@ -4,9 +4,9 @@ mod properties;
 mod rules;
 
 use dlrun::image::flags::{
-    Container, GpuFacts, Invocation, Namespaces, NodeFacts, Refusal, Runtime, SubIds, Surroundings,
-    choose,
+    Container, GpuFacts, Invocation, Namespaces, NodeFacts, Refusal, SubIds, Surroundings, choose,
 };
+use dlrun::image::runtime::Runtime;
 use dlrun::job::Bind;
 
 /// One of each family, by what it says of itself.

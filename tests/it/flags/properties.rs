@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use dlrun::image::flags::{Container, Evaluation, Features};
+use dlrun::image::flags::Container;
+use dlrun::image::runtime::{Evaluation, Features};
 use dlrun::job::Bind;
 use proptest::prelude::*;
 
@@ -132,7 +133,7 @@ proptest! {
         let Ok(invocation) = chosen(&container, &node(runtime(said)), &[(name, &value)], false) else {
             return Ok(());
         };
-        let evaluation = Features::of(runtime(said)).evaluation();
+        let evaluation = Features(runtime(said)).evaluation();
         match invocation.sets.as_slice() {
             [] => prop_assert!(value.contains("\r\n") || evaluation == Evaluation::Plain, "{said}: {value:?}"),
             [(_, set)] => prop_assert_eq!(through_the_shell(evaluation, name, set), value, "{}: {}", said, set),

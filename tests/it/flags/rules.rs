@@ -501,12 +501,7 @@ fn a_refusal_says_what_to_do() {
         ..container()
     };
     let no_source = refused(binding("/missing"), &[]);
-    assert_eq!(
-        no_source,
-        Refusal::NoSource {
-            path: "/missing".into()
-        }
-    );
+    assert_eq!(no_source, Refusal::NoSource("/missing".into()));
     for refusal in [
         no_source,
         refused(binding("$NONE"), &[]),

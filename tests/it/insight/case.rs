@@ -6,7 +6,7 @@ use dlrun::record::{
     ProcessReading, Progress, RunRecord, Sample, Status, add_gpu_readings, decode_columns,
     encode_segments,
 };
-use dlrun::report::insight::{Digest, Insight, NodeView, Request, RunView, derive};
+use dlrun::report::insight::{Insight, NodeView, Request, RunView, SampleBins, derive};
 
 pub(super) const BEGIN_MS: u64 = 1_763_650_000_000;
 pub(super) const GIB: u64 = 1 << 30;
@@ -266,10 +266,11 @@ impl Case {
     /// The samples written and read as segments are.
     pub(super) fn insight(&self) -> Insight {
         let nodes = self.nodes.iter().map(|(record, samples)| {
-            let mut digest = Digest::new(record);
+            let mut digest = SampleBins::new(record);
             for chunk in samples.chunks(300) {
                 for bytes in encode_segments(chunk) {
-                    let wanted = |name: &str| Digest::wants(name) || Digest::wants_process(name);
+                    let wanted =
+                        |name: &str| SampleBins::wants(name) || SampleBins::wants_process(name);
                     let block: Columns = decode_columns(&bytes, wanted).expect("a segment");
                     let rows = 0..block.at_ms.len();
                     digest.take(&[block], rows.map(|row| (0, row)));

@@ -2,7 +2,7 @@
 
 use dlrun::job::{ArraySpec, JobState};
 use dlrun::record::{Columns, Epoch, Gap, Progress, Sample};
-use dlrun::report::insight::{Digest, NodeView, RunView, derive, unlike};
+use dlrun::report::insight::{NodeView, RunView, SampleBins, derive, unlike};
 use proptest::prelude::*;
 
 use super::case::{BEGIN_MS, Case, GIB, Load};
@@ -212,7 +212,7 @@ fn a_clock_that_was_wrong_for_a_while_changes_no_figure() {
 #[test]
 fn a_long_run_takes_no_more_memory_and_keeps_its_means() {
     let record = wasteful(60).nodes.remove(0).0;
-    let mut digest = Digest::new(&record);
+    let mut digest = SampleBins::new(&record);
     // 40 days with a sample a minute: 57,600 bins of 15 s would be too many.
     let minutes = 57_600_u64;
     for chunk in 0..minutes / 300 {
@@ -329,7 +329,7 @@ proptest! {
         let mut at_ms = times[..cells.len()].to_vec();
         at_ms.sort_unstable();
         let columns = (0..names.len()).map(|place| (names[place].to_owned(), column(place))).collect();
-        let mut digest = Digest::new(&case.nodes[0].0);
+        let mut digest = SampleBins::new(&case.nodes[0].0);
         digest.take(&[Columns { at_ms, columns }], (0..cells.len()).map(|row| (0, row)));
         let nodes = vec![NodeView { record: &case.nodes[0].0, sampled: Some(digest.finish()) }];
         let view = RunView { run: &case.run, status: &case.status, request: case.request.as_ref(), nodes };

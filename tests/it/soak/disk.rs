@@ -186,7 +186,7 @@ fn a_power_failure_takes_no_schema_registration_fold_or_end() {
     assert_eq!(ended.live().expect("read").len(), 1);
     assert_eq!(ended.read_samples(node, 0).expect("read"), samples);
     assert_eq!(
-        ended.store().usage(&run_id(1)).expect("read")[0].usage,
+        ended.store().node_records(&run_id(1)).expect("read")[0].usage,
         record.usage
     );
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dlrun::learn::model::{
-    HoldOut, Length, Model, Observation, Predictor, Priors, Situation, evaluate,
+    HoldOut, Length, Model, Observation, Priors, Score, Situation, evaluate,
 };
 
 use super::count;
@@ -177,7 +177,7 @@ fn recover(found: &mut BTreeMap<String, Recovered>, model: &Model, world: &World
 }
 
 /// Sums over worlds, by question and predictor: errors of the logarithm, logarithmic scores.
-type Scores = BTreeMap<(&'static str, &'static str), (f64, f64)>;
+type Scores = BTreeMap<(&'static str, String), (f64, f64)>;
 
 fn compare(scores: &mut Scores, history: &[Observation]) {
     let evaluation = evaluate(history.to_vec(), &Priors::none());
@@ -186,11 +186,11 @@ fn compare(scores: &mut Scores, history: &[Observation]) {
         (HoldOut::Workload, "workload"),
     ] {
         for score in &evaluation
-            .of(hold_out)
+            .view(hold_out)
             .expect("there are enough runs")
             .scores
         {
-            let sums = scores.entry((name, score.by.as_str())).or_default();
+            let sums = scores.entry((name, score.by.clone())).or_default();
             sums.0 += score.errors.median_error_ln;
             sums.1 += score.errors.log_score;
         }
@@ -297,9 +297,9 @@ fn over_many_worlds_the_model_keeps_its_promises() {
             its.planted
         );
     }
-    let model = Predictor::Model.as_str();
-    for ((question, by), (off, score)) in scores.iter().filter(|((_, by), _)| *by != model) {
-        let (its_off, its_score) = scores[&(*question, model)];
+    let others = scores.iter().filter(|((_, by), _)| by != Score::MODEL);
+    for ((question, by), (off, score)) in others {
+        let (its_off, its_score) = scores[&(*question, Score::MODEL.to_owned())];
         assert!(its_off < *off, "{question}, {by}: {off} for {its_off}");
         assert!(
             its_score > *score,

@@ -3,6 +3,7 @@
 pub(crate) mod dlrund;
 pub(crate) mod env;
 pub(crate) mod fakes;
+pub(crate) mod index_rows;
 pub(crate) mod noisy;
 pub(crate) mod nvml;
 pub(crate) mod planted;

@@ -26,7 +26,7 @@ pub(crate) struct BenchNode {
     #[arg(long, value_name = "ACCOUNT", requires = "submit")]
     pub(crate) account: Option<String>,
     /// With --submit: who takes the jobs; auto: the one whose commands are found, else this machine
-    #[arg(long, value_name = "KIND", requires = "submit", value_parser = SchedulerKind::WORDS)]
+    #[arg(long, value_name = "KIND", requires = "submit", value_parser = SchedulerKind::NAMES)]
     pub(crate) scheduler: Option<String>,
     /// Where reading is measured, with a file that has no name; default: the state directory, else $TMPDIR
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

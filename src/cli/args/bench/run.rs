@@ -21,7 +21,7 @@ pub(crate) struct BenchRun {
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Who takes the jobs; auto: the one whose commands are found, else this machine
-    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
+    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
     pub(crate) scheduler: Option<String>,
     /// How often each combination runs, instead of what the file says; more of them go on where fewer ended
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]

@@ -157,11 +157,7 @@ fn are_alike(one: &NodeType, other: &NodeType) -> bool {
 
 /// What tells a kind's nodes from others, as far as a job can ask for it. OpenPBS's resources of nodes are not all for asking.
 fn constraint(scheduler: SchedulerKind, features: &[String]) -> Option<String> {
-    let joint = match scheduler {
-        SchedulerKind::Slurm => "&",
-        SchedulerKind::Torque => ":",
-        _ => return None,
-    };
+    let joint = schedulers::joint_of_features(scheduler)?;
     (!features.is_empty()).then(|| features.join(joint))
 }
 

@@ -14,9 +14,11 @@ use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::cli::args::{Claims as Said, ImageAdd};
 use crate::config::{Origin, Owner};
+use crate::image::catalogue::look;
 use crate::image::catalogue::{Accelerator, Catalogue, Entry, Place, name_problem, write_entry};
-use crate::image::container::check::Claims;
-use crate::image::container::{ImageKind, inspect, labels, look};
+use crate::image::check::Claims;
+use crate::image::runtime::labels;
+use crate::image::runtime::{ImageKind, inspect};
 use crate::job::Provenance;
 
 /// How long the image may take to be tried.

@@ -14,9 +14,9 @@ use crate::app::session::Session;
 use crate::cli::args::ImageCheck;
 use crate::cli::table::{rendered, table};
 use crate::config::Owner;
+use crate::image::catalogue::look;
 use crate::image::catalogue::{Catalogue, Entry, FileState, Place};
-use crate::image::container::check::Claims;
-use crate::image::container::look;
+use crate::image::check::Claims;
 
 /// What one of the words of the command line is.
 enum Wanted {

@@ -8,8 +8,8 @@ use crate::app::session::Session;
 use crate::app::times::ago;
 use crate::cli::args::ImageList;
 use crate::cli::table::{rendered, table};
+use crate::image::catalogue::look;
 use crate::image::catalogue::{Entry, FileState};
-use crate::image::container::look;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageList) -> Result<u8, Error> {

@@ -6,8 +6,8 @@ use crate::app::images::recipes::{arch, checked_name};
 use crate::app::session::Session;
 use crate::cli::args::ImagePull;
 use crate::config::{Origin, Owner};
+use crate::image::build::{PullSource, pulled_name};
 use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
-use crate::image::container::{PullSource, pulled_name};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
@@ -58,7 +58,7 @@ fn known(session: &Session, uri: &str) -> Result<String, Error> {
 
 /// What is on this machine must be a file or a directory: the runtime waits without end for the writer of a pipe.
 fn look_at(source: &PullSource) -> Result<(), Error> {
-    let PullSource::Local { path, .. } = source else {
+    let PullSource::Local(_, path, _) = source else {
         return Ok(());
     };
     let found = std::fs::metadata(path).map_err(|error| {

@@ -15,8 +15,8 @@ use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::cli::args::ImageRemove;
 use crate::config::{Origin, Owner};
+use crate::image::build;
 use crate::image::catalogue::{Catalogue, Entry, Place};
-use crate::image::container;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
@@ -45,7 +45,7 @@ pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
     }
     // The description goes last: what was stopped half-way is then still known by its name.
     let mut removed = match &file {
-        Some(image) => container::discard(image, &origins_of(image))?,
+        Some(image) => build::discard(image, &origins_of(image))?,
         None => Vec::new(),
     };
     for path in [shelf.with_extension("check.toml"), shelf] {

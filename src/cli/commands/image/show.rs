@@ -10,8 +10,9 @@ use crate::app::times::local_time;
 use crate::cli::args::ImageShow;
 use crate::cli::table::{rendered, table};
 use crate::foundation::units::Bytes;
+use crate::image::build::log_of;
+use crate::image::catalogue::look;
 use crate::image::catalogue::{Check, Entry, FileState, Place};
-use crate::image::container::{log_of, look};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageShow) -> Result<u8, Error> {

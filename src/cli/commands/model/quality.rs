@@ -3,10 +3,7 @@
 use crate::app::times::local_time;
 use crate::cli::forecast::count;
 use crate::cli::table::{fitted, table};
-use crate::learn::model::{
-    Challenge, Errors, Evaluation, Head, HoldOut, Live, Predictor, RatioInterval, Regret, Score,
-    View,
-};
+use crate::learn::model::{Errors, Evaluation, Head, HoldOut, Live, RatioInterval, Score, View};
 
 /// An error of a logarithm as people read it: `4 %`, `2.1 times`.
 pub(super) fn off(error_ln: f64) -> String {
@@ -99,23 +96,15 @@ pub(super) fn evaluation(head: &Head) -> String {
 
 fn of_view(view: &View) -> String {
     let what = question(view.hold_out);
-    match (&view.too_few, view.of(Predictor::Model)) {
+    match (&view.too_few, view.score(Score::MODEL)) {
         (Some(why), _) => format!("{what}: not known yet: {why}"),
         (None, None) => format!("{what}: it could not be fitted without them"),
-        (None, Some(Score { errors, regret, .. })) => {
-            let chosen = regret.as_ref().map_or_else(String::new, |regret| {
-                format!(
-                    "; its choices cost {} more than the best measured",
-                    percent(regret.mean_ratio)
-                )
-            });
-            format!(
-                "{what}: off by less than {} in half of the cases, {} of {} within the 90 % interval{chosen}",
-                off(errors.median_error_ln),
-                percent(errors.coverage_ratio),
-                count(errors.runs, "run"),
-            )
-        }
+        (None, Some(Score { errors, .. })) => format!(
+            "{what}: off by less than {} in half of the cases, {} of {} within the 90 % interval",
+            off(errors.median_error_ln),
+            percent(errors.coverage_ratio),
+            count(errors.runs, "run"),
+        ),
     }
 }
 
@@ -125,42 +114,6 @@ fn question(hold_out: HoldOut) -> &'static str {
         HoldOut::Configuration => "a known workload in a new configuration",
         HoldOut::Workload => "a new workload",
     }
-}
-
-fn predictor(by: Predictor) -> &'static str {
-    match by {
-        Predictor::Model => "the model",
-        Predictor::GlobalMean => "mean of all runs",
-        Predictor::NearestNeighbour => "nearest run",
-        Predictor::ImageMean => "mean of the software",
-        Predictor::LeastSquares => "least squares",
-    }
-}
-
-/// What decided between a refit and the model before, with both figures of each.
-pub(super) fn compared(compared: &Challenge, in_use: bool) -> String {
-    let (new, old) = (&compared.refit, &compared.current);
-    let (gain, chance) = (compared.gain, 2.0 * compared.gain_standard_error);
-    let way = if gain < 0.0 { "lower" } else { "higher" };
-    let verdict = match (compared.refit_is_worse, in_use) {
-        (true, false) => "more than chance explains, so this one is worse",
-        (true, true) => {
-            "more than chance explains, so this one is worse, and taken since --force says so"
-        }
-        (false, _) if gain < 0.0 => "which may be chance, so this one is taken",
-        (false, _) => "so this one is taken",
-    };
-    format!(
-        "of {} newer runs that neither had seen, half are within {} by this one, within {} by the model before\n\
-         the log score decides, which counts honest intervals too: {:.3}, before {:.3}; {way} by {:.3} (two standard errors: \
-         {chance:.3}), {verdict}\n",
-        new.runs,
-        off(new.median_error_ln),
-        off(old.median_error_ln),
-        new.log_score,
-        old.log_score,
-        gain.abs(),
-    )
 }
 
 /// A table for each question.
@@ -188,13 +141,15 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
             "half within",
             "in 90 % interval",
             "log score",
-            "choices cost",
-            "worst",
         ]);
         for score in &view.scores {
-            let mut row = vec![predictor(score.by).to_owned()];
+            let by = match score.by.as_str() {
+                Score::MODEL => "the model",
+                Score::LAST_SIMILAR_RUN => "the last similar run",
+                other => other,
+            };
+            let mut row = vec![by.to_owned()];
             row.extend(errors(&score.errors));
-            row.extend(regret(score.regret.as_ref()));
             rows.add_row(row);
         }
         for (what, of) in [
@@ -209,29 +164,7 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
         }
         text.push_str(&fitted(rows));
     }
-    text.push_str(&blind(evaluation));
     text
-}
-
-/// What choosing without any knowledge would cost.
-fn blind(evaluation: &Evaluation) -> String {
-    let scores = evaluation
-        .views
-        .iter()
-        .filter_map(|view| view.of(Predictor::Model)?.regret);
-    let costs: Vec<f64> = scores.map(|regret| regret.blind_ratio).collect();
-    match costs.first() {
-        Some(cost) => {
-            format!(
-                "\nchoosing blindly would cost {} more than the best measured\n",
-                percent(*cost)
-            )
-        }
-        None => {
-            "\nnothing was measured with several kinds of software, so no choice can be judged\n"
-                .to_owned()
-        }
-    }
 }
 
 fn errors(errors: &Errors) -> [String; 5] {
@@ -242,13 +175,6 @@ fn errors(errors: &Errors) -> [String; 5] {
         percent(errors.coverage_ratio),
         format!("{:.2}", errors.log_score),
     ]
-}
-
-fn regret(regret: Option<&Regret>) -> [String; 2] {
-    match regret {
-        Some(regret) => [percent(regret.mean_ratio), percent(regret.worst_ratio)],
-        None => ["-".to_owned(), "-".to_owned()],
-    }
 }
 
 /// What forecasts were worth.
@@ -295,14 +221,5 @@ pub(super) fn lived(live: &Live) -> String {
         row(format!("an epoch in {}", month.month), &month.epoch);
     }
     text.push_str(&fitted(rows));
-    if let Some(regret) = &live.regret {
-        text.push_str(&format!(
-            "{} cost {} more than the best measured (worst {}); choosing blindly would cost {}\n",
-            count(regret.choices, "choice"),
-            percent(regret.mean_ratio),
-            percent(regret.worst_ratio),
-            percent(regret.blind_ratio),
-        ));
-    }
     text
 }

@@ -5,7 +5,6 @@ use super::sizes::{self, Program, Sizes};
 use crate::job::convert::RUNSCRIPT;
 use crate::job::convert::block::Block;
 use crate::job::convert::draft::{Draft, Origin};
-use crate::job::convert::write::Value;
 
 pub(super) fn read(mut application: Block<'_>, mut sizes: Sizes, draft: &mut Draft) {
     sizes.mpi_ranks = application.count("mpi_ranks", draft);
@@ -36,10 +35,7 @@ fn program(application: &mut Block<'_>, sizes: &Sizes, draft: &mut Draft) -> (Pr
             Some((ranks, origin)) if *ranks > 1 => (Program::Mpi, origin.clone()),
             _ => (
                 Program::Single,
-                Origin {
-                    about: application.path_of("app_type"),
-                    span: 0..0,
-                },
+                Origin::new(application.path_of("app_type"), 0..0),
             ),
         };
     };
@@ -60,11 +56,9 @@ fn program(application: &mut Block<'_>, sizes: &Sizes, draft: &mut Draft) -> (Pr
 /// MODAK starts a program that is not MPI's on the first node only, and the others stand idle.
 fn launcher(program: Program, sizes: &Sizes, origin: &Origin, draft: &mut Draft) {
     match (program, &sizes.node_count) {
-        (Program::Mpi, _) => {
-            let _ = draft.set("run.launcher", Value::Text("mpi".to_owned()), origin);
-        }
+        (Program::Mpi, _) => draft.set("run.launcher", "mpi", origin),
         (Program::Single, Some((nodes, origin))) if *nodes > 1 => {
-            let _ = draft.set("run.launcher", Value::Text("each".to_owned()), origin);
+            draft.set("run.launcher", "each", origin);
             draft.comment(
                 "run.launcher",
                 "Once on every node; MODAK starts it on the first and leaves the others idle.",
@@ -91,7 +85,7 @@ fn read_image(application: &mut Block<'_>, draft: &mut Draft) {
         // MODAK's own examples leave the scheme out.
         ("image.uri", format!("docker://{image}"))
     };
-    let _ = draft.set(key, Value::Text(text), &origin);
+    draft.set(key, text, &origin);
 }
 
 fn read_command(application: &mut Block<'_>, is_mpi: bool, draft: &mut Draft) {
@@ -136,10 +130,7 @@ fn read_command(application: &mut Block<'_>, is_mpi: bool, draft: &mut Draft) {
 }
 
 fn origin_of(application: &Block<'_>) -> Origin {
-    Origin {
-        about: application.path_of("container_runtime"),
-        span: 0..0,
-    }
+    Origin::new(application.path_of("container_runtime"), 0..0)
 }
 
 /// A step before or after, unless it is the specification's own placeholder.
@@ -164,7 +155,7 @@ fn read_storage(application: &mut Block<'_>, draft: &mut Draft) {
         .strip_prefix("default-")
         .unwrap_or(&class)
         .replace('-', "_");
-    let _ = draft.set("storage.prefer", Value::Text(class), &origin);
+    draft.set("storage.prefer", class, &origin);
 }
 
 /// The source of the specification's example.
@@ -183,16 +174,12 @@ fn read_build(mut build: Block<'_>, draft: &mut Draft) {
             "is the specification's placeholder, no source; nothing is built",
         );
     } else if let Some((source, origin)) = source {
-        let is_set = draft.set("build.source", Value::Text(source), &origin);
+        let is_set = draft.try_set("build.source", source, &origin);
         if let Some((command, origin)) = command.filter(|_| is_set) {
-            let _ = draft.set(
-                "build.command",
-                Value::Text(with_parallelism(command.trim())),
-                &origin,
-            );
+            draft.set("build.command", with_parallelism(command.trim()), &origin);
         }
         if let Some((count, origin)) = parallelism.filter(|_| is_set) {
-            let _ = draft.set("build.parallelism", Value::Number(count.into()), &origin);
+            draft.set("build.parallelism", count, &origin);
         }
     } else if let Some((_, origin)) = command {
         draft.refuse(&origin, "names no `src` to build");

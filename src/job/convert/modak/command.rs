@@ -1,8 +1,7 @@
 //! `executable` and `arguments`: shell text in MODAK, words here.
 
 use crate::job::convert::draft::{Draft, Origin};
-use crate::job::convert::words::{Words, simple_command};
-use crate::job::convert::write::Value;
+use crate::job::convert::shell_words::{Words, simple_command};
 
 /// What runs before and after the program, once.
 #[derive(Debug, Default)]
@@ -32,7 +31,7 @@ pub(super) fn set(text: &str, around: Around, is_mpi: bool, origin: &Origin, dra
         }
     };
     let needs_shell = words.first().is_some_and(|word| word == "bash") && !text.starts_with("bash");
-    if draft.set("run.command", Value::Texts(words), origin) && needs_shell {
+    if draft.try_set("run.command", words, origin) && needs_shell {
         draft.comment(
             "run.command",
             "Shell text, as MODAK has it: variables and operators need a shell.",

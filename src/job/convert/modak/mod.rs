@@ -11,7 +11,6 @@ mod sizes;
 use super::block::Block;
 use super::draft::{Draft, Origin};
 use super::json::{self, Json, Node};
-use super::write::Value;
 use super::{Converted, Format};
 use crate::foundation::diagnostic::Problem;
 use crate::job::SchedulerKind;
@@ -29,9 +28,9 @@ const PARTS: [&str; 5] = [
 
 /// Converts a description.
 pub(super) fn convert(text: &str) -> Result<Converted, Vec<Problem>> {
-    let root = json::parse(text).map_err(|problem| vec![problem])?;
+    let root = json::parse(text)?;
     let mut draft = Draft::default();
-    let job = find_job(&root, &mut draft).map_err(|problem| vec![problem])?;
+    let job = find_job(&root, &mut draft)?;
     read_job(job, &mut draft);
     if !draft.holds("run.command") {
         stand_in(&mut draft);
@@ -118,11 +117,7 @@ fn read_target(mut target: Block<'_>, draft: &mut Draft) -> Option<SchedulerKind
         };
         match known {
             Some(known) => {
-                let _ = draft.set(
-                    "scheduler.kind",
-                    Value::Text(known.as_str().to_owned()),
-                    &origin,
-                );
+                draft.set("scheduler.kind", known.as_str(), &origin);
                 kind = Some(known);
             }
             None => draft.refuse(
@@ -137,15 +132,8 @@ fn read_target(mut target: Block<'_>, draft: &mut Draft) -> Option<SchedulerKind
 
 /// A description without a program is no job yet. What it does say is worth having; the command fails until it is written.
 fn stand_in(draft: &mut Draft) {
-    let origin = Origin {
-        about: "application.executable".to_owned(),
-        span: 0..0,
-    };
-    let _ = draft.set(
-        "run.command",
-        Value::Texts(vec!["false".to_owned()]),
-        &origin,
-    );
+    let origin = Origin::new("application.executable", 0..0);
+    draft.set("run.command", vec!["false".to_owned()], &origin);
     draft.comment(
         "run.command",
         "The description names no program: write yours here.",

@@ -2,16 +2,14 @@
 
 use crate::job::convert::block::Block;
 use crate::job::convert::draft::{Draft, Origin};
-use crate::job::convert::write::Value;
 
-const FRAMEWORKS: [&str; 5] = ["tensorflow", "pytorch", "keras", "cntk", "mxnet"];
-/// Their blocks, in the same order; the second names are those of the older notation.
-const BLOCKS: [(&str, &str); 5] = [
-    ("ai_framework-tensorflow", "tensorflow"),
-    ("ai_framework-pytorch", "pytorch"),
-    ("ai_framework-keras", "keras"),
-    ("ai_framework-cntk", "cntk"),
-    ("ai_framework-mxnet", "mxnet"),
+/// The frameworks with the keys of their blocks, in the notation of the specification and in the older one.
+const FRAMEWORKS: [(&str, [&str; 2]); 5] = [
+    ("tensorflow", ["ai_framework-tensorflow", "tensorflow"]),
+    ("pytorch", ["ai_framework-pytorch", "pytorch"]),
+    ("keras", ["ai_framework-keras", "keras"]),
+    ("cntk", ["ai_framework-cntk", "cntk"]),
+    ("mxnet", ["ai_framework-mxnet", "mxnet"]),
 ];
 const DATA_SETS: [&str; 3] = ["imagenet", "cifar", "mnist"];
 
@@ -56,7 +54,7 @@ pub(super) fn read(mut optimisation: Block<'_>, draft: &mut Draft) {
     // The catalogue has images for GPUs of both makers.
     if let Some(origin) = accelerator.filter(|_| draft.holds("framework.name") && !has_image(draft))
     {
-        let _ = draft.set("image.gpu", Value::Text("amd".to_owned()), &origin);
+        draft.set("image.gpu", "amd", &origin);
     }
     let mpi = "MPI comes from the image or from `run.modules`; the rest has no meaning here";
     optimisation.note(&["app_type-hpc", "hpc"], mpi, draft);
@@ -132,17 +130,15 @@ fn read_config(mut config: Block<'_>, draft: &mut Draft) -> Option<(String, Orig
         .text("ai_framework", draft)
         .and_then(|(word, origin)| {
             let word = word.to_ascii_lowercase();
-            if FRAMEWORKS.contains(&word.as_str()) {
+            let names = FRAMEWORKS.map(|(name, _)| name);
+            if names.contains(&word.as_str()) {
                 return Some((word, origin));
             }
-            let why =
-                |word: &str| format!("`{word}` names no framework ({})", FRAMEWORKS.join(", "));
+            let why = |word: &str| format!("`{word}` names no framework ({})", names.join(", "));
             unless_alternatives(&word, &origin, draft, why);
             None
         });
-    if let Some((parameters, origin)) = config.number("parameters", draft) {
-        let _ = draft.set("workload.parameters", Value::Number(parameters), &origin);
-    }
+    config.copy_number("parameters", "workload.parameters", draft);
     let shape = "is not recorded: `[workload]` has no key for it";
     config.note(&["type", "layers"], shape, draft);
     if let Some((true, origin)) = config.flag("distributed_training", draft) {
@@ -159,7 +155,7 @@ fn read_data(mut data: Block<'_>, draft: &mut Draft) {
     if let Some((name, origin)) = data.text("basedata", draft) {
         let lower = name.to_ascii_lowercase();
         if DATA_SETS.iter().any(|known| lower.starts_with(known)) && !name.contains('/') {
-            let _ = draft.set("workload.dataset", Value::Text(lower), &origin);
+            draft.set("workload.dataset", lower, &origin);
         } else {
             draft.note(
                 &origin,
@@ -167,9 +163,7 @@ fn read_data(mut data: Block<'_>, draft: &mut Draft) {
             );
         }
     }
-    if let Some((samples, origin)) = data.number("count", draft) {
-        let _ = draft.set("workload.samples", Value::Number(samples), &origin);
-    }
+    data.copy_number("count", "workload.samples", draft);
     data.note(
         &["location"],
         "is not handed to the program; write it among its arguments",
@@ -181,13 +175,10 @@ fn read_data(mut data: Block<'_>, draft: &mut Draft) {
 
 fn read_frameworks(training: &mut Block<'_>, named: Option<&(String, Origin)>, draft: &mut Draft) {
     let mut blocks = Vec::new();
-    for (framework, (key, old_key)) in FRAMEWORKS.into_iter().zip(BLOCKS) {
-        for key in [key, old_key] {
-            blocks.extend(
-                training
-                    .value(key)
-                    .map(|(node, origin)| (framework, node, origin)),
-            );
+    for (framework, keys) in FRAMEWORKS {
+        for key in keys {
+            let value = training.value(key);
+            blocks.extend(value.map(|(node, origin)| (framework, node, origin)));
         }
     }
     // The block of the framework that is named, else the only one there is.
@@ -199,7 +190,7 @@ fn read_frameworks(training: &mut Block<'_>, named: Option<&(String, Origin)>, d
         .cloned()
         .or_else(|| chosen.map(|(name, _, origin)| ((*name).to_owned(), origin.clone())))
     {
-        let _ = draft.set("framework.name", Value::Text(name), &origin);
+        draft.set("framework.name", name, &origin);
     }
     for (framework, node, origin) in &blocks {
         if chosen.is_some_and(|(name, ..)| name == framework) {
@@ -215,13 +206,11 @@ fn read_frameworks(training: &mut Block<'_>, named: Option<&(String, Origin)>, d
 }
 
 fn read_framework(mut block: Block<'_>, draft: &mut Draft) {
-    if let Some((version, origin)) = block.text("version", draft) {
-        let _ = draft.set("framework.version", Value::Text(version), &origin);
-    }
+    block.copy(&[("version", "framework.version")], draft);
     for compiler in ["xla", "glow"] {
         if let Some((wanted, origin)) = block.flag(compiler, draft) {
             let word = if wanted { compiler } else { "none" };
-            let _ = draft.set("framework.compiler", Value::Text(word.to_owned()), &origin);
+            draft.set("framework.compiler", word, &origin);
         }
     }
     block.note(

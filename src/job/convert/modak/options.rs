@@ -27,27 +27,20 @@ pub(super) fn read(
     sizes.process_count_per_node = options.count("process_count_per_node", draft);
     sizes.core_count_per_process = options.count("core_count_per_process", draft);
     if let Some((gpus, origin)) = options.count("request_gpus", draft) {
-        let _ = draft.set(
-            "resources.gpus_per_node",
-            Value::Number(gpus.into()),
-            &origin,
-        );
+        draft.set("resources.gpus_per_node", gpus, &origin);
     }
     read_memory(&mut options, kind, sizes, draft);
     read_walltime(&mut options, draft);
-    for (key, ours) in [
+    let same = [
         ("queue", "resources.queue"),
         ("account", "resources.account"),
         ("qos", "resources.qos"),
         ("job_array", "resources.array"),
-    ] {
-        if let Some((text, origin)) = options.text(key, draft) {
-            let _ = draft.set(ours, Value::Text(text), &origin);
-        }
-    }
+    ];
+    options.copy(&same, draft);
     read_nodes(&mut options, sizes, draft);
     if let Some((true, origin)) = options.flag("node_exclusive", draft) {
-        let _ = draft.set("resources.exclusive", Value::Flag(true), &origin);
+        draft.set("resources.exclusive", true, &origin);
     }
     read_environment(&mut options, draft);
     read_depends(&mut options, draft);
@@ -64,7 +57,7 @@ fn read_name(options: &mut Block<'_>, draft: &mut Draft) {
         return;
     };
     if Draft::takes("name", &Value::Text(name.clone())) {
-        let _ = draft.set("name", Value::Text(name), &origin);
+        draft.set("name", name, &origin);
         return;
     }
     let usable = |c: char| {
@@ -78,7 +71,7 @@ fn read_name(options: &mut Block<'_>, draft: &mut Draft) {
     let cleaned = cleaned
         .trim_matches(|c: char| !c.is_alphanumeric())
         .to_owned();
-    if !cleaned.is_empty() && draft.set("name", Value::Text(cleaned.clone()), &origin) {
+    if !cleaned.is_empty() && draft.try_set("name", cleaned.clone(), &origin) {
         draft.note(
             &origin,
             format!("{name:?} cannot name a job; it becomes `{cleaned}`"),
@@ -119,7 +112,7 @@ fn read_memory(
             );
             continue;
         }
-        let _ = draft.set(ours, Value::Text(size::shown(bytes)), &origin);
+        draft.set(ours, size::shown(bytes), &origin);
         let has_nodes = sizes
             .node_count
             .as_ref()
@@ -138,13 +131,7 @@ fn read_walltime(options: &mut Block<'_>, draft: &mut Draft) {
         return;
     };
     match time::in_seconds(&text).filter(|seconds| *seconds > 0) {
-        Some(seconds) => {
-            let _ = draft.set(
-                "resources.walltime",
-                Value::Text(Walltime(seconds).to_string()),
-                &origin,
-            );
-        }
+        Some(seconds) => draft.set("resources.walltime", Walltime(seconds).to_string(), &origin),
         None => draft.refuse(&origin, format!("`{text}` is no time limit")),
     }
 }
@@ -170,14 +157,12 @@ fn read_nodes(options: &mut Block<'_>, sizes: &Sizes, draft: &mut Draft) {
             );
             features.push((nodes, origin));
         } else {
-            let _ = draft.set("resources.nodelist", Value::Text(list.join(",")), &origin);
+            draft.set("resources.nodelist", list.join(","), &origin);
         }
     }
     if let Some((partition, origin)) = options.text("partition", draft) {
         match draft.get("resources.queue") {
-            None => {
-                let _ = draft.set("resources.queue", Value::Text(partition), &origin);
-            }
+            None => draft.set("resources.queue", partition, &origin),
             Some(Value::Text(queue)) if *queue == partition => {}
             Some(_) => features.push((partition, origin)),
         }
@@ -191,11 +176,7 @@ fn read_nodes(options: &mut Block<'_>, sizes: &Sizes, draft: &mut Draft) {
             .iter()
             .map(|(feature, _)| feature.as_str())
             .collect();
-        let _ = draft.set(
-            "resources.constraint",
-            Value::Text(all.join("&")),
-            &origin.clone(),
-        );
+        draft.set("resources.constraint", all.join("&"), &origin.clone());
     }
 }
 
@@ -204,7 +185,7 @@ const PLACEHOLDER: &str = "is the specification's placeholder, no value";
 fn read_environment(options: &mut Block<'_>, draft: &mut Draft) {
     if let Some((all, origin)) = options.flag("copy_environment", draft) {
         let word = if all { "all" } else { "none" };
-        let _ = draft.set("run.inherit", Value::Text(word.to_owned()), &origin);
+        draft.set("run.inherit", word, &origin);
     }
     if let Some((list, origin)) = options.text("copy_environment_variable", draft) {
         // Variables by name are what `none` leaves.
@@ -221,7 +202,7 @@ fn read_depends(options: &mut Block<'_>, draft: &mut Draft) {
     };
     match depend::conditions(&text) {
         Some(conditions) => {
-            let _ = draft.set("resources.depends", Value::Texts(conditions), &origin);
+            draft.set("resources.depends", conditions, &origin);
             if !text.contains(':') {
                 draft.note(
                     &origin,
@@ -243,7 +224,7 @@ fn read_begin(options: &mut Block<'_>, draft: &mut Draft) {
     if text == "date/time" {
         draft.note(&origin, PLACEHOLDER);
     } else if let Some(moment) = begin::moment(&text) {
-        let _ = draft.set("resources.begin", Value::Text(moment), &origin);
+        draft.set("resources.begin", moment, &origin);
     } else {
         let how = "write `resources.begin = \"2027-01-31T08:00\"`";
         draft.refuse(&origin, format!("`{text}` is no moment by itself; {how}"));
@@ -286,7 +267,7 @@ fn read_mail(options: &mut Block<'_>, draft: &mut Draft) {
     if events.none {
         draft.refuse(&origin, format!("`{text}` asks for mail and for none"));
     }
-    let on = Value::Texts(events.on.iter().map(|word| (*word).to_owned()).collect());
+    let on = events.words();
     let mut mail = Vec::new();
     if let Some((address, origin)) = address {
         let to = ("to".to_owned(), Value::Text(address.clone()));
@@ -301,7 +282,7 @@ fn read_mail(options: &mut Block<'_>, draft: &mut Draft) {
         }
     }
     mail.push(("on".to_owned(), on));
-    let _ = draft.set("resources.mail", Value::Table(mail), &origin);
+    draft.set("resources.mail", mail, &origin);
 }
 
 fn read_streams(options: &mut Block<'_>, draft: &mut Draft) -> Wishes {

@@ -2,7 +2,6 @@
 
 use crate::job::convert::draft::{Draft, Origin};
 use crate::job::convert::shape::{Asked, Shape, shape};
-use crate::job::convert::write::Value;
 
 /// A number and where it stands.
 pub(super) type Count = Option<(u32, Origin)>;
@@ -37,17 +36,12 @@ pub(super) fn set(sizes: &Sizes, program: Program, draft: &mut Draft) {
         Program::Single => single(sizes, draft),
     }
     if let Some((threads, origin)) = &sizes.threads {
-        let _ = draft.insert(
-            "run.env",
-            "OMP_NUM_THREADS",
-            Value::Text(threads.to_string()),
-            origin,
-        );
+        draft.insert("run.env", "OMP_NUM_THREADS", threads.to_string(), origin);
     }
 }
 
 fn number(key: &'static str, number: u32, origin: &Origin, draft: &mut Draft) {
-    let _ = draft.set(key, Value::Number(number.into()), origin);
+    draft.set(key, number, origin);
 }
 
 /// The ranks decide: MODAK starts exactly as many, whatever nodes and tasks per node make.

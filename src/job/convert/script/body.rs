@@ -5,17 +5,8 @@ use std::cell::RefCell;
 use super::container::{self, Contained, OPEN, joined};
 use super::shell;
 use crate::job::convert::draft::Draft;
-use crate::job::convert::words::{assignment, expand, is_builtin};
+use crate::job::convert::shell_words::{assignment, expand, is_builtin};
 use crate::job::convert::write::Value;
-
-/// What a script does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Body {
-    /// All that it does, in this order.
-    Simple(Box<Simple>),
-    /// More than a job file can say.
-    Script,
-}
 
 /// Directory, modules, Python environment, variables and one program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -98,23 +89,20 @@ pub(super) const OF_PBS: [Starter; 1] = [Starter {
     count: &["-n", "-np", "--np", "-c"],
 }];
 
-/// Reads the commands.
-pub(super) fn read(body: &str, known: &Known<'_>) -> Body {
+/// Reads the commands; `None` where they do more than a job file can say.
+pub(super) fn read(body: &str, known: &Known<'_>) -> Option<Simple> {
     let joined = body.replace("\r\n", "\n").replace("\\\n", " ");
     let mut simple = Simple::default();
     for line in joined.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if !simple.command.is_empty() || simple.take(line, known).is_none() {
-            return Body::Script;
+        if !simple.command.is_empty() {
+            return None;
         }
+        simple.take(line, known)?;
     }
-    if simple.command.is_empty() || !simple.has_plain_locals() {
-        Body::Script
-    } else {
-        Body::Simple(Box::new(simple))
-    }
+    (!simple.command.is_empty() && simple.has_plain_locals()).then_some(simple)
 }
 
 /// The directory of submission, as scripts name it.
@@ -455,10 +443,7 @@ mod tests {
     }
 
     fn simple(body: &str) -> Option<Simple> {
-        match read(body, &known(&OF_SLURM)) {
-            Body::Simple(simple) => Some(*simple),
-            Body::Script => None,
-        }
+        read(body, &known(&OF_SLURM))
     }
 
     #[test]
@@ -579,14 +564,14 @@ mod tests {
     #[test]
     fn mpirun_is_a_starter_under_pbs_and_a_program_under_slurm() {
         let line = "mpirun -np 8 ./a";
-        let Body::Simple(simple) = read(line, &known(&OF_PBS)) else {
+        let Some(simple) = read(line, &known(&OF_PBS)) else {
             panic!("kept")
         };
         assert_eq!(
             (simple.start, simple.command),
             (Start::Ranks, vec!["./a".to_owned()])
         );
-        let Body::Simple(simple) = read(line, &known(&OF_SLURM)) else {
+        let Some(simple) = read(line, &known(&OF_SLURM)) else {
             panic!("kept")
         };
         assert_eq!((simple.start, simple.command.len()), (Start::Alone, 4));

@@ -17,50 +17,12 @@ pub(super) struct Contained {
     pub(super) command: Vec<String>,
 }
 
-/// Options with a value that are handed through, by their short names.
-const WITH_VALUE: [(&str, &str); 16] = [
-    ("-o", "--overlay"),
-    ("-H", "--home"),
-    ("-W", "--workdir"),
-    ("-S", "--scratch"),
-    ("", "--app"),
-    ("", "--hostname"),
-    ("", "--dns"),
-    ("", "--network"),
-    ("", "--network-args"),
-    ("", "--no-mount"),
-    ("", "--add-caps"),
-    ("", "--drop-caps"),
-    ("", "--security"),
-    ("", "--apply-cgroups"),
-    ("", "--shm-size"),
-    ("", "--tmp-sandbox"),
-];
+/// Options with a value that are handed through, those with a short name behind it.
+const WITH_VALUE: &str = "-o=--overlay -H=--home -W=--workdir -S=--scratch --app --hostname --dns --network --network-args \
+    --no-mount --add-caps --drop-caps --security --apply-cgroups --shm-size --tmp-sandbox";
 /// Options without a value that are handed through.
-const FLAGS: [&str; 22] = [
-    "--no-home",
-    "--writable-tmpfs",
-    "--contain",
-    "-c",
-    "--containall",
-    "-C",
-    "--ipc",
-    "-i",
-    "--pid",
-    "-p",
-    "--userns",
-    "-u",
-    "--uts",
-    "--net",
-    "-n",
-    "--writable",
-    "-w",
-    "--no-privs",
-    "--no-init",
-    "--compat",
-    "--unsquash",
-    "--no-umask",
-];
+const FLAGS: &str = "--no-home --writable-tmpfs --contain -c --containall -C --ipc -i --pid -p --userns -u --uts --net -n \
+    --writable -w --no-privs --no-init --compat --unsquash --no-umask";
 /// Variables that would act on the runtime too, outside of the container.
 const OF_THE_NODE: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "HOME"];
 
@@ -92,9 +54,10 @@ pub(super) fn read(words: &[String], dir: &str) -> Option<Contained> {
                 Some(value.clone())
             }
         };
-        let long = WITH_VALUE
-            .iter()
-            .find(|(short, long)| *long == name || (!short.is_empty() && *short == name));
+        let mut long = WITH_VALUE.split(' ').filter_map(|option| {
+            let (short, long) = option.split_once('=').unwrap_or((option, option));
+            [short, long].contains(&name).then_some(long)
+        });
         match name {
             "--nv" => gpu = "nvidia",
             "--rocm" => gpu = "amd",
@@ -102,8 +65,10 @@ pub(super) fn read(words: &[String], dir: &str) -> Option<Contained> {
             "--env" => made.env.extend(variables(&value()?)?),
             "--cleanenv" | "-e" => made.keys.push(("image.cleanenv", Value::Flag(true))),
             "--fakeroot" | "-f" => made.keys.push(("image.fakeroot", Value::Flag(true))),
-            name if FLAGS.contains(&name) && stuck.is_none() => options.push(name.to_owned()),
-            _ => options.push(format!("{}={}", long?.1, value()?)),
+            name if stuck.is_none() && FLAGS.split(' ').any(|flag| flag == name) => {
+                options.push(name.to_owned());
+            }
+            _ => options.push(format!("{}={}", long.next()?, value()?)),
         }
     }
     let (image, inner) = words.split_first()?;
@@ -178,7 +143,7 @@ fn variables(list: &str) -> Option<Vec<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::convert::words::split;
+    use crate::job::convert::shell_words::split;
 
     fn contained(line: &str) -> Option<Contained> {
         read(&split(&line.replace('@', "\0"))?, "sub")

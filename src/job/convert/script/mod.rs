@@ -6,6 +6,7 @@
 mod body;
 mod container;
 mod line;
+mod option;
 mod output;
 mod pbs;
 mod pbs_resources;
@@ -65,12 +66,11 @@ pub(super) fn convert(text: &str, place: Option<&ScriptPlace>) -> Result<Convert
     } else {
         Vec::new()
     };
-    let converted = if prefix == "#SBATCH" {
+    if prefix == "#SBATCH" {
         slurm::convert(text, &script, place, &foreign)
     } else {
         pbs::convert(text, &script, place)
-    };
-    converted.map_err(|problem| vec![problem])
+    }
 }
 
 /// Lines with their places, without their ends.

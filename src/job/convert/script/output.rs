@@ -18,7 +18,7 @@ pub(super) fn set(pattern: &str, origin: &Origin, draft: &mut Draft) {
     let is_own = ["%j", "%A"].iter().any(|id| pattern.contains(id));
     let value = Value::Text(pattern.clone());
     if is_own && pattern.contains("%a") == is_array && Draft::takes("run.output", &value) {
-        let _ = draft.set("run.output", value, origin);
+        draft.set("run.output", value, origin);
         if is_array && !has_index {
             draft.note(
                 origin,

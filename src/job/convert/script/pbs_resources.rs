@@ -4,7 +4,6 @@ use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{Bytes, Walltime};
 use crate::job::convert::draft::{Draft, Origin};
 use crate::job::convert::shape::{Asked, Shape, shape};
-use crate::job::convert::write::Value;
 use crate::job::convert::{size, time};
 
 /// Nodes that are all alike.
@@ -18,6 +17,24 @@ struct Chunk {
     threads: Option<u32>,
     features: Vec<String>,
 }
+
+/// Resources whose values stand in the job file as they are.
+const SAME: [(&str, &str); 5] = [
+    ("qos", "resources.qos"),
+    ("host", "resources.nodelist"),
+    ("vnode", "resources.nodelist"),
+    ("advres", "resources.reservation"),
+    ("feature", "resources.constraint"),
+];
+/// Words of Torque's `nodes` on how GPUs and nodes are shared.
+const MODES: [&str; 6] = [
+    "shared",
+    "exclusive_process",
+    "exclusive_thread",
+    "reseterr",
+    "default",
+    "excl",
+];
 
 /// What all `-l` options ask for.
 #[derive(Debug, Default)]
@@ -55,10 +72,7 @@ impl Resources {
             .filter(|part| !part.is_empty())
         {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let origin = Origin {
-                about: format!("-l {name}"),
-                span: origin.span.clone(),
-            };
+            let origin = Origin::new(format!("-l {name}"), origin.span.clone());
             self.one(name, value, part, &origin, draft)?;
         }
         Ok(())
@@ -72,63 +86,53 @@ impl Resources {
         origin: &Origin,
         draft: &mut Draft,
     ) -> Result<(), Problem> {
-        let mut set = |key, value| {
-            let _ = draft.set(key, value, origin);
-        };
+        let here = || Some(origin.clone());
+        if let Some((_, key)) = SAME.iter().find(|(known, _)| *known == name) {
+            draft.set(key, value, origin);
+        }
         match name {
             "nodes" => self.read_nodes(value, origin, draft)?,
             "select" => self.read_select(value, origin, draft)?,
             "walltime" => match time::in_seconds(value).filter(|seconds| *seconds > 0) {
-                Some(seconds) => set(
-                    "resources.walltime",
-                    Value::Text(Walltime(seconds).to_string()),
-                ),
+                Some(seconds) => {
+                    draft.set("resources.walltime", Walltime(seconds).to_string(), origin);
+                }
                 None => draft.refuse(origin, format!("`{value}` is no time limit")),
             },
-            "mem" => match size::bytes(value, 1) {
-                Some(bytes) => self.memory = Some((bytes, origin.clone())),
-                None => draft.refuse(origin, format!("`{value}` is no size")),
-            },
-            "pmem" => match size::bytes(value, 1) {
+            "mem" | "pmem" => match size::bytes(value, 1) {
+                Some(bytes) if name == "mem" => self.memory = Some((bytes, origin.clone())),
                 Some(bytes) => self.process_memory = Some((bytes, origin.clone())),
                 None => draft.refuse(origin, format!("`{value}` is no size")),
             },
             "procs" => {
                 self.procs = count(value, origin, draft);
-                (self.origin, self.torque) = (Some(origin.clone()), Some(origin.clone()));
+                (self.origin, self.torque) = (here(), here());
             }
             "ncpus" => {
                 self.chunk.cpus = count(value, origin, draft);
-                self.origin = Some(origin.clone());
+                self.origin = here();
             }
             "ngpus" | "gpus" => {
                 self.chunk.gpus = count(value, origin, draft);
-                self.origin = Some(origin.clone());
+                self.origin = here();
             }
-            "qos" => set("resources.qos", Value::Text(value.to_owned())),
-            "host" | "vnode" => set("resources.nodelist", Value::Text(value.to_owned())),
-            "advres" => {
-                self.torque = Some(origin.clone());
-                set("resources.reservation", Value::Text(value.to_owned()));
-            }
+            "advres" => self.torque = here(),
             "gres" => {
-                self.torque = Some(origin.clone());
+                self.torque = here();
                 licenses(value, origin, draft);
             }
-            "feature" => set("resources.constraint", Value::Text(value.to_owned())),
             "naccesspolicy" if value.eq_ignore_ascii_case("singlejob") => {
-                set("resources.exclusive", Value::Flag(true));
+                draft.set("resources.exclusive", true, origin);
             }
             "place" => {
-                self.openpbs = Some(origin.clone());
+                self.openpbs = here();
                 place(value, origin, draft);
             }
             "cput" | "pcput" | "vmem" | "pvmem" => {
-                draft.note(origin, "has no meaning here; left out")
+                draft.note(origin, "has no meaning here; left out");
             }
-            _ => {
-                let _ = draft.push("scheduler.directives", format!("-l {part}"), origin);
-            }
+            name if SAME.iter().any(|(known, _)| *known == name) => {}
+            _ => draft.push("scheduler.directives", format!("-l {part}"), origin),
         }
         Ok(())
     }
@@ -164,16 +168,7 @@ impl Resources {
                     Some(("ppn", cpus)) => chunk.cpus = count(cpus, origin, draft),
                     Some(("gpus", gpus)) => chunk.gpus = count(gpus, origin, draft),
                     Some(_) => draft.refuse(origin, format!("`{word}` has no meaning here")),
-                    None if [
-                        "shared",
-                        "exclusive_process",
-                        "exclusive_thread",
-                        "reseterr",
-                        "default",
-                        "excl",
-                    ]
-                    .contains(&word) =>
-                    {
+                    None if MODES.contains(&word) => {
                         draft.note(origin, format!("`{word}` has no meaning here; left out"));
                     }
                     None => chunk.features.push(word.to_owned()),
@@ -259,9 +254,7 @@ impl Resources {
             tasks_per_node,
             ..
         } = self.shape();
-        let mut number = |key, number: u32| {
-            let _ = draft.set(key, Value::Number(number.into()), origin);
-        };
+        let mut number = |key, number: u32| draft.set(key, number, origin);
         if self.nodes.is_some() {
             number("resources.nodes", nodes);
         }
@@ -289,26 +282,17 @@ impl Resources {
             );
         }
         if let Some(threads) = self.chunk.threads {
-            let _ = draft.insert(
-                "run.env",
-                "OMP_NUM_THREADS",
-                Value::Text(threads.to_string()),
-                origin,
-            );
+            draft.insert("run.env", "OMP_NUM_THREADS", threads.to_string(), origin);
         }
         if !self.chunk.features.is_empty() {
-            let _ = draft.set(
+            draft.set(
                 "resources.constraint",
-                Value::Text(self.chunk.features.join(":")),
+                self.chunk.features.join(":"),
                 origin,
             );
         }
         if !self.hosts.is_empty() {
-            let _ = draft.set(
-                "resources.nodelist",
-                Value::Text(self.hosts.join(",")),
-                origin,
-            );
+            draft.set("resources.nodelist", self.hosts.join(","), origin);
         }
     }
 
@@ -323,11 +307,7 @@ impl Resources {
                 );
             }
             Some((bytes, origin)) => {
-                let _ = draft.set(
-                    "resources.memory_per_cpu",
-                    Value::Text(size::shown(*bytes)),
-                    origin,
-                );
+                draft.set("resources.memory_per_cpu", size::shown(*bytes), origin)
             }
             None => {}
         }
@@ -344,7 +324,7 @@ impl Resources {
             draft.note(origin, "`pmem` is given too, and only one can hold");
             return;
         }
-        let _ = draft.set("resources.memory", Value::Text(size::shown(bytes)), origin);
+        draft.set("resources.memory", size::shown(bytes), origin);
         if of_chunk.is_none() && nodes > 1 {
             draft.note(
                 origin,
@@ -369,10 +349,8 @@ fn is_word(text: &str) -> bool {
 fn licenses(value: &str, origin: &Origin, draft: &mut Draft) {
     for part in value.split(['%', '+']) {
         let (name, count) = part.split_once([':', '=']).unwrap_or((part, "1"));
-        match count.parse() {
-            Ok(count) => {
-                let _ = draft.insert("resources.licenses", name, Value::Number(count), origin);
-            }
+        match count.parse::<u64>() {
+            Ok(count) => draft.insert("resources.licenses", name, count, origin),
             Err(_) => draft.refuse(
                 origin,
                 format!("`{part}` cannot be written as `resources.licenses`"),
@@ -409,9 +387,7 @@ fn place(value: &str, origin: &Origin, draft: &mut Draft) {
     for word in value.split(':') {
         match word {
             "scatter" | "vscatter" | "shared" => {}
-            "excl" | "exclhost" => {
-                let _ = draft.set("resources.exclusive", Value::Flag(true), origin);
-            }
+            "excl" | "exclhost" => draft.set("resources.exclusive", true, origin),
             word => draft.note(
                 origin,
                 format!("`{word}` has no meaning here: each chunk is a node"),

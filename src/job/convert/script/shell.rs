@@ -1,6 +1,6 @@
 //! Shell text that is one command: what bash makes of it is the same behind `bash -c`.
 
-use crate::job::convert::words::{assignment, is_builtin};
+use crate::job::convert::shell_words::{assignment, is_builtin};
 
 /// Says whether a line is one command or one pipeline, whole in itself: no further command, no background, no text that
 /// goes on in the next line, no parameter of the script, and no variable of `locals`, which only the script has.

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::Script;
 use super::line::words;
+use super::option::ScriptOption;
 use super::output;
-use super::slurm_options::{SlurmOption, read};
+use super::slurm_options::read;
 use super::start;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::Walltime;
@@ -22,7 +23,7 @@ pub(super) fn convert(
     script: &Script<'_>,
     place: Option<&ScriptPlace>,
     foreign: &[Range<usize>],
-) -> Result<Converted, Problem> {
+) -> Result<Converted, Vec<Problem>> {
     let mut draft = Draft::default();
     let mut job = Job::default();
     for option in options(script, &mut draft)? {
@@ -32,11 +33,8 @@ pub(super) fn convert(
         .directives
         .first()
         .map_or(0..0, |(_, span)| span.clone());
-    let kind = Origin {
-        about: "#SBATCH".to_owned(),
-        span: first,
-    };
-    let _ = draft.set("scheduler.kind", Value::Text("slurm".to_owned()), &kind);
+    let kind = Origin::new("#SBATCH", first);
+    draft.set("scheduler.kind", "slurm", &kind);
     job.count_tasks_by_gpus();
     let shape = job.set_shape(&mut draft);
     job.set_gpus(&mut draft);
@@ -46,25 +44,17 @@ pub(super) fn convert(
         output::set(pattern, origin, &mut draft);
     }
     start::set_name(place, &mut draft);
-    let _ = start::set(text, script, shape, &[], place, &mut draft)?;
+    start::set(text, script, shape, &[], place, &mut draft)?;
     for span in foreign {
-        let origin = Origin {
-            about: "#PBS".to_owned(),
-            span: span.clone(),
-        };
+        let origin = Origin::new("#PBS", span.clone());
         draft.note(&origin, "is left out: the script has `#SBATCH` lines too");
     }
-    draft.finish(Format::Slurm, TITLE).map_err(|problems| {
-        problems
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| Problem::of_file("no job file"))
-    })
+    draft.finish(Format::Slurm, TITLE)
 }
 
 /// The options of all lines; of two the last holds, as `sbatch` has it.
-fn options(script: &Script<'_>, draft: &mut Draft) -> Result<Vec<SlurmOption>, Problem> {
-    let mut options: Vec<SlurmOption> = Vec::new();
+fn options(script: &Script<'_>, draft: &mut Draft) -> Result<Vec<ScriptOption>, Problem> {
+    let mut options: Vec<ScriptOption> = Vec::new();
     for (line, span) in &script.directives {
         let (read, strays) = read(words(line, span.start));
         for stray in strays {
@@ -74,15 +64,14 @@ fn options(script: &Script<'_>, draft: &mut Draft) -> Result<Vec<SlurmOption>, P
                     Problem::at(stray.span, what).hinted("submit it by `sbatch`, or as two jobs")
                 );
             }
-            let origin = Origin {
-                about: stray.text.clone(),
-                span: stray.span,
-            };
-            draft.note(&origin, "is no option of `sbatch`; left out");
+            draft.note(
+                &Origin::new(stray.text, stray.span),
+                "is no option of `sbatch`; left out",
+            );
         }
         options.extend(read);
     }
-    let mut last: Vec<SlurmOption> = Vec::new();
+    let mut last: Vec<ScriptOption> = Vec::new();
     for option in options.into_iter().rev() {
         if option.name == "mail-type" {
             last.push(option);
@@ -107,10 +96,10 @@ struct Job {
     asked: Asked,
     /// Where each number of [`Job::asked`] stands: nodes, tasks, tasks per node.
     places: [Option<Origin>; 3],
-    gpus: Option<SlurmOption>,
-    gpus_per_node: Option<SlurmOption>,
-    gres: Option<SlurmOption>,
-    gpus_per_task: Option<SlurmOption>,
+    gpus: Option<ScriptOption>,
+    gpus_per_node: Option<ScriptOption>,
+    gres: Option<ScriptOption>,
+    gpus_per_task: Option<ScriptOption>,
     mail_to: Option<(String, Origin)>,
     mail_on: Option<(String, Origin)>,
     output: Option<(String, Origin)>,
@@ -139,73 +128,64 @@ const MANNERS: [&str; 6] = [
 ];
 
 impl Job {
-    fn read(&mut self, option: &SlurmOption, draft: &mut Draft) {
-        let (origin, value) = (option.origin(), option.value.as_deref().unwrap_or(""));
+    fn read(&mut self, option: &ScriptOption, draft: &mut Draft) {
+        let (origin, value) = (option.origin(), option.text());
         let name = option.name.as_str();
-        if name == "gpus-per-node" {
-            self.gpus_per_node = Some(option.clone());
-            return;
-        }
         if let Some((_, key)) = SAME.iter().find(|(known, _)| *known == name) {
-            or_verbatim(key, Value::Text(value.to_owned()), option, draft);
-            return;
+            return draft.set_or_pass(key, value, option);
         }
         match name {
             // Indexes may be in brackets, as in `[1-3]%2` (22.05 takes it, `sbatch(1)` does not say so).
             "array" => {
-                or_verbatim(
-                    "resources.array",
-                    Value::Text(value.replace(['[', ']'], "")),
-                    option,
-                    draft,
-                );
+                draft.set_or_pass("resources.array", value.replace(['[', ']'], ""), option);
             }
-            "nodes" => self.count(0, value.split('-').next().unwrap_or(""), &origin, draft),
+            "nodes" => {
+                let (least, most) = value.split_once('-').unwrap_or((value, value));
+                self.count(0, least, &origin, draft);
+                if least != most {
+                    draft.note(&origin, format!("a range, `{value}`: the least serves"));
+                }
+            }
             "ntasks" => self.count(1, value, &origin, draft),
             "ntasks-per-node" => self.count(2, value, &origin, draft),
-            "cpus-per-task" => number("resources.cpus_per_task", option, draft),
+            "cpus-per-task" => match value.parse::<u64>() {
+                Ok(number) => draft.set("resources.cpus_per_task", number, &origin),
+                Err(_) => draft.pass_through(option),
+            },
             "gpus" => self.gpus = Some(option.clone()),
+            "gpus-per-node" => self.gpus_per_node = Some(option.clone()),
             "gpus-per-task" => self.gpus_per_task = Some(option.clone()),
             "gres" => self.gres = Some(option.clone()),
             "mem" => memory("resources.memory", option, draft),
             "mem-per-cpu" => memory("resources.memory_per_cpu", option, draft),
             "time" => walltime(option, draft),
-            "dependency" => depends(option, draft),
+            "dependency" => match depend::conditions(value) {
+                Some(conditions) => draft.set_or_pass("resources.depends", conditions, option),
+                None => draft.pass_through(option),
+            },
             "begin" => {
                 let moment = begin::moment(value).unwrap_or_default();
-                or_verbatim("resources.begin", Value::Text(moment), option, draft);
+                draft.set_or_pass("resources.begin", moment, option);
             }
             "licenses" => licenses(option, draft),
             "mail-user" => self.mail_to = Some((value.to_owned(), origin)),
             // Several add up (`sbatch(1)` says nothing of it; 22.05 does it).
             "mail-type" => {
-                let known = self
-                    .mail_on
-                    .take()
-                    .map_or_else(String::new, |(known, _)| known + ",");
+                let known = self.mail_on.take();
+                let known = known.map_or_else(String::new, |(known, _)| known + ",");
                 self.mail_on = Some((known + value, origin));
             }
             "exclusive" if option.value.is_none() => {
-                let _ = draft.set("resources.exclusive", Value::Flag(true), &origin);
+                draft.set("resources.exclusive", true, &origin);
             }
             // `run.inherit` is not quite the same: with it the job's own variables reach its steps.
-            "export" if value != "ALL" => verbatim(option, draft),
-            "export" => {}
+            "export" if value == "ALL" => {}
             "output" => self.output = Some((value.to_owned(), origin)),
             "error" | "open-mode" => draft.note(&origin, output::ONE_FILE),
             name if MANNERS.contains(&name) => {
-                draft.note(&origin, "says how `sbatch` behaves, not the job")
+                draft.note(&origin, "says how `sbatch` behaves, not the job");
             }
-            _ => verbatim(option, draft),
-        }
-        if name == "nodes"
-            && value.contains('-')
-            && value.split('-').next() != value.split('-').nth(1)
-        {
-            draft.note(
-                &option.origin(),
-                format!("a range, `{value}`: the least serves"),
-            );
+            _ => draft.pass_through(option),
         }
     }
 
@@ -228,7 +208,7 @@ impl Job {
         let (Some(gpus), Some(each)) = (&self.gpus, &self.gpus_per_task) else {
             return;
         };
-        let count = |option: &SlurmOption| kind_and_count(option.value.as_deref().unwrap_or("")).1;
+        let count = |option: &ScriptOption| kind_and_count(option.text()).1;
         let tasks = count(gpus)
             .checked_div(count(each))
             .filter(|tasks| *tasks > 0);
@@ -251,7 +231,7 @@ impl Job {
         ];
         for ((number, origin), key) in asked.into_iter().zip(&self.places).zip(keys) {
             if let (Some(number), Some(origin)) = (number, origin) {
-                let _ = draft.set(key, Value::Number(number.into()), origin);
+                draft.set(key, number, origin);
             }
         }
         Shape::spread(self.asked)
@@ -266,7 +246,7 @@ impl Job {
             all => all
                 .into_iter()
                 .flatten()
-                .for_each(|option| verbatim(option, draft)),
+                .for_each(|option| draft.pass_through(option)),
         }
     }
 
@@ -275,95 +255,36 @@ impl Job {
         let Some(option) = &self.gpus_per_task else {
             return;
         };
-        let (kind, count) = kind_and_count(option.value.as_deref().unwrap_or(""));
+        let (kind, count) = kind_and_count(option.text());
         let on_node = gpu_value(kind, count.saturating_mul(shape.tasks_per_node));
         if draft
             .get("resources.gpus_per_node")
             .is_none_or(|said| *said == on_node)
         {
-            or_verbatim(
-                "resources.gpus_per_task",
-                gpu_value(kind, count),
-                option,
-                draft,
-            );
+            draft.set_or_pass("resources.gpus_per_task", gpu_value(kind, count), option);
         } else {
-            verbatim(option, draft);
+            draft.pass_through(option);
         }
     }
 
-    /// The index of an array is in the name where there is an array, and only there.
     fn set_mail(&self, draft: &mut Draft) {
-        let Some((text, origin)) = &self.mail_on else {
-            if let Some((_, origin)) = &self.mail_to {
+        match (&self.mail_on, &self.mail_to) {
+            (Some((text, origin)), to) => mail::set(draft, (text, origin), to.as_ref()),
+            (None, Some((_, origin))) => {
                 draft.note(origin, "without `--mail-type` no mail is sent; left out");
             }
-            return;
-        };
-        let events = mail::events(text);
-        if !events.unknown.is_empty() {
-            draft.note(
-                origin,
-                format!("no word here for {}", events.unknown.join(", ")),
-            );
+            (None, None) => {}
         }
-        if events.on.is_empty() {
-            return;
-        }
-        let on = Value::Texts(events.on.iter().map(|word| (*word).to_owned()).collect());
-        // An empty address is the submitting user's.
-        let to = self.mail_to.iter().filter(|(to, _)| !to.is_empty());
-        let to = to.map(|(to, _)| ("to".to_owned(), Value::Text(to.clone())));
-        let pairs = to.chain([("on".to_owned(), on)]).collect();
-        let _ = draft.set("resources.mail", Value::Table(pairs), origin);
-    }
-}
-
-/// An option that the job file has no word for goes to Slurm as it is.
-fn verbatim(option: &SlurmOption, draft: &mut Draft) {
-    let _ = draft.push(
-        "scheduler.directives",
-        option.verbatim.clone(),
-        &option.origin(),
-    );
-}
-
-/// The job file's own key where it takes the value, else Slurm's option.
-fn or_verbatim(key: &'static str, value: Value, option: &SlurmOption, draft: &mut Draft) {
-    // These are dlrun's own to write, so that Slurm's option would be refused.
-    let is_own = ["name", "run.workdir", "resources.array"].contains(&key);
-    if is_own || Draft::takes(key, &value) {
-        let _ = draft.set(key, value, &option.origin());
-    } else {
-        verbatim(option, draft);
-    }
-}
-
-fn number(key: &'static str, option: &SlurmOption, draft: &mut Draft) {
-    match option.value.as_deref().unwrap_or("").parse() {
-        Ok(number) => {
-            let _ = draft.set(key, Value::Number(number), &option.origin());
-        }
-        Err(_) => verbatim(option, draft),
     }
 }
 
 /// The key becomes `--gres`, which does not set the variable.
-fn gpus_per_node(option: &SlurmOption, draft: &mut Draft) {
-    let (key, value) = (
-        "resources.gpus_per_node",
-        option.value.as_deref().unwrap_or(""),
-    );
-    let number = value.parse().ok().map(Value::Number);
-    or_verbatim(
-        key,
-        number.unwrap_or_else(|| Value::Text(value.to_owned())),
-        option,
-        draft,
-    );
+fn gpus_per_node(option: &ScriptOption, draft: &mut Draft) {
+    let (key, text) = ("resources.gpus_per_node", option.text());
+    let number = text.parse::<u64>().map(Value::Number);
+    draft.set_or_pass(key, number.unwrap_or_else(|_| text.into()), option);
     if draft.holds(key) {
-        let value = Value::Text(value.to_owned());
-        let _ = draft.insert("run.env", "SLURM_GPUS_PER_NODE", value, &option.origin());
+        draft.insert("run.env", "SLURM_GPUS_PER_NODE", text, &option.origin());
     }
 }
 
@@ -375,21 +296,14 @@ fn gpu_value(kind: Option<&str>, count: u32) -> Value {
 }
 
 /// `gpu:2`, `gpu:v100:2`; other generic resources stay Slurm's.
-fn gres(option: &SlurmOption, draft: &mut Draft) {
-    let value = option.value.as_deref().unwrap_or("");
-    let parts: Vec<&str> = value.split(',').filter(|part| !part.is_empty()).collect();
-    let gpus: Vec<&&str> = parts
-        .iter()
-        .filter(|part| **part == "gpu" || part.starts_with("gpu:"))
-        .collect();
+fn gres(option: &ScriptOption, draft: &mut Draft) {
+    let parts = option.text().split(',').filter(|part| !part.is_empty());
+    let (gpus, rest): (Vec<&str>, Vec<&str>) =
+        parts.partition(|part| *part == "gpu" || part.starts_with("gpu:"));
     let [gpu] = gpus[..] else {
-        return verbatim(option, draft);
+        return draft.pass_through(option);
     };
-    let rest: Vec<&str> = parts.iter().copied().filter(|part| part != gpu).collect();
-    let gpu = gpu
-        .strip_prefix("gpu")
-        .unwrap_or("")
-        .trim_start_matches(':');
+    let gpu = gpu.trim_start_matches("gpu").trim_start_matches(':');
     let value = match gpu.rsplit_once(':') {
         _ if gpu.is_empty() => Some(gpu_value(None, 1)),
         Some((kind, count)) => count.parse().ok().map(|count| gpu_value(Some(kind), count)),
@@ -400,14 +314,14 @@ fn gres(option: &SlurmOption, draft: &mut Draft) {
         ),
     };
     match value.filter(|value| Draft::takes("resources.gpus_per_node", value)) {
-        Some(value) if rest.is_empty() || rest.iter().all(|part| is_simple(part)) => {
-            let _ = draft.set("resources.gpus_per_node", value, &option.origin());
+        Some(value) if rest.iter().all(|part| is_simple(part)) => {
+            draft.set("resources.gpus_per_node", value, &option.origin());
             if !rest.is_empty() {
                 let line = format!("--gres={}", rest.join(","));
-                let _ = draft.push("scheduler.directives", line, &option.origin());
+                draft.push("scheduler.directives", line, &option.origin());
             }
         }
-        _ => verbatim(option, draft),
+        _ => draft.pass_through(option),
     }
 }
 
@@ -417,48 +331,38 @@ fn is_simple(text: &str) -> bool {
 }
 
 /// Without a unit they are MiB (`sbatch(1)`, `--mem`); 0 is all that a node has.
-fn memory(key: &'static str, option: &SlurmOption, draft: &mut Draft) {
-    let bytes =
-        size::bytes(option.value.as_deref().unwrap_or(""), 1 << 20).filter(|bytes| bytes.0 > 0);
-    let other = ["resources.memory", "resources.memory_per_cpu"]
-        .into_iter()
-        .any(|key| draft.holds(key));
-    match bytes {
-        Some(bytes) if !other => or_verbatim(key, Value::Text(size::shown(bytes)), option, draft),
-        _ => verbatim(option, draft),
+fn memory(key: &'static str, option: &ScriptOption, draft: &mut Draft) {
+    let bytes = size::bytes(option.text(), 1 << 20).filter(|bytes| bytes.0 > 0);
+    let keys = ["resources.memory", "resources.memory_per_cpu"];
+    let has_other = keys.into_iter().any(|key| draft.holds(key));
+    match bytes.filter(|_| !has_other) {
+        Some(bytes) => draft.set_or_pass(key, size::shown(bytes), option),
+        None => draft.pass_through(option),
     }
 }
 
-fn walltime(option: &SlurmOption, draft: &mut Draft) {
-    let value = option.value.as_deref().unwrap_or("");
-    match time::slurm(value).filter(|seconds| *seconds > 0) {
+fn walltime(option: &ScriptOption, draft: &mut Draft) {
+    match time::slurm(option.text()).filter(|seconds| *seconds > 0) {
         Some(seconds) => {
-            let shown = Walltime(seconds).to_string();
-            or_verbatim("resources.walltime", Value::Text(shown), option, draft);
+            draft.set_or_pass("resources.walltime", Walltime(seconds).to_string(), option);
         }
-        None => verbatim(option, draft),
-    }
-}
-
-fn depends(option: &SlurmOption, draft: &mut Draft) {
-    match depend::conditions(option.value.as_deref().unwrap_or("")) {
-        Some(conditions) => {
-            or_verbatim("resources.depends", Value::Texts(conditions), option, draft)
-        }
-        None => verbatim(option, draft),
+        None => draft.pass_through(option),
     }
 }
 
 /// `matlab:2,ansys`; any of several (`|`) is only Slurm's to say.
-fn licenses(option: &SlurmOption, draft: &mut Draft) {
-    let one = |part: &str| match part.rsplit_once([':', '*']) {
-        Some((name, count)) => Some((name.to_owned(), Value::Number(count.parse().ok()?))),
-        None => Some((part.to_owned(), Value::Number(1))),
+fn licenses(option: &ScriptOption, draft: &mut Draft) {
+    let one = |part: &str| {
+        let (name, count) = part.rsplit_once([':', '*']).unwrap_or((part, "1"));
+        Some((name.to_owned(), Value::Number(count.parse().ok()?)))
     };
-    let value = option.value.as_deref().unwrap_or("");
-    let pairs: Option<Vec<_>> = value.split(',').map(one).collect();
-    match pairs {
-        Some(pairs) => or_verbatim("resources.licenses", Value::Table(pairs), option, draft),
-        None => verbatim(option, draft),
+    match option
+        .text()
+        .split(',')
+        .map(one)
+        .collect::<Option<Vec<_>>>()
+    {
+        Some(pairs) => draft.set_or_pass("resources.licenses", pairs, option),
+        None => draft.pass_through(option),
     }
 }

@@ -1,7 +1,7 @@
 //! What the job file starts: the program of a simple script, or the script itself.
 
 use super::Script;
-use super::body::{Body, Known, OF_PBS, OF_SLURM, Python, Simple, Start, read};
+use super::body::{Known, OF_PBS, OF_SLURM, Python, Simple, Start, read};
 use super::container::Contained;
 use crate::foundation::diagnostic::Problem;
 use crate::job::convert::ScriptPlace;
@@ -25,14 +25,7 @@ pub(super) fn set_name(place: Option<&ScriptPlace>, draft: &mut Draft) {
     let Some(place) = place else { return };
     let name = Value::Text(place.name.rsplit('/').next().unwrap_or_default().to_owned());
     if !draft.holds("name") && Draft::takes("name", &name) {
-        let _ = draft.set(
-            "name",
-            name,
-            &Origin {
-                about: "the script".to_owned(),
-                span: 0..0,
-            },
-        );
+        draft.set("name", name, &Origin::new("the script", 0..0));
     }
 }
 
@@ -49,10 +42,7 @@ pub(super) fn set(
     draft: &mut Draft,
 ) -> Result<Started, Problem> {
     let start = text.len() - script.body.len();
-    let origin = Origin {
-        about: "the script".to_owned(),
-        span: start..start,
-    };
+    let origin = Origin::new("the script", start..start);
     let cpus = match draft.get("resources.cpus_per_task") {
         Some(Value::Number(cpus)) if !script.is_pbs => Some(cpus.to_string()),
         _ => None,
@@ -70,17 +60,15 @@ pub(super) fn set(
         is_pbs: script.is_pbs,
     };
     let started = match read(script.body, &known) {
-        Body::Simple(simple) if fits(&simple, script, draft) => {
-            set_program(*simple, shape, &origin, draft)
-        }
+        Some(simple) if fits(&simple, script, draft) => set_program(simple, shape, &origin, draft),
         _ => {
             keep(text, script, arguments, place, &origin, draft)?;
             Started::Script
         }
     };
     if started != Started::Ranks && shape.nodes > 1 {
-        let _ = draft.set("run.launcher", Value::Text("none".to_owned()), &origin);
-        let _ = draft.set("run.idle_nodes", Value::Flag(true), &origin);
+        draft.set("run.launcher", "none", &origin);
+        draft.set("run.idle_nodes", true, &origin);
         let prose = match started {
             Started::Script => "The first node starts what runs on the further ones.",
             _ => "The program runs on the first node, as the script has it.",
@@ -88,10 +76,7 @@ pub(super) fn set(
         draft.comment("run.launcher", prose);
     }
     for span in &script.late {
-        let origin = Origin {
-            about: "directive".to_owned(),
-            span: span.clone(),
-        };
+        let origin = Origin::new("directive", span.clone());
         draft.note(
             &origin,
             "stands behind the first command, where no scheduler reads it; left out",
@@ -132,31 +117,29 @@ fn shell_name(shell: &[String]) -> &str {
 }
 
 fn set_program(simple: Simple, shape: Shape, origin: &Origin, draft: &mut Draft) -> Started {
-    let _ = draft.set("run.command", Value::Texts(simple.command), origin);
+    draft.set("run.command", simple.command, origin);
     if !simple.modules.is_empty() {
-        let _ = draft.set("run.modules", Value::Texts(simple.modules), origin);
+        draft.set("run.modules", simple.modules, origin);
     }
     if !simple.dir.is_empty() {
-        let _ = draft.set("run.workdir", Value::Text(simple.dir), origin);
+        draft.set("run.workdir", simple.dir, origin);
     }
     match simple.python {
-        Some(Python::Venv(dir)) => {
-            let _ = draft.set("python.venv", Value::Text(dir), origin);
-        }
+        Some(Python::Venv(dir)) => draft.set("python.venv", dir, origin),
         Some(Python::Conda(name, profile)) => {
-            let _ = draft.set("python.conda", Value::Text(name), origin);
+            draft.set("python.conda", name, origin);
             if let Some(profile) = profile {
-                let _ = draft.set("python.conda_profile", Value::Text(profile), origin);
+                draft.set("python.conda_profile", profile, origin);
             }
         }
         None => {}
     }
     let Contained { keys, env, .. } = simple.container.unwrap_or_default();
     for (key, value) in keys {
-        let _ = draft.set(key, value, origin);
+        draft.set(key, value, origin);
     }
     for (name, value) in simple.env.into_iter().chain(env) {
-        let _ = draft.insert("run.env", &name, Value::Text(value), origin);
+        draft.insert("run.env", &name, value, origin);
     }
     match simple.start {
         Start::Itself => return Started::Script,
@@ -164,7 +147,7 @@ fn set_program(simple: Simple, shape: Shape, origin: &Origin, draft: &mut Draft)
         Start::Ranks if shape.tasks == 1 => return Started::Program,
         Start::Ranks => {}
     }
-    let _ = draft.set("run.launcher", Value::Text("mpi".to_owned()), origin);
+    draft.set("run.launcher", "mpi", origin);
     Started::Ranks
 }
 
@@ -187,7 +170,7 @@ fn keep(
         let mut words = vec!["bash".to_owned(), "-c".to_owned(), text.to_owned()];
         words.extend((!arguments.is_empty()).then(|| "script".to_owned()));
         words.extend_from_slice(arguments);
-        let _ = draft.set("run.command", Value::Texts(words), origin);
+        draft.set("run.command", words, origin);
         draft.note(
             origin,
             "does more than start one program, so bash runs it as it is",
@@ -200,7 +183,7 @@ fn keep(
         &place.name
     };
     if is_plain && arguments.is_empty() {
-        let _ = draft.set("run.script", Value::Text(name.clone()), origin);
+        draft.set("run.script", name.clone(), origin);
         draft.comment(
             "run.script",
             "Its directives have no effect here: they are the tables below.",
@@ -215,8 +198,8 @@ fn keep(
             .into_iter()
             .chain([name.clone()])
             .chain(arguments.iter().cloned())
-            .collect();
-        let _ = draft.set("run.command", Value::Texts(words), origin);
+            .collect::<Vec<String>>();
+        draft.set("run.command", words, origin);
     }
     draft.note(
         origin,

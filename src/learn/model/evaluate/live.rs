@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::regret::{Choices, Tally};
-use super::{Errors, Regret, memory_pair, seconds, total_pair};
+use super::{Errors, Pairs, memory_pair, steady_seconds, total_pair};
 use crate::learn::model::Observation;
-use crate::record::{Basis, Forecast, Interval};
+use crate::record::{Basis, Forecast};
 
 /// How good forecasts were that travelled with their runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Live {
     /// Runs that had a forecast.
     pub forecast: u64,
-    /// Those of them that were to try something (`framework.explore`). Their forecasts count, their choices do not.
+    /// Those of them that were to try something (`framework.explore`). Their forecasts count too.
     pub explored: u64,
     /// Steady epochs that were seen to their end.
     pub epoch: Option<Errors>,
@@ -26,8 +25,6 @@ pub struct Live {
     pub months: Vec<Month>,
     /// Epochs by what the forecast rested on, best first.
     pub bases: Vec<OfBasis>,
-    /// What the choices cost, where other software was measured in the same place, before or after.
-    pub regret: Option<Regret>,
 }
 
 /// One month.
@@ -48,30 +45,20 @@ pub struct OfBasis {
     pub epoch: Errors,
 }
 
-type Pairs = Vec<(Interval, f64)>;
-
 /// Judges forecasts by what came. `runs` are all that were measured, with the forecast that each had.
 #[must_use]
 pub fn live(runs: impl IntoIterator<Item = (Option<Forecast>, Observation)>) -> Live {
-    let (mut forecasts, mut observations): (Vec<Option<Forecast>>, Vec<Observation>) =
-        (Vec::new(), Vec::new());
-    for (forecast, observation) in runs {
-        forecasts.push(forecast);
-        observations.push(observation);
-    }
-    let choices = Choices::among(&observations);
     let (mut epochs, mut totals, mut memories) = (Pairs::new(), Pairs::new(), Pairs::new());
     let mut months: BTreeMap<String, Pairs> = BTreeMap::new();
     let mut bases: BTreeMap<Basis, Pairs> = BTreeMap::new();
-    let mut tally = Tally::default();
     let (mut forecast_runs, mut explored) = (0, 0);
-    for (forecast, observation) in forecasts.iter().zip(&observations) {
+    for (forecast, observation) in runs {
         let Some(forecast) = forecast else { continue };
         forecast_runs += 1;
         explored += u64::from(forecast.explored);
-        totals.extend(total_pair(forecast, observation));
-        memories.extend(memory_pair(forecast, observation));
-        let Some(pair) = forecast.epoch_seconds.zip(seconds(observation)) else {
+        totals.extend(total_pair(&forecast, &observation));
+        memories.extend(memory_pair(&forecast, &observation));
+        let Some(pair) = forecast.epoch_seconds.zip(steady_seconds(&observation)) else {
             continue;
         };
         epochs.push(pair);
@@ -80,9 +67,6 @@ pub fn live(runs: impl IntoIterator<Item = (Option<Forecast>, Observation)>) -> 
             .or_default()
             .push(pair);
         bases.entry(forecast.basis).or_default().push(pair);
-        if !forecast.explored && forecast.alternatives > 0 {
-            choices.made(&observation.situation, &mut tally);
-        }
     }
     let month = |(month, pairs): (String, Pairs)| {
         Some(Month {
@@ -104,7 +88,6 @@ pub fn live(runs: impl IntoIterator<Item = (Option<Forecast>, Observation)>) -> 
         memory: Errors::of(&memories),
         months: months.into_iter().filter_map(month).collect(),
         bases: bases.into_iter().filter_map(of_basis).collect(),
-        regret: tally.done(),
     }
 }
 

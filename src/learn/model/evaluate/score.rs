@@ -4,8 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Interval;
 
-/// The 95 % quantile of the normal distribution.
-const NORMAL_95: f64 = 1.644_853_6;
 /// The 95 % quantile of Student's distribution with 4 degrees of freedom.
 const STUDENT_95: f64 = 2.131_846_8;
 /// ln(Γ(5/2) / (Γ(2) √(4π))): the height of that distribution.
@@ -31,18 +29,8 @@ pub struct Errors {
     pub width_ratio: f64,
 }
 
-/// An interval whose logarithm is normal.
-pub(in crate::learn::model) fn log_normal(ln_median: f64, sd: f64) -> Interval {
-    Interval {
-        mean: (ln_median + sd * sd / 2.0).exp(),
-        median: ln_median.exp(),
-        low: (ln_median - NORMAL_95 * sd).exp(),
-        high: (ln_median + NORMAL_95 * sd).exp(),
-    }
-}
-
 /// The logarithm of the density that `forecast` gave to the logarithm of `came`.
-pub(super) fn log_score(forecast: &Interval, came: f64) -> f64 {
+fn log_score(forecast: &Interval, came: f64) -> f64 {
     let scale = ((forecast.high / forecast.low).ln() / (2.0 * STUDENT_95)).max(1e-4);
     let z = (came / forecast.median).ln() / scale;
     STUDENT_HEIGHT - scale.ln() - 2.5 * (z * z / 4.0).ln_1p()
@@ -97,13 +85,18 @@ impl Errors {
 }
 
 /// The middle of values that are numbers; 0 of none.
-pub(in crate::learn::model) fn median(values: Vec<f64>) -> f64 {
+fn median(values: Vec<f64>) -> f64 {
     crate::record::median(values).unwrap_or(0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learn::model::solution::Predicted;
+
+    fn log_normal(mean: f64, sd: f64) -> Interval {
+        Predicted { mean, sd }.interval()
+    }
 
     #[test]
     fn errors_are_counted_as_they_are_named() {
@@ -125,7 +118,7 @@ mod tests {
             "{errors:?}"
         );
         assert!(
-            (errors.width_ratio - (0.2 * NORMAL_95).exp()).abs() < 1e-6,
+            (errors.width_ratio - (0.2 * crate::foundation::statistics::Z95).exp()).abs() < 1e-6,
             "{errors:?}"
         );
         assert_eq!(Errors::of(&[(sure, 0.0)]), None);

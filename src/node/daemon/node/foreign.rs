@@ -10,7 +10,7 @@ use crate::record::EventKind;
 
 impl Node {
     /// Takes jobs up that no dlrun registered, and lets go of those that one did register meanwhile.
-    pub(in crate::node::daemon) fn discover(&mut self) {
+    pub(crate) fn discover(&mut self) {
         let Some(mut discovery) = self.discovery.take() else {
             return;
         };
@@ -55,28 +55,27 @@ impl Node {
     }
 
     fn take_up_foreign(&mut self, found: Found) {
-        let Found {
-            cgroup,
-            first,
-            uid,
-            run,
-            record,
-        } = found;
         let handle = self.next;
         self.next += 1;
         let memory = Memory {
-            name: run.name.clone(),
+            name: found.run.name.clone(),
             foreign: true,
-            cgroup: Some(cgroup),
+            cgroup: Some(found.cgroup),
             ..Memory::default()
         };
-        let watched = Watched::new(uid, first, record, memory, self.options.process_interval);
+        let watched = Watched::new(
+            found.uid,
+            found.first,
+            found.record,
+            memory,
+            self.options.process_interval,
+        );
         tracing::info!(
-            job = run.name,
-            uid,
+            job = found.run.name,
+            uid = found.uid,
             "a job that no dlrun registered is recorded"
         );
-        if self.enrol(handle, &watched, run, false, None) {
+        if self.enrol(handle, &watched, found.run, false, None) {
             self.runs.insert(handle, watched);
         }
     }

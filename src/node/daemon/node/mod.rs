@@ -23,23 +23,23 @@ use crate::record::{EventKind, Gap, RunRecord, Sample};
 
 /// What the owner must know of the configuration.
 #[derive(Debug, Clone)]
-pub(in crate::node::daemon) struct Options {
-    pub(in crate::node::daemon) interval: Duration,
-    pub(in crate::node::daemon) process_interval: Duration,
+pub(crate) struct Options {
+    pub(crate) interval: Duration,
+    pub(crate) process_interval: Duration,
     /// Ticks between two folds.
-    pub(in crate::node::daemon) fold_ticks: usize,
-    pub(in crate::node::daemon) runs_per_user: usize,
-    pub(in crate::node::daemon) keep: Duration,
-    pub(in crate::node::daemon) max_bytes: u64,
+    pub(crate) fold_ticks: usize,
+    pub(crate) runs_per_user: usize,
+    pub(crate) keep: Duration,
+    pub(crate) max_bytes: u64,
 }
 
 /// Segments of clients that wait for the disk at a time.
 const BACKFILLS: usize = 2;
 
 /// The owner.
-pub(in crate::node::daemon) struct Node {
+pub(crate) struct Node {
     options: Options,
-    pub(in crate::node::daemon) runs: BTreeMap<Handle, Watched>,
+    pub(crate) runs: BTreeMap<Handle, Watched>,
     by_connection: HashMap<u64, Handle>,
     next: Handle,
     gpus: Option<GpuWatch>,
@@ -49,20 +49,20 @@ pub(in crate::node::daemon) struct Node {
     /// Ends for which the recorder had no room: nobody else would tell it that those runs are over.
     late: VecDeque<Job>,
     boot_id: String,
-    host: String,
+    pub(crate) host: String,
     started_at_ms: u64,
-    pub(in crate::node::daemon) cost: DaemonCost,
+    pub(crate) cost: DaemonCost,
     /// The wall clock, the steady clock and the time since boot, at the last tick. The steady clock stands while the machine
     /// is suspended, the last does not.
     clocks: Option<(u64, Instant, Duration)>,
     ticks_since_fold: usize,
     /// Looks for jobs of others, where the site wants them.
     discovery: Option<Discovery>,
-    pub(in crate::node::daemon) problems: Vec<String>,
+    pub(crate) problems: Vec<String>,
 }
 
 impl Node {
-    pub(in crate::node::daemon) fn new(
+    pub(crate) fn new(
         options: Options,
         gpus: Option<GpuWatch>,
         recorder: Recorder,
@@ -89,14 +89,14 @@ impl Node {
     }
 
     /// Records all jobs of the node from now on.
-    pub(in crate::node::daemon) fn record_all_jobs(&mut self) {
+    pub(crate) fn record_all_jobs(&mut self) {
         self.discovery = Some(Discovery::new(self.boot_id.clone()));
     }
 
     // ------------------------------------------------------------------------------------------------- after a restart
 
     /// Takes up what a former daemon left: lives that go on are watched again, the others are closed.
-    pub(in crate::node::daemon) fn recover(&mut self, found: Vec<(LiveRun, Vec<Sample>)>) {
+    pub(crate) fn recover(&mut self, found: Vec<(LiveRun, Vec<Sample>)>) {
         for (run, spooled) in found {
             let handle = self.next;
             self.next += 1;
@@ -176,7 +176,7 @@ impl Node {
     // ------------------------------------------------------------------------------------------------- every interval
 
     /// Takes one sample of each run.
-    pub(in crate::node::daemon) fn tick(&mut self, is_late: bool) {
+    pub(crate) fn tick(&mut self, is_late: bool) {
         let begun = Instant::now();
         let now = now_ms();
         self.watch_clocks(now, begun);
@@ -234,7 +234,7 @@ impl Node {
             .filter_map(|watched| Some((watched.node?, watched.remembered(stopping))))
             .collect();
         if !states.is_empty() {
-            let _ = self.recorder.send(Job::Fold { states });
+            let _ = self.recorder.send(Job::Fold(states));
         }
     }
 
@@ -271,13 +271,9 @@ impl Node {
     }
 
     /// Removes what is old.
-    pub(in crate::node::daemon) fn retain(&self) {
+    pub(crate) fn retain(&self) {
         let max_age_ms = u64::try_from(self.options.keep.as_millis()).unwrap_or(u64::MAX);
-        let job = Job::Retain {
-            now_ms: now_ms(),
-            max_age_ms,
-            max_bytes: self.options.max_bytes,
-        };
+        let job = Job::Retain(now_ms(), max_age_ms, self.options.max_bytes);
         let _ = self.recorder.send(job);
     }
 
@@ -333,7 +329,7 @@ impl Node {
             return;
         };
         match job {
-            Job::Collect { reply, .. } | Job::Backfill { reply, .. } => too_slow(Some(reply)),
+            Job::Collect(_, _, reply) | Job::Backfill(_, _, _, reply, _) => too_slow(Some(reply)),
             Job::End(mut end) => {
                 too_slow(end.answer.take().map(|(_, reply)| reply));
                 self.late.push_back(Job::End(end));
@@ -342,9 +338,14 @@ impl Node {
         }
     }
 
-    pub(in crate::node::daemon) fn notice(&mut self, notice: Notice) {
+    fn of_node(&mut self, node: NodeId) -> Option<&mut Watched> {
+        let mut runs = self.runs.values_mut();
+        runs.find(|watched| watched.node == Some(node))
+    }
+
+    pub(crate) fn notice(&mut self, notice: Notice) {
         match notice {
-            Notice::Registered { handle, node } => {
+            Notice::Registered(handle, node) => {
                 let report = self.gpu_report();
                 let Some(watched) = self.runs.get_mut(&handle) else {
                     return;
@@ -357,7 +358,7 @@ impl Node {
                 }
             }
             // One that is watched already stays so, whatever became of its client's return.
-            Notice::Rejected { handle } => {
+            Notice::Rejected(handle) => {
                 if self
                     .runs
                     .get(&handle)
@@ -381,11 +382,7 @@ impl Node {
                     samples,
                     "live runs fill the database (`store.max_size`): old samples went"
                 );
-                if let Some(watched) = self
-                    .runs
-                    .values_mut()
-                    .find(|watched| watched.node == Some(node))
-                {
+                if let Some(watched) = self.of_node(node) {
                     let why = "the database of the node was full (`store.max_size`)";
                     let seconds = to_ms.saturating_sub(from_ms) / 1000;
                     let detail = format!(
@@ -401,20 +398,16 @@ impl Node {
                     }
                 }
             }
-            Notice::Dropped { node, gap, samples } => {
+            Notice::Dropped(node, gap, samples) => {
                 tracing::warn!(samples, why = gap.why, "samples were dropped");
-                if let Some(watched) = self
-                    .runs
-                    .values_mut()
-                    .find(|watched| watched.node == Some(node))
-                {
+                if let Some(watched) = self.of_node(node) {
                     watched.add_gap(gap);
                 }
             }
         }
     }
 
-    pub(in crate::node::daemon) fn status(&self) -> DaemonStatus {
+    pub(crate) fn status(&self) -> DaemonStatus {
         let report = self.gpu_report();
         let mut problems = self.problems.clone();
         problems.extend(report.as_ref().and_then(|report| report.missing.clone()));
@@ -441,7 +434,7 @@ impl Node {
     }
 
     /// What the daemon costs, memory and CPU time read now.
-    pub(in crate::node::daemon) fn cost(&self) -> DaemonCost {
+    pub(crate) fn cost(&self) -> DaemonCost {
         DaemonCost {
             cpu_us: monitor::own_cpu_us(),
             mem_rss_bytes: monitor::own_rss_bytes(),
@@ -449,20 +442,16 @@ impl Node {
         }
     }
 
-    pub(in crate::node::daemon) fn host(&self) -> &str {
-        &self.host
-    }
-
-    pub(in crate::node::daemon) fn gpu_report(&self) -> Option<GpuReport> {
+    pub(crate) fn gpu_report(&self) -> Option<GpuReport> {
         self.gpus.as_ref().map(GpuWatch::latest)
     }
 
-    pub(in crate::node::daemon) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         !self.recorder.is_dead()
     }
 
     /// Folds everything and remembers that this was no crash.
-    pub(in crate::node::daemon) fn stop(mut self, patience: Duration) -> bool {
+    pub(crate) fn stop(mut self, patience: Duration) -> bool {
         self.end_late();
         self.fold(true);
         self.recorder.stop(patience)

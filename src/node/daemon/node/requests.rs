@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{Node, answer};
 use crate::foundation::clock::{booted_at_ms, now_from, now_ms};
-use crate::job::SchedulerKind;
 use crate::node::daemon::admit::{Admitted, admit, check, check_owner, check_record};
 use crate::node::daemon::budget;
 use crate::node::daemon::connection::Question;
@@ -34,50 +33,49 @@ const START_SLACK_MS: u64 = 500;
 const ANSWER_ROOM: usize = MAX_MESSAGE_BYTES - 4096;
 
 impl Node {
-    pub(in crate::node::daemon) fn hear(&mut self, asked: Question) {
-        let Question {
-            connection,
-            peer,
-            request,
-            reply,
-        } = asked;
-        match *request {
-            Request::Hello(_) => {
-                answer(
-                    reply,
-                    Response::refused(RefusalKind::BadRequest, "there was a hello already"),
-                );
-            }
+    pub(crate) fn hear(&mut self, asked: Question) {
+        let (connection, peer, mut reply) = (asked.connection, asked.peer, Some(asked.reply));
+        let done = match *asked.request {
+            Request::Hello(_) => bad("there was a hello already"),
             Request::Register(registration) => {
-                self.register(connection, peer, *registration, reply)
+                self.register(connection, peer, *registration, &mut reply)
             }
-            Request::Runs(query) => answer(reply, Response::Runs(self.list(peer, &query))),
-            Request::Status => answer(reply, Response::Status(Box::new(self.status()))),
-            Request::Update(update) => self.update(connection, update.record, reply),
-            Request::Backfill(backfill) => self.backfill(connection, &backfill.bytes, reply),
-            Request::Collect(collect) => {
-                match self.of_connection(connection).and_then(|run| run.node) {
-                    Some(node) => {
-                        self.hand_on(Job::Collect {
-                            node,
-                            acknowledged: collect.acknowledged,
-                            reply,
-                        });
-                    }
-                    None => answer(reply, unregistered()),
-                }
-            }
-            Request::End(ending) => self.end(connection, *ending, reply),
+            Request::Runs(query) => Ok(Some(Response::Runs(self.list(peer, &query)))),
+            Request::Status => Ok(Some(Response::Status(Box::new(self.status())))),
+            Request::Update(update) => self.update(connection, update.record),
+            Request::Backfill(backfill) => self.backfill(connection, &backfill.bytes, &mut reply),
+            Request::Collect(collect) => self.collect(connection, collect.acknowledged, &mut reply),
+            Request::End(ending) => self.end(connection, *ending, &mut reply),
+        };
+        let response = done.unwrap_or_else(|refusal| Some(Response::Refused(refusal)));
+        if let (Some(reply), Some(response)) = (reply, response) {
+            answer(reply, response);
         }
     }
 
+    fn collect(
+        &mut self,
+        connection: u64,
+        acknowledged: Option<u32>,
+        reply: &mut Option<Reply>,
+    ) -> Done {
+        let node = self.of_connection(connection)?.node;
+        if let (Some(node), Some(reply)) = (node, reply.take_if(|_| node.is_some())) {
+            self.hand_on(Job::Collect(node, acknowledged, reply));
+            return Ok(None);
+        }
+        bad(UNREGISTERED)
+    }
+
     /// The run that this connection registered.
-    fn of_connection(&mut self, connection: u64) -> Option<&mut Watched> {
-        self.runs.get_mut(self.by_connection.get(&connection)?)
+    fn of_connection(&mut self, connection: u64) -> Result<&mut Watched, Refusal> {
+        let handle = self.by_connection.get(&connection);
+        let watched = handle.and_then(|handle| self.runs.get_mut(handle));
+        watched.ok_or_else(|| refusal(RefusalKind::BadRequest, UNREGISTERED))
     }
 
     /// A connection is over.
-    pub(in crate::node::daemon) fn part(&mut self, connection: u64) {
+    pub(crate) fn part(&mut self, connection: u64) {
         let Some(handle) = self.by_connection.remove(&connection) else {
             return;
         };
@@ -92,23 +90,23 @@ impl Node {
         }
     }
 
-    fn register(&mut self, connection: u64, peer: Peer, registration: Registration, reply: Reply) {
+    fn register(
+        &mut self,
+        connection: u64,
+        peer: Peer,
+        registration: Registration,
+        reply: &mut Option<Reply>,
+    ) -> Done {
         if self.by_connection.contains_key(&connection) {
-            let message = "this connection has registered a run already";
-            return answer(reply, Response::refused(RefusalKind::BadRequest, message));
+            return bad("this connection has registered a run already");
         }
-        let weight = match check(&registration) {
-            Ok(weight) => weight,
-            Err(refusal) => return answer(reply, Response::Refused(refusal)),
-        };
+        let weight = check(&registration)?;
         let known = self
             .runs
             .iter()
             .find(|(_, watched)| watched.key == registration.record.key);
         let known = known.map(|(handle, watched)| (*handle, watched));
-        if let Err(refusal) = self.room(peer.uid, known.map(|(handle, _)| handle), weight) {
-            return answer(reply, Response::Refused(refusal));
-        }
+        self.room(peer.uid, known.map(|(handle, _)| handle), weight)?;
         // One whose command has just ended is let in too: its client has the last words.
         if let Some((handle, watched)) = known
             && watched.is_of(peer, registration.command)
@@ -116,40 +114,27 @@ impl Node {
             return self.resume(connection, (handle, weight), peer, registration, reply);
         }
         // What an older daemon took is watched to its end.
-        let owned = if known.is_none() {
-            check_owner(&registration.run.run_id, peer)
-        } else {
-            Ok(())
-        };
-        let admitted = match owned.and_then(|()| admit(peer, &registration)) {
-            Ok(admitted) => admitted,
-            Err(refusal) => return answer(reply, Response::Refused(refusal)),
-        };
+        if known.is_none() {
+            check_owner(&registration.run.run_id, peer)?;
+        }
+        let admitted = admit(peer, &registration)?;
         if let Some((handle, watched)) = known {
             let is_same = watched.uid == peer.uid && watched.command == admitted.command;
             // One that is not in the database yet asks again where its client did not wait for the first answer.
             if !is_same || watched.stage == Stage::Ended {
-                let (kind, message) = (
-                    RefusalKind::NotPermitted,
-                    "this measurement belongs to another command",
-                );
-                return answer(reply, Response::refused(kind, message));
+                let message = "this measurement belongs to another command";
+                return Err(refusal(RefusalKind::NotPermitted, message));
             }
             return self.resume(connection, (handle, weight), peer, registration, reply);
         }
-        let of_user = self
-            .runs
-            .values()
-            .filter(|watched| watched.uid == peer.uid)
-            .count();
+        let is_of_user = |watched: &&Watched| watched.uid == peer.uid;
+        let of_user = self.runs.values().filter(is_of_user).count();
         if of_user >= self.options.runs_per_user {
-            let message = format!(
-                "user id {} has {of_user} runs on this node already",
-                peer.uid
-            );
-            return answer(reply, Response::refused(RefusalKind::Busy, message));
+            let uid = peer.uid;
+            let message = format!("user id {uid} has {of_user} runs on this node already");
+            return Err(refusal(RefusalKind::Busy, message));
         }
-        self.take_up(connection, peer, (registration, weight), admitted, reply);
+        self.take_up(connection, peer, (registration, weight), admitted, reply)
     }
 
     /// Whether a record of this weight has room beside the other records: one user's must not take the memory of all. What is over
@@ -160,10 +145,7 @@ impl Node {
             .iter()
             .filter(|(other, _)| Some(**other) != handle);
         let held = others.map(|(_, watched)| (watched.uid, watched.weight));
-        budget::room(held, uid, weight).map_err(|message| Refusal {
-            kind: RefusalKind::Busy,
-            message,
-        })
+        budget::room(held, uid, weight).map_err(|message| refusal(RefusalKind::Busy, message))
     }
 
     fn take_up(
@@ -172,8 +154,8 @@ impl Node {
         peer: Peer,
         (registration, weight): (Registration, usize),
         admitted: Admitted,
-        reply: Reply,
-    ) {
+        reply: &mut Option<Reply>,
+    ) -> Done {
         let Registration {
             run,
             mut record,
@@ -199,7 +181,7 @@ impl Node {
             supervisor: Some(supervisor),
             client: Some(peer.pid),
             // The id in the environment of a local job is that of a job around it.
-            signs: JobSigns::of_process(peer.pid).filter(|_| run.scheduler != SchedulerKind::Local),
+            signs: JobSigns::of_process(peer.pid).filter(|_| !run.scheduler.is_local()),
             booted_at_ms: dated.unwrap_or_default(),
             notices_steps: dated.is_some(),
             allocated: allowed(gpus, cgroup.as_ref(), self.gpu_report().as_ref()),
@@ -228,10 +210,11 @@ impl Node {
             self.note_sharing(&mut watched, &cgroup);
         }
         (watched.connection, watched.weight) = (Some(connection), weight);
-        if self.enrol(handle, &watched, run, false, Some(reply)) {
+        if self.enrol(handle, &watched, run, false, reply.take()) {
             self.by_connection.insert(connection, handle);
             self.runs.insert(handle, watched);
         }
+        Ok(None)
     }
 
     /// The client, or this daemon, was started anew; the run is the same.
@@ -241,10 +224,11 @@ impl Node {
         (handle, weight): (Handle, usize),
         peer: Peer,
         registration: Registration,
-        reply: Reply,
-    ) {
-        let Some(watched) = self.runs.get_mut(&handle) else {
-            return;
+        reply: &mut Option<Reply>,
+    ) -> Done {
+        let watched = self.runs.get_mut(&handle);
+        let Some(watched) = watched else {
+            return bad(UNREGISTERED);
         };
         watched.weight = weight;
         if let Some(former) = watched.connection.replace(connection) {
@@ -252,13 +236,9 @@ impl Node {
         }
         self.by_connection.insert(connection, handle);
         watched.come_back(registration.record, peer.pid);
-        self.enrol(
-            handle,
-            &self.runs[&handle],
-            registration.run,
-            true,
-            Some(reply),
-        );
+        let (watched, reply) = (&self.runs[&handle], reply.take());
+        self.enrol(handle, watched, registration.run, true, reply);
+        Ok(None)
     }
 
     /// Two runs of one job share its cgroup: each has the totals of both.
@@ -293,91 +273,69 @@ impl Node {
             .map(|()| weight)
     }
 
-    fn update(&mut self, connection: u64, record: NodeRecord, reply: Reply) {
-        let Some(watched) = self.of_connection(connection) else {
-            return answer(reply, unregistered());
-        };
+    fn update(&mut self, connection: u64, record: NodeRecord) -> Done {
+        let watched = self.of_connection(connection)?;
         if watched.stage == Stage::Ended {
-            return answer(reply, over());
+            return bad("the run has ended");
         }
         let uid = watched.uid;
-        let weight = match self.weight_of(connection, uid, &record) {
-            Ok(weight) => weight,
-            Err(refusal) => return answer(reply, Response::Refused(refusal)),
-        };
-        let Some(watched) = self.of_connection(connection) else {
-            return answer(reply, unregistered());
-        };
+        let weight = self.weight_of(connection, uid, &record)?;
+        let watched = self.of_connection(connection)?;
         watched.weight = weight;
         watched.update(record);
-        answer(reply, Response::Measured(Box::new(watched.measured())));
+        let response = Response::Measured(Box::new(watched.measured()));
         if let Some(node) = watched.node {
             let (record, memory) = (Box::new(watched.record()), watched.remembered(false));
             self.recorder.update(node, record, memory);
         }
+        Ok(Some(response))
     }
 
-    fn backfill(&mut self, connection: u64, bytes: &[u8], reply: Reply) {
+    fn backfill(&mut self, connection: u64, bytes: &[u8], reply: &mut Option<Reply>) -> Done {
         let report = self.gpu_report();
-        let bad = |message: String| Response::refused(RefusalKind::BadRequest, message);
         let place = Arc::clone(&self.backfills).try_acquire_owned();
-        let Some(watched) = self.of_connection(connection) else {
-            return answer(reply, unregistered());
-        };
+        let watched = self.of_connection(connection)?;
         let Some(node) = watched.node else {
-            return answer(reply, unregistered());
+            return bad(UNREGISTERED);
         };
         // One of few: a crowd of them must not be in memory at once.
         let Ok(place) = place else {
             let message = "the node is busy with other samples; try again later";
-            return answer(reply, Response::refused(RefusalKind::Busy, message));
+            return Err(refusal(RefusalKind::Busy, message));
         };
         let memory = &mut watched.memory;
         memory.backfilled_bytes = memory.backfilled_bytes.saturating_add(bytes.len());
         if memory.backfilled_bytes > BACKFILL_MAX
             || memory.backfilled_samples > BACKFILL_SAMPLES_MAX
         {
-            return answer(
-                reply,
-                bad("too many samples were handed in for this run".to_owned()),
-            );
+            return bad("too many samples were handed in for this run");
         }
         let samples = match decode_segment_within(bytes, MAX_SEGMENT_SAMPLES, BACKFILL_CELLS_MAX) {
             Ok(samples) => samples,
             Err(error) => {
                 // No dlrun makes such a segment, and looking into one costs: there is no further one.
                 memory.backfilled_samples = usize::MAX;
-                return answer(reply, bad(error.to_string()));
+                return bad(error.to_string());
             }
         };
         memory.backfilled_samples = memory.backfilled_samples.saturating_add(samples.len());
         let samples = watched.plausible(samples, report.as_ref());
         let measured = Box::new(Response::Measured(Box::new(watched.measured())));
-        self.hand_on(Job::Backfill {
-            node,
-            samples,
-            answer: measured,
-            reply,
-            place,
-        });
+        if let Some(reply) = reply.take() {
+            self.hand_on(Job::Backfill(node, samples, measured, reply, place));
+        }
+        Ok(None)
     }
 
-    fn end(&mut self, connection: u64, ending: Ending, reply: Reply) {
+    fn end(&mut self, connection: u64, ending: Ending, reply: &mut Option<Reply>) -> Done {
         let report = self.gpu_report();
-        let Some(watched) = self.of_connection(connection) else {
-            return answer(reply, unregistered());
-        };
+        let watched = self.of_connection(connection)?;
         let (Stage::Live, Some(node)) = (watched.stage, watched.node) else {
-            return answer(reply, over());
+            return bad("the run has ended");
         };
         let uid = watched.uid;
-        let weight = match self.weight_of(connection, uid, &ending.record) {
-            Ok(weight) => weight,
-            Err(refusal) => return answer(reply, Response::Refused(refusal)),
-        };
-        let Some(watched) = self.of_connection(connection) else {
-            return answer(reply, unregistered());
-        };
+        let weight = self.weight_of(connection, uid, &ending.record)?;
+        let watched = self.of_connection(connection)?;
         watched.weight = weight;
         let sample = watched.sample(report.as_ref(), true);
         watched.end(ending);
@@ -389,8 +347,9 @@ impl Node {
             uid,
             weight,
             record,
-            answer: Some((measured, reply)),
+            answer: reply.take().map(|reply| (measured, reply)),
         }));
+        Ok(None)
     }
 
     fn list(&self, peer: Peer, query: &RunsQuery) -> Runs {
@@ -449,15 +408,20 @@ fn not_before(record: &mut NodeRecord, command: Process, now: u64) {
     }
 }
 
-fn unregistered() -> Response {
-    Response::refused(
-        RefusalKind::BadRequest,
-        "this connection has not registered a run",
-    )
+const UNREGISTERED: &str = "this connection has not registered a run";
+
+/// What is to be answered; `None`: the database answers, once it has done its part.
+type Done = Result<Option<Response>, Refusal>;
+
+fn refusal(kind: RefusalKind, message: impl Into<String>) -> Refusal {
+    Refusal {
+        kind,
+        message: message.into(),
+    }
 }
 
-fn over() -> Response {
-    Response::refused(RefusalKind::BadRequest, "the run has ended")
+fn bad(message: impl Into<String>) -> Done {
+    Err(refusal(RefusalKind::BadRequest, message))
 }
 
 #[cfg(test)]
@@ -566,10 +530,7 @@ mod tests {
             let Ok(Job::Register(register)) = queue.try_recv() else {
                 panic!("nothing was registered")
             };
-            node.notice(Notice::Registered {
-                handle: register.handle,
-                node: NodeId(1),
-            });
+            node.notice(Notice::Registered(register.handle, NodeId(1)));
             let _ = queue.try_recv();
             register.record.started_at_ms
         }
@@ -634,7 +595,7 @@ mod tests {
         let mut record = family.registration.record.clone();
         (record.updated_at_ms, record.ended_at_ms) = (u64::MAX, Some(u64::MAX));
         drop(family.ask(&mut node, Request::Update(Box::new(Update { record }))));
-        let Ok(Job::Update { node: id }) = queue.try_recv() else {
+        let Ok(Job::Update(id)) = queue.try_recv() else {
             panic!("no update")
         };
         let record = node.recorder.updated(id).expect("a record");
@@ -710,7 +671,7 @@ mod tests {
             family.ask(node, Request::Backfill(Box::new(Backfill { bytes })))
         };
         drop(hand_in(&mut node, &samples));
-        let Ok(Job::Backfill { samples, .. }) = queue.try_recv() else {
+        let Ok(Job::Backfill(_, samples, _, _, _)) = queue.try_recv() else {
             panic!("no samples")
         };
         assert_eq!(samples, [at(now)]);

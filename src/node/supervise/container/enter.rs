@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::image::container::{ContainerError, ImageKind, inspect, node_facts};
 use crate::image::flags::{self, Container, Invocation, NodeFacts, Reason, Refusal, Surroundings};
+use crate::image::runtime::{ContainerError, ImageKind, inspect, node_facts};
 use crate::job::{Bind, GpuMode};
 use crate::node::supervise::events;
 use crate::record::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
@@ -53,11 +53,8 @@ pub enum Closed {
     #[error(transparent)]
     NoRuntime(ContainerError),
     /// The image is not here.
-    #[error("the image {path} is not there on this node")]
-    NoImage {
-        /// Its path.
-        path: String,
-    },
+    #[error("the image {0} is not there on this node")]
+    NoImage(String),
 }
 
 /// Decides how `command` starts in `container`, in the current directory. `bare` are the words that start the container as
@@ -65,7 +62,7 @@ pub enum Closed {
 ///
 /// # Errors
 /// When the container cannot be started here as the job file wants it. That the node cannot be asked is none.
-pub(in crate::node::supervise) fn enter(
+pub(crate) fn enter(
     container: &Container,
     bare: &[OsString],
     command: &[OsString],
@@ -85,66 +82,50 @@ pub(in crate::node::supervise) fn enter(
             });
         }
     };
-    let Decided {
-        runtime,
-        identity,
-        invocation,
-        unasked,
-    } = decided;
-    let Invocation {
-        argv,
-        sets,
-        removals,
-        reasons,
-        warnings,
-        gpu_missing,
-    } = invocation;
-    record.runtime = runtime;
-    record.identity = identity;
-    record.words = argv.get(1..).unwrap_or_default().to_vec();
+    let invocation = decided.invocation;
+    record.runtime = decided.runtime;
+    record.identity = decided.identity;
+    record.words = invocation.argv.get(1..).unwrap_or_default().to_vec();
     let link = named.map(|named| format!("{}:{named}", container.workdir));
     let events = events.map(|dir| format!("{dir}:{dir}"));
-    let told = |reason: Reason| match &link {
-        _ if events
-            .as_ref()
-            .is_some_and(|events| reason.flag.ends_with(events)) =>
-        {
-            FlagReason {
-                flag: reason.flag,
-                why: "where the program may tell how far it is (DLRUN_EVENTS)".to_owned(),
-            }
-        }
-        Some(link) if reason.flag.ends_with(link) => FlagReason {
-            flag: reason.flag,
-            why: "the working directory by its name in the job file".to_owned(),
-        },
-        _ => FlagReason {
-            flag: reason.flag,
-            why: reason.why,
-        },
+    let is_for = |flag: &str, bind: &Option<String>| {
+        bind.as_ref()
+            .is_some_and(|bind| flag.ends_with(bind.as_str()))
     };
-    record.flags = reasons.into_iter().map(told).collect();
-    record.warnings = warnings;
-    record.gpu_missing = gpu_missing;
-    if let Some(why) = unasked {
+    let with_own_reason = |Reason { flag, why }: Reason| {
+        let why = if is_for(&flag, &events) {
+            "where the program may tell how far it is (DLRUN_EVENTS)".to_owned()
+        } else if is_for(&flag, &link) {
+            "the working directory by its name in the job file".to_owned()
+        } else {
+            why
+        };
+        FlagReason { flag, why }
+    };
+    record.flags = invocation
+        .reasons
+        .into_iter()
+        .map(with_own_reason)
+        .collect();
+    record.warnings = invocation.warnings;
+    record.gpu_missing = invocation.gpu_missing;
+    if let Some(why) = decided.unasked {
         record.warnings.push(format!(
             "{why}; the container gets the flags of the submission"
         ));
         record.unasked = Some(why);
     }
-    let mut removals: Vec<OsString> = removals.into_iter().map(OsString::from).collect();
-    removals.push(ENV_NAMES.into());
+    let (argv, sets) = (invocation.argv.into_iter(), invocation.sets.into_iter());
+    let removals = invocation.removals.into_iter().map(OsString::from);
     Ok(Entry {
         argv: argv
-            .into_iter()
             .map(OsString::from)
             .chain(command.iter().cloned())
             .collect(),
         sets: sets
-            .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),
-        removals,
+        removals: removals.chain([ENV_NAMES.into()]).collect(),
         record,
     })
 }
@@ -251,9 +232,7 @@ fn by_the_node(
 ) -> Result<Decided, Unknown> {
     let source = Path::new(&container.source);
     if source.is_absolute() && !source.exists() {
-        return Err(Unknown::Closed(Closed::NoImage {
-            path: container.source.clone(),
-        }));
+        return Err(Unknown::Closed(Closed::NoImage(container.source.clone())));
     }
     let asked = container.runtime.as_deref().map(Path::new);
     let facts = node_facts(asked, container.gpu != GpuMode::None && has_nvidia_driver()).map_err(

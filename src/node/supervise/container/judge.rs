@@ -7,14 +7,14 @@
 //! pauses between two looks (5 ms) would be taken for a container that did not start.
 
 use super::started::Started;
-use super::words::Words;
+use crate::image::runtime::StartFailure;
 use crate::record::ExitStatus;
 
 /// Gathers the evidence.
 #[derive(Debug)]
 pub(crate) struct Judge {
     started: Started,
-    words: Words,
+    start_failure: StartFailure,
 }
 
 impl Judge {
@@ -22,13 +22,13 @@ impl Judge {
     pub(crate) fn of(runtime: u32) -> Self {
         Self {
             started: Started::watch(runtime),
-            words: Words::default(),
+            start_failure: StartFailure::default(),
         }
     }
 
     /// Takes in what was written to the output.
     pub(crate) fn hear(&mut self, bytes: &[u8]) {
-        self.words.feed(bytes);
+        self.start_failure.feed(bytes);
     }
 
     /// Why the container did not start, where it did not.
@@ -36,6 +36,8 @@ impl Judge {
         let ExitStatus::Code(code) = exit else {
             return None;
         };
-        self.words.of_end(code).filter(|_| !self.started.was_seen())
+        self.start_failure
+            .after_exit(code)
+            .filter(|_| !self.started.was_seen())
     }
 }

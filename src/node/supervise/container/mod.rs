@@ -3,7 +3,6 @@
 mod enter;
 mod judge;
 mod started;
-mod words;
 
 pub(super) use enter::enter;
 pub use enter::{Closed, Entry, NoEntry};

@@ -12,7 +12,7 @@ use crate::foundation::private::{PrivateDir, PrivateError};
 use crate::observe::monitor::{identity, start_time_ticks};
 
 /// The variable that names the file to the program.
-pub(in crate::node::supervise) const VARIABLE: &str = "DLRUN_EVENTS";
+pub(crate) const VARIABLE: &str = "DLRUN_EVENTS";
 /// Directories of a node that everybody may write to, best first: the first outlives a full memory.
 const SHARED: [&str; 2] = ["/var/tmp", "/tmp"];
 /// In this user's own directory there.
@@ -27,7 +27,7 @@ const LEFT_ALONE: Duration = Duration::from_secs(24 * 3600);
 const SWEPT: usize = 256;
 
 /// Makes the file of this process's command. `None` where it cannot be had soon: then the program finds no variable.
-pub(in crate::node::supervise) fn make() -> Option<PathBuf> {
+pub(crate) fn make() -> Option<PathBuf> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         // It is older than the supervisor's mask, and a signal that it took would end the process.
@@ -50,7 +50,7 @@ fn make_in(shared: &Path) -> Result<PathBuf, PrivateError> {
 }
 
 /// Removes the file with its directory: the command is over.
-pub(in crate::node::supervise) fn remove(file: &Path) {
+pub(crate) fn remove(file: &Path) {
     if let Some(dir) = file.parent().filter(|dir| is_ours(dir)) {
         let _ = fs::remove_dir_all(dir);
     }
@@ -72,7 +72,7 @@ fn owner_of(dir: &Path) -> Option<(u32, u64)> {
 }
 
 /// Removes what killed supervisors and watchers left on this node, on a thread of its own.
-pub(in crate::node::supervise) fn sweep() {
+pub(crate) fn sweep() {
     std::thread::spawn(|| {
         let before = SystemTime::now().checked_sub(LEFT_ALONE);
         for shared in SHARED {

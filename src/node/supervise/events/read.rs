@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::inotify::{AddWatchFlags, Inotify};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 
+use crate::node::supervise::lacking;
+use crate::node::supervise::output::notices_of;
 use crate::observe::timing::EventLog;
 use crate::record::{Missing, Progress};
 
@@ -27,7 +29,7 @@ const OPEN_FILE: OFlag = OFlag::O_RDONLY
     .union(OFlag::O_CLOEXEC);
 
 /// The file of events under watch.
-pub(in crate::node::supervise) struct EventFile {
+pub(crate) struct EventFile {
     /// Its directory: what stands under its name is found even where the directory's path leads elsewhere by now.
     dir: File,
     path: PathBuf,
@@ -49,7 +51,7 @@ struct Opened {
 
 impl EventFile {
     /// Opens the file. What stands in it already (a watcher that takes over) is read without times.
-    pub(in crate::node::supervise) fn open(path: &Path, resumes: bool) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, resumes: bool) -> io::Result<Self> {
         let parent = path.parent().ok_or(io::ErrorKind::NotFound)?;
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let dir = File::from(open(parent, flags, Mode::empty())?);
@@ -57,7 +59,7 @@ impl EventFile {
             dir,
             path: path.to_owned(),
             opened: None,
-            changes: watch(parent),
+            changes: None,
             log: EventLog::default(),
             buffer: vec![0; 64 << 10],
             is_behind: false,
@@ -69,18 +71,26 @@ impl EventFile {
         Ok(events)
     }
 
+    /// Has the kernel say what happens to the file. The directory is watched: one word for what is written and for what is
+    /// replaced.
+    pub(crate) fn listen(&mut self) {
+        let flags =
+            AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
+        self.changes = self.path.parent().and_then(|dir| notices_of(dir, flags));
+    }
+
     /// A descriptor that is readable when the file has grown or another stands in its place.
-    pub(in crate::node::supervise) fn changes(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn changes(&self) -> Option<BorrowedFd<'_>> {
         self.changes.as_ref().map(|changes| changes.as_fd())
     }
 
     /// True where more is to be read without word from the kernel.
-    pub(in crate::node::supervise) fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.is_behind
     }
 
     /// Reads what is new, at most a portion.
-    pub(in crate::node::supervise) fn read(&mut self, now_ms: u64) {
+    pub(crate) fn read(&mut self, now_ms: u64) {
         if let Some(changes) = &self.changes {
             let _ = changes.read_events();
         }
@@ -88,7 +98,7 @@ impl EventFile {
     }
 
     /// Reads all that is left, as far as the time goes; the command has ended.
-    pub(in crate::node::supervise) fn finish(&mut self, now_ms: u64) {
+    pub(crate) fn finish(&mut self, now_ms: u64) {
         self.read_rest(Some(now_ms));
         if self.is_behind {
             let why = "DLRUN_EVENTS held more than could be read after the command's end";
@@ -108,17 +118,17 @@ impl EventFile {
     }
 
     /// What the program said, over what its output said.
-    pub(in crate::node::supervise) fn over(&self, heard: Progress) -> Progress {
+    pub(crate) fn over(&self, heard: Progress) -> Progress {
         self.log.over(heard)
     }
 
     /// What of the events is missing.
-    pub(in crate::node::supervise) fn missing(&self) -> impl Iterator<Item = Missing> {
+    pub(crate) fn missing(&self) -> impl Iterator<Item = Missing> {
         let troubles = [self.trouble.clone(), self.log.trouble()];
-        troubles.into_iter().flatten().map(|why| Missing {
-            what: "events".to_owned(),
-            why,
-        })
+        troubles
+            .into_iter()
+            .flatten()
+            .map(|why| lacking("events", why))
     }
 
     fn portion(&mut self, at_ms: Option<u64>) {
@@ -217,14 +227,6 @@ impl EventFile {
     }
 }
 
-/// The directory is watched: one word for what is written and for what is replaced.
-fn watch(dir: &Path) -> Option<Inotify> {
-    let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
-    let flags = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
-    inotify.add_watch(dir, flags).ok()?;
-    Some(inotify)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::{self, OpenOptions};
@@ -306,6 +308,7 @@ mod tests {
     fn the_kernel_tells_of_lines_and_of_another_file() {
         let place = Place::new();
         let mut events = place.open();
+        events.listen();
         let told = |events: &EventFile| {
             let changes = events.changes().expect("inotify");
             let mut fds = [nix::poll::PollFd::new(

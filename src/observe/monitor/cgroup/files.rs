@@ -13,13 +13,13 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const LEAVE_ALONE: u32 = 10;
 
 /// What files are read into.
-pub(in crate::observe::monitor) fn new_buffer() -> Vec<u8> {
+pub(crate) fn new_buffer() -> Vec<u8> {
     vec![0; BUFFER_BYTES]
 }
 
 /// A file that is kept open. It is opened again once it is gone: its directory may have been made anew.
 #[derive(Debug)]
-pub(in crate::observe::monitor) struct KeptFile {
+pub(crate) struct KeptFile {
     path: PathBuf,
     file: Option<Kept>,
     leave_alone: u32,
@@ -27,7 +27,7 @@ pub(in crate::observe::monitor) struct KeptFile {
 }
 
 impl KeptFile {
-    pub(in crate::observe::monitor) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             path,
             file: None,
@@ -36,17 +36,17 @@ impl KeptFile {
         }
     }
 
-    pub(in crate::observe::monitor) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Why it could not be read when it was last tried.
-    pub(in crate::observe::monitor) fn problem(&self) -> Option<&str> {
+    pub(crate) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
 
     /// Reads it and takes something out of it. `None`: it is not there, or lacks that.
-    pub(in crate::observe::monitor) fn read<T>(
+    pub(crate) fn read<T>(
         &mut self,
         buffer: &mut [u8],
         take: impl FnOnce(&str) -> Option<T>,
@@ -88,7 +88,7 @@ impl KeptFile {
 }
 
 /// Reads from the beginning until the end or until the buffer is full: a list comes in several pieces.
-pub(in crate::observe::monitor) fn read_whole(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_whole(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, length as u64) {
@@ -115,13 +115,13 @@ pub(super) fn value_of(text: &str, key: &str) -> Option<u64> {
 /// Microseconds out of a file of pressure stall information (the kernel's `Documentation/accounting/psi.rst`), such as
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`. The line `full` is missing for the CPU in older kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::observe::monitor) struct Pressure {
-    pub(in crate::observe::monitor) some_us: Option<u64>,
-    pub(in crate::observe::monitor) full_us: Option<u64>,
+pub(crate) struct Pressure {
+    pub(crate) some_us: Option<u64>,
+    pub(crate) full_us: Option<u64>,
 }
 
 /// Reads such a file; `None` where it has no line `some`.
-pub(in crate::observe::monitor) fn read_pressure(text: &str) -> Option<Pressure> {
+pub(crate) fn read_pressure(text: &str) -> Option<Pressure> {
     let total = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
         line.split(' ')

@@ -5,12 +5,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use super::files::new_buffer;
 use super::members::list_processes;
 use super::mounts::{Mount, read_mounts};
-use super::path::{CgroupContainer, CgroupScheduler, Place, read_path};
+use super::path::{CgroupDirectories, JobCgroup, read_path};
 use crate::observe::monitor::gpu::device_minors;
 
 /// More than the kernel ever writes: one line a hierarchy.
@@ -22,48 +20,6 @@ const MOUNTS_BYTES_MAX: u64 = 8 * 1024 * 1024;
 const PROCESSES_IN: [&str; 7] = [
     "freezer", "memory", "cpuacct", "cpu", "devices", "cpuset", "pids",
 ];
-
-/// Directories of a job, one a hierarchy. `None`: the hierarchy is not mounted, or holds the job elsewhere.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct CgroupDirectories {
-    /// v2.
-    pub unified: Option<PathBuf>,
-    /// v1 `cpu`.
-    pub cpu: Option<PathBuf>,
-    /// v1 `cpuacct`.
-    pub cpuacct: Option<PathBuf>,
-    /// v1 `memory`.
-    pub memory: Option<PathBuf>,
-    /// v1 `blkio`.
-    pub blkio: Option<PathBuf>,
-    /// v1 `devices`.
-    pub devices: Option<PathBuf>,
-    /// Where the job's processes are listed.
-    pub processes: Option<PathBuf>,
-}
-
-/// The cgroup of a job or of a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobCgroup {
-    /// Who made it; `None`: a container without a scheduler.
-    pub scheduler: Option<CgroupScheduler>,
-    /// The job's id as it stands in the path. Slurm 26.05 and later write the SLUID in its place.
-    pub job_id: Option<String>,
-    /// Slurm's own id of the job.
-    pub sluid: Option<String>,
-    /// The user in the path, where there is one (Slurm, v1).
-    pub uid: Option<u32>,
-    /// The step of the process asked about: a number, `batch`, `extern`, `interactive`.
-    pub step: Option<String>,
-    /// Its task: a number or `special`.
-    pub task: Option<String>,
-    /// The container in which it runs, inside the job.
-    pub container: Option<CgroupContainer>,
-    /// The job's directory from the root of its hierarchy, for the record.
-    pub path: String,
-    /// The same on this machine, hierarchy by hierarchy.
-    pub directories: CgroupDirectories,
-}
 
 impl JobCgroup {
     /// Minor numbers of the GPUs that the kernel lets the job use. `None`: all, or it is not known (v2 has no file for it).
@@ -90,13 +46,8 @@ impl JobCgroup {
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
     /// A file of `/proc` cannot be read: the process is gone, hidden, or the kernel has no cgroups.
-    #[error("cannot read `{path}`", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    #[error("cannot read `{}`", .0.display())]
+    Read(PathBuf, #[source] io::Error),
 }
 
 /// Finds the cgroup of the job or container in which a process runs. `None`: it runs in none, but in the root, a login
@@ -140,7 +91,7 @@ pub(super) fn mounts_in(proc: &Path) -> Result<Vec<Mount>, LocateError> {
 fn read_text(path: PathBuf, limit: u64) -> Result<String, LocateError> {
     let mut bytes = Vec::new();
     let read = File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    read.map_err(|source| LocateError::Read { path, source })?;
+    read.map_err(|source| LocateError::Read(path, source))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -148,7 +99,7 @@ fn read_text(path: PathBuf, limit: u64) -> Result<String, LocateError> {
 struct Line<'a> {
     controllers: &'a str,
     path: &'a str,
-    place: Place,
+    place: JobCgroup,
 }
 
 /// Reads `4:memory:/path`. What lies in no job is left out, and so is a directory that was removed.
@@ -178,11 +129,11 @@ fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<J
             place.container.is_some(),
         )
     };
-    let place = lines
+    let job = lines
         .iter()
         .max_by_key(|line| known(line))
         .map(|line| line.place.clone())?;
-    lines.retain(|line| line.place.is_same_job(&place));
+    lines.retain(|line| line.place.is_same_job(&job));
     let mounts = read_mounts(mounts);
     let directory = |controller: Option<&str>| {
         let is_it = |line: &&Line<'_>| match controller {
@@ -212,27 +163,7 @@ fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<J
         devices: directory(Some("devices")),
         processes,
     };
-    let Place {
-        scheduler,
-        job_id,
-        sluid,
-        uid,
-        step,
-        task,
-        container,
-        path,
-    } = place;
-    Some(JobCgroup {
-        scheduler,
-        job_id,
-        sluid,
-        uid,
-        step,
-        task,
-        container,
-        path,
-        directories,
-    })
+    Some(JobCgroup { directories, ..job })
 }
 
 #[cfg(test)]
@@ -240,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::observe::monitor::cgroup::ContainerKind;
+    use crate::observe::monitor::cgroup::{CgroupScheduler, ContainerKind};
 
     /// The usual mounts of v1, and of v2 beside them.
     const HYBRID: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\

@@ -44,7 +44,7 @@ fn walk(root: &Path, limit: usize, wants: impl Fn(&Path, &Path) -> bool) -> Vec<
 ///
 /// # Errors
 /// Where the directory itself cannot be read.
-pub(in crate::observe::monitor) fn list_processes(
+pub(crate) fn list_processes(
     root: &Path,
     buffer: &mut [u8],
     pids: &mut Vec<u32>,

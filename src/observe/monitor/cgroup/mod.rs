@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 
 pub(super) use files::{KeptFile, new_buffer, read_pressure};
 pub use layout::{CgroupLayout, CgroupVersion, layout};
-pub use locate::{CgroupDirectories, JobCgroup, LocateError, locate, locate_in};
+pub use locate::{LocateError, locate, locate_in};
 use members::{list_processes, tree_of};
-pub use path::{CgroupContainer, CgroupScheduler, ContainerKind};
+pub use path::{CgroupContainer, CgroupDirectories, CgroupScheduler, ContainerKind, JobCgroup};
 pub(super) use quota::{cpu_quota, memory_left};
 
 use super::process::Io;
@@ -180,7 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::observe::monitor::fake_cgroup::job_with;
+    use crate::observe::monitor::tests::fake_cgroup::job_with;
 
     fn put(directory: &Path, name: &str, text: &str) {
         let path = directory.join(name);

@@ -11,6 +11,8 @@
 //! Anything else is nobody's: the root, login sessions, services. Below `user.slice` users name directories as they
 //! like, so no scheduler is believed there.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// Longer than any path that the kernel shows (`PATH_MAX`).
@@ -58,21 +60,49 @@ pub struct CgroupContainer {
     pub id: String,
 }
 
-/// What one path says.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Place {
-    pub(super) scheduler: Option<CgroupScheduler>,
-    pub(super) job_id: Option<String>,
-    pub(super) sluid: Option<String>,
-    pub(super) uid: Option<u32>,
-    pub(super) step: Option<String>,
-    pub(super) task: Option<String>,
-    pub(super) container: Option<CgroupContainer>,
-    /// The job's directory, from the root of the hierarchy.
-    pub(super) path: String,
+/// Directories of a job, one a hierarchy. `None`: the hierarchy is not mounted, or holds the job elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CgroupDirectories {
+    /// v2.
+    pub unified: Option<PathBuf>,
+    /// v1 `cpu`.
+    pub cpu: Option<PathBuf>,
+    /// v1 `cpuacct`.
+    pub cpuacct: Option<PathBuf>,
+    /// v1 `memory`.
+    pub memory: Option<PathBuf>,
+    /// v1 `blkio`.
+    pub blkio: Option<PathBuf>,
+    /// v1 `devices`.
+    pub devices: Option<PathBuf>,
+    /// Where the job's processes are listed.
+    pub processes: Option<PathBuf>,
 }
 
-impl Place {
+/// The cgroup of a job or of a container, as far as its path says.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JobCgroup {
+    /// Who made it; `None`: a container without a scheduler.
+    pub scheduler: Option<CgroupScheduler>,
+    /// The job's id as it stands in the path. Slurm 26.05 and later write the SLUID in its place.
+    pub job_id: Option<String>,
+    /// Slurm's own id of the job.
+    pub sluid: Option<String>,
+    /// The user in the path, where there is one (Slurm, v1).
+    pub uid: Option<u32>,
+    /// The step of the process asked about: a number, `batch`, `extern`, `interactive`.
+    pub step: Option<String>,
+    /// Its task: a number or `special`.
+    pub task: Option<String>,
+    /// The container in which it runs, inside the job.
+    pub container: Option<CgroupContainer>,
+    /// The job's directory from the root of its hierarchy, for the record.
+    pub path: String,
+    /// The same on this machine, hierarchy by hierarchy.
+    pub directories: CgroupDirectories,
+}
+
+impl JobCgroup {
     /// True where both are directories of one job, or of one container.
     pub(super) fn is_same_job(&self, other: &Self) -> bool {
         let name = |place: &Self| place.path.rsplit('/').next().map(str::to_owned);
@@ -98,7 +128,7 @@ pub(super) fn components(path: &str) -> Option<Vec<&str>> {
 }
 
 /// Finds the job in a path. `None`: it is no job's.
-pub(super) fn read_path(path: &str) -> Option<Place> {
+pub(super) fn read_path(path: &str) -> Option<JobCgroup> {
     let components = components(path)?;
     let delegated = components
         .iter()
@@ -109,7 +139,7 @@ pub(super) fn read_path(path: &str) -> Option<Place> {
         Some((place, job_at)) => {
             let inner = components.get(job_at + 1..).unwrap_or_default();
             (
-                Place {
+                JobCgroup {
                     container: container_in(inner).map(|(container, _)| container),
                     ..place
                 },
@@ -119,9 +149,9 @@ pub(super) fn read_path(path: &str) -> Option<Place> {
         None => {
             let (container, at) = container_in(&components)?;
             (
-                Place {
+                JobCgroup {
                     container: Some(container),
-                    ..Place::default()
+                    ..JobCgroup::default()
                 },
                 at,
             )
@@ -132,12 +162,12 @@ pub(super) fn read_path(path: &str) -> Option<Place> {
 }
 
 /// A scheduler's layout that begins at one component, and which component is the job's directory.
-fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
+fn scheduler_at(components: &[&str], at: usize) -> Option<(JobCgroup, usize)> {
     let first = *components.get(at)?;
     let next = *components.get(at + 1)?;
-    let of = |scheduler| Place {
+    let of = |scheduler| JobCgroup {
         scheduler: Some(scheduler),
-        ..Place::default()
+        ..JobCgroup::default()
     };
     // `7.server`, `7[3].server`; `7` where the server's name was cut off.
     let is_job = |name: &str| is_number(name.split(['.', '[']).next().unwrap_or_default());
@@ -158,7 +188,7 @@ fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
             .filter(|name| name.starts_with('R') && name.contains(".t"));
         let task = task.and_then(|name| plain(name));
         return Some((
-            Place {
+            JobCgroup {
                 job_id: plain(next),
                 task,
                 ..of(CgroupScheduler::Torque)
@@ -169,7 +199,7 @@ fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
     if matches!(first, "pbs_jobs.service" | "pbspro.service") && matches!(next, "jobid" | "jobs") {
         let job = components.get(at + 2).filter(|name| is_job(name))?;
         return Some((
-            Place {
+            JobCgroup {
                 job_id: plain(job),
                 ..of(CgroupScheduler::OpenPbs)
             },
@@ -179,7 +209,7 @@ fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
     None
 }
 
-fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> Place {
+fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> JobCgroup {
     let name = components.get(job_at).copied().unwrap_or_default();
     let below = components.get(job_at + 1..).unwrap_or_default();
     let after = |key: &str| {
@@ -191,7 +221,7 @@ fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> Place {
     let is_sluid = name.len() == SLUID_LENGTH
         && name.starts_with('s')
         && name.bytes().all(|b| b.is_ascii_alphanumeric());
-    Place {
+    JobCgroup {
         scheduler: Some(CgroupScheduler::Slurm),
         job_id: name
             .strip_prefix("job_")
@@ -201,7 +231,7 @@ fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> Place {
         uid,
         step: after("step_"),
         task: after("task_"),
-        ..Place::default()
+        ..JobCgroup::default()
     }
 }
 

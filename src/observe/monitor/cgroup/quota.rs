@@ -5,7 +5,7 @@ use std::path::Path;
 use super::locate::{mounts_in, paths_of};
 
 /// The smallest quota of all cgroups around a process, in CPUs. `None`: there is none, or it is not seen from here.
-pub(in crate::observe::monitor) fn cpu_quota(pid: u32) -> Option<f64> {
+pub(crate) fn cpu_quota(pid: u32) -> Option<f64> {
     cpu_quota_in(Path::new("/proc"), pid)
 }
 
@@ -18,15 +18,12 @@ fn cpu_quota_in(proc: &Path, pid: u32) -> Option<f64> {
 
 /// Memory that the cgroups around a process leave it, in bytes, with what the kernel could take from caches. `None`: they have
 /// no limit, or it is not seen from here.
-pub(in crate::observe::monitor) fn memory_left(pid: u32) -> Option<u64> {
+pub(crate) fn memory_left(pid: u32) -> Option<u64> {
     memory_left_in(Path::new("/proc"), pid)
 }
 
 fn memory_left_in(proc: &Path, pid: u32) -> Option<u64> {
-    limits(proc, pid, "memory", |directory| {
-        left_v2(directory).or_else(|| left_v1(directory))
-    })
-    .min()
+    limits(proc, pid, "memory", left_in).min()
 }
 
 /// What `read` finds in the directories of a controller, from the process's own up to the mount.
@@ -61,25 +58,30 @@ fn limits<T>(
     found.into_iter()
 }
 
-/// `memory.max` of v2: bytes, or `max`; `memory.current`; of `memory.stat` what is pages of files.
-fn left_v2(directory: &Path) -> Option<u64> {
-    let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
-    let limit: u64 = read("memory.max")?.trim().parse().ok()?;
-    let used: u64 = read("memory.current")?.trim().parse().ok()?;
-    let cached =
-        read("memory.stat").map_or(0, |stat| sum_of(&stat, ["inactive_file", "active_file"]));
-    Some(limit.saturating_sub(used.saturating_sub(cached)))
-}
+/// Of v2 and v1: the file of the limit, in bytes or `max`, that of what is used, and lines of `memory.stat` that are pages of
+/// files.
+const MEMORY: [(&str, &str, [&str; 2]); 2] = [
+    (
+        "memory.max",
+        "memory.current",
+        ["inactive_file", "active_file"],
+    ),
+    (
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ["total_inactive_file", "total_active_file"],
+    ),
+];
 
-/// The same of v1, where no limit is a number near 2^63.
-fn left_v1(directory: &Path) -> Option<u64> {
+fn left_in(directory: &Path) -> Option<u64> {
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
-    let limit: u64 = read("memory.limit_in_bytes")?.trim().parse().ok()?;
-    let used: u64 = read("memory.usage_in_bytes")?.trim().parse().ok()?;
-    let cached = read("memory.stat").map_or(0, |stat| {
-        sum_of(&stat, ["total_inactive_file", "total_active_file"])
-    });
-    (limit < 1 << 60).then(|| limit.saturating_sub(used.saturating_sub(cached)))
+    MEMORY.iter().find_map(|(limit, used, cached)| {
+        let limit: u64 = read(limit)?.trim().parse().ok()?;
+        let used: u64 = read(used)?.trim().parse().ok()?;
+        let cached = read("memory.stat").map_or(0, |stat| sum_of(&stat, *cached));
+        // In v1 no limit is a number near 2^63.
+        (limit < 1 << 60).then(|| limit.saturating_sub(used.saturating_sub(cached)))
+    })
 }
 
 /// The sum of lines `NAME VALUE`.

@@ -124,7 +124,7 @@ fn usable(gpu: &GpuFacts, devices: &[&GpuFacts]) -> Vec<String> {
 
 /// Minor numbers of the GPUs that a device cgroup of version 1 lets in (`devices.list`, lines such as `c 195:0 rw`).
 /// `None`: it lets all in.
-pub(in crate::observe::monitor) fn device_minors(list: &str) -> Option<BTreeSet<u32>> {
+pub(crate) fn device_minors(list: &str) -> Option<BTreeSet<u32>> {
     let mut minors = BTreeSet::new();
     for line in list.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();

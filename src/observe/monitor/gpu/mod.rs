@@ -10,7 +10,7 @@ mod reader;
 mod share;
 mod watch;
 
-pub(in crate::observe::monitor) use allocation::device_minors;
+pub(crate) use allocation::device_minors;
 pub use allocation::{allocated_gpus, gpu_driver_present};
 pub use nvml::Nvml;
 pub use reader::{GpuError, GpuProcess, GpuRead, GpuReader, GpuXid};

@@ -9,13 +9,8 @@ use crate::record::{GpuFacts, GpuReading};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
     /// The driver's library is not there, or is no such library.
-    #[error("the library `{library}` cannot be loaded: {reason}")]
-    NoLibrary {
-        /// Its name or path.
-        library: String,
-        /// What the dynamic linker says.
-        reason: String,
-    },
+    #[error("the library `{0}` cannot be loaded: {1}")]
+    NoLibrary(String, String),
     /// The driver is not loaded, or was unloaded since.
     #[error("the GPU driver is not loaded")]
     NoDriver,

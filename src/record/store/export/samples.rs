@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rusqlite::Row;
 
 use super::Selection;
-use crate::record::store::integer;
+use crate::record::store::sql::integer;
 use crate::record::{Cell, Sample, Table, decode_segment};
 
 /// Columns of a row before the values of the reading: the database, the change, the measurement with name and user, the segment.

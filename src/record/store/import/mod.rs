@@ -10,16 +10,15 @@ mod views;
 
 use std::collections::HashSet;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{params, params_from_iter};
+use serde_json::Value;
 
-use super::ingest::Writer;
-use super::open::{Store, StoreError};
-use super::{integer, optional};
+use super::error::StoreError;
+use super::open::Store;
+use super::sql::{column_value, integer};
+use super::writer::Writer;
 use crate::job::RunId;
-use crate::record::{
-    Epoch, Event, GpuUsage, Incoming, IncomingRun, IncomingUsage, MeasureKey, MetricPoint, Row,
-    RowVersion, Sample,
-};
+use crate::record::{Event, Incoming, MeasureKey, Measurement, Row, RowVersion, RunRow, Sample};
 use newer::{NodeVersion, RunVersion};
 use samples::Segment;
 
@@ -161,15 +160,23 @@ impl Importer<'_> {
             Row::Run(run) => self.take_run(version, &run),
             Row::Usage(usage) => self.take_usage(version, &usage, line),
             Row::Timing(key, place, epoch) => self.below(key, line, |importer, node| {
-                importer.take_epoch(version, node, place, &epoch)
+                let of = ("timing", node, &[("place", place.into())][..]);
+                importer.replace(version, of, |writer| writer.put_epoch(node, place, &epoch))
             }),
             Row::Gpu(key, usage) => self.below(key, line, |importer, node| {
-                importer.take_gpu(version, node, &usage)
+                let of = ("gpu", node, &[("uuid", usage.gpu.uuid.as_str().into())][..]);
+                importer.replace(version, of, |writer| writer.put_gpu(node, &usage))
             }),
-            Row::Metric(key, point) => self.below(key, line, |importer, node| {
-                importer.take_point(version, node, &point)
+            Row::Metric(key, value) => self.below(key, line, |importer, node| {
+                let of_value = [
+                    ("kind", value.kind.as_str().into()),
+                    ("place", value.place.into()),
+                    ("name", value.name.as_str().into()),
+                ];
+                let of = ("metric", node, &of_value[..]);
+                importer.replace(version, of, |writer| writer.put_metric(node, &value))
             }),
-            Row::Event(key, _, event) => self.below(key, line, |importer, node| {
+            Row::Event(key, event) => self.below(key, line, |importer, node| {
                 importer.take_event(node, &event)
             }),
             Row::Sample(key, segment, sample) => self.below(key, line, |importer, node| {
@@ -192,7 +199,7 @@ impl Importer<'_> {
         self.close_segment()
     }
 
-    fn take_run(&mut self, version: &RowVersion, run: &IncomingRun) -> Result<Taken, StoreError> {
+    fn take_run(&mut self, version: &RowVersion, run: &RunRow) -> Result<Taken, StoreError> {
         let (writer, run_id) = (self.writer, &run.record.run_id);
         let known = newer::run_version(writer, run_id)?;
         let incoming = RunVersion::of(version, run);
@@ -224,7 +231,7 @@ impl Importer<'_> {
     }
 
     /// A job id or output once known is not forgotten, and which version told it does not matter.
-    fn fill_run(&self, run: &IncomingRun) -> Result<(), StoreError> {
+    fn fill_run(&self, run: &RunRow) -> Result<(), StoreError> {
         let record = &run.record;
         self.writer.execute(
             "UPDATE run SET job_id = coalesce(job_id, ?2), output = coalesce(output, ?3)
@@ -241,7 +248,7 @@ impl Importer<'_> {
     fn take_usage(
         &mut self,
         version: &RowVersion,
-        usage: &IncomingUsage,
+        usage: &Measurement,
         line: &str,
     ) -> Result<Taken, StoreError> {
         let (writer, record) = (self.writer, &usage.record);
@@ -265,7 +272,7 @@ impl Importer<'_> {
             writer.execute(before, params![node, integer(record.updated_at_ms)])?;
         }
         let attempt = writer.attempt_row(&key.run_id, key.element, key.attempt)?;
-        self.note_attempt(attempt, usage)?;
+        writer.note_marks(attempt, &usage.attempt)?;
         let target = writer.target_row(&record.host)?;
         if let Some(figures) = &usage.figures {
             writer.put_figures(&record.host, figures)?;
@@ -288,121 +295,38 @@ impl Importer<'_> {
         Ok(Taken::New)
     }
 
-    /// A mark once seen is not forgotten.
-    fn note_attempt(&self, attempt: i64, usage: &IncomingUsage) -> Result<(), StoreError> {
-        self.writer.execute(
-            "UPDATE attempt SET job_id = coalesce(?2, job_id), first_node = coalesce(?3, first_node),
-                 started_at_ms = coalesce(?4, started_at_ms), ended_at_ms = coalesce(?5, ended_at_ms),
-                 shell_code = coalesce(?6, shell_code)
-             WHERE id = ?1",
-            params![
-                attempt,
-                usage.attempt_job_id.as_ref().map(|id| &id.0),
-                usage.attempt_first_node,
-                optional(usage.attempt_started_at_ms),
-                optional(usage.attempt_ended_at_ms),
-                usage.attempt_exit_code,
-            ],
-        )?;
-        Ok(())
-    }
-
-    fn take_epoch(
+    /// Puts a row in that hangs on a node, where it is newer than what is there under the same key; notes where it comes from.
+    fn replace(
         &self,
         version: &RowVersion,
-        node: i64,
-        place: u64,
-        epoch: &Epoch,
+        (table, node, key): (&str, i64, &[(&str, Value)]),
+        put: impl FnOnce(&Writer<'_>) -> Result<(), StoreError>,
     ) -> Result<Taken, StoreError> {
         let writer = self.writer;
-        let known = newer::row_version(
-            writer,
-            "SELECT coalesce(origin_seq, 0), coalesce(store, '') FROM timing LEFT JOIN origin ON origin.id = timing.origin
-             WHERE node = ?1 AND place = ?2",
-            params![node, integer(place)],
-        )?;
+        let of_key: String = (2..)
+            .zip(key)
+            .map(|(at, (name, _))| format!(" AND {name} = ?{at}"))
+            .collect();
+        let known = format!(
+            "SELECT coalesce(origin_seq, 0) AS seq, coalesce(store, '') AS store
+             FROM {table} LEFT JOIN origin ON origin.id = {table}.origin WHERE node = ?1{of_key}"
+        );
+        let mut values = vec![node.into()];
+        values.extend(key.iter().map(|(_, value)| column_value(value)));
+        let known = writer.first(&known, params_from_iter(&values), newer::row_version)?;
         if known.as_ref().is_some_and(|known| version <= known) {
             return Ok(Taken::Known);
         }
-        writer.put_epoch(node, place, epoch)?;
-        writer.execute(
-            "UPDATE timing SET origin = ?3, origin_seq = ?4 WHERE node = ?1 AND place = ?2",
-            params![
-                node,
-                integer(place),
-                writer.origin(version)?,
-                integer(version.seq)
-            ],
-        )?;
-        Ok(if known.is_some() {
-            Taken::Newer
-        } else {
-            Taken::New
-        })
-    }
-
-    fn take_point(
-        &self,
-        version: &RowVersion,
-        node: i64,
-        point: &MetricPoint,
-    ) -> Result<Taken, StoreError> {
-        let writer = self.writer;
-        let name = point.metrics.keys().next();
-        let of_key = params![node, point.kind.as_str(), integer(point.place), name];
-        let known = newer::row_version(
-            writer,
-            "SELECT coalesce(origin_seq, 0), coalesce(store, '') FROM metric LEFT JOIN origin ON origin.id = metric.origin
-             WHERE node = ?1 AND kind = ?2 AND place = ?3 AND name = ?4",
-            of_key,
-        )?;
-        if known.as_ref().is_some_and(|known| version <= known) {
-            return Ok(Taken::Known);
-        }
-        writer.put_point(node, point)?;
-        writer.execute(
-            "UPDATE metric SET origin = ?5, origin_seq = ?6 WHERE node = ?1 AND kind = ?2 AND place = ?3 AND name = ?4",
-            params![
-                node,
-                point.kind.as_str(),
-                integer(point.place),
-                name,
-                writer.origin(version)?,
-                integer(version.seq)
-            ],
-        )?;
-        // Those of an epoch came with it.
-        let is_newer = known.is_some_and(|known| !known.store.is_empty());
+        put(writer)?;
+        let (origin, seq) = (values.len() + 1, values.len() + 2);
+        let sql = format!(
+            "UPDATE {table} SET origin = ?{origin}, origin_seq = ?{seq} WHERE node = ?1{of_key}"
+        );
+        values.extend([writer.origin(version)?.into(), integer(version.seq).into()]);
+        writer.execute(&sql, params_from_iter(&values))?;
+        // The values of an epoch came with it, from nowhere.
+        let is_newer = known.is_some_and(|known| table != "metric" || !known.store.is_empty());
         Ok(if is_newer { Taken::Newer } else { Taken::New })
-    }
-
-    fn take_gpu(
-        &self,
-        version: &RowVersion,
-        node: i64,
-        usage: &GpuUsage,
-    ) -> Result<Taken, StoreError> {
-        let writer = self.writer;
-        let uuid = &usage.gpu.uuid;
-        let known = newer::row_version(
-            writer,
-            "SELECT coalesce(origin_seq, 0), coalesce(store, '') FROM gpu LEFT JOIN origin ON origin.id = gpu.origin
-             WHERE node = ?1 AND uuid = ?2",
-            params![node, uuid],
-        )?;
-        if known.as_ref().is_some_and(|known| version <= known) {
-            return Ok(Taken::Known);
-        }
-        writer.put_gpu(node, usage)?;
-        writer.execute(
-            "UPDATE gpu SET origin = ?3, origin_seq = ?4 WHERE node = ?1 AND uuid = ?2",
-            params![node, uuid, writer.origin(version)?, integer(version.seq)],
-        )?;
-        Ok(if known.is_some() {
-            Taken::Newer
-        } else {
-            Taken::New
-        })
     }
 
     /// Events never change, and databases number those that they know: the same event has another place in another one.
@@ -538,31 +462,6 @@ impl Writer<'_> {
         self.query(sql, params![run_id.as_str(), measure, AT_ONCE], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
-    }
-
-    /// All rows of a question.
-    fn query<T>(
-        &self,
-        sql: &str,
-        values: impl rusqlite::Params,
-        read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
-        let statement = self.transaction.prepare_cached(sql);
-        let rows = statement.and_then(|mut statement| statement.query_map(values, read)?.collect());
-        rows.map_err(|source| StoreError::of(self.path, "read", source))
-    }
-
-    /// The first row of a question.
-    fn first<T>(
-        &self,
-        sql: &str,
-        values: impl rusqlite::Params,
-        read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, StoreError> {
-        let statement = self.transaction.prepare_cached(sql);
-        let found =
-            statement.and_then(|mut statement| statement.query_row(values, read).optional());
-        found.map_err(|source| StoreError::of(self.path, "read", source))
     }
 }
 

@@ -3,14 +3,13 @@
 //! Of two versions from one database its numbers tell. Between databases the times of what is told count, and where these
 //! are the same anything that always comes out the same.
 
-use rusqlite::{Params, params};
+use rusqlite::Row;
 
 use super::Writer;
 use crate::job::{JobState, RunId};
-use crate::record::store::ingest::NODE_OF;
-use crate::record::store::integer;
-use crate::record::store::open::StoreError;
-use crate::record::{IncomingRun, MeasureKey, NodeRecord, NodeState, RowVersion};
+use crate::record::store::error::StoreError;
+use crate::record::store::sql::{OF_KEY, OF_RUN, integer, key_values, number};
+use crate::record::{MeasureKey, NodeRecord, NodeState, RowVersion, RunRow};
 
 /// What decides between two versions of a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +24,7 @@ pub(super) struct RunVersion {
 }
 
 impl RunVersion {
-    pub(super) fn of(version: &RowVersion, run: &IncomingRun) -> Self {
+    pub(super) fn of(version: &RowVersion, run: &RunRow) -> Self {
         let status = &run.status;
         Self {
             is_over: status.state.is_final(),
@@ -53,17 +52,18 @@ pub(super) fn run_version(
     let sql = "SELECT told_state, uid, told_ended_at_ms, origin_seq, store
          FROM run LEFT JOIN origin ON origin.id = run.origin WHERE run_id = ?1";
     writer.first(sql, [run_id.as_str()], |row| {
-        let Some(store) = row.get::<_, Option<String>>(4)? else {
+        let Some(store) = row.get::<_, Option<String>>("store")? else {
             return Ok(None);
         };
-        let state = JobState::from_word(&row.get::<_, Option<String>>(0)?.unwrap_or_default());
+        let told: Option<String> = row.get("told_state")?;
+        let state = JobState::from_word(&told.unwrap_or_default());
         Ok(Some(RunVersion {
             is_over: state.is_final(),
-            is_of_index: row.get::<_, Option<u32>>(1)?.is_none(),
-            ended_at_ms: row.get(2)?,
+            is_of_index: row.get::<_, Option<u32>>("uid")?.is_none(),
+            ended_at_ms: row.get("told_ended_at_ms")?,
             state,
             version: RowVersion {
-                seq: seq(row.get(3)?),
+                seq: number(row, "origin_seq")?,
                 store,
             },
         }))
@@ -100,47 +100,25 @@ pub(super) fn node_version(
     writer: &Writer<'_>,
     key: &MeasureKey,
 ) -> Result<Option<(i64, NodeVersion)>, StoreError> {
-    let of_key = params![
-        key.run_id.as_str(),
-        key.element,
-        key.attempt,
-        key.node,
-        key.step
-    ];
     let sql = format!(
-        "SELECT node.id, node.state <> 'running', updated_at_ms, coalesce(origin_seq, 0), coalesce(store, '')
-         FROM node LEFT JOIN origin ON origin.id = node.origin WHERE node.id = ({NODE_OF})"
+        "SELECT node.id AS id, node.state <> 'running' AS is_over, updated_at_ms,
+             coalesce(node.origin_seq, 0) AS seq, coalesce(store, '') AS store
+         FROM node {OF_RUN} LEFT JOIN origin ON origin.id = node.origin WHERE {OF_KEY}"
     );
-    writer.first(&sql, of_key, |row| {
-        let version = RowVersion {
-            seq: seq(row.get(3)?),
-            store: row.get(4)?,
+    writer.first(&sql, key_values(key), |row| {
+        let version = NodeVersion {
+            is_over: row.get("is_over")?,
+            updated_at_ms: row.get("updated_at_ms")?,
+            version: row_version(row)?,
         };
-        Ok((
-            row.get(0)?,
-            NodeVersion {
-                is_over: row.get(1)?,
-                updated_at_ms: row.get(2)?,
-                version,
-            },
-        ))
+        Ok((row.get("id")?, version))
     })
 }
 
-/// The version of a row, from its number and its database.
-pub(super) fn row_version(
-    writer: &Writer<'_>,
-    sql: &str,
-    values: impl Params,
-) -> Result<Option<RowVersion>, StoreError> {
-    writer.first(sql, values, |row| {
-        Ok(RowVersion {
-            seq: seq(row.get(0)?),
-            store: row.get(1)?,
-        })
+/// The version of a row, of the columns `seq` and `store`.
+pub(super) fn row_version(row: &Row<'_>) -> rusqlite::Result<RowVersion> {
+    Ok(RowVersion {
+        seq: number(row, "seq")?,
+        store: row.get("store")?,
     })
-}
-
-fn seq(value: i64) -> u64 {
-    u64::try_from(value).unwrap_or(0)
 }

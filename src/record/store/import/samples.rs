@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use rusqlite::params;
 
 use super::{Taken, Writer};
-use crate::record::store::integer;
-use crate::record::store::open::StoreError;
+use crate::record::store::error::StoreError;
+use crate::record::store::sql::integer;
 use crate::record::{MAX_SEGMENT_SAMPLES, RowVersion, Sample, decode_segment, encode_segments};
 
 /// A segment that is being put together.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Writer;
 use crate::job::{JobState, RunId};
-use crate::record::store::open::StoreError;
-use crate::record::store::runs::exit_of;
+use crate::record::store::error::StoreError;
+use crate::record::store::sql::{exit_of, unsigned};
 use crate::record::{Cause, Element, Status, merge_elements};
 
 /// Sets the state of a run that node databases alone told of, by the newest attempt of each element. One that a user's index
@@ -38,31 +38,30 @@ pub(super) fn settle(writer: &Writer<'_>, run_id: &RunId) -> Result<(), StoreErr
 /// How each node of the newest attempt of each element saw it, as if each were an element.
 fn views(writer: &Writer<'_>, run_id: &RunId) -> Result<Vec<Element>, StoreError> {
     let sql =
-        "SELECT element, attempt.attempt, node.state, node.exit_code, node.exit_signal, node.started_at_ms,
-             node.ended_at_ms
+        "SELECT element, attempt.attempt AS attempt, node.state AS state, node.exit_code AS exit_code,
+             node.exit_signal AS exit_signal, node.started_at_ms AS started_at_ms, node.ended_at_ms AS ended_at_ms
          FROM node JOIN attempt ON attempt.id = node.attempt JOIN run ON run.id = attempt.run
          WHERE run.run_id = ?1 AND attempt.attempt = (SELECT max(newest.attempt)
              FROM attempt AS newest JOIN node AS its ON its.attempt = newest.id
              WHERE newest.run = run.id AND newest.element = attempt.element)
          ORDER BY element, node.node, node.step";
     writer.query(sql, [run_id.as_str()], |row| {
-        let exit = exit_of(row.get(3)?, row.get(4)?);
-        let state = match (row.get::<_, String>(2)?.as_str(), exit) {
+        let exit = exit_of(row)?;
+        let state = match (row.get::<_, String>("state")?.as_str(), exit) {
             ("running", _) => JobState::Running,
             (_, Some(exit)) if exit.is_success() => JobState::Completed,
             (_, Some(_)) => JobState::Failed,
             (_, None) => JobState::Unknown,
         };
-        let time = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
         let status = Status {
             exit,
-            started_at_ms: time(row.get(5)?),
-            ended_at_ms: time(row.get(6)?),
+            started_at_ms: unsigned(row, "started_at_ms")?,
+            ended_at_ms: unsigned(row, "ended_at_ms")?,
             ..Status::of(state)
         };
         Ok(Element {
-            element: row.get(0)?,
-            attempt: row.get(1)?,
+            element: row.get("element")?,
+            attempt: row.get("attempt")?,
             status,
         })
     })

@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::{NodeId, NodeStore, Safety, Work};
-use crate::record::store::open::StoreError;
+use crate::record::store::error::StoreError;
 use crate::record::{RowLayout, Sample};
 
 impl NodeStore {

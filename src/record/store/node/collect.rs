@@ -4,8 +4,8 @@ use rusqlite::params;
 
 use super::spool::{Rows, each_spooled, undecodable};
 use super::{NodeId, NodeStore, Safety};
-use crate::record::store::integer;
-use crate::record::store::open::StoreError;
+use crate::record::store::error::StoreError;
+use crate::record::store::sql::integer;
 use crate::record::{MAX_SEGMENT_SAMPLES, Sample, decode_segment, encode_segments, segment_cells};
 
 /// Cells that are merged into one segment at most: more than ten minutes of 500 series, 8 MB in memory.

@@ -4,8 +4,8 @@ use rusqlite::params;
 
 use super::spool::{Rows, undecodable};
 use super::{NodeId, NodeStore, Safety, Work};
-use crate::record::store::integer;
-use crate::record::store::open::StoreError;
+use crate::record::store::error::StoreError;
+use crate::record::store::sql::integer;
 use crate::record::{ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
 
 /// Samples that are folded into one block: more than there should be, few enough to hold in memory.

@@ -2,14 +2,11 @@
 
 use rusqlite::{Row, params};
 
-use super::spool::{damaged, load};
+use super::spool::load;
 use super::{NodeId, NodeStore, Safety, Work};
 use crate::job::{JobState, RunId};
-use crate::record::store::ingest::NODE_OF;
-use crate::record::store::integer;
-use crate::record::store::measures::event;
-use crate::record::store::open::StoreError;
-use crate::record::store::runs::unsigned;
+use crate::record::store::error::StoreError;
+use crate::record::store::sql::{OF_KEY, OF_RUN, damaged, event, integer, key_values, number};
 use crate::record::{Event, Gap, MeasureKey, NodeRecord, RunRecord, Status};
 
 /// How to find the watched process again after a restart of the daemon.
@@ -124,18 +121,6 @@ impl NodeStore {
         self.transact(Safety::Kill, |work| work.writer.add_gap(node.0, gap))
     }
 
-    /// Notes what happened. It is to be in the next record too: that replaces what was noted.
-    ///
-    /// # Errors
-    /// As [`NodeStore::append`].
-    pub fn add_events(&mut self, node: NodeId, events: &[Event]) -> Result<(), StoreError> {
-        self.transact(Safety::Kill, |work| {
-            events
-                .iter()
-                .try_for_each(|event| work.writer.add_event(node.0, event))
-        })
-    }
-
     /// The runs that were being watched and are not known to be over.
     ///
     /// # Errors
@@ -164,17 +149,9 @@ impl NodeStore {
     /// # Errors
     /// As [`crate::record::store::Store::list`].
     pub fn node_id(&self, key: &MeasureKey) -> Result<Option<NodeId>, StoreError> {
-        let of_key = params![
-            key.run_id.as_str(),
-            key.element,
-            key.attempt,
-            key.node,
-            key.step
-        ];
-        Ok(self
-            .store
-            .rows(NODE_OF, of_key, |row| Ok(NodeId(row.get(0)?)))?
-            .pop())
+        let sql = format!("SELECT node.id FROM node {OF_RUN} WHERE {OF_KEY}");
+        let found = self.store.rows(&sql, key_values(key), |row| row.get(0))?;
+        Ok(found.first().copied().map(NodeId))
     }
 
     /// Whose a run is; `None` where it is not known.
@@ -193,18 +170,17 @@ impl NodeStore {
     fn gaps(&self, node: NodeId) -> Result<Vec<Gap>, StoreError> {
         let sql = "SELECT from_ms, to_ms, why FROM gap WHERE node = ?1 ORDER BY place";
         self.store.rows(sql, [node.0], |row| {
-            let time = |column| Ok::<_, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
             Ok(Gap {
-                from_ms: time(0)?,
-                to_ms: time(1)?,
-                why: row.get(2)?,
+                from_ms: number(row, "from_ms")?,
+                to_ms: number(row, "to_ms")?,
+                why: row.get("why")?,
             })
         })
     }
 
     fn events(&self, node: NodeId) -> Result<Vec<Event>, StoreError> {
         let sql = "SELECT at_ms, kind, detail FROM event WHERE node = ?1 ORDER BY place";
-        self.store.rows(sql, [node.0], |row| event(row, 0))
+        self.store.rows(sql, [node.0], event)
     }
 }
 
@@ -304,17 +280,17 @@ fn text_of(record: &NodeRecord) -> String {
 /// Reads [`LIVE`].
 fn live_run(row: &Row<'_>) -> rusqlite::Result<LiveRun> {
     let live = Live {
-        pid: row.get(2)?,
-        start_time_ticks: unsigned(row, 3)?.unwrap_or(0),
-        boot_id: row.get(4)?,
-        state: row.get(5)?,
+        pid: row.get("pid")?,
+        start_time_ticks: number(row, "start_time_ticks")?,
+        boot_id: row.get("boot_id")?,
+        state: row.get("state")?,
     };
     Ok(LiveRun {
-        node: NodeId(row.get(0)?),
-        uid: row.get(1)?,
+        node: NodeId(row.get("node")?),
+        uid: row.get("uid")?,
         live,
-        record: serde_json::from_str(&row.get::<_, String>(6)?).map_err(damaged)?,
-        acknowledged_seq: row.get(7)?,
+        record: serde_json::from_str(&row.get::<_, String>("record")?).map_err(damaged)?,
+        acknowledged_seq: row.get("acknowledged_seq")?,
         last_at_ms: None,
         spooled: false,
     })

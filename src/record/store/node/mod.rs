@@ -25,8 +25,9 @@ use std::fs::File;
 
 use nix::fcntl::Flock;
 
-use super::ingest::Writer;
-use super::open::{Store, StoreError};
+use super::error::StoreError;
+use super::open::Store;
+use super::writer::Writer;
 use crate::foundation::filesystem::FileSystem;
 use spool::Tail;
 

@@ -12,7 +12,8 @@ use rusqlite::Connection;
 
 use super::{NodeStore, Safety};
 use crate::foundation::filesystem::{FileSystem, Kind};
-use crate::record::store::open::{Store, StoreError, connect};
+use crate::record::store::error::StoreError;
+use crate::record::store::open::{Store, connect};
 use crate::record::store::schema;
 
 /// The owner writes, the group reads.

@@ -4,9 +4,8 @@ use rusqlite::{Row, params};
 
 use super::{NodeId, NodeStore, Safety};
 use crate::job::RunId;
-use crate::record::store::integer;
-use crate::record::store::open::StoreError;
-use crate::record::store::runs::{run_id, unsigned};
+use crate::record::store::error::StoreError;
+use crate::record::store::sql::{integer, number, run_id};
 
 /// What went.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -155,15 +154,14 @@ impl NodeStore {
             return Ok(None);
         };
         let read = |row: &Row<'_>| {
-            let at = |column| Ok::<u64, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
             let gone = Shortened {
                 node,
-                from_ms: at(1)?,
-                to_ms: at(2)?,
-                samples: at(3)?,
+                from_ms: number(row, "t0_ms")?,
+                to_ms: number(row, "t1_ms")?,
+                samples: number(row, "samples")?,
                 collected: false,
             };
-            Ok((at(0)?, gone))
+            Ok((number(row, "seq")?, gone))
         };
         let blocks = self
             .store
@@ -196,7 +194,7 @@ impl NodeStore {
     }
 
     fn over(&self, sql: &str) -> Result<Vec<(RunId, u64)>, StoreError> {
-        let read = |row: &Row<'_>| Ok((run_id(row)?, unsigned(row, 1)?.unwrap_or(0)));
+        let read = |row: &Row<'_>| Ok((run_id(row)?, number(row, "heard_ms")?));
         self.store.rows(sql, [integer(BATCH as u64)], read)
     }
 }

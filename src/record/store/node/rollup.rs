@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rusqlite::params;
 
 use super::{NodeId, Work};
-use crate::record::store::integer;
-use crate::record::store::open::StoreError;
+use crate::record::store::error::StoreError;
+use crate::record::store::sql::integer;
 use crate::record::{COLUMNS, GPU_COLUMNS, GpuReading, Sample};
 
 /// The spans, in seconds.

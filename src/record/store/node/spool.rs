@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{NodeId, Work};
-use crate::record::store::open::{Store, StoreError};
-use crate::record::store::runs::unsigned;
+use crate::record::store::error::StoreError;
+use crate::record::store::open::Store;
+use crate::record::store::sql::{damaged, unsigned};
 use crate::record::{RowCoder, RowLayout, Sample};
 
 /// The end of a node's spool, where the next row goes.
@@ -167,9 +167,4 @@ pub(super) fn undecodable(
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> StoreError {
     of_spool(path, damaged(error))
-}
-
-/// For what was found in the database and makes no sense.
-pub(super) fn damaged(error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, Box::new(error))
 }

@@ -1,11 +1,11 @@
 //! CPUs: fewer where many are idle, more where the run waits for them, and threads that fit them.
 
 use super::memory::{memory_line, needed, room, with_headroom};
-use super::{Advice, AdviceKind, Case, Request, Word, evidence, real};
+use super::{Advice, AdviceKind, Case, Finding, Request, real};
 use crate::report::insight::limit::{LimitKind, cpus_of};
 use crate::report::insight::threshold::{CPUS_LOW, HEADROOM};
 
-pub(super) fn rule(case: &Case<'_>) -> Word {
+pub(super) fn rule(case: &Case<'_>) -> Finding {
     let Some(request) = case.request() else {
         return Ok(None);
     };
@@ -29,7 +29,7 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
     if high / given * 100.0 >= CPUS_LOW {
         return Ok(None);
     }
-    let advised = at_least(high * HEADROOM / f64::from(tasks));
+    let advised = whole((high * HEADROOM / f64::from(tasks)).ceil());
     if advised >= asked {
         return Ok(None);
     }
@@ -50,17 +50,10 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
         paste = format!("{paste}\n{}", memory_line(memory));
     }
     let text = format!("{high:.1} of {given:.0} CPUs of a node were busy at the 95th percentile");
-    let rests_on = vec![
-        evidence("cpus_busy_p95", high),
-        evidence("cpus_asked", given),
-    ];
-    Ok(Some(Advice {
-        kind: AdviceKind::Cpus,
-        text,
-        table: Some("resources"),
-        paste: Some(paste),
-        rests_on,
-    }))
+    let rests_on = [("cpus_busy_p95", high), ("cpus_asked", given)];
+    Advice::new(AdviceKind::Cpus, text, &rests_on)
+        .pasting("resources", paste)
+        .some()
 }
 
 /// Why fewer CPUs could hurt.
@@ -85,7 +78,7 @@ fn may_be_fewer(case: &Case<'_>, request: &Request, has_gpus: bool) -> Result<()
     Ok(())
 }
 
-fn more(case: &Case<'_>, request: &Request, why: &str) -> Word {
+fn more(case: &Case<'_>, request: &Request, why: &str) -> Finding {
     let tasks = f64::from(request.tasks_per_node.max(1));
     let given = case.most(|node| node.cpus_allocated);
     let machine = case
@@ -98,22 +91,12 @@ fn more(case: &Case<'_>, request: &Request, why: &str) -> Word {
     let Some((given, machine)) = given.zip(machine) else {
         return Ok(None);
     };
-    let each = at_most((2.0 * given).min(machine) / tasks);
-    let kind = AdviceKind::Cpus;
-    let rests_on = vec![
-        evidence("cpus_allocated", given),
-        evidence("cpus_of_machine", machine),
-    ];
+    let each = whole(((2.0 * given).min(machine) / tasks).floor());
+    let rests_on = [("cpus_allocated", given), ("cpus_of_machine", machine)];
     if f64::from(each) * tasks <= given {
         let text =
             format!("{why}; the node has no more: prepare the data beforehand, or on the GPU");
-        return Ok(Some(Advice {
-            kind,
-            text,
-            table: None,
-            paste: None,
-            rests_on,
-        }));
+        return Advice::new(AdviceKind::Cpus, text, &rests_on).some();
     }
     let memory = request
         .memory_per_cpu_bytes
@@ -123,18 +106,13 @@ fn more(case: &Case<'_>, request: &Request, why: &str) -> Word {
             "memory was asked for by the CPU, and the node has not enough for more CPUs".to_owned(),
         );
     }
-    let paste = Some(format!("cpus_per_task = {each}"));
-    Ok(Some(Advice {
-        kind,
-        text: why.to_owned(),
-        table: Some("resources"),
-        paste,
-        rests_on,
-    }))
+    Advice::new(AdviceKind::Cpus, why.to_owned(), &rests_on)
+        .pasting("resources", format!("cpus_per_task = {each}"))
+        .some()
 }
 
 /// More threads than CPUs take turns on them.
-pub(super) fn threads(case: &Case<'_>) -> Word {
+pub(super) fn threads(case: &Case<'_>) -> Finding {
     for (node, view) in case.nodes().iter().zip(&case.view.nodes) {
         let threads = view
             .record
@@ -149,23 +127,17 @@ pub(super) fn threads(case: &Case<'_>) -> Word {
             .request()
             .filter(|request| request.is_everywhere())
             .map_or(1, |request| request.tasks_per_node.max(1));
-        let fits = at_most(cpus / f64::from(tasks));
+        let fits = whole((cpus / f64::from(tasks)).floor());
         if threads > fits {
             let text = format!(
                 "OMP_NUM_THREADS is {threads}, and a task has {fits} CPUs on {}: set it to {fits} in `run.env`",
                 node.node
             );
-            let rests_on = vec![
-                evidence("omp_num_threads", f64::from(threads)),
-                evidence("cpus_effective", cpus),
+            let rests_on = [
+                ("omp_num_threads", f64::from(threads)),
+                ("cpus_effective", cpus),
             ];
-            return Ok(Some(Advice {
-                kind: AdviceKind::Threads,
-                text,
-                table: None,
-                paste: None,
-                rests_on,
-            }));
+            return Advice::new(AdviceKind::Threads, text, &rests_on).some();
         }
     }
     Ok(None)
@@ -176,15 +148,6 @@ pub(super) fn threads(case: &Case<'_>) -> Word {
     clippy::cast_sign_loss,
     reason = "a number of CPUs"
 )]
-fn at_least(cpus: f64) -> u32 {
-    cpus.ceil().clamp(1.0, 65_536.0) as u32
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a number of CPUs"
-)]
-fn at_most(cpus: f64) -> u32 {
-    cpus.floor().clamp(1.0, 65_536.0) as u32
+fn whole(cpus: f64) -> u32 {
+    cpus.clamp(1.0, 65_536.0) as u32
 }

@@ -1,35 +1,28 @@
 //! GPUs: those that nobody used, those that are half empty, those that were held down.
 
-use super::{Advice, AdviceKind, Case, NodeUsed, Request, Word, evidence, real};
+use super::{Advice, AdviceKind, Case, Finding, NodeUsed, Request, real};
 use crate::foundation::units::display_seconds;
 use crate::report::insight::limit::LimitKind;
 use crate::report::insight::threshold::{GPU_BUSY, GPU_HELD_DOWN, GPU_MEM_LOW};
 use crate::report::insight::used::GpuUsed;
 
-pub(super) fn rule(case: &Case<'_>) -> Word {
+pub(super) fn rule(case: &Case<'_>) -> Finding {
     let idle = case.used.gpus_idle;
     if idle == 0 {
         return Ok(None);
     }
     case.too_little()?;
     let had = case.used.gpus_allocated;
-    let kind = AdviceKind::Gpus;
-    let rests_on = vec![
-        evidence("gpus_allocated", real(had as u64)),
-        evidence("gpus_idle", real(idle as u64)),
+    let rests_on = [
+        ("gpus_allocated", real(had as u64)),
+        ("gpus_idle", real(idle as u64)),
     ];
     if idle == had {
         let text = format!(
             "none of its {had} GPUs did anything: is the program made for GPUs, and does it see them? Else leave \
              `gpus_per_node` out"
         );
-        return Ok(Some(Advice {
-            kind,
-            text,
-            table: None,
-            paste: None,
-            rests_on,
-        }));
+        return Advice::new(AdviceKind::Gpus, text, &rests_on).some();
     }
     let works = case
         .nodes()
@@ -62,12 +55,10 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
                 |kind| format!("gpus_per_node = \"{kind}:{works}\""),
             ))
         });
-    Ok(Some(Advice {
-        kind,
-        text,
-        table: paste.is_some().then_some("resources"),
-        paste,
-        rests_on,
+    let advice = Advice::new(AdviceKind::Gpus, text, &rests_on);
+    Ok(Some(match paste {
+        Some(line) => advice.pasting("resources", line),
+        None => advice,
     }))
 }
 
@@ -79,7 +70,7 @@ fn working<'a>(case: &'a Case<'_>) -> impl Iterator<Item = &'a GpuUsed> {
 }
 
 /// Larger batches keep a GPU busier where there is room for them and nothing else is waited for.
-pub(super) fn batch(case: &Case<'_>) -> Word {
+pub(super) fn batch(case: &Case<'_>) -> Finding {
     if case
         .limit(&[LimitKind::Unclear, LimitKind::OneThread])
         .is_none()
@@ -100,21 +91,15 @@ pub(super) fn batch(case: &Case<'_>) -> Word {
     let text = format!(
         "its GPUs used {fullest:.0}% of their memory at most: a larger batch may keep them busier"
     );
-    let rests_on = vec![
-        evidence("gpu_mem_used_percent", fullest),
-        evidence("gpu_busy_percent", busy),
+    let rests_on = [
+        ("gpu_mem_used_percent", fullest),
+        ("gpu_busy_percent", busy),
     ];
-    Ok(Some(Advice {
-        kind: AdviceKind::Batch,
-        text,
-        table: None,
-        paste: None,
-        rests_on,
-    }))
+    Advice::new(AdviceKind::Batch, text, &rests_on).some()
 }
 
 /// Power and heat are the site's to look at.
-pub(super) fn cooling(case: &Case<'_>) -> Word {
+pub(super) fn cooling(case: &Case<'_>) -> Finding {
     for node in case.nodes() {
         let Some(wall) = node.wall_seconds.filter(|wall| *wall > 0.0) else {
             continue;
@@ -128,17 +113,11 @@ pub(super) fn cooling(case: &Case<'_>) -> Word {
                 node.node,
                 display_seconds(gpu.throttled_seconds)
             );
-            let rests_on = vec![
-                evidence("gpu_throttled_seconds", gpu.throttled_seconds),
-                evidence("wall_seconds", wall),
+            let rests_on = [
+                ("gpu_throttled_seconds", gpu.throttled_seconds),
+                ("wall_seconds", wall),
             ];
-            return Ok(Some(Advice {
-                kind: AdviceKind::Cooling,
-                text,
-                table: None,
-                paste: None,
-                rests_on,
-            }));
+            return Advice::new(AdviceKind::Cooling, text, &rests_on).some();
         }
     }
     Ok(None)

@@ -1,6 +1,6 @@
 //! Memory: what a node's share of the run held at most, with headroom.
 
-use super::{Advice, AdviceKind, Case, Word, evidence, real};
+use super::{Advice, AdviceKind, Case, Finding, real};
 use crate::foundation::units::Bytes;
 use crate::job::JobState;
 use crate::report::insight::limit::LimitKind;
@@ -10,7 +10,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 /// Memory of the last quarter of the run over that of the first three from which on it still grew.
 const GROWTH: f64 = 1.05;
 
-pub(super) fn rule(case: &Case<'_>) -> Word {
+pub(super) fn rule(case: &Case<'_>) -> Finding {
     let Some(request) = case.request() else {
         return Ok(None);
     };
@@ -28,10 +28,7 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
     }
     case.too_little()?;
     let peak = peak(case)?;
-    let rests_on = vec![
-        evidence("mem_peak_bytes", peak),
-        evidence("mem_asked_bytes", real(asked)),
-    ];
+    let rests_on = [("mem_peak_bytes", peak), ("mem_asked_bytes", real(asked))];
     let share = peak / real(asked) * 100.0;
     let advised = with_headroom(peak);
     let used = format!(
@@ -44,13 +41,13 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
             return Err(format!("{used}, and the node has no more"));
         }
         let text = format!("{used}: a little more, and it is killed");
-        return Ok(Some(advice(case, text, advised, rests_on)));
+        return advice(case, text, advised, &rests_on).some();
     }
     if share >= MEM_LOW || advised >= asked {
         return Ok(None);
     }
     keeps_what_it_needs(case)?;
-    Ok(Some(advice(case, used, advised, rests_on)))
+    advice(case, used, advised, &rests_on).some()
 }
 
 /// The most that the run held on a node, in bytes; else why that is not all that it may need.
@@ -122,31 +119,21 @@ fn keeps_what_it_needs(case: &Case<'_>) -> Result<(), String> {
 }
 
 /// A run that was killed needs more; how much more is not known.
-fn more(case: &Case<'_>, asked: u64, kills: u64) -> Word {
+fn more(case: &Case<'_>, asked: u64, kills: u64) -> Finding {
     let advised = rounded_up(real(asked) * MEM_MORE);
-    let rests_on = vec![
-        evidence("mem_asked_bytes", real(asked)),
-        evidence("mem_oom_kills", real(kills)),
+    let rests_on = [
+        ("mem_asked_bytes", real(asked)),
+        ("mem_oom_kills", real(kills)),
     ];
     let text = format!("{} were too little", Bytes(asked));
     if advised > room(case) {
         let text = format!(
             "{text}, and the node has not much more: use more nodes, smaller batches or fewer workers"
         );
-        return Ok(Some(Advice {
-            kind: AdviceKind::Memory,
-            text,
-            table: None,
-            paste: None,
-            rests_on,
-        }));
+        return Advice::new(AdviceKind::Memory, text, &rests_on).some();
     }
-    Ok(Some(advice(
-        case,
-        format!("{text}; how much it needs is not known"),
-        advised,
-        rests_on,
-    )))
+    let text = format!("{text}; how much it needs is not known");
+    advice(case, text, advised, &rests_on).some()
 }
 
 /// What the smallest node has; a twentieth is the system's.
@@ -155,14 +142,8 @@ pub(super) fn room(case: &Case<'_>) -> u64 {
     totals.min().map_or(u64::MAX, |total| total / 20 * 19)
 }
 
-fn advice(case: &Case<'_>, text: String, advised: u64, rests_on: Vec<super::Evidence>) -> Advice {
-    Advice {
-        kind: AdviceKind::Memory,
-        text,
-        table: Some("resources"),
-        paste: Some(line(case, advised)),
-        rests_on,
-    }
+fn advice(case: &Case<'_>, text: String, advised: u64, rests_on: &[(&'static str, f64)]) -> Advice {
+    Advice::new(AdviceKind::Memory, text, rests_on).pasting("resources", line(case, advised))
 }
 
 /// The line of the job file for so much memory on a node, in the way in which it was asked for.

@@ -11,70 +11,38 @@ use serde::Serialize;
 use super::limit::{Limit, LimitKind};
 use super::threshold::{LEAST_COVERED, LEAST_SAMPLES, LEAST_SECONDS};
 use super::used::{NodeUsed, Used};
-use super::{Evidence, Request, RunView, Timing, Unmeasured, real};
+use super::{Balance, Evidence, Request, RunView, Timing, Unmeasured, real};
+use crate::foundation::named_enum;
 use crate::foundation::units::display_seconds;
 use crate::job::JobState;
 
-/// What a piece of advice is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AdviceKind {
-    /// `resources.walltime`.
-    Walltime,
-    /// `resources.memory` or `resources.memory_per_cpu`.
-    Memory,
-    /// `resources.cpus_per_task`.
-    Cpus,
-    /// `resources.gpus_per_node`.
-    Gpus,
-    /// `storage.prefer`.
-    Storage,
-    /// Processes or threads that prepare the data.
-    Workers,
-    /// `OMP_NUM_THREADS`.
-    Threads,
-    /// The batch.
-    Batch,
-    /// GPUs that power or heat held down.
-    Cooling,
-    /// Evaluation and checkpoints.
-    Aside,
-    /// Nodes that differ.
-    Balance,
-}
-
-impl AdviceKind {
-    /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 11] = [
-        Self::Walltime,
-        Self::Memory,
-        Self::Cpus,
-        Self::Gpus,
-        Self::Storage,
-        Self::Workers,
-        Self::Threads,
-        Self::Batch,
-        Self::Cooling,
-        Self::Aside,
-        Self::Balance,
-    ];
-
-    /// Its word in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Walltime => "walltime",
-            Self::Memory => "memory",
-            Self::Cpus => "cpus",
-            Self::Gpus => "gpus",
-            Self::Storage => "storage",
-            Self::Workers => "workers",
-            Self::Threads => "threads",
-            Self::Batch => "batch",
-            Self::Cooling => "cooling",
-            Self::Aside => "aside",
-            Self::Balance => "balance",
-        }
+named_enum! {
+    /// What a piece of advice is about, in the order in which they are told.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum AdviceKind {
+        /// `resources.walltime`.
+        Walltime = "walltime",
+        /// `resources.memory` or `resources.memory_per_cpu`.
+        Memory = "memory",
+        /// `resources.cpus_per_task`.
+        Cpus = "cpus",
+        /// `resources.gpus_per_node`.
+        Gpus = "gpus",
+        /// `storage.prefer`.
+        Storage = "storage",
+        /// Processes or threads that prepare the data.
+        Workers = "workers",
+        /// `OMP_NUM_THREADS`.
+        Threads = "threads",
+        /// The batch.
+        Batch = "batch",
+        /// GPUs that power or heat held down.
+        Cooling = "cooling",
+        /// Evaluation and checkpoints.
+        Aside = "aside",
+        /// Nodes that differ.
+        Balance = "balance",
     }
 }
 
@@ -93,18 +61,49 @@ pub struct Advice {
     pub rests_on: Vec<Evidence>,
 }
 
+impl Advice {
+    /// Advice that no key of the job file helps to follow, with the figures that it rests on.
+    fn new(kind: AdviceKind, text: String, rests_on: &[(&'static str, f64)]) -> Self {
+        let evidence = |(what, value): &(&'static str, f64)| Evidence {
+            what,
+            value: *value,
+        };
+        Self {
+            kind,
+            text,
+            table: None,
+            paste: None,
+            rests_on: rests_on.iter().map(evidence).collect(),
+        }
+    }
+
+    /// The same with lines for a table of the job file.
+    fn pasting(self, table: &'static str, lines: String) -> Self {
+        Self {
+            table: Some(table),
+            paste: Some(lines),
+            ..self
+        }
+    }
+
+    fn some(self) -> Finding {
+        Ok(Some(self))
+    }
+}
+
 /// What the rules look at.
 pub(super) struct Case<'a> {
     pub(super) view: &'a RunView<'a>,
     pub(super) used: &'a Used,
     pub(super) limits: &'a [Limit],
+    pub(super) balance: &'a [Balance],
     pub(super) timing: Option<&'a Timing>,
     /// From start to end of the job, in seconds.
     pub(super) ran_seconds: Option<f64>,
 }
 
-/// A rule's word: advice, none, or why none may be given although it could be.
-type Word = Result<Option<Advice>, String>;
+/// What a rule finds: advice, none, or why none may be given although it could be.
+type Finding = Result<Option<Advice>, String>;
 
 impl Case<'_> {
     fn state(&self) -> JobState {
@@ -143,7 +142,7 @@ impl Case<'_> {
                 self.view.run.nodes
             ));
         }
-        let mut names: Vec<&str> = self.nodes().iter().map(|node| node.node.as_str()).collect();
+        let mut names: Vec<&str> = self.nodes().iter().map(|node| &*node.node).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(format!(
@@ -213,13 +212,9 @@ pub(super) fn enough_to_limit(used: &Used) -> Result<(), String> {
     Ok(())
 }
 
-fn evidence(what: &'static str, value: f64) -> Evidence {
-    Evidence { what, value }
-}
-
 /// All advice for the run, and why there is none on what was asked for.
 pub(super) fn advise(case: &Case<'_>) -> (Vec<Advice>, Vec<Unmeasured>) {
-    type Rule = fn(&Case<'_>) -> Word;
+    type Rule = fn(&Case<'_>) -> Finding;
     let rules: [(AdviceKind, Rule); 11] = [
         (AdviceKind::Walltime, walltime::rule),
         (AdviceKind::Memory, memory::rule),

@@ -1,46 +1,39 @@
 //! What the program itself could do otherwise: where its data lie, who prepares them, what it does beside training.
 
-use super::{Advice, AdviceKind, Case, Word, evidence};
+use super::{Advice, AdviceKind, Case, Finding};
 use crate::job::StorageClass;
 use crate::report::insight::limit::LimitKind;
 use crate::report::insight::threshold::ASIDE;
 
-pub(super) fn storage(case: &Case<'_>) -> Word {
+pub(super) fn storage(case: &Case<'_>) -> Finding {
     let Some(limit) = case.limit(&[LimitKind::Storage]) else {
         return Ok(None);
     };
     case.too_little()?;
-    let class = case.request().and_then(|request| request.storage);
-    let kind = AdviceKind::Storage;
-    let rests_on = limit.rests_on.clone();
     // Where the site has no storage of its own, the preference would have no effect.
+    let class = case.request().and_then(|request| request.storage);
     let better = class.filter(|class| *class < StorageClass::Ssd);
-    Ok(Some(match better {
-        Some(class) => Advice {
-            kind,
-            text: format!(
-                "{}; its storage is of class `{}`",
-                limit.text,
-                class.as_str()
-            ),
-            table: Some("storage"),
-            paste: Some(format!("prefer = \"{}\"", StorageClass::Ssd.as_str())),
-            rests_on,
-        },
-        None => Advice {
-            kind,
-            text: format!(
-                "{}: read the data from a faster storage, in fewer and larger files",
-                limit.text
-            ),
-            table: None,
-            paste: None,
-            rests_on,
-        },
-    }))
+    let advice = |text| Advice {
+        rests_on: limit.rests_on.clone(),
+        ..Advice::new(AdviceKind::Storage, text, &[])
+    };
+    match better {
+        Some(class) => {
+            let class = class.as_str();
+            let line = format!("prefer = \"{}\"", StorageClass::Ssd.as_str());
+            advice(format!("{}; its storage is of class `{class}`", limit.text))
+                .pasting("storage", line)
+                .some()
+        }
+        None => advice(format!(
+            "{}: read the data from a faster storage, in fewer and larger files",
+            limit.text
+        ))
+        .some(),
+    }
 }
 
-pub(super) fn workers(case: &Case<'_>) -> Word {
+pub(super) fn workers(case: &Case<'_>) -> Finding {
     let has_gpus = case.used.gpus_allocated > case.used.gpus_idle;
     let Some(limit) = case.limit(&[LimitKind::Workers, LimitKind::OneThread]) else {
         return Ok(None);
@@ -56,18 +49,14 @@ pub(super) fn workers(case: &Case<'_>) -> Word {
         (_, false) => "if the program cannot use more, ask for one CPU",
     };
     let text = format!("{}; {what}", limit.text);
-    let rests_on = limit.rests_on.clone();
     Ok(Some(Advice {
-        kind: AdviceKind::Workers,
-        text,
-        table: None,
-        paste: None,
-        rests_on,
+        rests_on: limit.rests_on.clone(),
+        ..Advice::new(AdviceKind::Workers, text, &[])
     }))
 }
 
 /// Evaluation and checkpoints that take much of an epoch.
-pub(super) fn aside(case: &Case<'_>) -> Word {
+pub(super) fn aside(case: &Case<'_>) -> Finding {
     let Some((timing, epochs)) = case
         .timing
         .and_then(|timing| Some((timing, timing.epochs.as_ref()?)))
@@ -95,40 +84,18 @@ pub(super) fn aside(case: &Case<'_>) -> Word {
     for (what, hint, name, seconds) in parts {
         if let Some((share, seconds)) = share(seconds).zip(seconds) {
             let text = format!("{what} takes {share:.0}% of an epoch: {hint}");
-            let rests_on = vec![
-                evidence(name, seconds),
-                evidence("epoch_mean_seconds", epochs.mean_seconds),
-            ];
-            return Ok(Some(Advice {
-                kind: AdviceKind::Aside,
-                text,
-                table: None,
-                paste: None,
-                rests_on,
-            }));
+            let rests_on = [(name, seconds), ("epoch_mean_seconds", epochs.mean_seconds)];
+            return Advice::new(AdviceKind::Aside, text, &rests_on).some();
         }
     }
     Ok(None)
 }
 
-pub(super) fn balance(case: &Case<'_>) -> Word {
-    let Some(uneven) = crate::report::insight::balance::uneven(case.view, case.used)
-        .into_iter()
-        .find(|uneven| uneven.is_uneven)
-    else {
+pub(super) fn balance(case: &Case<'_>) -> Finding {
+    let Some(uneven) = case.balance.iter().find(|figure| figure.is_uneven) else {
         return Ok(None);
     };
     case.too_little()?;
-    let text = uneven.text();
-    let rests_on = vec![
-        evidence(uneven.what, uneven.least),
-        evidence(uneven.what, uneven.most),
-    ];
-    Ok(Some(Advice {
-        kind: AdviceKind::Balance,
-        text,
-        table: None,
-        paste: None,
-        rests_on,
-    }))
+    let rests_on = [(uneven.what, uneven.least), (uneven.what, uneven.most)];
+    Advice::new(AdviceKind::Balance, uneven.text(), &rests_on).some()
 }

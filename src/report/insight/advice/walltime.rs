@@ -1,6 +1,6 @@
 //! The time limit: what the run took, or would have taken, with headroom.
 
-use super::{Advice, AdviceKind, Case, Word, evidence, real};
+use super::{Advice, AdviceKind, Case, Finding, real};
 use crate::foundation::units::{Walltime, display_seconds};
 use crate::job::JobState;
 use crate::report::insight::threshold::{HEADROOM, LEAST_EPOCHS, LEAST_SECONDS, TIME_LOW};
@@ -8,7 +8,7 @@ use crate::report::insight::threshold::{HEADROOM, LEAST_EPOCHS, LEAST_SECONDS, T
 /// No limit shorter than this is advised, in seconds.
 const LEAST_LIMIT: u64 = 300;
 
-pub(super) fn rule(case: &Case<'_>) -> Word {
+pub(super) fn rule(case: &Case<'_>) -> Finding {
     let Some(request) = case.request() else {
         return Ok(None);
     };
@@ -22,7 +22,7 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
     }
 }
 
-fn shorter(case: &Case<'_>, asked: u64) -> Word {
+fn shorter(case: &Case<'_>, asked: u64) -> Finding {
     let Some(ran) = case.ran_seconds else {
         return Err("its start or its end is not known".to_owned());
     };
@@ -46,15 +46,17 @@ fn shorter(case: &Case<'_>, asked: u64) -> Word {
         display_seconds(ran),
         Walltime(asked)
     );
-    let rests_on = vec![
-        evidence("ran_seconds", ran),
-        evidence("walltime_asked_seconds", real(asked)),
+    let rests_on = [
+        ("ran_seconds", ran),
+        ("walltime_asked_seconds", real(asked)),
     ];
-    Ok(Some(advice(text, Some(advised), rests_on)))
+    Advice::new(AdviceKind::Walltime, text, &rests_on)
+        .pasting("resources", line(advised))
+        .some()
 }
 
 /// What a run that was cut off would have needed, by its epochs.
-fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Word {
+fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Finding {
     let Some(timing) = case.timing else {
         return Err(
             "it ran into its time limit, and no epoch was timed that would tell how long it needs"
@@ -85,34 +87,28 @@ fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Word {
         "{left} of {planned} epochs of {} were left",
         display_seconds(epochs.mean_seconds)
     );
-    let rests_on = vec![
-        evidence("ran_seconds", ran),
-        evidence("epochs_left", real(left)),
-        evidence("epoch_mean_seconds", epochs.mean_seconds),
-        evidence("epochs_timed", real(epochs.count as u64)),
+    let rests_on = [
+        ("ran_seconds", ran),
+        ("epochs_left", real(left)),
+        ("epoch_mean_seconds", epochs.mean_seconds),
+        ("epochs_timed", real(epochs.count as u64)),
     ];
-    Ok(Some(match most {
-        Some(most) if advised > most && needed > real(most) => {
-            let most = Walltime(most);
-            let text = format!(
-                "{text}: more than the {most} of its queue; go on from a checkpoint in a second run"
-            );
-            advice(text, None, rests_on)
-        }
-        Some(most) => advice(text, Some(advised.min(most)), rests_on),
-        None => advice(text, Some(advised), rests_on),
-    }))
+    if let Some(most) = most.filter(|most| advised > *most && needed > real(*most)) {
+        let most = Walltime(most);
+        let text = format!(
+            "{text}: more than the {most} of its queue; go on from a checkpoint in a second run"
+        );
+        return Advice::new(AdviceKind::Walltime, text, &rests_on).some();
+    }
+    let advised = most.map_or(advised, |most| advised.min(most));
+    Advice::new(AdviceKind::Walltime, text, &rests_on)
+        .pasting("resources", line(advised))
+        .some()
 }
 
-fn advice(text: String, seconds: Option<u64>, rests_on: Vec<super::Evidence>) -> Advice {
-    let paste = seconds.map(|seconds| format!("walltime = \"{}\"", Walltime(seconds)));
-    Advice {
-        kind: AdviceKind::Walltime,
-        text,
-        table: paste.is_some().then_some("resources"),
-        paste,
-        rests_on,
-    }
+/// The line of the job file for a time limit in seconds.
+fn line(seconds: u64) -> String {
+    format!("walltime = \"{}\"", Walltime(seconds))
 }
 
 /// Up to 5 min, from an hour on to 15 min, from 12 h on to an hour; within the ten years that a job file may ask for.

@@ -113,14 +113,10 @@ fn load(path: &OsStr) -> Result<Library, GpuError> {
     Library::builder().lib_path(path).init().map_err(|error| {
         let library = || path.to_string_lossy().into_owned();
         match error {
-            NvmlError::LibloadingError(reason) => GpuError::NoLibrary {
-                library: library(),
-                reason: reason.to_string(),
-            },
-            NvmlError::FailedToLoadSymbol(reason) => GpuError::NoLibrary {
-                library: library(),
-                reason,
-            },
+            NvmlError::LibloadingError(reason) => {
+                GpuError::NoLibrary(library(), reason.to_string())
+            }
+            NvmlError::FailedToLoadSymbol(reason) => GpuError::NoLibrary(library(), reason),
             other => error_of(&other),
         }
     })

@@ -1,0 +1,602 @@
+//! What was found in an image, held against what is said of it.
+
+use crate::image::catalogue::{Accelerator, Entry};
+
+use crate::image::check::Findings;
+use crate::image::check::answer::{Answer, Mpi, Try};
+
+/// What is said of an image; what is `None` or empty is not said, and is looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claims {
+    /// The framework, in small letters.
+    pub framework: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// As `uname -m` has it.
+    pub arch: Option<String>,
+    /// What the framework computes on.
+    pub accelerator: Option<Accelerator>,
+    /// CUDA's version.
+    pub cuda: Option<String>,
+    /// ROCm's version.
+    pub rocm: Option<String>,
+    /// Graph compilers.
+    pub compilers: Vec<String>,
+    /// Python's version.
+    pub python: Option<String>,
+    /// `openmpi 4.1`, `mpich 4.0`.
+    pub mpi: Option<String>,
+}
+
+impl From<&Entry> for Claims {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            framework: Some(entry.framework.clone()),
+            version: Some(entry.version.clone()),
+            arch: Some(entry.arch.clone()),
+            accelerator: Some(entry.accelerator),
+            cuda: entry.cuda.clone(),
+            rocm: entry.rocm.clone(),
+            compilers: entry.compilers.clone(),
+            python: entry.python.clone(),
+            mpi: entry.mpi.clone(),
+        }
+    }
+}
+
+/// Graph compilers that the probe can try.
+const TRIED: [&str; 3] = ["xla", "inductor", "ngraph"];
+
+/// `gpus`: whose GPUs this machine has.
+pub(crate) fn judge(claims: &Claims, answer: &Answer, gpus: &[Accelerator]) -> Findings {
+    let mut found = Findings::default();
+    let Some(best) = answer.best() else {
+        found.problem("it has neither `python3` nor `python` on its PATH".to_owned());
+        return found;
+    };
+    found.versions = best.versions.clone();
+    found.compilers = best.compiled.clone();
+    found.gpus = best.gpus;
+    found.accelerators = best.built.clone();
+    found.arch = best.python.as_ref().map(|python| python.arch.clone());
+    found.notes = best.notes.clone();
+    if let Some(mpi) = &best.mpi {
+        found.mpi_abi = Some(mpi.abi.clone());
+        let (name, version) = library(mpi);
+        found.versions.insert(name, version);
+    }
+    judge_python(claims, best, &mut found);
+    judge_end(best, &mut found);
+    judge_framework(claims, best, &mut found);
+    judge_accelerator(claims, best, gpus, &mut found);
+    judge_compilers(claims, best, &mut found);
+    judge_mpi(claims, best, &mut found);
+    found
+}
+
+fn judge_python(claims: &Claims, best: &Try, found: &mut Findings) {
+    let Some(python) = &best.python else {
+        if best.code.is_some_and(|code| code < 128) {
+            found.problem(format!("its `{}` does not run the probe", best.interpreter));
+        }
+        return;
+    };
+    found
+        .versions
+        .insert("python".to_owned(), python.version.clone());
+    found.python_path = Some(python.path.clone());
+    differs("Python", claims.python.as_deref(), &python.version, found);
+    if let Some(arch) = claims.arch.as_deref().filter(|arch| *arch != python.arch) {
+        found.problem(format!(
+            "it is said to be for {arch}, and runs as {}",
+            python.arch
+        ));
+    }
+}
+
+/// A Python that did not come to its end: which step killed it.
+fn judge_end(best: &Try, found: &mut Findings) {
+    let Some(code) = best.code.filter(|_| !best.complete) else {
+        return;
+    };
+    let step = doing(best);
+    let how = match code {
+        132 => "was killed by SIGILL: its code is for a processor that has instructions which this one lacks"
+            .to_owned(),
+        134 => "was killed by SIGABRT".to_owned(),
+        135 => "was killed by SIGBUS".to_owned(),
+        137 => "was killed by SIGKILL, which is often for want of memory".to_owned(),
+        139 => "was killed by SIGSEGV".to_owned(),
+        code if code > 128 => format!("was killed by signal {}", code - 128),
+        code => format!("ended with exit code {code}"),
+    };
+    found.problem(format!("`{}` {how}, {step}", best.interpreter));
+}
+
+/// The step in which it is, in words.
+pub(crate) fn doing(best: &Try) -> String {
+    match best.begun.as_deref() {
+        None => "before it said anything".to_owned(),
+        Some("import") => format!(
+            "while it imported {}",
+            best.installed.first().map_or("it", |name| name)
+        ),
+        Some("gpus") => "while it looked for GPUs".to_owned(),
+        Some("mpi") => "while it loaded the MPI library".to_owned(),
+        Some(step) => match step.strip_prefix("compile ") {
+            Some(compiler) => format!("while {compiler} compiled"),
+            None => "while it asked the framework what it is".to_owned(),
+        },
+    }
+}
+
+fn judge_framework(claims: &Claims, best: &Try, found: &mut Findings) {
+    let Some(name) = best.installed.first() else {
+        match claims.framework.as_deref() {
+            Some(wanted) if best.complete => found.problem(format!("its Python has no {wanted}")),
+            None if best.complete => found.note("it has no framework that dlrun knows".to_owned()),
+            _ => {}
+        }
+        return;
+    };
+    found.framework = Some(name.clone());
+    if best.installed.len() > 1 {
+        found.note(format!(
+            "it has {}; {name} was tried",
+            best.installed.join(", ")
+        ));
+    }
+    if let Some(why) = best.fault("import").or(best.fault("backend")) {
+        found.problem(format!("{name} cannot be imported: {why}"));
+    }
+    if let Some(version) = best.versions.get(name) {
+        differs(name, claims.version.as_deref(), version, found);
+    }
+}
+
+/// Notes a version that is not the one that is said.
+fn differs(what: &str, claimed: Option<&str>, version: &str, found: &mut Findings) {
+    if let Some(claimed) = claimed.filter(|claimed| !fits(claimed, version)) {
+        found.problem(format!("{what} is said to be {claimed}, and is {version}"));
+    }
+}
+
+fn judge_accelerator(claims: &Claims, best: &Try, gpus: &[Accelerator], found: &mut Findings) {
+    let wanted = claims
+        .accelerator
+        .filter(|wanted| *wanted != Accelerator::None);
+    for (name, claimed) in [("cuda", &claims.cuda), ("rocm", &claims.rocm)] {
+        let (Some(claimed), Some(version)) = (claimed, best.versions.get(name)) else {
+            continue;
+        };
+        // Some frameworks name the major version alone.
+        if !fits(claimed, version) && !fits(version, claimed) {
+            found.problem(format!("{name} is said to be {claimed}, and is {version}"));
+        }
+    }
+    let Some(wanted) = wanted else { return };
+    if best
+        .built
+        .as_ref()
+        .is_some_and(|kinds| !kinds.contains(&wanted))
+    {
+        found.problem(format!(
+            "its framework is not built for GPUs of {}",
+            maker(wanted)
+        ));
+        return;
+    }
+    if !gpus.contains(&wanted) {
+        return;
+    }
+    if let Some(why) = best.fault("gpus") {
+        found.problem(format!(
+            "its framework cannot use this machine's GPUs: {why}"
+        ));
+    } else if best.gpus == Some(0) {
+        found.problem(format!(
+            "this machine has GPUs of {}, and its framework sees none",
+            maker(wanted)
+        ));
+    }
+}
+
+fn maker(accelerator: Accelerator) -> &'static str {
+    match accelerator {
+        Accelerator::None => "nobody",
+        Accelerator::Nvidia => "NVIDIA",
+        Accelerator::Amd => "AMD",
+    }
+}
+
+fn judge_compilers(claims: &Claims, best: &Try, found: &mut Findings) {
+    for (step, why) in &best.faults {
+        let Some(name) = step.strip_prefix("compile ") else {
+            continue;
+        };
+        let text = format!("{name} does not compile: {why}");
+        let is_claimed = claims.compilers.iter().any(|claimed| claimed == name);
+        if is_claimed {
+            &mut found.problems
+        } else {
+            &mut found.notes
+        }
+        .push(text);
+    }
+    if !best.complete || best.fault("import").is_some() || best.installed.is_empty() {
+        return;
+    }
+    for name in &claims.compilers {
+        let is_known =
+            best.compiled.contains(name) || best.fault(&format!("compile {name}")).is_some();
+        if is_known {
+            continue;
+        }
+        if TRIED.contains(&name.as_str()) {
+            found.problem(format!("its framework has no compiler {name}"));
+        } else {
+            found.note(format!("dlrun does not know how to try {name}"));
+        }
+    }
+}
+
+fn judge_mpi(claims: &Claims, best: &Try, found: &mut Findings) {
+    let Some(claimed) = claims.mpi.as_deref().filter(|_| best.complete) else {
+        return;
+    };
+    let Some(mpi) = &best.mpi else {
+        found.problem(format!(
+            "it is said to have {claimed}, and has no MPI library that loads"
+        ));
+        return;
+    };
+    let (name, version) = library(mpi);
+    let mut words = claimed.split_whitespace();
+    let (wanted, wanted_version) = (
+        words.next().unwrap_or_default().to_lowercase(),
+        words.next(),
+    );
+    let same = name == wanted && wanted_version.is_none_or(|wanted| fits(wanted, &version));
+    if !same && name != "mpi" {
+        found.problem(format!(
+            "it is said to have {claimed}, and has {name} {version}"
+        ));
+    }
+}
+
+/// Name and version of an MPI library by what it says of itself: `Open MPI v4.1.4, package: ..`, `MPICH Version: 4.0.2 ..`,
+/// `Intel(R) MPI Library 2021.11 for Linux* OS`, `MVAPICH2 Version : 2.3.7`.
+fn library(mpi: &Mpi) -> (String, String) {
+    let name = [
+        ("Open MPI", "openmpi"),
+        ("MVAPICH", "mvapich"),
+        ("Intel", "intelmpi"),
+        ("MPICH", "mpich"),
+    ]
+    .into_iter()
+    .find(|(word, _)| mpi.said.contains(word))
+    .map_or("mpi", |(_, name)| name);
+    let is_version =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    let words = mpi
+        .said
+        .split_whitespace()
+        .map(|word| word.trim_start_matches('v').trim_end_matches(','));
+    let version = words
+        .into_iter()
+        .find(is_version)
+        .unwrap_or(mpi.said.as_str());
+    (name.to_owned(), version.to_owned())
+}
+
+/// Whether a version is the claimed one: the same numbers as far as the claim goes, so that 2.1 is 2.1.3 and never 2.10.
+/// What follows a `+` says who built it and is left out (PEP 440, local versions).
+fn fits(claimed: &str, found: &str) -> bool {
+    let (claimed, found) = (parts(claimed), parts(found));
+    let mut found = found.iter();
+    // 2.10.0 is 2.10.
+    claimed
+        .iter()
+        .all(|part| found.next().map_or(part == "0", |found| found == part))
+}
+
+/// `2.4.0rc1+cu121` as 2, 4, 0, rc1: a preliminary version is none that was published.
+fn parts(version: &str) -> Vec<String> {
+    let version = version.trim().trim_start_matches('v').to_lowercase();
+    let public = version.split('+').next().unwrap_or_default();
+    let mut parts = Vec::new();
+    for piece in public.split(['.', '-', '_']) {
+        let digits = piece
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(piece.len());
+        let (number, rest) = piece.split_at(digits);
+        let number = number.trim_start_matches('0');
+        if digits > 0 {
+            parts.push(if number.is_empty() {
+                "0".to_owned()
+            } else {
+                number.to_owned()
+            });
+        }
+        if !rest.is_empty() {
+            parts.push(rest.to_owned());
+        }
+    }
+    // 2.4.0rc1 is not 2.4.0: what is preliminary is so from the beginning.
+    let preliminary = parts.iter().any(|part| is_preliminary(part));
+    if preliminary {
+        parts.insert(0, "preliminary".to_owned());
+    }
+    parts
+}
+
+fn is_preliminary(part: &str) -> bool {
+    ["rc", "a", "b", "alpha", "beta", "dev", "pre", "nightly"]
+        .iter()
+        .any(|word| {
+            part.strip_prefix(word)
+                .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_the_claimed_one_by_its_numbers() {
+        for (claimed, found) in [
+            ("2.1", "2.1.3"),
+            ("2.1.0", "2.1"),
+            ("2.4.1", "2.4.1+cu121"),
+            ("2.4.1+cpu", "2.4.1"),
+            ("v2.10", "2.10.0"),
+            ("6.2", "6.2.41133-dd7f95766"),
+            ("2.4.0rc1", "2.4.0-rc1"),
+            ("3.11", "3.11.2"),
+        ] {
+            assert!(fits(claimed, found), "{claimed} {found}");
+        }
+        for (claimed, found) in [
+            ("2.1", "2.10"),
+            ("2.10", "2.1"),
+            ("2.1.3", "2.1"),
+            ("2.4.0", "2.4.0rc1"),
+            ("2.4", "2.4.0.dev20240101"),
+            ("2.4.0rc1", "2.4.0"),
+            ("2", "3.0"),
+            ("1.14", "1.1.4"),
+        ] {
+            assert!(!fits(claimed, found), "{claimed} {found}");
+        }
+    }
+
+    #[test]
+    fn an_mpi_library_is_known_by_what_it_says() {
+        for (said, name, version) in [
+            (
+                "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4",
+                "openmpi",
+                "4.1.4",
+            ),
+            (
+                "MPICH Version: 4.0.2 MPICH Release date: Thu Apr 7",
+                "mpich",
+                "4.0.2",
+            ),
+            (
+                "Intel(R) MPI Library 2021.11 for Linux* OS",
+                "intelmpi",
+                "2021.11",
+            ),
+            (
+                "MVAPICH2 Version : 2.3.7 MVAPICH2 Release date",
+                "mvapich",
+                "2.3.7",
+            ),
+            ("what is this", "mpi", "what is this"),
+        ] {
+            let mpi = Mpi {
+                abi: String::new(),
+                said: said.to_owned(),
+            };
+            assert_eq!(
+                library(&mpi),
+                (name.to_owned(), version.to_owned()),
+                "{said}"
+            );
+        }
+    }
+
+    fn pytorch() -> Try {
+        let text = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(name, version)| ((*name).to_owned(), (*version).to_owned()))
+                .collect()
+        };
+        Try {
+            interpreter: "python3".to_owned(),
+            python: Some(crate::image::check::answer::Python {
+                version: "3.11.2".to_owned(),
+                arch: "x86_64".to_owned(),
+                path: "/usr/bin/python3".to_owned(),
+            }),
+            installed: vec!["pytorch".to_owned()],
+            versions: text(&[("pytorch", "2.4.1+cu121"), ("cuda", "12.1")]),
+            built: Some(vec![Accelerator::Nvidia]),
+            compiled: vec!["inductor".to_owned()],
+            gpus: Some(2),
+            mpi: Some(Mpi {
+                abi: "libmpi.so.40".to_owned(),
+                said: "Open MPI v4.1.4, x".to_owned(),
+            }),
+            complete: true,
+            code: Some(0),
+            ..Try::default()
+        }
+    }
+
+    fn claims() -> Claims {
+        Claims {
+            framework: Some("pytorch".to_owned()),
+            version: Some("2.4.1".to_owned()),
+            arch: Some("x86_64".to_owned()),
+            accelerator: Some(Accelerator::Nvidia),
+            cuda: Some("12.1".to_owned()),
+            compilers: vec!["inductor".to_owned()],
+            python: Some("3.11".to_owned()),
+            mpi: Some("openmpi 4.1".to_owned()),
+            ..Claims::default()
+        }
+    }
+
+    fn problems(claims: &Claims, one: Try) -> Vec<String> {
+        let answer = Answer {
+            shell: true,
+            tries: vec![one],
+            ..Answer::default()
+        };
+        judge(claims, &answer, &[Accelerator::Nvidia]).problems
+    }
+
+    #[test]
+    fn an_image_that_is_as_described_has_no_problem() {
+        assert_eq!(problems(&claims(), pytorch()), [""; 0]);
+        let answer = Answer {
+            shell: true,
+            tries: vec![pytorch()],
+            ..Answer::default()
+        };
+        let found = judge(&Claims::default(), &answer, &[]);
+        assert_eq!(
+            (found.framework.as_deref(), found.mpi_abi.as_deref()),
+            (Some("pytorch"), Some("libmpi.so.40"))
+        );
+        assert_eq!(
+            found.versions.get("openmpi").map(String::as_str),
+            Some("4.1.4")
+        );
+    }
+
+    #[test]
+    fn each_difference_is_a_problem() {
+        type Change = fn(&mut Claims, &mut Try);
+        let cases: [(Change, &str); 19] = [
+            (
+                |c, _| c.version = Some("2.4.10".into()),
+                "pytorch is said to be 2.4.10, and is 2.4.1+cu121",
+            ),
+            (
+                |c, _| c.python = Some("3.1".into()),
+                "Python is said to be 3.1, and is 3.11.2",
+            ),
+            (
+                |c, _| c.arch = Some("aarch64".into()),
+                "for aarch64, and runs as x86_64",
+            ),
+            (
+                |c, _| c.cuda = Some("12.4".into()),
+                "cuda is said to be 12.4, and is 12.1",
+            ),
+            (
+                |c, _| c.mpi = Some("mpich 4.0".into()),
+                "said to have mpich 4.0, and has openmpi 4.1.4",
+            ),
+            (|_, t| t.mpi = None, "has no MPI library that loads"),
+            (
+                |c, _| c.compilers = vec!["xla".into()],
+                "has no compiler xla",
+            ),
+            (
+                |_, t| {
+                    t.compiled.clear();
+                    t.faults.push(("compile inductor".into(), "no g++".into()));
+                },
+                "inductor does not compile: no g++",
+            ),
+            (|_, t| t.gpus = Some(0), "sees none"),
+            (
+                |_, t| t.faults.push(("gpus".into(), "too old a driver".into())),
+                "GPUs: too old a driver",
+            ),
+            (
+                |_, t| t.built = Some(vec![]),
+                "not built for GPUs of NVIDIA",
+            ),
+            (
+                |_, t| t.faults.push(("import".into(), "OSError: x".into())),
+                "cannot be imported: OSError: x",
+            ),
+            (|_, t| t.installed.clear(), "its Python has no pytorch"),
+            (|_, t| t.python = None, "does not run the probe"),
+            (
+                |_, t| end(t, "import", 132),
+                "SIGILL: its code is for a processor that has instructions",
+            ),
+            (
+                |_, t| end(t, "compile inductor", 139),
+                "SIGSEGV, while inductor compiled",
+            ),
+            (
+                |_, t| end(t, "gpus", 1),
+                "ended with exit code 1, while it looked for GPUs",
+            ),
+            (
+                |_, t| end(t, "mpi", 137),
+                "want of memory, while it loaded the MPI library",
+            ),
+            (
+                |_, t| end(t, "build", 143),
+                "signal 15, while it asked the framework",
+            ),
+        ];
+        for (change, part) in cases {
+            let (mut claims, mut one) = (claims(), pytorch());
+            change(&mut claims, &mut one);
+            let problems = problems(&claims, one);
+            assert!(
+                matches!(&problems[..], [one] if one.contains(part)),
+                "{part}: {problems:?}"
+            );
+        }
+    }
+
+    fn end(one: &mut Try, step: &str, code: i32) {
+        one.begun = Some(step.to_owned());
+        (one.complete, one.code) = (false, Some(code));
+    }
+
+    #[test]
+    fn what_is_not_claimed_is_a_note() {
+        let mut one = pytorch();
+        one.faults.push(("compile xla".to_owned(), "x".to_owned()));
+        one.gpus = None;
+        one.installed.push("jax".to_owned());
+        let claims = Claims {
+            compilers: vec!["glow".to_owned()],
+            ..Claims::default()
+        };
+        let answer = Answer {
+            shell: true,
+            tries: vec![one],
+            ..Answer::default()
+        };
+        let found = judge(&claims, &answer, &[]);
+        assert_eq!(found.problems, [""; 0]);
+        assert_eq!(found.notes.len(), 3, "{:?}", found.notes);
+    }
+
+    #[test]
+    fn an_image_without_python_says_so() {
+        let answer = Answer {
+            shell: true,
+            ..Answer::default()
+        };
+        let found = judge(&claims(), &answer, &[]);
+        assert_eq!(
+            found.problems,
+            ["it has neither `python3` nor `python` on its PATH"]
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! Digests as text.
+
+use sha2::{Digest, Sha256};
+
+/// Bytes as lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// SHA-256 of a text, in lower-case hexadecimal digits.
+pub(crate) fn fingerprint(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}

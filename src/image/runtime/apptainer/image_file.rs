@@ -1,0 +1,513 @@
+//! What an image file is: looked at, never run.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::sys::utsname::uname;
+
+use crate::image::runtime::apptainer::sif::{self, Sif, SifFault};
+use crate::image::runtime::failure::ContainerError;
+
+/// An image that a runtime reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageFile {
+    /// Where it was looked for, absolute.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: ImageKind,
+    /// As `uname -m` has it; `None`: it cannot be told without running it.
+    pub arch: Option<String>,
+    /// Length in bytes; `None` for a directory.
+    pub size_bytes: Option<u64>,
+    /// When its content was last changed, in Unix milliseconds; of a directory, when an entry of it was.
+    pub modified_ms: u64,
+}
+
+/// A kind of image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageKind {
+    /// A SIF file.
+    Sif(Sif),
+    /// A directory.
+    Sandbox,
+    /// A bare squashfs file, as Singularity 2 made them.
+    Squashfs,
+    /// A bare ext3 file, likewise.
+    Ext3,
+}
+
+impl ImageKind {
+    /// In a word.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Sif(_) => "sif",
+            Self::Sandbox => "sandbox",
+            Self::Squashfs => "squashfs",
+            Self::Ext3 => "ext3",
+        }
+    }
+}
+
+/// What the runtimes read before they decide (Apptainer 1.4, `pkg/image/image.go`); a shorter file is no image to them.
+const HEAD: usize = 2048;
+/// Links that are followed inside a sandbox, as many as the kernel follows.
+const LINKS: usize = 40;
+
+/// Looks at the file or directory at `path`, links followed. Reads at most 2.5 MB.
+///
+/// # Errors
+/// [`ContainerError::Read`] where it cannot be looked at, [`ContainerError::NotAnImage`] with what it is instead.
+pub fn inspect(path: &Path) -> Result<ImageFile, ContainerError> {
+    let failed = |source| ContainerError::Read(path.to_owned(), source);
+    let not = |why: String| ContainerError::NotAnImage(path.to_owned(), why);
+    let found = fs::metadata(path).map_err(failed)?;
+    let absolute = std::path::absolute(path).map_err(failed)?;
+    if found.is_dir() {
+        return of_directory(&absolute, &found).map_err(|why| not(why.to_owned()));
+    }
+    if !found.is_file() {
+        return Err(not("it is neither a file nor a directory".to_owned()));
+    }
+    // `O_NONBLOCK` so that a pipe put in its place meanwhile does not hang us.
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(failed)?;
+    // What was opened counts, not what was there before.
+    let found = file.metadata().map_err(failed)?;
+    let mut head = Vec::with_capacity(HEAD);
+    file.by_ref()
+        .take(HEAD as u64)
+        .read_to_end(&mut head)
+        .map_err(failed)?;
+    let (kind, arch) = if sif::has_magic(&head) {
+        let sif = sif::read(&mut file, found.len()).map_err(|fault| match fault {
+            SifFault::Read(source) => failed(source),
+            fault => not(fault.to_string()),
+        })?;
+        let arch = sif.arch.map(str::to_owned);
+        (ImageKind::Sif(sif), arch)
+    } else {
+        (
+            bare_kind(&head).ok_or_else(|| not(nature(&head).to_owned()))?,
+            None,
+        )
+    };
+    let size_bytes = Some(found.len());
+    Ok(ImageFile {
+        path: absolute,
+        kind,
+        arch,
+        size_bytes,
+        modified_ms: modified_ms(&found),
+    })
+}
+
+fn modified_ms(found: &Metadata) -> u64 {
+    let ms = found
+        .mtime()
+        .saturating_mul(1000)
+        .saturating_add(found.mtime_nsec() / 1_000_000);
+    u64::try_from(ms).unwrap_or(0)
+}
+
+/// To the runtimes every directory is an image; what has no shell and was not made by them runs nothing.
+fn of_directory(path: &Path, found: &Metadata) -> Result<ImageFile, &'static str> {
+    let has = |name: &str| path.join(name).symlink_metadata().is_ok();
+    if has("oci-layout") {
+        return Err(
+            "it is an OCI layout; `apptainer build IMAGE.sif oci:DIRECTORY` makes an image of it",
+        );
+    }
+    if !has(".singularity.d") && !has("bin/sh") {
+        return Err("the directory has neither `.singularity.d` nor `bin/sh`");
+    }
+    let arch = inside(path, Path::new("bin/sh")).and_then(|shell| elf_arch(&shell).ok().flatten());
+    let arch = arch.map(str::to_owned);
+    let modified_ms = modified_ms(found);
+    Ok(ImageFile {
+        path: path.to_owned(),
+        kind: ImageKind::Sandbox,
+        arch,
+        size_bytes: None,
+        modified_ms,
+    })
+}
+
+/// Where a path leads inside a root file system: links begin at `root` and never leave it.
+fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
+    let (mut found, mut links) = (PathBuf::new(), 0);
+    let mut rest: Vec<PathBuf> = parts(path);
+    while let Some(part) = rest.pop() {
+        if part == Path::new("..") {
+            found.pop();
+            continue;
+        }
+        let next = found.join(&part);
+        match fs::read_link(root.join(&next)) {
+            Ok(target) => {
+                links += 1;
+                if links > LINKS {
+                    return None;
+                }
+                if target.is_absolute() {
+                    found = PathBuf::new();
+                }
+                rest.extend(parts(&target));
+            }
+            Err(_) => found = next,
+        }
+    }
+    Some(root.join(found))
+}
+
+/// The parts of a path, the first last.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    let named = path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(PathBuf::from(name)),
+        Component::ParentDir => Some(PathBuf::from("..")),
+        _ => None,
+    });
+    named.collect()
+}
+
+/// The architecture of a program, from its ELF header: class, byte order and `e_machine` (`elf(5)`).
+fn elf_arch(program: &Path) -> io::Result<Option<&'static str>> {
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
+    let mut header = [0; 20];
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(program)?
+        .read_exact(&mut header)?;
+    if header[..4] != *b"\x7fELF" {
+        return Ok(None);
+    }
+    let (is_wide, is_little) = (header[4] == 2, header[5] == 1);
+    let machine = [header[18], header[19]];
+    let machine = if is_little {
+        u16::from_le_bytes(machine)
+    } else {
+        u16::from_be_bytes(machine)
+    };
+    Ok(match (machine, is_wide, is_little) {
+        (3 | 6, false, true) => Some("i686"),
+        (62, true, true) => Some("x86_64"),
+        (40, false, true) => Some("armv7l"),
+        (183, true, true) => Some("aarch64"),
+        (21, true, true) => Some("ppc64le"),
+        (21, true, false) => Some("ppc64"),
+        (22, true, false) => Some("s390x"),
+        (243, true, true) => Some("riscv64"),
+        (258, true, true) => Some("loongarch64"),
+        _ => None,
+    })
+}
+
+/// A file system without a SIF around it; where a line to start it stands before, it begins behind that line.
+fn bare_kind(head: &[u8]) -> Option<ImageKind> {
+    if head.len() < HEAD {
+        return None;
+    }
+    let launch = b" run-singularity";
+    let begin = head
+        .windows(launch.len())
+        .position(|window| window == launch)
+        .map_or(0, |at| at + launch.len() + 1);
+    let at = |offset: usize, magic: &[u8]| {
+        head.get(begin + offset..begin + offset + magic.len()) == Some(magic)
+    };
+    match () {
+        () if at(0, b"hsqs") => Some(ImageKind::Squashfs),
+        () if at(1080, b"\x53\xef") => Some(ImageKind::Ext3),
+        () => None,
+    }
+}
+
+/// What a file is that is no image, for people.
+fn nature(head: &[u8]) -> &'static str {
+    let text = head.trim_ascii_start();
+    let begins = |words: &[&[u8]]| {
+        words.iter().any(|word| {
+            text.get(..word.len())
+                .is_some_and(|t| t.eq_ignore_ascii_case(word))
+        })
+    };
+    match () {
+        () if head.is_empty() => "it is empty",
+        () if head.iter().all(|byte| *byte == 0) => {
+            "it begins with zeros: it was never written to its end"
+        }
+        () if begins(&[b"<!doctype", b"<html", b"<?xml"]) => {
+            "it is a web page, such as a download leaves that failed"
+        }
+        () if begins(&[b"version https://git-lfs"]) => {
+            "it is a pointer of Git LFS; `git lfs pull` fetches the file"
+        }
+        () if head.starts_with(b"#!") => "it is a script",
+        () if head.starts_with(b"\x7fELF") => "it is a program",
+        () if head.get(257..262) == Some(b"ustar") => {
+            "it is a tar archive; `apptainer build IMAGE.sif docker-archive:FILE` makes an image of what `docker save` wrote"
+        }
+        () if head.starts_with(b"\x1f\x8b") => {
+            "it is compressed with gzip; an archive of `docker save` must be unpacked and converted"
+        }
+        () if head.starts_with(b"\x28\xb5\x2f\xfd") => "it is compressed with zstd",
+        () if head.starts_with(b"\xfd7zXZ") => "it is compressed with xz",
+        () if head.starts_with(b"PK\x03\x04") => "it is a zip archive",
+        () if begins(&[b"bootstrap:"]) => {
+            "it is a definition file; `dlrun image build` makes an image of it"
+        }
+        () if begins(&[b"{", b"["]) => "it is JSON",
+        () if std::str::from_utf8(&head[..head.len().min(HEAD / 2)]).is_ok() => "it is text",
+        () => "it is neither a SIF nor a squashfs nor an ext3 file",
+    }
+}
+
+impl ImageFile {
+    /// Why it does not run on this machine; `None`: it does, or that cannot be told.
+    #[must_use]
+    pub fn arch_fault(&self) -> Option<String> {
+        let machine = uname().ok()?.machine().to_string_lossy().into_owned();
+        let arch = self.arch.as_deref()?;
+        (!runs_on(arch, &machine) && !is_emulated(Path::new("/"), arch))
+            .then(|| format!("it is made for {arch}, and this machine is {machine}"))
+    }
+}
+
+/// Whether a processor runs programs of an architecture, both as `uname -m` has them. (Apptainer 1.4,
+/// `internal/pkg/util/machine`.)
+#[must_use]
+pub fn runs_on(arch: &str, machine: &str) -> bool {
+    let is_x86 = |word: &str| matches!(word, "i386" | "i486" | "i586" | "i686");
+    arch == machine
+        || (is_x86(arch) && (machine == "x86_64" || is_x86(machine)))
+        || (arch.starts_with("armv") && (machine == "aarch64" || machine.starts_with("armv")))
+}
+
+/// Whether the kernel starts programs of another architecture with QEMU, also where QEMU's file is not seen (flag `F`).
+fn is_emulated(root: &Path, arch: &str) -> bool {
+    let name = match arch {
+        "i686" => "i386",
+        "armv7l" => "arm",
+        other => other,
+    };
+    let path = root
+        .join("proc/sys/fs/binfmt_misc")
+        .join(format!("qemu-{name}"));
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(4096).read_to_string(&mut text));
+    let has_flag = text.lines().any(|line| {
+        line.strip_prefix("flags:")
+            .is_some_and(|flags| flags.contains('F'))
+    });
+    read.is_ok() && text.starts_with("enabled") && has_flag
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::image::runtime::apptainer::sif::tests::sif;
+
+    fn told(bytes: &[u8]) -> Result<ImageFile, String> {
+        let file = tempfile::NamedTempFile::new().expect("temp");
+        fs::write(file.path(), bytes).expect("ours");
+        inspect(file.path()).map_err(|error| error.to_string())
+    }
+
+    /// A file of 4096 zeros with something at a place.
+    fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut file = vec![0; 4096];
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+        file
+    }
+
+    #[test]
+    fn files_are_told_by_their_content() {
+        let found = told(&sif()).expect("a SIF");
+        assert_eq!(
+            (found.kind.as_str(), found.arch.as_deref(), found.size_bytes),
+            ("sif", Some("x86_64"), Some(8192))
+        );
+        assert!(found.modified_ms > 1_600_000_000_000 && found.path.is_absolute());
+        for (bytes, kind) in [
+            (with(0, b"hsqs"), "squashfs"),
+            (with(1080, b"\x53\xef"), "ext3"),
+            (with(0, b"#!/usr/bin/env run-singularity\nhsqs"), "squashfs"),
+        ] {
+            assert_eq!(told(&bytes).expect("an image").kind.as_str(), kind);
+        }
+        let half = told(&sif()[..5000]).expect_err("half");
+        assert!(
+            half.contains("is no image: it is truncated: 5000 of 8192 bytes"),
+            "{half}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_image_is_told_what_it_is() {
+        for (bytes, part) in [
+            (b"".to_vec(), "empty"),
+            (vec![0; 4096], "begins with zeros"),
+            (b"#!/bin/sh\necho\n".to_vec(), "a script"),
+            (b"\n <!DOCTYPE html><html>".to_vec(), "web page"),
+            (b"<HTML>login".to_vec(), "web page"),
+            (with(257, b"ustar"), "tar archive"),
+            (with(0, b"\x1f\x8b"), "gzip"),
+            (
+                b"version https://git-lfs.github.com/spec/v1\n".to_vec(),
+                "git lfs pull",
+            ),
+            (with(0, b"\x7fELF"), "a program"),
+            (b"Bootstrap: docker\nFrom: x\n".to_vec(), "definition file"),
+            (b"{\"errors\":[]}".to_vec(), "JSON"),
+            (b"hello".to_vec(), "text"),
+            (b"hsqs".to_vec(), "text"),
+            (with(7, b"\xff\xfe"), "neither"),
+        ] {
+            let why = told(&bytes).expect_err(part);
+            assert!(why.contains(part), "{part}: {why}");
+        }
+        let missing = inspect(Path::new("/nonexistent/a.sif")).expect_err("none");
+        assert!(matches!(missing, ContainerError::Read { .. }), "{missing}");
+        let device = inspect(Path::new("/dev/null"))
+            .expect_err("none")
+            .to_string();
+        assert!(
+            device.contains("neither a file nor a directory"),
+            "{device}"
+        );
+    }
+
+    #[test]
+    fn a_pipe_keeps_nobody_waiting() {
+        let dir = tempfile::tempdir().expect("temp");
+        let pipe = dir.path().join("a.sif");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("ours");
+        assert!(matches!(
+            inspect(&pipe),
+            Err(ContainerError::NotAnImage { .. })
+        ));
+    }
+
+    #[test]
+    fn a_directory_with_a_shell_is_a_sandbox_and_its_shell_tells_the_architecture() {
+        let dir = tempfile::tempdir().expect("temp");
+        let why = inspect(dir.path()).expect_err("empty").to_string();
+        assert!(
+            why.contains("neither `.singularity.d` nor `bin/sh`"),
+            "{why}"
+        );
+        let put = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().expect("it has one")).expect("ours");
+            fs::write(path, bytes).expect("ours");
+        };
+        let elf = |machine: u8| {
+            let mut header = vec![0; 64];
+            header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+            header[18] = machine;
+            header
+        };
+        put("usr/bin/busybox", &elf(183));
+        // Usual links: `/bin` into `usr`, and an absolute one, which begins at the sandbox.
+        symlink("usr/bin", dir.path().join("bin")).expect("ours");
+        symlink("/bin/../bin/busybox", dir.path().join("usr/bin/sh")).expect("ours");
+        let found = inspect(dir.path()).expect("a sandbox");
+        assert_eq!(
+            (found.kind.as_str(), found.arch.as_deref(), found.size_bytes),
+            ("sandbox", Some("aarch64"), None)
+        );
+        put(
+            "usr/bin/busybox",
+            b"#!/bin/false, and no program of any processor",
+        );
+        assert_eq!(inspect(dir.path()).expect("a sandbox").arch, None);
+        // A link that leads to itself, and one that would leave the sandbox.
+        fs::remove_file(dir.path().join("usr/bin/sh")).expect("ours");
+        symlink("sh", dir.path().join("usr/bin/sh")).expect("ours");
+        assert_eq!(inspect(dir.path()).expect("a sandbox").arch, None);
+        let escape = inside(dir.path(), Path::new("../../../etc/passwd")).expect("a path");
+        assert_eq!(escape, dir.path().join("etc/passwd"));
+        put("oci-layout", b"{}");
+        assert!(
+            inspect(dir.path())
+                .expect_err("no image")
+                .to_string()
+                .contains("OCI layout")
+        );
+    }
+
+    #[test]
+    fn architectures_are_held_against_the_machine() {
+        for (arch, machine, runs) in [
+            ("x86_64", "x86_64", true),
+            ("i686", "x86_64", true),
+            ("i386", "i686", true),
+            ("x86_64", "i686", false),
+            ("aarch64", "x86_64", false),
+            ("armv7l", "aarch64", true),
+            ("ppc64", "ppc64le", false),
+        ] {
+            assert_eq!(runs_on(arch, machine), runs, "{arch} on {machine}");
+        }
+        let image = |arch: Option<&str>| ImageFile {
+            path: "/a.sif".into(),
+            kind: ImageKind::Squashfs,
+            arch: arch.map(str::to_owned),
+            size_bytes: Some(1),
+            modified_ms: 0,
+        };
+        let machine = uname()
+            .expect("a kernel")
+            .machine()
+            .to_string_lossy()
+            .into_owned();
+        assert_eq!(
+            (image(None).arch_fault(), image(Some(&machine)).arch_fault()),
+            (None, None)
+        );
+        let fault = image(Some("mips"))
+            .arch_fault()
+            .expect("no machine of today");
+        assert!(
+            fault.contains("mips") && fault.contains(&machine),
+            "{fault}"
+        );
+    }
+
+    #[test]
+    fn emulation_counts_where_it_reaches_into_containers() {
+        let root = tempfile::tempdir().expect("temp");
+        let dir = root.path().join("proc/sys/fs/binfmt_misc");
+        fs::create_dir_all(&dir).expect("ours");
+        let with = |name: &str, text: &str| {
+            fs::write(dir.join(name), text).expect("ours");
+            (
+                is_emulated(root.path(), "aarch64"),
+                is_emulated(root.path(), "i686"),
+            )
+        };
+        assert_eq!(
+            with(
+                "qemu-aarch64",
+                "enabled\ninterpreter /usr/bin/qemu\nflags: OC\n"
+            ),
+            (false, false)
+        );
+        assert_eq!(
+            with("qemu-aarch64", "disabled\nflags: OCF\n"),
+            (false, false)
+        );
+        assert_eq!(with("qemu-aarch64", "enabled\nflags: OCF\n"), (true, false));
+        assert_eq!(with("qemu-i386", "enabled\nflags: F\n"), (true, true));
+    }
+}

@@ -1,0 +1,178 @@
+//! Whether this user gets a user namespace here, which a runtime needs that is not setuid.
+
+use std::io;
+
+use nix::errno::Errno;
+use nix::sched::CloneFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::foundation::command::try_unshare;
+use crate::image::runtime::host_view::{HostView, bounded_text};
+use crate::image::runtime::kinds::facts_of;
+
+const USER: &[CloneFlags] = &[CloneFlags::CLONE_NEWUSER];
+const USER_AND_MOUNT: &[CloneFlags] = &[CloneFlags::CLONE_NEWUSER, CloneFlags::CLONE_NEWNS];
+
+/// The kernel's switches; `None`: this kernel has no such switch.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Switches {
+    /// `user.max_user_namespaces`.
+    max: Option<u64>,
+    /// `kernel.unprivileged_userns_clone`, of Debian's kernels.
+    clone: Option<u64>,
+    /// `kernel.apparmor_restrict_unprivileged_userns`, of Ubuntu's kernels.
+    apparmor: Option<u64>,
+}
+
+impl Switches {
+    pub(crate) fn read(around: &HostView<'_>) -> Self {
+        let number = |name: &str| {
+            around
+                .text(&format!("/proc/sys/{name}"))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        Self {
+            max: number("user/max_user_namespaces"),
+            clone: number("kernel/unprivileged_userns_clone"),
+            apparmor: number("kernel/apparmor_restrict_unprivileged_userns"),
+        }
+    }
+
+    /// The switch that forbids them.
+    fn closed(&self) -> Option<&'static str> {
+        match self {
+            Self { max: Some(0), .. } => Some("user.max_user_namespaces is 0"),
+            Self { clone: Some(0), .. } => Some("kernel.unprivileged_userns_clone is 0"),
+            Self {
+                apparmor: Some(1), ..
+            } => Some("kernel.apparmor_restrict_unprivileged_userns is 1"),
+            _ => None,
+        }
+    }
+}
+
+/// Tries it: a user namespace, and in it a mount namespace.
+pub(crate) fn attempt() -> io::Result<()> {
+    try_unshare(USER)?;
+    try_unshare(USER_AND_MOUNT)
+}
+
+/// Why there are none; `None`: they work. What the kernel does counts; its switches only explain it.
+pub(crate) fn missing(
+    around: &HostView<'_>,
+    switches: &Switches,
+    attempt: impl FnOnce() -> io::Result<()>,
+) -> Option<String> {
+    let error = attempt().err()?;
+    if switches.apparmor == Some(1) && has_apparmor_profile(around) {
+        return None;
+    }
+    Some(
+        match (switches.closed(), error.raw_os_error().map(Errno::from_raw)) {
+            (Some(switch), _) => switch.to_owned(),
+            // `unshare(2)`: ENOSPC, of this user or of one of the namespaces around us.
+            (None, Some(Errno::ENOSPC)) => {
+                "the limit user.max_user_namespaces is reached".to_owned()
+            }
+            (None, Some(Errno::EPERM | Errno::EACCES)) => {
+                "the kernel refuses them (a security module or a container around this node)"
+                    .to_owned()
+            }
+            (None, Some(Errno::EINVAL)) => "this kernel has none".to_owned(),
+            (None, _) => format!("the kernel says: {error}"),
+        },
+    )
+}
+
+/// Apptainer's packages bring a profile that lets its starter make them while others may not (Apptainer 1.4,
+/// `dist/debian/apparmor-userns`). It holds for the starter and not for us, whose attempt therefore fails.
+fn has_apparmor_profile(around: &HostView<'_>) -> bool {
+    facts_of(None).iter().any(|facts| {
+        let text =
+            bounded_text(&around.path("etc/apparmor.d").join(facts.name)).unwrap_or_default();
+        text.lines()
+            .any(|line| matches!(line.trim(), "userns," | "userns create,"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn judged(files: &[(&str, &str)], failure: Option<Errno>) -> Option<String> {
+        let root = tempfile::tempdir().expect("a directory");
+        for (name, text) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().expect("it has one")).expect("ours");
+            fs::write(path, text).expect("ours");
+        }
+        let around = HostView {
+            root: root.path(),
+            variable: &|_| None,
+            shared_tmp: None,
+        };
+        missing(&around, &Switches::read(&around), || {
+            failure.map_or(Ok(()), |errno| Err(errno.into()))
+        })
+    }
+
+    #[test]
+    fn what_the_kernel_does_counts_and_its_switches_explain_it() {
+        assert_eq!(judged(&[], None), None);
+        // Root may, whatever is switched off for others.
+        assert_eq!(
+            judged(
+                &[("proc/sys/kernel/unprivileged_userns_clone", "0\n")],
+                None
+            ),
+            None
+        );
+        for (name, value) in [
+            ("user/max_user_namespaces", "0\n"),
+            ("kernel/unprivileged_userns_clone", "0\n"),
+            ("kernel/apparmor_restrict_unprivileged_userns", "1\n"),
+        ] {
+            let why = judged(&[(&format!("proc/sys/{name}"), value)], Some(Errno::EPERM));
+            assert!(
+                why.as_ref()
+                    .is_some_and(|why| why.contains(&name.replace('/', "."))),
+                "{why:?}"
+            );
+        }
+        let open = [("proc/sys/user/max_user_namespaces", "15000\n")];
+        for (errno, part) in [
+            (Errno::ENOSPC, "is reached"),
+            (Errno::EPERM, "security module"),
+            (Errno::EINVAL, "has none"),
+            (Errno::EUSERS, "the kernel says"),
+        ] {
+            let why = judged(&open, Some(errno));
+            assert!(
+                why.as_ref().is_some_and(|why| why.contains(part)),
+                "{errno}: {why:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_profile_for_the_starter_makes_up_for_apparmors_switch() {
+        let switch = (
+            "proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+            "1\n",
+        );
+        let profile = "profile apptainer /usr/libexec/apptainer/bin/starter{,-suid} flags=(unconfined) {\n  userns,\n}\n";
+        let profile = ("etc/apparmor.d/apptainer", profile);
+        let placeholder = ("etc/apparmor.d/apptainer", "profile apptainer {\n}\n");
+        assert_eq!(judged(&[switch, profile], Some(Errno::EPERM)), None);
+        assert!(judged(&[switch, placeholder], Some(Errno::EPERM)).is_some());
+        assert!(
+            judged(&[profile], Some(Errno::EPERM)).is_some(),
+            "the switch is not what forbids it"
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! The machine as the probes see it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Where the probes look. Tests give another root, other variables and another cache.
+pub struct HostView<'a> {
+    /// `/`, where `proc`, `sys`, `dev` and `etc` are.
+    pub root: &'a Path,
+    /// The environment.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// A local directory that everybody may write to, in which this user's cache is; `None`: nothing is kept.
+    pub shared_tmp: Option<&'a Path>,
+}
+
+/// Files of the kernel and small settings; what is longer is none of them.
+const TEXT_LIMIT: u64 = 1 << 20;
+
+impl HostView<'_> {
+    /// A path that begins with `/`, below the root.
+    pub(crate) fn path(&self, absolute: &str) -> PathBuf {
+        self.root.join(absolute.trim_start_matches('/'))
+    }
+
+    /// The text of a file of at most 1 MiB; bytes that are no UTF-8 are replaced.
+    pub(crate) fn text(&self, absolute: &str) -> io::Result<String> {
+        bounded_text(&self.path(absolute))
+    }
+
+    /// The directories of `PATH`.
+    pub(crate) fn program_dirs(&self) -> Vec<PathBuf> {
+        let path = (self.variable)("PATH").unwrap_or_default();
+        std::env::split_paths(&path).collect()
+    }
+
+    /// Where the runtimes look for their helper programs: their own directory, `PATH`, and where the system's are.
+    /// (Apptainer 1.4, `etc/apptainer.conf.in`, `binary path`.)
+    pub(crate) fn helper_dirs(&self, libexec: Option<&Path>) -> Vec<PathBuf> {
+        let mut dirs: Vec<PathBuf> = libexec.map(|dir| dir.join("bin")).into_iter().collect();
+        dirs.extend(self.program_dirs());
+        for dir in [
+            "usr/local/sbin",
+            "usr/local/bin",
+            "usr/sbin",
+            "usr/bin",
+            "sbin",
+            "bin",
+        ] {
+            dirs.push(self.path(dir));
+        }
+        dirs
+    }
+}
+
+/// The text of a file of at most 1 MiB; bytes that are no UTF-8 are replaced.
+pub(crate) fn bounded_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(TEXT_LIMIT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

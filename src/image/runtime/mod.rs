@@ -1,0 +1,27 @@
+//! The container runtime: which there are, where one is, what this node lets it do, what an image file is.
+
+mod apptainer;
+mod digest;
+mod examine;
+mod failure;
+mod find;
+mod gpus;
+mod host_view;
+mod kinds;
+mod machine;
+mod probe_cache;
+
+pub use apptainer::advice::advice;
+pub use apptainer::image_file::{ImageFile, ImageKind, inspect, runs_on};
+pub use apptainer::installation::Installation;
+pub use apptainer::labels::labels;
+pub use apptainer::sif::Sif;
+pub(crate) use apptainer::start_failure::StartFailure;
+pub use digest::digest;
+pub use examine::{Node, examine, examine_in, node_facts};
+pub use failure::ContainerError;
+pub use find::find_runtime;
+pub use host_view::HostView;
+pub use kinds::{Evaluation, Feature, Features, Product, Runtime, Version, commands};
+pub(crate) use kinds::{facts_of, prefixes_of};
+pub use machine::{ThisMachine, this_machine};

@@ -1,0 +1,478 @@
+//! The plan as data: what will run, where and how, with a reason for every choice. It has everything that the script and the node
+//! need, so it can wait in a queue for weeks. How it is made is in [`crate::plan`].
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::foundation::units::{Bytes, Walltime};
+use crate::image::choice::Wanted;
+use crate::image::flags::Container;
+use crate::job::{
+    ArraySpec, Begin, Conda, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail,
+    Provenance, RunId, SchedulerKind, StorageClass, TimingPattern, Workload, gpus_on_node,
+};
+use crate::record::{Forecast, Identity, RunImage, RunRecord};
+
+/// Variables that name the GPUs a program may see.
+pub const GPU_VARIABLES: [&str; 3] = [
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+];
+
+/// One choice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// What was chosen: `scheduler`, `environment`, `memory`, ...
+    pub what: String,
+    /// The choice.
+    pub value: String,
+    /// Why.
+    pub why: String,
+    /// What else was possible, and why not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<Rejected>,
+}
+
+/// A possibility that was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// The possibility.
+    pub value: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// Resources with defaults applied; `None`: the line is left out and the site's default holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedResources {
+    /// Nodes.
+    pub nodes: u32,
+    /// True where the job file says how many nodes, or they are several: else the scheduler is not asked for a number.
+    #[serde(default)]
+    pub nodes_asked: bool,
+    /// Tasks in all, where the job file says so; the scheduler spreads them.
+    #[serde(default)]
+    pub tasks: Option<u32>,
+    /// Tasks on each node; of tasks in all, the most that a node gets where they are spread evenly.
+    pub tasks_per_node: u32,
+    /// True where the job file says how many tasks each node gets.
+    #[serde(default)]
+    pub tasks_per_node_asked: bool,
+    /// CPUs of each task.
+    pub cpus_per_task: Option<u32>,
+    /// GPUs on each node: `2` or `v100:2`.
+    pub gpus_per_node: Option<String>,
+    /// GPUs of each task: `1` or `v100:1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_per_task: Option<String>,
+    /// Main memory on each node, in bytes.
+    pub memory: Option<Bytes>,
+    /// Time limit, in seconds.
+    pub walltime: Option<Walltime>,
+    /// Queue (Slurm's partition).
+    pub queue: Option<String>,
+    /// Account.
+    pub account: Option<String>,
+    /// Quality of service.
+    pub qos: Option<String>,
+    /// Reservation.
+    pub reservation: Option<String>,
+    /// Node features.
+    pub constraint: Option<String>,
+    /// Nodes wanted.
+    pub nodelist: Option<String>,
+    /// Nodes not wanted.
+    pub exclude: Option<String>,
+    /// Whole nodes.
+    pub exclusive: bool,
+    /// Main memory for each CPU, in bytes; never beside `memory`.
+    #[serde(default)]
+    pub memory_per_cpu: Option<Bytes>,
+    /// Indexes of the job array.
+    #[serde(default)]
+    pub array: Option<ArraySpec>,
+    /// What must have happened before, all of it; targets as the scheduler names them.
+    #[serde(default)]
+    pub depends: Vec<PlannedDependency>,
+    /// Not before this moment.
+    #[serde(default)]
+    pub begin: Option<Begin>,
+    /// Mail.
+    #[serde(default)]
+    pub mail: Option<Mail>,
+    /// Licences, by name, each with how many.
+    #[serde(default)]
+    pub licenses: Vec<(String, u32)>,
+}
+
+impl PlannedResources {
+    /// GPUs on each node, however they were asked for.
+    #[must_use]
+    pub fn gpus_on_node(&self) -> Option<String> {
+        gpus_on_node(
+            self.gpus_per_node.as_deref(),
+            self.gpus_per_task.as_deref(),
+            self.tasks_per_node,
+        )
+    }
+
+    /// Whether a key under `[resources]`, or `name`, has a value, wherever it came from; `None` for keys that are not looked at.
+    #[must_use]
+    pub fn has(&self, key: &str) -> Option<bool> {
+        Some(match key {
+            "name" => true,
+            "account" => self.account.is_some(),
+            "begin" => self.begin.is_some(),
+            "constraint" => self.constraint.is_some(),
+            "cpus_per_task" => self.cpus_per_task.is_some(),
+            "depends" => !self.depends.is_empty(),
+            "exclude" => self.exclude.is_some(),
+            "exclusive" => self.exclusive,
+            "gpus_per_node" => self.gpus_per_node.is_some(),
+            "gpus_per_task" => self.gpus_per_task.is_some(),
+            "licenses" => !self.licenses.is_empty(),
+            "mail" => self.mail.is_some(),
+            "memory" => self.memory.is_some(),
+            "memory_per_cpu" => self.memory_per_cpu.is_some(),
+            "nodelist" => self.nodelist.is_some(),
+            "qos" => self.qos.is_some(),
+            "queue" => self.queue.is_some(),
+            "reservation" => self.reservation.is_some(),
+            "walltime" => self.walltime.is_some(),
+            _ => return None,
+        })
+    }
+}
+
+/// A condition on another job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedDependency {
+    /// What is waited for.
+    pub kind: DependencyKind,
+    /// The scheduler's job ids; a run whose array was split has several.
+    pub job_ids: Vec<JobId>,
+}
+
+/// The storage that was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedStorage {
+    /// The site's name of it.
+    pub name: String,
+    /// Where it is on the nodes; `$NAME` stands for a variable of the job.
+    pub path: String,
+    /// How quick it is.
+    pub class: StorageClass,
+}
+
+/// What is built before the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedBuild {
+    /// URL or absolute path of the source.
+    pub source: String,
+    /// Shell text, with the parallelism already in it.
+    pub command: Option<String>,
+    /// SHA-256 of the file or commit of the repository, in lower-case hexadecimal digits.
+    pub checksum: Option<String>,
+    /// Directory in which the source lies and is built, absolute.
+    pub dir: String,
+}
+
+/// A step that a rule of the site's configuration attaches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// An argument vector; never goes through a shell.
+    pub command: Vec<String>,
+    /// The rule's name.
+    pub rule: String,
+}
+
+/// A resolved job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Version of this form, 1.
+    pub format: u32,
+    /// The job's name.
+    pub name: String,
+    /// Who takes it; never `auto`.
+    pub scheduler: SchedulerKind,
+    /// Absolute working directory.
+    pub workdir: String,
+    /// Where the output goes, relative to the working directory: `%j` stands for the job's id (of an array the array's), `%a`
+    /// for the index. `None`: `NAME-JOBID.out`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// The job file, absolute.
+    pub job_file: String,
+    /// The argument vector.
+    pub command: Vec<String>,
+    /// What the command line said in place of the job file, as it was written; values of secrets are not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
+    /// Variables of the run.
+    pub env: Vec<EnvVar>,
+    /// File of further variables, absolute; read on the node.
+    pub env_file: Option<String>,
+    /// Environment modules.
+    pub modules: Vec<String>,
+    /// Directory of the Python environment, absolute.
+    pub python_env: Option<String>,
+    /// The conda environment that is activated in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conda: Option<Conda>,
+    /// `none`, `each` or `mpi`.
+    pub launcher: Launcher,
+    /// Variables of the submitting shell that reach the job; `None`: as the scheduler has it.
+    #[serde(default)]
+    pub inherit: Option<Inherit>,
+    /// The container; `None`: the command runs without one.
+    #[serde(default)]
+    pub image: Option<Container>,
+    /// What the training is written with: what was chosen, where something was left to choose, else as the job file has it.
+    #[serde(default)]
+    pub framework: Framework,
+    /// The storage that was chosen.
+    #[serde(default)]
+    pub storage: Option<PlannedStorage>,
+    /// What is built before the run.
+    #[serde(default)]
+    pub build: Option<PlannedBuild>,
+    /// Steps before the command, in order; one that fails ends the job.
+    #[serde(default)]
+    pub prologue: Vec<Step>,
+    /// Steps after the command, in order, however it ended.
+    #[serde(default)]
+    pub epilogue: Vec<Step>,
+    /// Resources.
+    pub resources: PlannedResources,
+    /// Directives handed through.
+    pub directives: Vec<String>,
+    /// Command-line arguments handed through.
+    pub arguments: Vec<String>,
+    /// What is known of the training.
+    pub workload: Workload,
+    /// What it is a run of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+    /// What the performance model says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Forecast>,
+    /// The user's own timing pattern.
+    pub timing: Option<TimingPattern>,
+    /// Time between two samples, in milliseconds.
+    pub interval_ms: u64,
+    /// Time between two looks at single processes, in milliseconds.
+    #[serde(default = "default_process_interval_ms")]
+    pub process_interval_ms: u64,
+    /// Where the nodes' daemon listens; `None`: it is not asked.
+    #[serde(default)]
+    pub daemon_socket: Option<String>,
+    /// NVML on the nodes; `None`: the linker finds it.
+    #[serde(default)]
+    pub nvml_library: Option<String>,
+    /// Time between two writings of the node record, in seconds.
+    pub record_seconds: u64,
+    /// TERM to KILL of local jobs, in seconds.
+    pub kill_wait_seconds: u64,
+    /// Where records go, absolute.
+    pub state_dir: String,
+    /// dlrun on the nodes, absolute.
+    pub dlrun: String,
+    /// Every choice.
+    pub decisions: Vec<Decision>,
+    /// What the user should know before the job waits. It depends on who looks and when, so it is no part of the plan
+    /// that travels.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+    /// What is worth knowing to somebody who looks at the plan, and changes nothing. It does not travel either.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+    /// The images of the catalogue that were held against the job, all of them: first those that fit, best first. The
+    /// decision that travels names some.
+    #[serde(skip)]
+    pub candidates: Vec<ImageCandidate>,
+    /// The ways in which the job could run, the one that is taken first, then the best of the others. It does not travel: the
+    /// decisions name some.
+    #[serde(skip)]
+    pub ways: Vec<Candidate>,
+    /// Why the performance model that is there says nothing of the job.
+    #[serde(skip)]
+    pub no_forecast: Option<String>,
+    /// `image.build` is `auto` and no image fits: what has to be built, before the job may be handed over.
+    #[serde(skip)]
+    pub no_image: Option<NoImage>,
+}
+
+/// Of plans that dlrun wrote before it looked at processes one by one.
+fn default_process_interval_ms() -> u64 {
+    5000
+}
+
+impl Plan {
+    /// The version that this dlrun writes.
+    pub const FORMAT: u32 = 1;
+
+    /// The record of a run by this plan that is handed over now. It has no job id and no output yet.
+    #[must_use]
+    pub fn new_run(
+        &self,
+        run_id: RunId,
+        submitted_at_ms: u64,
+        user: String,
+        submit_host: String,
+    ) -> RunRecord {
+        RunRecord {
+            format: RunRecord::FORMAT,
+            run_id,
+            name: self.name.clone(),
+            submitted_at_ms,
+            user,
+            submit_host,
+            scheduler: self.scheduler,
+            job_id: None,
+            output: None,
+            workdir: self.workdir.clone(),
+            job_file: Some(self.job_file.clone()),
+            nodes: self.resources.nodes,
+            tasks_per_node: Some(self.resources.tasks_per_node),
+            array: self.resources.array.clone(),
+            parts: Vec::new(),
+            framework: self.framework.clone(),
+            storage: self
+                .storage
+                .as_ref()
+                .map(|storage| (storage.name.clone(), storage.class)),
+            image: self.image.as_ref().map(|image| RunImage {
+                source: image.source.clone(),
+                name: image.name.clone(),
+                digest: image.digest.clone(),
+            }),
+            queue: self.resources.queue.clone(),
+            workload: self.workload.clone(),
+            identity: self.identity.clone(),
+            forecast: self.forecast.clone(),
+            dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// Where the output goes, relative to the working directory, with `%j` for the job's id and `%a` for an index.
+    #[must_use]
+    pub fn output_pattern(&self) -> String {
+        let element = if self.resources.array.is_some() {
+            "_%a"
+        } else {
+            ""
+        };
+        self.output
+            .clone()
+            .unwrap_or_else(|| format!("{}-%j{element}.out", self.name))
+    }
+
+    /// Says whether no other job writes to the job's output file.
+    #[must_use]
+    pub fn has_own_output(&self) -> bool {
+        self.output
+            .as_ref()
+            .is_none_or(|output| output.contains("%j"))
+    }
+
+    /// The output file of a job whose id, as file names have it, is `id`; `%a` is left for the index.
+    #[must_use]
+    pub fn output_of(&self, id: &str) -> PathBuf {
+        Path::new(&self.workdir).join(self.output_pattern().replace("%j", id))
+    }
+
+    /// The plan as one line of JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a plan is plain data with text keys")
+    }
+}
+
+/// A way in which a job could run: its hard constraints hold.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Candidate {
+    /// Name of the image in the catalogue; `None`: the job names its image, or runs in none.
+    pub image: Option<String>,
+    /// The framework's version, where it is known.
+    pub version: Option<String>,
+    /// The graph compiler; `None`: the job file leaves it to the program.
+    pub compiler: Option<String>,
+    /// Where the framework came from, where it is known.
+    pub provenance: Option<Provenance>,
+    /// Nodes.
+    pub nodes: u32,
+    /// Whether it is the one.
+    pub chosen: bool,
+    /// Parallel efficiency against the fewest nodes, of the same software; `None`: there is one size, or no forecast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub efficiency_ratio: Option<f64>,
+    /// What the model says; `None`: there is no model.
+    pub forecast: Option<Forecast>,
+    /// Why it is not taken, however quick it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<String>,
+}
+
+/// An image that was held against the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ImageCandidate {
+    /// Its name.
+    pub name: String,
+    /// Its path or URI.
+    pub place: String,
+    /// Where it is described.
+    pub origin: String,
+    /// Whether it is the one.
+    pub chosen: bool,
+    /// Why it cannot be taken; empty: it fits.
+    pub rejected: Vec<String>,
+    /// What speaks for it, where it fits.
+    pub reasons: Vec<String>,
+    /// What is not known and would speak against it.
+    pub unknown: Vec<String>,
+    /// Why another that fits is taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beaten: Option<String>,
+}
+
+/// No image fits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoImage {
+    /// What is wanted.
+    pub wanted: Wanted,
+    /// Why none of the catalogue fits, in short.
+    pub why: String,
+}
+
+/// How a source is had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// `git clone`.
+    Git,
+    /// A download.
+    Url,
+    /// A file or directory that the nodes see.
+    Path,
+}
+
+impl Source {
+    /// Tells it by its text. A name that ends in `.git` is a repository, wherever it lies.
+    ///
+    /// # Errors
+    /// For a scheme that nobody here fetches.
+    pub fn of(source: &str) -> Result<Self, String> {
+        let scheme = source.split_once("://").map(|(scheme, _)| scheme);
+        match scheme {
+            Some("git" | "ssh" | "git+ssh") => Ok(Self::Git),
+            Some("https" | "http" | "file") if source.ends_with(".git") => Ok(Self::Git),
+            Some("https" | "http") => Ok(Self::Url),
+            Some(scheme) => Err(format!(
+                "`{scheme}://` is not fetched; https, ssh and git are"
+            )),
+            None if source.ends_with(".git") => Ok(Self::Git),
+            None => Ok(Self::Path),
+        }
+    }
+}

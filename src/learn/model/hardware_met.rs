@@ -1,0 +1,212 @@
+//! What jobs of a queue run on, kind by kind.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::hash::Hash;
+use super::{Hardware, Observation};
+use crate::job::SchedulerKind;
+
+/// More kinds of hardware than this are not told apart: a file that is read at each plan must stay small.
+const MOST: usize = 200;
+
+/// How often which hardware was met in which queue.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct HardwareMet {
+    seen: BTreeMap<u64, Seen>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Seen {
+    scheduler: SchedulerKind,
+    queue: Option<String>,
+    runs: u64,
+    /// Runs that might use all CPUs of their node, and runs that might use a part of them.
+    #[serde(default)]
+    free: u64,
+    #[serde(default)]
+    confined: u64,
+    at_ms: u64,
+    hardware: Hardware,
+}
+
+/// A kind of hardware that jobs met.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kind {
+    /// What it is, without what a single job has of it.
+    pub hardware: Hardware,
+    /// Runs that had it.
+    pub runs: u64,
+}
+
+/// The kinds of hardware that jobs met.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Met {
+    /// The commonest first; of two as common the later one.
+    pub kinds: Vec<Kind>,
+    /// Whether these are of the queues that were asked for; else no run was there, and they are all of the scheduler.
+    pub of_queue: bool,
+}
+
+impl HardwareMet {
+    /// Notes where a run was.
+    pub(super) fn add(&mut self, observation: &Observation) {
+        let hardware = &observation.situation.hardware;
+        if hardware.cpu_model.is_none() && hardware.gpu_model.is_none() {
+            return;
+        }
+        let name = |hash: Hash, name: Option<&str>| hash.name(name.unwrap_or("\u{0}"));
+        let hash = Hash::new(7).name(observation.scheduler.as_str());
+        let hash = name(hash, observation.queue.as_deref());
+        let hash = name(
+            name(hash, hardware.cpu_model.as_deref()),
+            hardware.gpu_model.as_deref(),
+        );
+        let key = hash.number(u64::from(hardware.gpus)).end();
+        let seen = self.seen.entry(key).or_insert_with(|| Seen {
+            scheduler: observation.scheduler,
+            queue: observation.queue.clone(),
+            runs: 0,
+            free: 0,
+            confined: 0,
+            at_ms: 0,
+            hardware: Hardware {
+                threads: None,
+                allowed: None,
+                figures: None,
+                ..hardware.clone()
+            },
+        });
+        seen.runs += 1;
+        if let Some((cpus, allowed)) = hardware.cpus.zip(hardware.allowed) {
+            // A CPU quota is a fraction of CPUs.
+            *(if allowed > cpus - 0.5 {
+                &mut seen.free
+            } else {
+                &mut seen.confined
+            }) += 1;
+            seen.hardware.cpus = seen
+                .hardware
+                .cpus
+                .filter(|known| *known > cpus)
+                .or(Some(cpus));
+        }
+        seen.at_ms = seen.at_ms.max(observation.at_ms);
+        newest_figures(&mut seen.hardware, hardware);
+    }
+
+    /// Leaves the commonest.
+    pub(super) fn shortened(mut self) -> Self {
+        let mut runs: Vec<(u64, u64)> = self
+            .seen
+            .iter()
+            .map(|(key, seen)| (seen.runs, *key))
+            .collect();
+        runs.sort_unstable_by(|one, other| other.cmp(one));
+        for (_, key) in runs.iter().skip(MOST) {
+            self.seen.remove(key);
+        }
+        self
+    }
+
+    /// The kinds of hardware that jobs of these queues met; `None` among them: jobs that named no queue. Jobs with GPUs are told
+    /// apart by those, others by their CPUs.
+    pub(super) fn met(
+        &self,
+        scheduler: SchedulerKind,
+        queues: &[Option<&str>],
+        on_gpus: bool,
+    ) -> Met {
+        let all: Vec<&Seen> = self
+            .seen
+            .values()
+            .filter(|seen| seen.scheduler == scheduler)
+            .collect();
+        let is_of_queue = |seen: &Seen| queues.contains(&seen.queue.as_deref());
+        let is_alike = |seen: &Seen| (seen.hardware.gpus > 0) == on_gpus;
+        let chosen = |of_queue: bool, alike: bool| {
+            let chosen = all
+                .iter()
+                .filter(|seen| (!of_queue || is_of_queue(seen)) && (!alike || is_alike(seen)));
+            kinds(chosen.copied(), on_gpus)
+        };
+        for of_queue in [true, false] {
+            // Jobs without GPUs may run on nodes of which only jobs with GPUs are known.
+            for alike in [true, on_gpus] {
+                let kinds = chosen(of_queue, alike);
+                if !kinds.is_empty() {
+                    return Met { kinds, of_queue };
+                }
+            }
+        }
+        Met::default()
+    }
+
+    /// Whether a scheduler keeps its jobs from CPUs that they did not ask for: some were kept, or all had their whole node.
+    /// `None`: nobody knows.
+    pub(super) fn confines(&self, scheduler: SchedulerKind) -> Option<bool> {
+        let mut of_scheduler = self
+            .seen
+            .values()
+            .filter(|seen| seen.scheduler == scheduler);
+        let known = of_scheduler
+            .clone()
+            .any(|seen| seen.free + seen.confined > 0);
+        known.then(|| of_scheduler.any(|seen| seen.confined > 0))
+    }
+}
+
+/// The latest measurement of the node; the same one whatever the order of the runs.
+fn newest_figures(known: &mut Hardware, other: &Hardware) {
+    let order = |hardware: &Hardware| {
+        let figures = hardware.figures;
+        figures.map(|figures| {
+            (
+                figures.measured_at_ms,
+                figures.node_gflops.to_bits(),
+                figures.core_gflops.to_bits(),
+            )
+        })
+    };
+    if order(other) > order(known) {
+        known.figures = other.figures;
+    }
+}
+
+/// What was seen, put together by the name of the GPUs or CPUs.
+fn kinds<'a>(seen: impl Iterator<Item = &'a Seen>, on_gpus: bool) -> Vec<Kind> {
+    let mut kinds: BTreeMap<&str, (Kind, u64)> = BTreeMap::new();
+    let mut seen: Vec<&Seen> = seen.collect();
+    // What is told of a kind beside its name is that of most of its runs.
+    seen.sort_by_key(|seen| std::cmp::Reverse((seen.runs, seen.at_ms)));
+    for one in seen {
+        let hardware = &one.hardware;
+        let name = if on_gpus {
+            &hardware.gpu_model
+        } else {
+            &hardware.cpu_model
+        };
+        let Some(name) = name.as_deref() else {
+            continue;
+        };
+        let (kind, at_ms) = kinds.entry(name).or_insert_with(|| {
+            let hardware = Hardware {
+                figures: None,
+                ..hardware.clone()
+            };
+            (Kind { hardware, runs: 0 }, 0)
+        });
+        kind.runs += one.runs;
+        *at_ms = one.at_ms.max(*at_ms);
+        newest_figures(&mut kind.hardware, hardware);
+        let cpus = kind.hardware.cpus.into_iter().chain(hardware.cpus);
+        kind.hardware.cpus = cpus.reduce(f64::max);
+    }
+    let mut kinds: Vec<(Kind, u64)> = kinds.into_values().collect();
+    kinds.sort_by_key(|(kind, at_ms)| std::cmp::Reverse((kind.runs, *at_ms)));
+    kinds.into_iter().map(|(kind, _)| kind).collect()
+}
+
+#[cfg(test)]
+mod tests;

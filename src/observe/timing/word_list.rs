@@ -1,0 +1,26 @@
+//! Lists of words and phrases as texts, separated by `|`.
+
+/// True where `text` begins with one of `words`, which are separated by `|`, whichever letters either has.
+pub(super) fn starts_with_any(text: &str, words: &str) -> bool {
+    words.split('|').any(|word| {
+        text.get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    })
+}
+
+/// True where `text` is one of `words`, which are separated by `|`, whichever letters either has.
+pub(super) fn is_any(text: &str, words: &str) -> bool {
+    words.split('|').any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// True where `text` holds one of `words`, which are in small letters and separated by `|`, whichever letters `text` has.
+pub(super) fn holds_any(text: &str, words: &str) -> bool {
+    words.split('|').any(|word| holds(text, word))
+}
+
+/// True where `text` holds `word`, which is in small letters, whichever letters `text` has.
+pub(super) fn holds(text: &str, word: &str) -> bool {
+    let (text, word) = (text.as_bytes(), word.as_bytes());
+    text.windows(word.len())
+        .any(|window| window.eq_ignore_ascii_case(word))
+}

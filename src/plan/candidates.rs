@@ -1,0 +1,644 @@
+//! The ways in which the job could run, and the choice among them: by the performance model where there is one, else by rules.
+//!
+//! What the job asks for and what an image must be is never up to the model: ways that fail such a constraint are not among
+//! the candidates.
+
+use std::collections::HashMap;
+
+use super::Candidate;
+use super::candidate_text::software;
+use super::facts::ModelFacts;
+use super::resolver::Resolver;
+use super::{PlannedResources, exploration, forecast_text};
+use crate::config::site;
+use crate::foundation::units::display_seconds;
+use crate::image::catalogue::Entry;
+use crate::image::choice::{Choice, Device, Wanted, choose, compiler_by_rule, compilers_of};
+use crate::job::{JobSpec, NodeCount, Provenance, SchedulerKind, Workload};
+use crate::learn::model::Situation;
+use crate::record::{Basis, Forecast, Identity, Interval};
+
+/// More candidates are not held against each other; by rules the others stand behind these.
+const MAX_CANDIDATES: usize = 1000;
+/// An interval whose upper end is this many times its lower end says nothing that a choice could go by.
+const OPEN: f64 = 1e4;
+
+/// Up to so many sizes each is a candidate, beyond that the powers of two and the largest.
+const MAX_SIZES: u32 = 32;
+
+/// The images of the catalogue as they fit a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fitting {
+    /// What they were held against.
+    pub(super) wanted: Wanted,
+    /// Which fit, in their order, and which do not.
+    pub(super) choice: Choice,
+}
+
+/// What the job could become, and what it becomes.
+#[derive(Debug, Default)]
+pub(super) struct Prospect {
+    /// The images of the catalogue, the one that is taken first; `None`: the job takes none from there.
+    pub(super) fitting: Option<Result<Fitting, String>>,
+    /// The candidates, the one that is taken first, then the best of the others.
+    pub(super) candidates: Vec<Candidate>,
+    /// Whose forecasts these are; `None`: rules decided.
+    pub(super) model: Option<ModelFacts>,
+    /// Why rules would take the compiler that they would.
+    pub(super) compiler_rule: &'static str,
+    /// Why not the most nodes of the job file are candidates.
+    pub(super) most_nodes: Option<String>,
+    /// What is taken for the job's hardware, since runs before it had it, in words; `None`: it is known, or nothing is.
+    pub(super) assumed_hardware: Option<String>,
+    /// Why a model that is there says nothing of the job.
+    pub(super) silence: Option<String>,
+}
+
+/// Software that the job could run with.
+#[derive(Debug, Clone)]
+struct Way {
+    /// The image's place in the catalogue.
+    entry: Option<usize>,
+    /// Digest of the image, else where it comes from.
+    image: Option<String>,
+    version: Option<String>,
+    provenance: Option<Provenance>,
+    compiler: Option<String>,
+}
+
+impl Prospect {
+    /// The candidate that is taken; one is there.
+    pub(super) fn chosen(&self) -> Option<&Candidate> {
+        self.candidates.first()
+    }
+
+    /// Why rules decide.
+    pub(super) fn without_model(&self) -> &'static str {
+        if self.silence.is_some() {
+            "the performance model says nothing of this job"
+        } else {
+            "there is no performance model"
+        }
+    }
+
+    /// What the model says of it.
+    pub(super) fn forecast(&self) -> Option<&Forecast> {
+        self.chosen()?.forecast.as_ref()
+    }
+
+    /// The image turned out not to be usable: what was found out of it goes with it, but for the compiler.
+    pub(super) fn forget_image(&mut self) {
+        self.candidates.truncate(1);
+        self.model = None;
+        for candidate in &mut self.candidates {
+            (candidate.image, candidate.version, candidate.provenance) = (None, None, None);
+            candidate.forecast = None;
+        }
+    }
+
+    /// Widens the forecast of the whole run to what repeats of it took, from the shortest to the longest, in seconds.
+    pub(super) fn cover(&mut self, repeats: Option<(f64, f64)>) {
+        let forecast = self
+            .candidates
+            .first_mut()
+            .and_then(|first| first.forecast.as_mut());
+        if let Some(((low, high), forecast)) = repeats.zip(forecast) {
+            forecast.cover(low, high);
+        }
+    }
+
+    /// Why the chosen one, by the model: `3.10 s an epoch (..), from 12 runs like this; next best X, 4.00 s`. `differs` says
+    /// which candidate stands for another choice. Of a run that explores: what it tries, and what is best known, of all that
+    /// could be chosen.
+    pub(super) fn reason(&self, differs: impl Fn(&Candidate) -> bool) -> Option<String> {
+        let (forecast, chosen) = (self.forecast()?, self.chosen()?);
+        let mut reason = format!(
+            "{}, {}",
+            forecast_text::time_with_range(forecast),
+            forecast_text::basis_of(forecast)
+        );
+        if forecast.explored {
+            let best = self.others().next().map(|(best, theirs)| {
+                format!(
+                    "; best known is {}, {}",
+                    apart(best, chosen),
+                    forecast_text::time(theirs)
+                )
+            });
+            reason = format!(
+                "drawn to learn (`framework.explore`): {reason}{}",
+                best.unwrap_or_default()
+            );
+        } else if let Some((other, theirs)) = self.others().find(|(other, _)| differs(other)) {
+            reason.push_str(&format!(
+                "; next best {}, {}",
+                apart(other, chosen),
+                forecast_text::time(theirs)
+            ));
+            reason.push_str(&despite(forecast, theirs));
+        }
+        Some(reason)
+    }
+
+    /// The others that could be taken, best first.
+    fn others(&self) -> impl Iterator<Item = (&Candidate, &Forecast)> {
+        let others = self
+            .candidates
+            .iter()
+            .skip(1)
+            .filter(|other| other.rejected.is_none());
+        others.filter_map(|other| Some((other, other.forecast.as_ref()?)))
+    }
+
+    /// Why another image, of which `other` is expected, stands behind the chosen one.
+    pub(super) fn behind(&self, other: &Forecast) -> Option<String> {
+        let (forecast, chosen) = (self.forecast()?, self.chosen()?);
+        let image = chosen.image.as_ref()?;
+        let (what, own, theirs) = expected_of_both(forecast, other)?;
+        let (own, theirs) = (display_seconds(own), display_seconds(theirs));
+        Some(if forecast.explored {
+            format!(
+                "`{image}` was drawn to learn (`framework.explore`); of this one {theirs} {what} are expected"
+            )
+        } else {
+            format!("the performance model expects {theirs} {what} of it, and {own} of `{image}`")
+        })
+    }
+}
+
+/// A candidate by what tells it from the chosen one: `tf-2.4 with xla`, `2 nodes`.
+fn apart(other: &Candidate, chosen: &Candidate) -> String {
+    let nodes = || forecast_text::count(other.nodes.into(), "node");
+    let is_software = |one: &Candidate| (one.image.clone(), one.compiler.clone());
+    match (
+        is_software(other) == is_software(chosen),
+        other.nodes == chosen.nodes,
+    ) {
+        (true, _) => nodes(),
+        (false, true) => software(other),
+        (false, false) => format!("{} on {}", software(other), nodes()),
+    }
+}
+
+/// Whether the job file tells anything of the training.
+pub(super) fn says_what_it_trains(spec: &JobSpec) -> bool {
+    spec.framework.name.is_some()
+        || spec.workload != Workload::default()
+        || spec.left_to_model.compiler
+}
+
+/// Where the other one's epoch is as likely shorter: what decided all the same.
+fn despite(chosen: &Forecast, other: &Forecast) -> String {
+    let is_longer = chosen
+        .time()
+        .zip(other.time())
+        .is_some_and(|(own, theirs)| own.median > theirs.median);
+    let Some((what, own, theirs)) = expected_of_both(chosen, other).filter(|_| is_longer) else {
+        return String::new();
+    };
+    format!(
+        ", but {} against {} are expected {what}",
+        display_seconds(own),
+        display_seconds(theirs)
+    )
+}
+
+/// What is held against each other: `in all` or `an epoch`, with the seconds that are expected of the one and of the other.
+fn expected_of_both(one: &Forecast, other: &Forecast) -> Option<(&'static str, f64, f64)> {
+    if let Some((one, other)) = one.total_seconds.zip(other.total_seconds) {
+        return Some(("in all", one.mean, other.mean));
+    }
+    let (own, theirs) = one.time().zip(other.time())?;
+    Some((one.time_of(), own.mean, theirs.mean))
+}
+
+impl Resolver<'_> {
+    /// Gathers the candidates, asks the model, and puts the one to be taken first.
+    pub(super) fn prospect(
+        &self,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+        resources: &PlannedResources,
+        identity: &Identity,
+    ) -> Prospect {
+        let facts = self.facts;
+        let entries = &facts.images.entries;
+        let mut fitting = self.fitting(scheduler, queue);
+        let device = self.device(scheduler.is_local(), queue);
+        let (sizes, most_nodes) = self.sizes(scheduler, queue);
+        let (mut ways, compiler_rule) = self.ways(
+            fitting.as_ref().and_then(|found| found.as_ref().ok()),
+            &device,
+        );
+        ways.truncate((MAX_CANDIDATES / sizes.len().max(1)).max(1));
+        let of_way = |(at, way)| {
+            sizes
+                .iter()
+                .map(move |nodes| (at, candidate(way, *nodes, entries)))
+        };
+        let mut candidates: Vec<(usize, Candidate)> =
+            ways.iter().enumerate().flat_map(of_way).collect();
+        let (mut assumed_hardware, mut silence) = (None, None);
+        if let Some(model) = &facts.model {
+            let asked = self.question(model, scheduler, queue, resources, identity);
+            let situation = |(at, candidate): &(usize, Candidate)| {
+                situation_of(&asked.situation, &ways[*at], candidate.nodes)
+            };
+            let situations: Vec<Situation> = candidates.iter().map(situation).collect();
+            let forecasts = model.model.forecasts_on(&situations, &asked.kinds);
+            for ((_, candidate), forecast) in candidates.iter_mut().zip(forecasts) {
+                match self.silence(&forecast) {
+                    None => candidate.forecast = Some(forecast),
+                    Some(why) => silence = Some(why),
+                }
+            }
+            let scaled = model.model.has_scaled(&asked.situation);
+            self.judge_sizes(&mut candidates, sizes.len(), scaled);
+            let draw = |seed| model.model.draw_on(&situations, &asked.kinds, seed);
+            self.choose_by_model(model, &mut candidates, draw);
+            assumed_hardware = asked.assumed;
+            if let Some(Ok(found)) = &mut fitting {
+                found.choice = reordered(entries, found, &ways, &candidates);
+            }
+        }
+        let mut candidates: Vec<Candidate> = candidates
+            .into_iter()
+            .map(|(_, candidate)| candidate)
+            .collect();
+        if let Some(first) = candidates.first_mut() {
+            first.chosen = true;
+        }
+        let open = candidates
+            .iter()
+            .filter(|candidate| candidate.rejected.is_none())
+            .count();
+        if let Some(forecast) = candidates
+            .first_mut()
+            .and_then(|first| first.forecast.as_mut())
+        {
+            forecast.alternatives = u32::try_from(open.saturating_sub(1)).unwrap_or(u32::MAX);
+        }
+        let model = facts.model.clone();
+        let model = model.filter(|_| {
+            candidates
+                .first()
+                .is_some_and(|first| first.forecast.is_some())
+        });
+        let silence = silence.filter(|_| model.is_none());
+        Prospect {
+            fitting,
+            candidates,
+            model,
+            compiler_rule,
+            most_nodes,
+            assumed_hardware,
+            silence,
+        }
+    }
+
+    /// Why a forecast is none: nothing is chosen by it then, and rules decide.
+    fn silence(&self, forecast: &Forecast) -> Option<String> {
+        if !says_what_it_trains(self.spec) && forecast.basis > Basis::Workload {
+            return Some(
+                "no run of it was learned from, and its job file does not say what is trained"
+                    .to_owned(),
+            );
+        }
+        let Some(Interval {
+            mean, low, high, ..
+        }) = forecast.time()
+        else {
+            return Some("it has learned from no run that tells how long one takes".to_owned());
+        };
+        if mean.is_finite() && *low > 0.0 && high / low < OPEN {
+            return None;
+        }
+        let unsaid = match self.spec.workload.samples {
+            None if forecast.basis > Basis::Workload => {
+                " (`workload.samples` is not set; without it runs of other trainings cannot be compared with this one)"
+            }
+            _ => "",
+        };
+        let basis = forecast_text::basis(forecast);
+        Some(format!(
+            "the longest time that it expects is more than {OPEN:.0} times the shortest, from {basis}{unsaid}"
+        ))
+    }
+
+    /// Numbers of nodes, the fewest first, and why not so many as the job file allows.
+    fn sizes(&self, scheduler: SchedulerKind, queue: Option<&str>) -> (Vec<u32>, Option<String>) {
+        let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
+        let Some(NodeCount::Between { min, max, .. }) = asked else {
+            return (vec![asked.map_or(1, |nodes| nodes.bounds().0)], None);
+        };
+        if scheduler.is_local() {
+            return (
+                vec![min],
+                (max > min).then(|| "a local job has one node".to_owned()),
+            );
+        }
+        let limit = self
+            .most_nodes_of(scheduler, queue)
+            .filter(|(limit, _)| *limit < max);
+        let most = limit.as_ref().map_or(max, |(limit, _)| (*limit).max(min));
+        let sizes = if most - min < MAX_SIZES {
+            (min..=most).collect()
+        } else {
+            let doubled = std::iter::successors(Some(min), |nodes| nodes.checked_mul(2));
+            doubled
+                .take_while(|nodes| *nodes < most)
+                .chain([most])
+                .collect()
+        };
+        (sizes, limit.map(|(_, why)| why))
+    }
+
+    /// The most nodes that a job of the queue gets, and why.
+    fn most_nodes_of(
+        &self,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+    ) -> Option<(u32, String)> {
+        let name = queue?;
+        let model = self
+            .facts
+            .site
+            .as_ref()
+            .filter(|model| model.scheduler == scheduler)?;
+        let model = site::overlaid(model, &self.settings.tables().queues);
+        let limit = model
+            .queues
+            .iter()
+            .find(|queue| queue.name == name)
+            .and_then(|queue| queue.max_nodes);
+        let counted = |nodes: u32| forecast_text::count(nodes.into(), "node");
+        let limit = limit.map(|nodes| {
+            (
+                nodes,
+                format!("queue `{name}` takes jobs of up to {}", counted(nodes)),
+            )
+        });
+        let serves = |node: &&site::NodeType| {
+            node.queues.is_empty() || node.queues.iter().any(|queue| queue == name)
+        };
+        let count: u32 = model
+            .nodes
+            .iter()
+            .filter(serves)
+            .map(|node| node.count)
+            .sum();
+        let there = (count > 0).then(|| (count, format!("queue `{name}` has {}", counted(count))));
+        limit
+            .into_iter()
+            .chain(there)
+            .min_by_key(|(nodes, _)| *nodes)
+    }
+
+    /// Software in the order of the rules, and why the first has its compiler.
+    fn ways(&self, fitting: Option<&Fitting>, device: &Device) -> (Vec<Way>, &'static str) {
+        let entries = &self.facts.images.entries;
+        let framework = self.spec.framework.name.as_deref().unwrap_or_default();
+        let candidates = fitting.iter().flat_map(|found| &found.choice.candidates);
+        let mut rule = None;
+        let mut ways = Vec::new();
+        for candidate in candidates
+            .filter(|candidate| candidate.rejected.is_empty())
+            .take(MAX_CANDIDATES)
+        {
+            let entry = &entries[candidate.index];
+            let there: Vec<&str> = entry.compilers.iter().map(String::as_str).collect();
+            let (compilers, why) = self.compilers(framework, device, &there);
+            rule.get_or_insert(why);
+            let image = self.identity(entry);
+            ways.extend(compilers.into_iter().map(|compiler| Way {
+                entry: Some(candidate.index),
+                image: Some(image.clone()),
+                version: Some(entry.version.clone()),
+                provenance: entry.provenance,
+                compiler,
+            }));
+        }
+        match rule {
+            Some(rule) => (ways, rule),
+            None => self.ways_without_catalogue(framework, device),
+        }
+    }
+
+    /// The image that the job names, or none.
+    fn ways_without_catalogue(&self, framework: &str, device: &Device) -> (Vec<Way>, &'static str) {
+        let described = self.described();
+        let mut there: Vec<&str> = match described {
+            Some(entry) => entry.compilers.iter().map(String::as_str).collect(),
+            None => compilers_of(framework).to_vec(),
+        };
+        if let Some(facts) = self.facts.model.as_ref().filter(|_| described.is_none()) {
+            there.extend(facts.model.compilers_of(framework));
+        }
+        let (compilers, why) = self.compilers(framework, device, &there);
+        let image = self.named_identity(described);
+        let described = described.filter(|entry| entry.framework == framework);
+        let to_way = |compiler| Way {
+            entry: None,
+            image: image.clone(),
+            version: described.map(|entry| entry.version.clone()),
+            provenance: described
+                .and_then(|entry| entry.provenance)
+                .or(self.spec.framework.provenance),
+            compiler,
+        };
+        (compilers.into_iter().map(to_way).collect(), why)
+    }
+
+    /// The compilers that the job may have, the rules' choice first, then none, then the others.
+    fn compilers(
+        &self,
+        framework: &str,
+        device: &Device,
+        there: &[&str],
+    ) -> (Vec<Option<String>>, &'static str) {
+        if !self.spec.left_to_model.compiler {
+            return (vec![self.spec.framework.compiler.clone()], "");
+        }
+        let (first, why) = compiler_by_rule(framework, device, there);
+        let mut compilers: Vec<Option<String>> = Vec::new();
+        for name in [first, "none"].into_iter().chain(there.iter().copied()) {
+            if !compilers.iter().any(|known| known.as_deref() == Some(name)) {
+                compilers.push(Some(name.to_owned()));
+            }
+        }
+        (compilers, why)
+    }
+
+    /// Works out how well sizes use their nodes, and sets those aside that use them worse than the job file wants. What
+    /// nobody measured does not make a job larger.
+    fn judge_sizes(&self, candidates: &mut [(usize, Candidate)], sizes: usize, scaled: bool) {
+        let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
+        let Some(NodeCount::Between {
+            efficiency: least, ..
+        }) = asked.filter(|_| sizes > 1)
+        else {
+            return;
+        };
+        for of_way in candidates.chunks_mut(sizes) {
+            let first = of_way.first().map(|(_, first)| first);
+            let Some(base) = first.and_then(|first| Some((first.nodes, first.forecast.clone()?)))
+            else {
+                continue;
+            };
+            let work = |nodes: u32, forecast: &Forecast| {
+                forecast.time().map_or(f64::NAN, |time| time.median) * f64::from(nodes)
+            };
+            for (at, (_, candidate)) in of_way.iter_mut().enumerate() {
+                let Some(forecast) = &candidate.forecast else {
+                    continue;
+                };
+                let efficiency = work(base.0, &base.1) / work(candidate.nodes, forecast);
+                candidate.efficiency_ratio = Some(efficiency);
+                if at > 0 && (forecast.basis > Basis::Workload || !scaled) {
+                    candidate.rejected =
+                        Some("no run of this workload tells how it scales".to_owned());
+                } else if at > 0 && (efficiency.is_nan() || efficiency < least) {
+                    let (found, least) = (
+                        forecast_text::per_cent(efficiency),
+                        forecast_text::per_cent(least),
+                    );
+                    candidate.rejected = Some(format!(
+                        "its parallel efficiency is {found}, and {least} is asked"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Sorts by what the model expects; where it sees no difference, the rules' order stays. A run that explores takes what
+    /// a draw of what may be true puts first.
+    fn choose_by_model(
+        &self,
+        facts: &ModelFacts,
+        candidates: &mut Vec<(usize, Candidate)>,
+        draw: impl Fn(u64) -> Vec<f64>,
+    ) {
+        let forecasts = || {
+            candidates
+                .iter()
+                .map(|(_, candidate)| candidate.forecast.as_ref())
+        };
+        let by_total =
+            forecasts().all(|forecast| forecast.is_some_and(|known| known.total_seconds.is_some()));
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
+        order.sort_by_key(|at| {
+            let candidate = &candidates[*at].1;
+            (
+                candidate.rejected.is_some(),
+                expected(candidate.forecast.as_ref(), by_total),
+            )
+        });
+        let share = self.spec.left_to_model.explore;
+        let seed = exploration::seed(
+            share,
+            &facts.model.head().name,
+            &self.spec.workload,
+            facts.runs,
+        );
+        if let Some(seed) = seed.filter(|_| candidates.len() > 1) {
+            let draws = draw(seed);
+            let drawn = |at: &usize| {
+                draws
+                    .get(*at)
+                    .copied()
+                    .filter(|draw| !draw.is_nan())
+                    .unwrap_or(f64::INFINITY)
+            };
+            let may_be = order
+                .iter()
+                .copied()
+                .filter(|at| candidates[*at].1.rejected.is_none());
+            let tried = may_be.min_by(|left, right| drawn(left).total_cmp(&drawn(right)));
+            if let Some(tried) = tried.filter(|tried| order.first() != Some(tried)) {
+                order.retain(|at| *at != tried);
+                order.insert(0, tried);
+                if let Some(forecast) = &mut candidates[tried].1.forecast {
+                    forecast.explored = true;
+                }
+            }
+        }
+        *candidates = order.into_iter().map(|at| candidates[at].clone()).collect();
+    }
+}
+
+/// The expected time in steps of a millionth, so that rounding errors decide nothing; what is not known comes last.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "logarithms of finite numbers are small"
+)]
+fn expected(forecast: Option<&Forecast>, by_total: bool) -> i64 {
+    let Some(forecast) = forecast else {
+        return i64::MAX;
+    };
+    let Some(time) = forecast
+        .total_seconds
+        .as_ref()
+        .filter(|_| by_total)
+        .or(forecast.time())
+    else {
+        return i64::MAX - 1;
+    };
+    let steps = (time.mean.ln() * 1e6).round();
+    if steps.is_finite() {
+        steps as i64
+    } else {
+        i64::MAX - 1
+    }
+}
+
+/// The images as the candidates stand.
+fn reordered(
+    entries: &[Entry],
+    found: &Fitting,
+    ways: &[Way],
+    candidates: &[(usize, Candidate)],
+) -> Choice {
+    let mut places: HashMap<&str, f64> = HashMap::new();
+    let mut place = 0.0;
+    for (at, _) in candidates
+        .iter()
+        .filter(|(_, candidate)| candidate.forecast.is_some())
+    {
+        if let Some(entry) = ways[*at].entry {
+            places.entry(&entries[entry].name).or_insert(place);
+            place -= 1.0;
+        }
+    }
+    choose(entries, &found.wanted, &|entry| {
+        places.get(entry.name.as_str()).copied()
+    })
+}
+
+fn candidate(way: &Way, nodes: u32, entries: &[Entry]) -> Candidate {
+    Candidate {
+        image: way.entry.map(|entry| entries[entry].name.clone()),
+        version: way.version.clone(),
+        compiler: way.compiler.clone(),
+        provenance: way.provenance,
+        nodes,
+        chosen: false,
+        efficiency_ratio: None,
+        forecast: None,
+        rejected: None,
+    }
+}
+
+fn situation_of(base: &Situation, way: &Way, nodes: u32) -> Situation {
+    let mut situation = base.clone();
+    situation.image.clone_from(&way.image);
+    if way.version.is_some() {
+        situation.framework.version.clone_from(&way.version);
+    }
+    situation.framework.compiler.clone_from(&way.compiler);
+    situation.framework.provenance = way.provenance;
+    situation.nodes = nodes;
+    situation
+}
+
+#[cfg(test)]
+mod tests;

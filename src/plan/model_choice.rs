@@ -1,0 +1,179 @@
+//! What the job file leaves to the performance model: nodes and compiler; and what it expects.
+
+use super::candidate_text::named;
+use super::candidates::{Prospect, says_what_it_trains};
+use super::resolver::{JOB_FILE, Resolver};
+use super::{Candidate, PlannedResources, Rejected, forecast_text};
+use crate::job::NodeCount;
+use crate::record::Basis;
+
+/// More other choices are not named in a decision.
+const MAX_NAMED: usize = 8;
+
+impl Resolver<'_> {
+    /// Fills in the nodes, which follow from the candidates.
+    pub(super) fn settle(&mut self, resources: &mut PlannedResources, prospect: &Prospect) {
+        if let Some(chosen) = prospect.chosen() {
+            resources.nodes = chosen.nodes;
+        }
+        self.sized(prospect);
+    }
+
+    /// The decision on a range of nodes.
+    fn sized(&mut self, prospect: &Prospect) {
+        let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
+        let (
+            Some(NodeCount::Between {
+                min,
+                max,
+                efficiency,
+            }),
+            Some(chosen),
+        ) = (asked, prospect.chosen())
+        else {
+            return;
+        };
+        let is_size =
+            |other: &&Candidate| other.image == chosen.image && other.compiler == chosen.compiler;
+        let sizes: Vec<&Candidate> = prospect.candidates.iter().filter(is_size).collect();
+        let mut why = format!("{JOB_FILE}: {min} to {max}");
+        let reason = prospect.reason(|other| is_size(&other) && other.nodes != chosen.nodes);
+        match (reason, chosen.efficiency_ratio) {
+            (Some(reason), Some(ratio)) => {
+                let (ratio, least) = (
+                    forecast_text::per_cent(ratio),
+                    forecast_text::per_cent(efficiency),
+                );
+                why = format!(
+                    "{why}; {reason}; parallel efficiency {ratio}, at least {least} is asked"
+                );
+            }
+            (None, _) if sizes.len() > 1 => {
+                why.push_str(&format!("; the fewest, for {}", prospect.without_model()))
+            }
+            _ => {}
+        }
+        if let Some(limit) = &prospect.most_nodes {
+            why = format!("{why}; {limit}");
+        }
+        let others = sizes
+            .iter()
+            .filter(|other| other.nodes != chosen.nodes)
+            .take(MAX_NAMED);
+        let rejected = others.filter_map(|other| {
+            let time = forecast_text::time(other.forecast.as_ref()?);
+            let why = match (&other.rejected, other.efficiency_ratio) {
+                (Some(why), _) => format!("{time}, but {why}"),
+                (None, Some(ratio)) => {
+                    format!(
+                        "{time}, parallel efficiency {}",
+                        forecast_text::per_cent(ratio)
+                    )
+                }
+                (None, None) => time,
+            };
+            Some(Rejected {
+                value: other.nodes.to_string(),
+                why,
+            })
+        });
+        let rejected = rejected.collect();
+        self.redecide("nodes", chosen.nodes.to_string(), why, rejected);
+    }
+
+    /// The decisions on the compiler, where it is left to choose, and on what is to be expected.
+    pub(super) fn told(&mut self, prospect: &Prospect) {
+        let Some(chosen) = prospect.chosen() else {
+            return;
+        };
+        if self.spec.left_to_model.compiler {
+            self.compiled(prospect, chosen);
+        }
+        let (Some(forecast), Some(model)) = (&chosen.forecast, &prospect.model) else {
+            // Jobs that nobody declares and that never ran are no news.
+            let is_news = says_what_it_trains(self.spec);
+            if let Some(why) = prospect.silence.as_ref().filter(|_| is_news) {
+                self.decide(
+                    "forecast",
+                    "none",
+                    format!("the performance model says nothing of this job: {why}"),
+                );
+            }
+            return;
+        };
+        let why = format!(
+            "model {} ({}), {}",
+            forecast.model,
+            model.origin,
+            forecast_text::basis_of(forecast)
+        );
+        self.decide("forecast", forecast_text::all_of(forecast), why);
+        for beyond in &forecast.beyond {
+            self.notes.push(format!(
+                "the forecast goes beyond what was measured: {beyond}"
+            ));
+        }
+        self.notes.extend(prospect.assumed_hardware.clone());
+        self.notes.extend(
+            forecast
+                .assumed
+                .iter()
+                .map(|assumed| format!("the job file leaves it out: {assumed}")),
+        );
+        if self.spec.workload.samples.is_none() && forecast.basis > Basis::Workload {
+            let why = "without it runs of other trainings cannot be compared with this one";
+            self.notes
+                .push(format!("`workload.samples` is not set: {why}"));
+        }
+        let choices = prospect
+            .candidates
+            .iter()
+            .filter(|other| other.rejected.is_none())
+            .count();
+        if self.spec.left_to_model.explore > 0.0 && choices < 2 {
+            self.notes.push(
+                "`framework.explore` has no effect: there is nothing to choose among".to_owned(),
+            );
+        }
+    }
+
+    fn compiled(&mut self, prospect: &Prospect, chosen: &Candidate) {
+        let is_other = |other: &Candidate| {
+            other.compiler != chosen.compiler
+                && other.image == chosen.image
+                && other.nodes == chosen.nodes
+        };
+        let why = match prospect.reason(is_other) {
+            Some(reason) => reason,
+            None => format!(
+                "{}; rules decide, for {}",
+                prospect.compiler_rule,
+                prospect.without_model()
+            ),
+        };
+        let compiler = chosen.compiler.clone().unwrap_or_default();
+        self.decide(
+            "compiler",
+            compiler,
+            format!("the job file leaves it open; {why}"),
+        );
+        for other in prospect
+            .candidates
+            .iter()
+            .filter(|other| is_other(other))
+            .take(MAX_NAMED)
+        {
+            let why = match &other.forecast {
+                Some(forecast) => {
+                    format!(
+                        "{}, {}",
+                        forecast_text::time(forecast),
+                        forecast_text::basis_of(forecast)
+                    )
+                }
+                None => "rules put it behind".to_owned(),
+            };
+            self.reject(named(other.compiler.as_deref().unwrap_or_default()), why);
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The user's own runs beside a job, rung by rung: how much alike they are, and what those that are alike took.
+//!
+//! Limits rest on the first rung alone. What stands on the others is told, so that people may choose a limit by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::facts::History;
+use super::forecast_text::count;
+use crate::foundation::units::display_seconds;
+use crate::job::{JobState, RunId, SchedulerKind};
+use crate::record::{Amount, Identity, Past};
+
+/// A run that was cut off at its time limit needs at least so many times that limit: less would cut the next one off again.
+const BEYOND_TIMEOUT: f64 = 2.0;
+/// A run that ran out of memory needs at least so many times what it was given. With the reserve on top that doubles it.
+const BEYOND_OUT_OF_MEMORY: f64 = 1.5;
+/// So many runs must have been measured; one of them must have completed.
+const ENOUGH: usize = 2;
+
+/// How much alike a run and the job are, the nearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rung {
+    /// The same script, arguments, data, environment, size and place; numbers within what ran.
+    Same,
+    /// The same but for numbers, data, environment, size or the script's text, or too few runs.
+    Near,
+    /// The same script with other arguments.
+    Script,
+    /// The same program with another script.
+    Program,
+}
+
+impl Rung {
+    /// What people are told.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Same => "same script, same arguments",
+            Self::Near => "same script, almost the same arguments",
+            Self::Script => "same script, other arguments",
+            Self::Program => "same program, another script",
+        }
+    }
+
+    /// What such runs took says what this one takes but for so large a factor, up and down.
+    fn width(self) -> f64 {
+        match self {
+            Self::Same => 1.5,
+            Self::Near => 2.0,
+            Self::Script => 4.0,
+            Self::Program => 10.0,
+        }
+    }
+}
+
+/// What runs that are alike needed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Needed {
+    /// Runs that it rests on.
+    pub(super) runs: usize,
+    /// The largest that was measured.
+    pub(super) longest: f64,
+    /// The least that the job is taken to need: scaled up, where the job is larger, and beyond what cut a run off.
+    pub(super) at_least: f64,
+    /// Whether all of them had the job's own numbers.
+    pub(super) same_numbers: bool,
+    /// How many of them were cut off by the limit in question.
+    pub(super) cut_off: usize,
+}
+
+/// The runs on each rung.
+#[derive(Debug)]
+pub(super) struct Ladder<'a> {
+    job: &'a Identity,
+    same: Vec<&'a Past>,
+    /// Runs of the lower rungs.
+    lower: BTreeMap<Rung, Vec<&'a Past>>,
+    /// What the runs that come nearest lack.
+    lacks: Option<String>,
+}
+
+impl<'a> Ladder<'a> {
+    pub(super) fn new(job: &'a Identity, scheduler: SchedulerKind, history: &'a History) -> Self {
+        let mut ladder = Self {
+            job,
+            same: Vec::new(),
+            lower: BTreeMap::new(),
+            lacks: None,
+        };
+        for past in &history.past {
+            let is_here =
+                past.scheduler == scheduler && (!scheduler.is_local() || past.host == history.host);
+            match compared(&past.identity, job, is_here) {
+                Some((Rung::Same, _)) => ladder.same.push(past),
+                Some((rung, lack)) => {
+                    ladder.lower.entry(rung).or_default().push(past);
+                    // The latest counts.
+                    ladder.lacks = lack.map(str::to_owned).or(ladder.lacks);
+                }
+                None => {}
+            }
+        }
+        if let Some(beyond) = ladder.beyond() {
+            let moved = std::mem::take(&mut ladder.same);
+            ladder.lower.entry(Rung::Near).or_default().extend(moved);
+            ladder.lacks = Some(beyond);
+        }
+        ladder
+    }
+
+    /// The number of the job that no run of the first rung that completed speaks for, in words.
+    fn beyond(&self) -> Option<String> {
+        let completed = || {
+            self.same
+                .iter()
+                .filter(|past| past.state == JobState::Completed)
+        };
+        completed().next()?;
+        self.job.numbers.iter().find_map(|(name, asked)| {
+            let ran = || {
+                completed()
+                    .filter_map(|past| past.identity.numbers.get(name))
+                    .copied()
+            };
+            let (low, high) = (
+                ran().fold(f64::INFINITY, f64::min),
+                ran().fold(f64::NEG_INFINITY, f64::max),
+            );
+            if (low..=high).contains(asked) {
+                return None;
+            }
+            let ran = if low == high {
+                format!("{low}")
+            } else {
+                format!("{low} to {high}")
+            };
+            Some(format!("{name} is {asked} where {ran} ran"))
+        })
+    }
+
+    /// What the runs of the first rung took, in seconds, where they are enough.
+    pub(super) fn seconds(&self) -> Option<Needed> {
+        self.needed(
+            wall,
+            |past| is_at_its_limit(past).then_some(BEYOND_TIMEOUT),
+            true,
+        )
+    }
+
+    /// The memory of a node that they had, in bytes, where they are enough.
+    pub(super) fn bytes(&self) -> Option<Needed> {
+        let beyond =
+            |past: &Past| (past.state == JobState::OutOfMemory).then_some(BEYOND_OUT_OF_MEMORY);
+        self.needed(memory, beyond, false)
+    }
+
+    /// `measured`: what a run needed as far as it got; `beyond`: by how much one that was cut off is taken to have needed more.
+    fn needed(
+        &self,
+        measured: fn(&Past) -> Option<f64>,
+        beyond: impl Fn(&Past) -> Option<f64>,
+        scales: bool,
+    ) -> Option<Needed> {
+        let counted = |same_numbers: bool| -> Vec<(&Past, f64)> {
+            let of_numbers =
+                |past: &&&Past| !same_numbers || past.identity.numbers == self.job.numbers;
+            let runs = self.same.iter().filter(of_numbers);
+            runs.filter_map(|past| Some((*past, measured(past)?)))
+                .collect()
+        };
+        // Elements of an array are one run; one that is still running only shows that more is needed.
+        let is_enough = |runs: &Vec<(&Past, f64)>| {
+            let over = runs.iter().filter(|(past, _)| past.state.is_final());
+            let over: BTreeSet<&RunId> = over.map(|(past, _)| &past.run_id).collect();
+            over.len() >= ENOUGH
+                && runs
+                    .iter()
+                    .any(|(past, _)| past.state == JobState::Completed)
+        };
+        let equal = Some(counted(true)).filter(is_enough);
+        let same_numbers = equal.is_some();
+        let runs = equal.or_else(|| Some(counted(false)).filter(is_enough))?;
+        let at_least = runs.iter().map(|(past, measured)| {
+            let scale = if scales {
+                scale(&past.identity, self.job)
+            } else {
+                1.0
+            };
+            measured * beyond(past).unwrap_or(1.0) * scale
+        });
+        Some(Needed {
+            runs: runs.len(),
+            longest: runs
+                .iter()
+                .map(|(_, measured)| *measured)
+                .fold(0.0, f64::max),
+            at_least: at_least.fold(0.0, f64::max),
+            same_numbers,
+            cut_off: runs
+                .iter()
+                .filter(|(past, _)| beyond(past).is_some())
+                .count(),
+        })
+    }
+
+    /// The shortest and the longest run that completed with the job's own numbers, in seconds.
+    pub(super) fn repeats(&self) -> Option<(f64, f64)> {
+        let completed = self
+            .same
+            .iter()
+            .filter(|past| past.state == JobState::Completed);
+        let equal = completed.filter(|past| past.identity.numbers == self.job.numbers);
+        let mut seconds = equal.filter_map(|past| past.wall_seconds);
+        let first = seconds.next()?;
+        Some(seconds.fold((first, first), |(low, high), next| {
+            (low.min(next), high.max(next))
+        }))
+    }
+
+    /// Why nothing can be told of the job's needs, with what there is: the nearest rung that holds runs.
+    pub(super) fn told(&self) -> String {
+        let lower = self
+            .lower
+            .first_key_value()
+            .map(|(rung, runs)| (*rung, runs));
+        let nearest = if self.same.is_empty() {
+            lower
+        } else {
+            Some((Rung::Same, &self.same))
+        };
+        let Some((rung, runs)) = nearest else {
+            return "no run of this program is recorded".to_owned();
+        };
+        let mut seconds: Vec<f64> = runs.iter().filter_map(|past| past.wall_seconds).collect();
+        seconds.sort_by(f64::total_cmp);
+        let counted = count(runs.len() as u64, "run");
+        let took = match (seconds.first(), seconds.last()) {
+            (Some(low), Some(high)) => {
+                let width = rung.width();
+                let wide = format!(
+                    "{} to {}",
+                    display_seconds(low / width),
+                    display_seconds(high * width)
+                );
+                let ran = if low == high {
+                    display_seconds(*low)
+                } else {
+                    format!("{} to {}", display_seconds(*low), display_seconds(*high))
+                };
+                format!("{counted} took {ran}, this one may take {wide}")
+            }
+            _ => format!("{counted}, of unknown length"),
+        };
+        let why = match rung {
+            Rung::Same if runs.iter().all(|past| past.state != JobState::Completed) => {
+                " (none of them completed)".to_owned()
+            }
+            Rung::Same => " (two measured runs are needed, one of which completed)".to_owned(),
+            Rung::Near => self
+                .lacks
+                .as_ref()
+                .map(|lack| format!(" ({lack})"))
+                .unwrap_or_default(),
+            _ => String::new(),
+        };
+        format!("{}: {took}{why}", rung.words())
+    }
+}
+
+/// On which rung a run stands, and what it lacks for the first.
+fn compared(
+    past: &Identity,
+    job: &Identity,
+    is_here: bool,
+) -> Option<(Rung, Option<&'static str>)> {
+    if past.key == job.key {
+        let names = |identity: &Identity| identity.numbers.keys().cloned().collect::<Vec<_>>();
+        let is_unknown = job.declared.is_none() && job.script_digest.is_none();
+        let lacks = [
+            (is_unknown, "its program is no file whose content is known"),
+            (
+                past.script_digest != job.script_digest,
+                "the script was edited since",
+            ),
+            (past.inputs != job.inputs, "its data are others"),
+            (
+                past.environment != job.environment,
+                "its environment is another",
+            ),
+            (
+                !is_here || !past.asked.is_same_size(&job.asked),
+                "it asks for another size or queue",
+            ),
+            (names(past) != names(job), "its numbers go by other names"),
+        ];
+        let lack = lacks.iter().find(|(lacks, _)| *lacks).map(|(_, why)| *why);
+        return Some((
+            if lack.is_some() {
+                Rung::Near
+            } else {
+                Rung::Same
+            },
+            lack,
+        ));
+    }
+    if past.script.is_some() && past.script == job.script {
+        return Some((Rung::Script, None));
+    }
+    (past.program == job.program).then_some((Rung::Program, None))
+}
+
+/// By how much longer the job is than a run by its epochs and samples; never below 1.
+fn scale(past: &Identity, job: &Identity) -> f64 {
+    let mut scales = [1.0_f64; 2];
+    for (name, asked) in &job.numbers {
+        let (Some(amount), Some(ran)) = (Amount::of(name), past.numbers.get(name)) else {
+            continue;
+        };
+        let ratio = asked / ran;
+        if *ran > 0.0 && ratio.is_finite() {
+            // Epochs and steps are two words for one amount.
+            let scale = &mut scales[usize::from(amount == Amount::Samples)];
+            *scale = scale.max(ratio);
+        }
+    }
+    scales.iter().product()
+}
+
+/// Says whether a run was cut off at its time limit, or vanished so close to it that it may have been.
+fn is_at_its_limit(past: &Past) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "seconds of a time limit")]
+    let limit = past
+        .identity
+        .asked
+        .walltime_seconds
+        .map(|seconds| seconds as f64);
+    let is_close = limit
+        .zip(past.wall_seconds)
+        .is_some_and(|(limit, wall)| wall >= 0.9 * limit);
+    past.state == JobState::Timeout || (past.state == JobState::Unknown && is_close)
+}
+
+/// What a run took; one at its time limit at least that.
+fn wall(past: &Past) -> Option<f64> {
+    let limit = past
+        .identity
+        .asked
+        .walltime_seconds
+        .filter(|_| is_at_its_limit(past));
+    #[expect(clippy::cast_precision_loss, reason = "seconds of a time limit")]
+    let limit = limit.map(|seconds| seconds as f64);
+    larger(past.wall_seconds, limit)
+}
+
+/// The memory that a run had; one that ran out of it at least what it was given.
+fn memory(past: &Past) -> Option<f64> {
+    let limit = past
+        .identity
+        .asked
+        .memory_bytes
+        .filter(|_| past.state == JobState::OutOfMemory);
+    #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
+    let bytes = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
+    larger(bytes(past.memory_bytes), bytes(limit))
+}
+
+fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    let sound = |value: &f64| value.is_finite() && *value > 0.0;
+    one.into_iter().chain(other).filter(sound).reduce(f64::max)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! The site's house rules, and what it says of its kinds of GPUs.
+
+use super::PlannedResources;
+use super::resolver::{JOB_FILE, Resolver};
+use crate::config::{GpuTable, House, HouseRule};
+use crate::foundation::diagnostic::Problem;
+use crate::job::{Resources, kind_and_count};
+
+/// What `[gpus]` makes of the GPUs that a job asks for.
+#[derive(Debug, Default)]
+pub(super) struct Gpus {
+    /// As the scheduler is asked for those of a node: `2` or `v100:2`.
+    pub(super) per_node: Option<String>,
+    /// The same for those of a task.
+    pub(super) per_task: Option<String>,
+    /// Queue whose nodes have them, and why.
+    pub(super) queue: Option<(String, String)>,
+    /// Node feature.
+    pub(super) constraint: Option<String>,
+    /// CPUs that go with all of a node, and why.
+    cores: Option<(u32, String)>,
+}
+
+impl Resolver<'_> {
+    /// The GPUs of a node.
+    pub(super) fn gpus(&mut self, local: bool) -> Gpus {
+        let asked = &self.spec.resources;
+        let Some(on_node) = asked.gpus_on_node() else {
+            return Gpus::default();
+        };
+        let (kind, count) = kind_and_count(&on_node);
+        let settings = self.settings;
+        let tables = settings.tables();
+        let table = kind.and_then(|kind| tables.gpu(kind)).filter(|_| !local);
+        let per_node = self.gpu_request("gpus_per_node", asked.gpus_per_node.as_deref(), table);
+        let per_task = self.gpu_request("gpus_per_task", asked.gpus_per_task.as_deref(), table);
+        if local {
+            return Gpus {
+                per_node,
+                per_task,
+                ..Gpus::default()
+            };
+        }
+        if let (Some(kind), None) = (kind, table) {
+            self.unknown_gpu(kind);
+        }
+        let cores = cores_of(&tables.house, table, count);
+        Gpus {
+            per_node,
+            per_task,
+            queue: table.and_then(|gpu| {
+                Some((
+                    gpu.queue.clone()?,
+                    format!("{}: its nodes have {} GPUs", gpu.origin, gpu.kind),
+                ))
+            }),
+            constraint: table.and_then(|gpu| self.constraint_of(gpu)),
+            cores,
+        }
+    }
+
+    /// What the scheduler is asked for under one of the two keys.
+    fn gpu_request(
+        &mut self,
+        key: &str,
+        asked: Option<&str>,
+        table: Option<&GpuTable>,
+    ) -> Option<String> {
+        let asked = asked?;
+        let Some(gpu) = table.filter(|gpu| !gpu.typed) else {
+            self.decide(key, asked, JOB_FILE);
+            return Some(asked.to_owned());
+        };
+        let count = kind_and_count(asked).1.to_string();
+        let why = format!(
+            "{}: the scheduler is not asked for types of GPUs",
+            gpu.origin
+        );
+        self.decide(key, count.clone(), why);
+        Some(count)
+    }
+
+    /// The feature of the nodes with these GPUs, where the job file names none itself.
+    fn constraint_of(&mut self, gpu: &GpuTable) -> Option<String> {
+        let constraint = gpu.constraint.clone()?;
+        if let Some(own) = &self.spec.resources.constraint {
+            self.reject(
+                &format!("constraint {constraint}"),
+                format!("the job file asks for {own}"),
+            );
+            return None;
+        }
+        let why = format!("{}: nodes with {} GPUs have it", gpu.origin, gpu.kind);
+        self.decide("constraint", constraint.clone(), why);
+        Some(constraint)
+    }
+
+    /// A type that leads to no queue is an error where types do, unless the job names the queue or the scheduler knows it.
+    fn unknown_gpu(&mut self, kind: &str) {
+        let configured = &self.settings.tables().gpus;
+        let leads = configured.iter().any(|gpu| gpu.queue.is_some());
+        let live = self
+            .facts
+            .site
+            .iter()
+            .flat_map(|site| &site.nodes)
+            .flat_map(|node| &node.gpus);
+        let is_live = live
+            .clone()
+            .any(|(live, _)| live.eq_ignore_ascii_case(kind));
+        if !leads || is_live || self.spec.resources.queue.is_some() {
+            return;
+        }
+        let mut known: Vec<String> = configured
+            .iter()
+            .map(|gpu| match &gpu.queue {
+                Some(queue) => format!("{} (queue {queue})", gpu.kind),
+                None => gpu.kind.clone(),
+            })
+            .collect();
+        known.extend(
+            live.map(|(live, _)| live.clone())
+                .filter(|live| !live.is_empty()),
+        );
+        let key = self.spec.resources.gpu_key();
+        let message = format!("`resources.{key}`: this site has no GPU `{kind}`");
+        let span = self.spec.resources.spans.get(key).cloned();
+        let hint = format!("there are {}; or name a `queue`", known.join(", "));
+        self.problems.push(Problem {
+            span,
+            message,
+            hint: Some(hint),
+        });
+    }
+
+    /// CPUs of each task: the job file's, else those that go with its GPUs.
+    pub(super) fn cpus(&mut self, gpus: &Gpus, local: bool) -> Option<u32> {
+        let what = "cpus_per_task";
+        let tasks = self
+            .spec
+            .resources
+            .tasks_on_each(self.spec.resources.fewest_nodes());
+        match (self.spec.resources.cpus_per_task, &gpus.cores) {
+            (Some(cpus), cores) => {
+                self.decide(what, cpus.to_string(), JOB_FILE);
+                if let Some((share, why)) = cores
+                    .as_ref()
+                    .filter(|(share, _)| cpus.saturating_mul(tasks) != *share)
+                {
+                    let here = cpus.saturating_mul(tasks);
+                    self.warnings.push(format!(
+                        "cpus_per_task = {cpus} makes {here} CPUs on a node, where {share} go with its GPUs ({why})"
+                    ));
+                }
+                let here = self
+                    .facts
+                    .cpus
+                    .filter(|here| local && u64::from(cpus) > *here);
+                if let Some(here) = here {
+                    self.warnings.push(format!(
+                        "cpus_per_task = {cpus}, but this machine has {here}"
+                    ));
+                }
+                Some(cpus)
+            }
+            (None, Some((share, why))) => {
+                let cpus = (share / tasks).max(1);
+                let over = if tasks > 1 {
+                    format!(", over {tasks} tasks")
+                } else {
+                    String::new()
+                };
+                self.decide(what, cpus.to_string(), format!("{why}{over}"));
+                Some(cpus)
+            }
+            (None, None) => {
+                self.left_out(what, local);
+                None
+            }
+        }
+    }
+
+    /// What the site forbids and requires. A local job is none of its business.
+    pub(super) fn house(&mut self, resources: &PlannedResources, local: bool) {
+        if local {
+            return;
+        }
+        let settings = self.settings;
+        let house = &settings.tables().house;
+        let reason = |rule: &HouseRule| {
+            rule.reason
+                .as_ref()
+                .map(|why| format!(": {why}"))
+                .unwrap_or_default()
+        };
+        for rule in &house.forbid {
+            let Some(span) = self.spec.resources.spans.get(rule.key) else {
+                continue;
+            };
+            let message = format!(
+                "`resources.{}` is forbidden at this site{}",
+                rule.key,
+                reason(rule)
+            );
+            let hint = format!("take it out of the job file; {} forbids it", rule.origin);
+            self.problems
+                .push(Problem::at(span.clone(), message).hinted(hint));
+        }
+        let spec = &self.spec.resources;
+        for rule in house
+            .require
+            .iter()
+            .filter(|rule| !is_set(resources, spec, rule.key))
+        {
+            let message = format!(
+                "`resources.{}` is required at this site{}",
+                rule.key,
+                reason(rule)
+            );
+            let hint = format!("write it under [resources]; {} requires it", rule.origin);
+            self.problems.push(Problem::of_file(message).hinted(hint));
+        }
+        self.name_house_rules(house);
+    }
+
+    fn name_house_rules(&mut self, house: &House) {
+        let named = |word: &str, rules: &[HouseRule]| {
+            let keys: Vec<&str> = rules.iter().map(|rule| rule.key).collect();
+            (!keys.is_empty()).then(|| format!("{word} {}", keys.join(", ")))
+        };
+        let parts = [
+            named("forbid", &house.forbid),
+            named("require", &house.require),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() {
+            return;
+        }
+        let rules = house.forbid.iter().chain(&house.require);
+        let mut origins: Vec<String> = rules.map(|rule| rule.origin.to_string()).collect();
+        origins.dedup();
+        self.decide("house rules", parts.join("; "), origins.join(", "));
+    }
+}
+
+/// CPUs that go with so many GPUs: by their type, else by the house rule.
+fn cores_of(house: &House, gpu: Option<&GpuTable>, number: u32) -> Option<(u32, String)> {
+    let of_kind = gpu.and_then(|gpu| Some((gpu.cores_per_gpu?, &gpu.origin)));
+    let (cores, origin) = of_kind.or(house
+        .cores_per_gpu
+        .as_ref()
+        .map(|(cores, origin)| (*cores, origin)))?;
+    Some((
+        cores.saturating_mul(number),
+        format!("{origin}: {cores} go with each of {number} GPUs"),
+    ))
+}
+
+/// Says whether the job ends up with a value, be it from the job file or from elsewhere.
+fn is_set(resources: &PlannedResources, asked: &Resources, key: &str) -> bool {
+    resources
+        .has(key)
+        .unwrap_or_else(|| asked.spans.contains_key(key))
+}

@@ -1,0 +1,224 @@
+//! What schedulers and people said of a run's end: verdicts, and requests to cancel.
+
+use serde::{Deserialize, Serialize};
+
+use super::failure::RunDirError;
+use crate::foundation::private::PrivateDir;
+use crate::job::ArraySpec;
+use crate::record::{Outcome, QueueEntry, cover};
+
+/// The scheduler's last word on the run's end.
+const VERDICT_FILE: &str = "verdict.json";
+/// Its last words on elements of the run's array.
+const VERDICTS_FILE: &str = "verdicts.json";
+/// When `dlrun cancel` was asked, in Unix milliseconds UTC.
+const CANCEL_FILE: &str = "cancel.json";
+/// When it was asked for some elements.
+const CANCELS_FILE: &str = "cancels.json";
+/// The largest of these files that is read, in bytes: 10,000 elements, each with a word of its own.
+const MAX_VERDICTS: usize = 4 << 20;
+
+/// A request to cancel some elements of an array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Cancel {
+    asked_at_ms: u64,
+    elements: ArraySpec,
+}
+
+/// All that was said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verdicts {
+    verdict: Option<QueueEntry>,
+    verdicts: Vec<QueueEntry>,
+    cancel_asked_at_ms: Option<u64>,
+    cancels: Vec<Cancel>,
+}
+
+impl Verdicts {
+    /// Reads them; what is missing or cannot be read was not said.
+    pub(super) fn read(dir: &PrivateDir) -> Self {
+        Self {
+            verdict: read(dir, VERDICT_FILE),
+            verdicts: read(dir, VERDICTS_FILE).unwrap_or_default(),
+            cancel_asked_at_ms: read(dir, CANCEL_FILE),
+            cancels: read(dir, CANCELS_FILE).unwrap_or_default(),
+        }
+    }
+
+    /// Adds to an outcome of the whole run what was said of it.
+    pub fn add_to(&self, outcome: &mut Outcome) {
+        outcome.verdict.clone_from(&self.verdict);
+        outcome.cancel_asked_at_ms = self.cancel_asked_at_ms;
+    }
+
+    /// Adds to an element's outcome what was said of it. `verdicts` are [`Verdicts::of_elements`] by element.
+    pub fn add_to_element(
+        &self,
+        element: u32,
+        verdict: Option<&QueueEntry>,
+        outcome: &mut Outcome,
+    ) {
+        outcome.verdict = verdict.cloned();
+        let own = self
+            .cancels
+            .iter()
+            .filter(|cancel| cancel.elements.contains(element));
+        outcome.cancel_asked_at_ms = own
+            .map(|cancel| cancel.asked_at_ms)
+            .chain(self.cancel_asked_at_ms)
+            .max();
+    }
+
+    /// The scheduler's last words on elements.
+    #[must_use]
+    pub fn of_elements(&self) -> &[QueueEntry] {
+        &self.verdicts
+    }
+}
+
+/// Keeps what a scheduler said of the end of a run, or of elements of its `array`, before it forgets. What is kept already
+/// is not written again.
+pub(super) fn write_verdicts(
+    dir: &PrivateDir,
+    array: Option<&ArraySpec>,
+    said: &[QueueEntry],
+) -> Result<(), RunDirError> {
+    let Some(array) = array else {
+        let Some(verdict) = said
+            .first()
+            .filter(|said| read::<QueueEntry>(dir, VERDICT_FILE).as_ref() != Some(*said))
+        else {
+            return Ok(());
+        };
+        return Ok(dir.replace(VERDICT_FILE, &json(verdict))?);
+    };
+    let before: Vec<QueueEntry> = read(dir, VERDICTS_FILE).unwrap_or_default();
+    let mut all: Vec<QueueEntry> = said
+        .iter()
+        .filter(|said| !before.contains(said))
+        .cloned()
+        .collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    // Of an element that was requeued the new word counts.
+    let new: Vec<u32> = cover(array, &all).into_keys().collect();
+    all.extend(before.into_iter().filter(|before| {
+        let still = |elements: &ArraySpec| {
+            elements
+                .indexes()
+                .any(|index| new.binary_search(&index).is_err())
+        };
+        before.elements.as_ref().is_none_or(still)
+    }));
+    Ok(dir.replace(VERDICTS_FILE, &json(&all))?)
+}
+
+/// Notes that the end of a run, or of some of its elements, was asked for.
+pub(super) fn write_cancel(
+    dir: &PrivateDir,
+    asked_at_ms: u64,
+    elements: Option<&ArraySpec>,
+) -> Result<(), RunDirError> {
+    let Some(elements) = elements else {
+        return Ok(dir.replace(CANCEL_FILE, asked_at_ms.to_string().as_bytes())?);
+    };
+    let mut cancels: Vec<Cancel> = read(dir, CANCELS_FILE).unwrap_or_default();
+    cancels.retain(|before| before.elements != *elements);
+    cancels.push(Cancel {
+        asked_at_ms,
+        elements: elements.clone(),
+    });
+    Ok(dir.replace(CANCELS_FILE, &json(&cancels))?)
+}
+
+fn read<T: serde::de::DeserializeOwned>(dir: &PrivateDir, name: &str) -> Option<T> {
+    let bytes = dir.read(name, MAX_VERDICTS).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("plain data with text keys")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobId, JobState, RunId};
+    use crate::record::rundir::{RunDir, StateDir};
+
+    fn run() -> (tempfile::TempDir, RunDir) {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let state = StateDir::create(&tmp.path().join("state")).expect("created");
+        let run = state
+            .ensure_run(&RunId::from_random([7; 10]))
+            .expect("created");
+        (tmp, run)
+    }
+
+    fn array(text: &str) -> ArraySpec {
+        ArraySpec::parse(text).expect("an array")
+    }
+
+    fn verdict(state: JobState, elements: Option<&str>) -> QueueEntry {
+        QueueEntry {
+            expected_start_ms: None,
+            job_id: JobId("95".into()),
+            state,
+            raw_state: "RAW".into(),
+            reason: None,
+            submitted_at_ms: None,
+            started_at_ms: None,
+            ended_at_ms: Some(9_000),
+            exit: None,
+            nodes: None,
+            elements: elements.map(array),
+            stuck: false,
+        }
+    }
+
+    fn states(run: &RunDir, of: &ArraySpec) -> Vec<Option<JobState>> {
+        let verdicts = run.verdicts();
+        let covered = cover(of, verdicts.of_elements());
+        of.indexes()
+            .map(|index| covered.get(&index).map(|entry| entry.state))
+            .collect()
+    }
+
+    #[test]
+    fn words_on_elements_gather_and_the_newest_counts() {
+        let (_tmp, run) = run();
+        let of = array("0-3");
+        let write = |said: &[QueueEntry]| run.write_verdicts(Some(&of), said).expect("written");
+        write(&[
+            verdict(JobState::Timeout, Some("0")),
+            verdict(JobState::Cancelled, Some("2-3")),
+        ]);
+        write(&[verdict(JobState::Preempted, Some("0"))]);
+        let (preempted, cancelled) = (Some(JobState::Preempted), Some(JobState::Cancelled));
+        assert_eq!(states(&run, &of), [preempted, None, cancelled, cancelled]);
+        assert_eq!(run.verdicts().of_elements().len(), 2);
+    }
+
+    #[test]
+    fn a_cancel_of_elements_is_not_one_of_the_run() {
+        let (_tmp, run) = run();
+        run.write_cancel(1_000, Some(&array("1,3")))
+            .expect("written");
+        run.write_cancel(2_000, Some(&array("3"))).expect("written");
+        let asked = |element| {
+            let mut outcome = Outcome::default();
+            run.verdicts().add_to_element(element, None, &mut outcome);
+            outcome.cancel_asked_at_ms
+        };
+        assert_eq!(
+            [asked(0), asked(1), asked(3)],
+            [None, Some(1_000), Some(2_000)]
+        );
+        let mut whole = Outcome::default();
+        run.verdicts().add_to(&mut whole);
+        assert_eq!(whole.cancel_asked_at_ms, None);
+        run.write_cancel(3_000, None).expect("written");
+        assert_eq!([asked(0), asked(3)], [Some(3_000), Some(3_000)]);
+    }
+}

@@ -1,0 +1,292 @@
+//! The starts of runs, for those who learn from them.
+
+use std::collections::HashMap;
+
+use rusqlite::{Params, Row, Transaction};
+
+use super::error::StoreError;
+use super::open::Store;
+use super::sql::{from_json, number, run_id, unsigned, word};
+use crate::job::{Framework, JobState, RunId, Workload};
+use crate::record::{
+    Conditions, Epoch, EpochFigures, Forecast, NodeFigures, NodeMeasure, NodeState, NotedState,
+    StartRow, SubmittedRun,
+};
+
+/// Ids of runs that are read at once.
+const AT_ONCE: i64 = 500;
+
+/// A row for each node of each start of these runs; for starts without nodes one with nulls. The joins are in the order in which
+/// the tables lie, so nothing is sorted.
+const STARTS: &str = "
+    SELECT run.run_id AS run_id, run.id AS run, submitted_at_ms, scheduler, run.nodes AS nodes, model, parameters, dataset,
+        samples, batch_size, epochs, precision, framework, framework_version, framework_compiler, framework_provenance,
+        storage_class, coalesce(image_digest, image) AS image, queue, tasks_per_node, identity,
+        attempt.id AS start, attempt.element AS element, attempt.attempt AS attempt,
+        attempt.started_at_ms AS started_at_ms, attempt.ended_at_ms AS ended_at_ms, shell_code,
+        iif(run.array IS NULL, run.state, element.state) AS noted_state,
+        iif(run.array IS NULL, run.started_at_ms, element.started_at_ms) AS noted_start_ms,
+        iif(run.array IS NULL, run.ended_at_ms, element.ended_at_ms) AS noted_end_ms, element.attempt AS noted_attempt,
+        node.id AS node, node.state AS node_state, node.started_at_ms AS node_start_ms,
+        coalesce(node.ended_at_ms, node.updated_at_ms) AS node_last_ms, node.exit_code AS node_code,
+        recogniser IS NOT NULL AS is_recognised, epochs_completed, restarts, conditions, cpus_allowed, omp_num_threads,
+        cpu_model, cpus, core_gflops, node_gflops, memory_gb_per_second, disk_mb_per_second, benched_at_ms,
+        wall_seconds, mem_peak_bytes, cpu_throttled_seconds, EXISTS (SELECT 1 FROM gap WHERE gap.node = node.id) AS has_gaps
+    FROM run CROSS JOIN attempt ON attempt.run = run.id
+        LEFT JOIN element ON element.run = run.id AND element.element = attempt.element
+        LEFT JOIN node ON node.attempt = attempt.id
+        LEFT JOIN target ON target.id = node.target
+        LEFT JOIN usage ON usage.node = node.id
+    WHERE run.id BETWEEN ?1 AND ?2
+    ORDER BY run.id, attempt.element, attempt.attempt, node.node, node.step";
+
+/// The GPUs of a node.
+#[derive(Debug)]
+struct Gpus {
+    model: String,
+    number: u32,
+    throttled_seconds: f64,
+}
+
+/// One state of the database, for questions that belong together.
+#[derive(Debug)]
+pub struct Snapshot<'a> {
+    store: &'a Store,
+    _reading: Transaction<'a>,
+    gpus: HashMap<i64, Gpus>,
+}
+
+impl Store {
+    /// The state of the database now.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn snapshot(&self) -> Result<Snapshot<'_>, StoreError> {
+        let begun = self.connection.unchecked_transaction();
+        let reading = begun.map_err(|source| StoreError::of(&self.path, "read", source))?;
+        Ok(Snapshot {
+            store: self,
+            _reading: reading,
+            gpus: self.gpus_of_nodes()?,
+        })
+    }
+
+    /// What was forecast of runs when they were submitted.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn forecasts(&self) -> Result<HashMap<RunId, Forecast>, StoreError> {
+        let sql = "SELECT run_id, forecast FROM run WHERE forecast IS NOT NULL";
+        let mut forecasts = HashMap::new();
+        self.each_row(sql, [], |row| {
+            if let Some(forecast) = from_json(row, "forecast")? {
+                forecasts.insert(run_id(row)?, forecast);
+            }
+            Ok(())
+        })?;
+        Ok(forecasts)
+    }
+
+    /// A GPU of which only slices were used is none beside them.
+    fn gpus_of_nodes(&self) -> Result<HashMap<i64, Gpus>, StoreError> {
+        let sql = "SELECT node, name, throttled_seconds FROM gpu
+             WHERE NOT EXISTS (SELECT 1 FROM gpu AS slice WHERE slice.node = gpu.node AND slice.parent = gpu.uuid)
+             ORDER BY node, uuid";
+        let mut found: HashMap<i64, Gpus> = HashMap::new();
+        self.each_row(sql, [], |row| {
+            let first = Gpus {
+                model: row.get("name")?,
+                number: 0,
+                throttled_seconds: 0.0,
+            };
+            let gpus = found.entry(row.get("node")?).or_insert(first);
+            gpus.number += 1;
+            gpus.throttled_seconds = gpus.throttled_seconds.max(row.get("throttled_seconds")?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Hands out rows without keeping them.
+    fn each_row(
+        &self,
+        sql: &str,
+        values: impl Params,
+        mut each: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut rows = statement.query(values)?;
+            while let Some(row) = rows.next()? {
+                each(row)?;
+            }
+            Ok(())
+        };
+        read().map_err(|source| StoreError::of(&self.path, "read", source))
+    }
+}
+
+impl Snapshot<'_> {
+    /// Hands out all epochs in the order in which they were written: the row of their node, their place among those of the node, and
+    /// what is known of their times.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn each_epoch(&self, mut each: impl FnMut(i64, u64, Epoch)) -> Result<(), StoreError> {
+        let sql =
+            "SELECT node, place, printed_seconds, clock_seconds, event, warmup, evaluation_seconds,
+                 checkpoint_seconds, ended_at_ms, clock_set FROM timing ORDER BY change_seq";
+        self.store.each_row(sql, [], |row| {
+            let epoch = Epoch {
+                printed_seconds: row.get("printed_seconds")?,
+                clock_seconds: row.get("clock_seconds")?,
+                event: row.get("event")?,
+                warmup: row.get("warmup")?,
+                evaluation_seconds: row.get("evaluation_seconds")?,
+                checkpoint_seconds: row.get("checkpoint_seconds")?,
+                ended_at_ms: unsigned(row, "ended_at_ms")?,
+                clock_set: row.get("clock_set")?,
+                ..Epoch::default()
+            };
+            each(row.get("node")?, number(row, "place")?, epoch);
+            Ok(())
+        })
+    }
+
+    /// Hands out the starts of some runs after the one in row `after`, those of a run and of a start together, by element and attempt.
+    /// Returns the last row that was looked at and how many runs that were; `None` where there were none left.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn starts(
+        &self,
+        after: i64,
+        mut each: impl FnMut(SubmittedRun, StartRow),
+    ) -> Result<Option<(i64, u64)>, StoreError> {
+        let sql = "SELECT min(id) FROM run WHERE id > ?1";
+        let first = self.store.rows(sql, [after], |row| row.get(0))?;
+        let Some(first) = first.into_iter().next().flatten() else {
+            return Ok(None);
+        };
+        let last = i64::saturating_add(first, AT_ONCE - 1);
+        let sql = "SELECT count(*) FROM run WHERE id BETWEEN ?1 AND ?2";
+        let runs = self.store.rows(sql, [first, last], |row| number(row, 0))?;
+        self.store.each_row(STARTS, [first, last], |row| {
+            each(submitted(row)?, self.start(row)?);
+            Ok(())
+        })?;
+        Ok(Some((last, runs.first().copied().unwrap_or(0))))
+    }
+
+    /// Says whether all was one state, as [`Store::verify_reading`].
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`].
+    pub fn verify(&self) -> Result<(), StoreError> {
+        self.store.verify_reading()
+    }
+
+    fn start(&self, row: &Row<'_>) -> rusqlite::Result<StartRow> {
+        let noted: Option<String> = row.get("noted_state")?;
+        let noted = match noted {
+            Some(state) => Some(NotedState {
+                state: JobState::from_word(&state),
+                started_at_ms: unsigned(row, "noted_start_ms")?,
+                ended_at_ms: unsigned(row, "noted_end_ms")?,
+            }),
+            None => None,
+        };
+        let node = match row.get::<_, Option<i64>>("node")? {
+            Some(node) => Some((node, node_measure(row, self.gpus.get(&node))?)),
+            None => None,
+        };
+        Ok(StartRow {
+            row: row.get("start")?,
+            element: row.get("element")?,
+            attempt: row.get("attempt")?,
+            started_at_ms: unsigned(row, "started_at_ms")?,
+            ended_at_ms: unsigned(row, "ended_at_ms")?,
+            shell_code: row.get("shell_code")?,
+            noted,
+            noted_attempt: row.get("noted_attempt")?,
+            node,
+        })
+    }
+}
+
+fn submitted(row: &Row<'_>) -> rusqlite::Result<SubmittedRun> {
+    Ok(SubmittedRun {
+        row: row.get("run")?,
+        run_id: run_id(row)?,
+        submitted_at_ms: number(row, "submitted_at_ms")?,
+        scheduler: word(row, "scheduler")?.unwrap_or_default(),
+        queue: row.get("queue")?,
+        workload: Workload {
+            model: row.get("model")?,
+            parameters: unsigned(row, "parameters")?,
+            dataset: row.get("dataset")?,
+            samples: unsigned(row, "samples")?,
+            batch_size: unsigned(row, "batch_size")?,
+            epochs: unsigned(row, "epochs")?,
+            precision: row.get("precision")?,
+        },
+        identity: from_json(row, "identity")?,
+        framework: Framework {
+            name: row.get("framework")?,
+            version: row.get("framework_version")?,
+            compiler: row.get("framework_compiler")?,
+            provenance: word(row, "framework_provenance")?,
+        },
+        image: row.get("image")?,
+        nodes: row.get("nodes")?,
+        tasks_per_node: row.get("tasks_per_node")?,
+        storage: word(row, "storage_class")?,
+    })
+}
+
+fn node_measure(row: &Row<'_>, gpus: Option<&Gpus>) -> rusqlite::Result<NodeMeasure> {
+    let conditions: Conditions = from_json(row, "conditions")?.unwrap_or_default();
+    Ok(NodeMeasure {
+        state: word(row, "node_state")?.unwrap_or(NodeState::Interrupted),
+        went_well: row.get::<_, Option<i64>>("node_code")? == Some(0),
+        started_at_ms: number(row, "node_start_ms")?,
+        last_at_ms: number(row, "node_last_ms")?,
+        is_recognised: row.get("is_recognised")?,
+        epochs_completed: number(row, "epochs_completed")?,
+        restarts: row.get("restarts")?,
+        epochs: EpochFigures::default(),
+        cpu_model: row.get("cpu_model")?,
+        cpus: unsigned(row, "cpus")?,
+        cpus_allowed: unsigned(row, "cpus_allowed")?,
+        cpus_effective: conditions.cpus_effective,
+        others_cpus_busy: conditions.others_cpus_busy,
+        omp_num_threads: row.get("omp_num_threads")?,
+        gpu_model: gpus.map(|gpus| gpus.model.clone()),
+        gpus: gpus.map_or(0, |gpus| gpus.number),
+        gpu_throttled_seconds: gpus.map_or(0.0, |gpus| gpus.throttled_seconds),
+        cpu_throttled_seconds: row.get("cpu_throttled_seconds")?,
+        wall_seconds: row.get("wall_seconds")?,
+        mem_peak_bytes: unsigned(row, "mem_peak_bytes")?,
+        has_gaps: row.get("has_gaps")?,
+        figures: figures(row)?,
+    })
+}
+
+/// What the kind of node was measured to do, where all but the disk is known.
+fn figures(row: &Row<'_>) -> rusqlite::Result<Option<NodeFigures>> {
+    let figure = |name| row.get::<_, Option<f64>>(name);
+    let (Some(core_gflops), Some(node_gflops), Some(memory_gb_per_second)) = (
+        figure("core_gflops")?,
+        figure("node_gflops")?,
+        figure("memory_gb_per_second")?,
+    ) else {
+        return Ok(None);
+    };
+    Ok(Some(NodeFigures {
+        core_gflops,
+        node_gflops,
+        memory_gb_per_second,
+        disk_mb_per_second: figure("disk_mb_per_second")?,
+        measured_at_ms: number(row, "benched_at_ms")?,
+    }))
+}

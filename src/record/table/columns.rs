@@ -1,0 +1,571 @@
+//! The columns of each table, each declared once: what the queries of the index, the rows of exports, what an import checks and
+//! reads, and docs/export.md have of it.
+
+use serde_json::{Value, json};
+
+use super::{Bound, Field, FieldType, Role, Table};
+use crate::record::{COLUMNS, Column, GPU_COLUMNS, NodeRecord, PROCESS_COLUMNS, RunRecord};
+
+type Kind = (FieldType, Bound);
+
+/// Text of which a type says whether it is one of its words.
+const WORD: Kind = (FieldType::Text, Bound::None);
+const NAME: Kind = (FieldType::Text, Bound::Name);
+const KEY: Kind = (FieldType::Text, Bound::Key);
+const NODE: Kind = (FieldType::Text, Bound::Node);
+const TEXT: Kind = (FieldType::Text, Bound::Text);
+const WHOLE: Kind = (FieldType::Whole, Bound::None);
+const CHANGE: Kind = (FieldType::Whole, Bound::Change);
+const REAL: Kind = (FieldType::Real, Bound::None);
+const AMOUNT: Kind = (FieldType::Real, Bound::Amount);
+const RATE: Kind = (FieldType::Real, Bound::Rate);
+const FLAG: Kind = (FieldType::Flag, Bound::None);
+const JSON: Kind = (FieldType::Json, Bound::None);
+
+/// What follows from other columns is stored nowhere and not read back.
+const fn follows(_: &str) -> Option<&'static str> {
+    None
+}
+
+/// Lists of columns: `NAME: ROLE KIND in "object of the record" as "key in it" = "table.column" from "SQL expression";`. The docs are the
+/// description. Left out are: the object of the list, the column's own name as key, the column of that name in the list's table, and
+/// the expression of a column that is stored as it is.
+macro_rules! columns {
+    ($($(#[$doc:meta])* $list:ident of $table:literal in $within:literal {
+        $($(#[doc = $about:literal])+ $name:ident: $role:ident $kind:ident
+            $(in $object:literal)? $(as $key:literal)? $(= $stored:literal)? $(from $sql:expr)?;)*
+    })*) => {
+        $($(#[$doc])* pub(in crate::record) const $list: &[Field] = &[$(Field {
+            name: stringify!($name),
+            of: $kind.0,
+            bound: $kind.1,
+            role: Role::$role,
+            about: concat!($($about),+).trim_ascii_start(),
+            object: [$(Some($object),)? $(follows($sql),)? Some($within)][0],
+            key: [$($key,)? stringify!($name)][0],
+            stored: [$(Some($stored),)? $(follows($sql),)? Some(concat!($table, ".", stringify!($name)))][0],
+            sql: [$($sql,)? $($stored,)? concat!($table, ".", stringify!($name))][0],
+        }),*];)*
+    };
+}
+
+/// A condition of a run: of the first of its measurements that knows it.
+macro_rules! condition {
+    ($of:literal) => {
+        concat!(
+            "(SELECT its.conditions ",
+            $of,
+            " FROM attempt AS start CROSS JOIN node AS its ON its.attempt = start.id
+              WHERE start.run = run.id AND its.conditions ",
+            $of,
+            " IS NOT NULL LIMIT 1)"
+        )
+    };
+}
+
+/// As [`crate::record::Epoch::time`].
+const SECONDS: &str = "CASE WHEN clock_set THEN NULL WHEN printed_seconds IS NOT NULL AND clock_seconds IS NOT NULL AND NOT event
+         AND printed_seconds < 100.0 AND printed_seconds = CAST(printed_seconds AS INTEGER) THEN clock_seconds
+     ELSE coalesce(nullif(printed_seconds, 0.0), clock_seconds) END";
+const SOURCE: &str = "CASE WHEN clock_set THEN NULL WHEN nullif(printed_seconds, 0.0) IS NULL THEN iif(clock_seconds IS NULL, NULL, 'clock')
+     WHEN event THEN 'event'
+     WHEN clock_seconds IS NOT NULL AND printed_seconds < 100.0 AND printed_seconds = CAST(printed_seconds AS INTEGER) THEN 'clock'
+     ELSE 'stated' END";
+
+columns! {
+    /// Which version of a row it is.
+    VERSION of "" in "" {
+        /// Id of the row's database, 16 hexadecimal digits.
+        store: Always KEY in "" from "";
+        /// Number of the row's last change in that database; of two versions of a row the larger is newer.
+        seq: Always CHANGE in "" from "";
+    }
+    /// What every row below a run begins with, after its version.
+    MEASUREMENT of "" in "" {
+        /// The run.
+        run_id: Key WORD = "run.run_id";
+        /// Index in the job array; 0 without one.
+        element: Key WHOLE = "attempt.element";
+        /// 0 for the first start, 1 after the first requeue.
+        attempt: Key WHOLE = "attempt.attempt";
+        /// The scheduler's name of the node; the host name for local jobs.
+        node: Key NODE = "node.node";
+        /// Which `dlrun exec` of this attempt on this node, from 0.
+        step: Key WHOLE = "node.step";
+        /// The job's name.
+        name: Always WORD from "run.name";
+        /// Login name of the submitting user.
+        user: Always WORD from "run.user";
+    }
+    /// The places are those of [`crate::record::RunRow`].
+    RUNS of "run" in "/record" {
+        /// The run.
+        run_id: Key WORD;
+        /// The job's name.
+        name: Always NAME;
+        /// Login name of the submitting user.
+        user: Always NAME;
+        /// User id according to the kernel; only in a node's database.
+        uid: Optional WHOLE in "";
+        /// When it was submitted.
+        submitted_at_ms: Always WHOLE;
+        /// The host it was submitted from.
+        submit_host: Always NAME;
+        /// `slurm`, `torque`, `openpbs` or `local`.
+        scheduler: Always WORD;
+        /// The scheduler's id of the job.
+        job_id: Optional NAME;
+        /// State: `completed`, `failed`, `timeout`, ...; in a node's database as far as that node knows.
+        state: Always WORD in "/status";
+        /// The scheduler's own name of the state.
+        raw_state: Optional TEXT in "/status";
+        /// The scheduler's reason.
+        reason: Optional TEXT in "/status";
+        /// Why it did not complete, in one word.
+        cause: Part WORD in "/status/cause" as "kind";
+        /// The same as text.
+        cause_text: Part TEXT in "/status/cause" as "text";
+        /// Exit code of the command.
+        exit_code: Optional WHOLE in "/status/exit" as "code";
+        /// Signal that ended the command.
+        exit_signal: Optional WHOLE in "/status/exit" as "signal";
+        /// When it began to run.
+        started_at_ms: Optional WHOLE in "/status";
+        /// When it ended.
+        ended_at_ms: Optional WHOLE in "/status";
+        /// Whether it cannot start without a change.
+        stuck: Always FLAG in "/status";
+        /// Requested nodes.
+        nodes: Always WHOLE;
+        /// Indexes of the job array, as in the job file.
+        array: Optional WORD;
+        /// Further jobs of an array that was split: objects with `job_id` and `offset`.
+        parts: Optional JSON;
+        /// Elements of the array, counted by state.
+        elements: Optional JSON in "/status";
+        /// Working directory of the command.
+        workdir: Always TEXT;
+        /// The job file.
+        job_file: Optional TEXT;
+        /// The job's output file.
+        output: Optional TEXT;
+        /// What the training is written with.
+        framework: Optional NAME in "/record/framework" as "name";
+        /// Its version.
+        framework_version: Optional NAME in "/record/framework" as "version";
+        /// Its compiler.
+        framework_compiler: Optional NAME in "/record/framework" as "compiler";
+        /// Where it comes from: `hub`, `pip` or `source`.
+        framework_provenance: Optional WORD in "/record/framework" as "provenance";
+        /// The site's name of the selected storage.
+        storage: Part NAME in "/record/storage" as "0";
+        /// The class of that storage.
+        storage_class: Part WORD in "/record/storage" as "1";
+        /// Path or URI of the image that the command runs in; null: no container.
+        image: Part TEXT in "/record/image" as "source";
+        /// Its name in the catalogue.
+        image_name: Optional NAME in "/record/image" as "name";
+        /// Its digest, `sha256:...`.
+        image_digest: Optional NAME in "/record/image" as "digest";
+        /// The model, by the job file.
+        model: Optional NAME in "/record/workload";
+        /// Parameters of the model, by the job file.
+        parameters: Optional WHOLE in "/record/workload";
+        /// The data set, by the job file.
+        dataset: Optional NAME in "/record/workload";
+        /// Training samples of an epoch, by the job file.
+        samples: Optional WHOLE in "/record/workload";
+        /// Global batch size, by the job file.
+        batch_size: Optional WHOLE in "/record/workload";
+        /// Epochs, by the job file.
+        epochs: Optional WHOLE in "/record/workload";
+        /// Number format, by the job file.
+        precision: Optional NAME in "/record/workload";
+        /// The requested queue.
+        queue: Optional NAME;
+        /// Tasks on each node.
+        tasks_per_node: Optional WHOLE;
+        /// What was run, as in `run.json`.
+        identity: Optional JSON;
+        /// The performance model's forecast, as in `run.json`.
+        forecast: Optional JSON;
+        /// The dlrun that submitted it.
+        dlrun_version: Always NAME;
+        /// The command and its arguments, a list of texts; `***` for secrets.
+        command: Optional JSON from "run.identity -> '$.command'";
+        /// The script that it runs, or `-m MODULE`.
+        script: Optional WORD from "run.identity ->> '$.script'";
+        /// The commit checked out in the script's directory at submission.
+        git_commit: Optional WORD from "run.identity ->> '$.git.commit'";
+        /// The branch.
+        git_branch: Optional WORD from "run.identity ->> '$.git.branch'";
+        /// Whether tracked files were changed since that commit.
+        git_dirty: Optional FLAG from "run.identity ->> '$.git.dirty'";
+        /// The requested account.
+        account: Optional WORD from "run.identity ->> '$.asked.account'";
+        /// The requested quality of service.
+        qos: Optional WORD from "run.identity ->> '$.asked.qos'";
+        /// Requested GPUs, on all nodes.
+        gpus_asked: Optional WHOLE from "run.identity ->> '$.asked.gpus'";
+        /// Requested CPUs per task.
+        cpus_per_task: Optional WHOLE from "run.identity ->> '$.asked.cpus_per_task'";
+        /// Memory limit of a node; null: the site's default.
+        memory_asked_bytes: Optional WHOLE from "run.identity ->> '$.asked.memory_bytes'";
+        /// Time limit; null: the queue's default.
+        walltime_asked_seconds: Optional WHOLE from "run.identity ->> '$.asked.walltime_seconds'";
+        /// The queue that it ran in, from the scheduler's variables in the job.
+        queue_used: Optional WORD from condition!("->> '$.queue'");
+        /// The account that was charged, from the same source.
+        account_used: Optional WORD from condition!("->> '$.account'");
+        /// Its actual quality of service, from the same source.
+        qos_used: Optional WORD from condition!("->> '$.qos'");
+        /// Python and frameworks in use: objects with `name` and `version`.
+        software: Optional JSON from condition!("-> '$.software'");
+    }
+    /// The places are those of [`crate::record::Measurement`].
+    USAGE of "node" in "/record" {
+        /// The scheduler's job.
+        job_id: Optional NAME;
+        /// `running`, `ended`, or `interrupted`: the supervisor was killed.
+        state: Always WORD;
+        /// When the command was started.
+        started_at_ms: Always WHOLE;
+        /// When it ended.
+        ended_at_ms: Optional WHOLE;
+        /// When its record was written.
+        updated_at_ms: Always WHOLE;
+        /// Exit code of the command.
+        exit_code: Optional WHOLE in "/record/exit" as "code";
+        /// Signal that ended the command.
+        exit_signal: Optional WHOLE in "/record/exit" as "signal";
+        /// The file with the command's output.
+        output: Optional TEXT;
+        /// Output of `uname -n` there.
+        hostname: Always NAME in "/record/host";
+        /// Kernel release.
+        kernel: Optional NAME in "/record/host";
+        /// Model name of the CPU.
+        cpu_model: Optional NAME in "/record/host" = "target.cpu_model";
+        /// Logical CPUs of the machine.
+        cpus: Optional WHOLE in "/record/host" = "target.cpus";
+        /// Main memory of the first machine of this kind in the database; others differ by less than a GiB.
+        mem_total_bytes: Optional WHOLE in "/record/host" = "target.mem_total_bytes";
+        /// CPUs that the command may use.
+        cpus_allowed: Optional WHOLE in "/record/host";
+        /// `OMP_NUM_THREADS` of the run.
+        omp_num_threads: Optional NAME in "/record/host";
+        /// The CPUs that the command may use, as the kernel lists them: `0-3,8`.
+        affinity: Optional WORD from "node.conditions ->> 'affinity'";
+        /// CPUs that it can keep busy, given affinity and quota.
+        cpus_effective: Optional AMOUNT from "CAST(node.conditions ->> 'cpus_effective' AS REAL)";
+        /// CPUs that all other processes on the node kept busy on average.
+        others_cpus_busy: Optional AMOUNT from "CAST(node.conditions ->> 'others_cpus_busy' AS REAL)";
+        /// All conditions of the run on this node, as in `record.json`.
+        conditions: Always JSON;
+        /// The cgroup whose totals are measured; null: sums over the processes.
+        cgroup: Optional NAME;
+        /// How the command was started in its container, as in `record.json`.
+        container: Optional JSON;
+        /// Wall time.
+        wall_seconds: Optional AMOUNT in "/record/usage" = "usage.wall_seconds";
+        /// CPU time in user mode.
+        cpu_user_seconds: Optional AMOUNT in "/record/usage" = "usage.cpu_user_seconds";
+        /// CPU time in the kernel.
+        cpu_system_seconds: Optional AMOUNT in "/record/usage" = "usage.cpu_system_seconds";
+        /// Time in which a CPU quota throttled it.
+        cpu_throttled_seconds: Optional AMOUNT in "/record/usage" = "usage.cpu_throttled_seconds";
+        /// Largest memory in any sample.
+        mem_peak_bytes: Optional WHOLE in "/record/usage" = "usage.mem_peak_bytes";
+        /// Processes that the kernel killed because of memory.
+        mem_oom_kills: Optional WHOLE in "/record/usage" = "usage.mem_oom_kills";
+        /// Bytes read from storage.
+        io_read_bytes: Optional WHOLE in "/record/usage" = "usage.io_read_bytes";
+        /// Bytes written to storage.
+        io_write_bytes: Optional WHOLE in "/record/usage" = "usage.io_write_bytes";
+        /// Most processes at once.
+        processes_peak: Optional WHOLE in "/record/usage" = "usage.processes_peak";
+        /// The recogniser of the timings.
+        recogniser: Optional NAME in "/record/progress";
+        /// Epochs that the program announced.
+        epochs_announced: Optional WHOLE in "/record/progress";
+        /// Epochs that ended.
+        epochs_completed: Always WHOLE in "/record/progress";
+        /// How it counts epochs: `0-based`, `1-based` or `none`.
+        epoch_numbering: Optional WORD in "/record/progress";
+        /// How often the epoch numbers started again.
+        restarts: Always WHOLE in "/record/progress";
+        /// Steps of an epoch, as printed.
+        steps_per_epoch: Optional WHOLE in "/record/progress";
+        /// The epoch of the last step seen.
+        last_step_epoch: Optional WHOLE in "/record/progress/last_step" as "epoch";
+        /// The last step seen.
+        last_step: Optional WHOLE in "/record/progress/last_step" as "step";
+        /// Steps of an epoch, or of the run, printed with the last step.
+        last_step_of: Optional WHOLE in "/record/progress/last_step" as "of";
+        /// Time of a step, the last value printed.
+        step_seconds: Optional AMOUNT in "/record/progress";
+        /// Source of the following step times: `stated`, `clock` or `event`.
+        step_source: Part WORD in "/record/progress/step_times" as "source";
+        /// Number of steps in the following figures, without the first epoch.
+        steps_timed: Optional WHOLE in "/record/progress/step_times" as "steps";
+        /// Median time of a step, exact to 2 %.
+        step_median_seconds: Part AMOUNT in "/record/progress/step_times" as "median_seconds";
+        /// 95th percentile of the time of a step, exact to 2 %.
+        step_p95_seconds: Part AMOUNT in "/record/progress/step_times" as "p95_seconds";
+        /// The last rate printed.
+        throughput: Part AMOUNT in "/record/progress/throughput" as "value";
+        /// Its unit: `samples/s`, `tokens/s`, `steps/s`, ...
+        throughput_unit: Part NAME in "/record/progress/throughput" as "unit";
+        /// What it refers to: `global`, `per_device` or `unknown`.
+        throughput_scope: Optional WORD in "/record/progress/throughput" as "scope";
+        /// Time of the whole training, as printed.
+        run_seconds: Optional AMOUNT in "/record/progress";
+        /// The last loss and metrics by name; null: not a finite number.
+        last_metrics: Always JSON in "/record/progress";
+        /// Segments of samples beside its record.
+        segments: Always WHOLE;
+        /// CPU time used for watching.
+        watcher_cpu_us: Always WHOLE in "/record/watcher" as "cpu_us";
+        /// Samples taken.
+        watcher_samples: Always WHOLE in "/record/watcher" as "samples";
+        /// Samples that came more than half an interval late.
+        watcher_late_ticks: Always WHOLE in "/record/watcher" as "late_ticks";
+        /// Holes in the series: objects with `from_ms`, `to_ms` and `why`.
+        gaps: Always JSON in "/record"
+            from "(SELECT json_group_array(json_object('from_ms', from_ms, 'to_ms', to_ms, 'why', why) ORDER BY place)
+            FROM gap WHERE gap.node = node.id)";
+        /// What could not be measured: objects with `what` and `why`.
+        missing: Always JSON in "/record"
+            from "(SELECT json_group_array(json_object('what', what, 'why', why) ORDER BY place)
+            FROM missing WHERE missing.node = node.id)";
+        /// The job of this attempt, from the marks of its batch script.
+        attempt_job_id: Optional NAME in "/attempt" as "job_id" = "attempt.job_id";
+        /// The node of its batch shell.
+        attempt_first_node: Optional NAME in "/attempt" as "first_node" = "attempt.first_node";
+        /// When the batch script began.
+        attempt_started_at_ms: Optional WHOLE in "/attempt" as "started_at_ms" = "attempt.started_at_ms";
+        /// When the batch script ended.
+        attempt_ended_at_ms: Optional WHOLE in "/attempt" as "ended_at_ms" = "attempt.ended_at_ms";
+        /// The batch shell's exit code; 128 + n for signal n.
+        attempt_exit_code: Optional WHOLE in "/attempt" as "exit_code" = "attempt.shell_code";
+        /// Time of evaluation outside of all epochs, if the program reported it.
+        evaluation_outside_seconds: Optional AMOUNT in "/record/progress" as "evaluation_seconds";
+        /// Time of writing checkpoints outside of all epochs, if the program reported it.
+        checkpoint_outside_seconds: Optional AMOUNT in "/record/progress" as "checkpoint_seconds";
+        /// Measured speed of one core of this kind of node (`dlrun bench node`), in 10^9 single-precision
+        /// operations per second.
+        core_gflops: Part RATE in "/figures" = "target.core_gflops";
+        /// The same for all cores at once.
+        node_gflops: Part RATE in "/figures" = "target.node_gflops";
+        /// Memory bandwidth of this kind of node, in 10^9 bytes per second.
+        memory_gb_per_second: Part RATE in "/figures" = "target.memory_gb_per_second";
+        /// Sequential read rate of this kind of node, in 10^6 bytes per second.
+        disk_mb_per_second: Optional RATE in "/figures" = "target.disk_mb_per_second";
+        /// When this kind of node was measured.
+        benched_at_ms: Part WHOLE in "/figures" as "measured_at_ms" = "target.benched_at_ms";
+        /// Python and frameworks in use there: objects with `name` and `version`.
+        software: Optional JSON from "node.conditions -> '$.software'";
+        /// The queue that the job ran in, from the scheduler's variables in the job.
+        queue_used: Optional WORD from "node.conditions ->> '$.queue'";
+        /// The account that was charged, from the same source.
+        account_used: Optional WORD from "node.conditions ->> '$.account'";
+        /// Its actual quality of service, from the same source.
+        qos_used: Optional WORD from "node.conditions ->> '$.qos'";
+    }
+    TIMINGS of "timing" in "" {
+        /// Position of the epoch in this measurement, from 0; a program may start its numbers again.
+        place: Key WHOLE;
+        /// Its number as printed; counted from 1 if none is printed.
+        epoch: Always WHOLE;
+        /// Its duration: as printed, or by the clock if whole seconds below 100 are printed.
+        seconds: Optional AMOUNT from SECONDS;
+        /// Where `seconds` comes from: `stated`, `clock` or `event` (`DLRUN_EVENTS`).
+        source: Optional WORD from SOURCE;
+        /// Its duration as printed by the program.
+        printed_seconds: Optional AMOUNT;
+        /// Its duration by the watcher's clock.
+        clock_seconds: Optional AMOUNT;
+        /// When the line that ended it was seen.
+        ended_at_ms: Optional WHOLE;
+        /// Whether the program reported it through `DLRUN_EVENTS`.
+        event: Always FLAG;
+        /// Whether it is the first after a start of the program.
+        warmup: Always FLAG;
+        /// Its training samples, if reported.
+        samples: Optional WHOLE;
+        /// Evaluation time in it, if known.
+        evaluation_seconds: Optional AMOUNT;
+        /// Checkpoint time in it, if known.
+        checkpoint_seconds: Optional AMOUNT;
+        /// Losses and metrics by name; null: not a finite number.
+        metrics: Always JSON;
+        /// True if the node's wall clock was changed while it ran: `seconds` is then null.
+        clock_set: Optional FLAG in "" = "timing.clock_set" from "nullif(timing.clock_set, 0)";
+    }
+    GPUS of "gpu" in "" {
+        /// `GPU-...`, or `MIG-...` of a slice.
+        uuid: Key KEY;
+        /// Its name.
+        gpu: Always NAME as "name" = "gpu.name";
+        /// Minor number of its device file.
+        minor: Optional WHOLE;
+        /// Its place on the PCI bus.
+        pci_bus_id: Optional NAME;
+        /// Its memory.
+        mem_total_bytes: Optional WHOLE;
+        /// The power limit in force.
+        power_limit_watts: Optional WHOLE;
+        /// Highest clock of its streaming multiprocessors.
+        sm_clock_max_mhz: Optional WHOLE;
+        /// Whether it is divided (MIG); null if it cannot be.
+        mig: Optional FLAG;
+        /// The GPU that a MIG slice is part of.
+        parent: Optional NAME;
+        /// Version of the driver.
+        driver: Optional NAME;
+        /// Readings taken.
+        readings: Always WHOLE;
+        /// Mean utilisation; from GPM if NVML reports none (MIG).
+        utilisation_mean_percent: Optional AMOUNT;
+        /// Most memory in use at once.
+        mem_peak_bytes: Optional WHOLE;
+        /// Energy drawn by the whole GPU while the run had it.
+        energy_joules: Optional AMOUNT;
+        /// Mean power.
+        power_mean_watts: Optional AMOUNT;
+        /// Highest temperature.
+        temperature_peak_celsius: Optional WHOLE;
+        /// Mean clock of the streaming multiprocessors.
+        sm_clock_mean_mhz: Optional AMOUNT;
+        /// Time in which power or heat lowered the clocks.
+        throttled_seconds: Always AMOUNT;
+        /// Time in which no process of the run was on it.
+        idle_seconds: Always AMOUNT;
+        /// XID errors.
+        xid_errors: Always WHOLE;
+        /// When the record of the measurement was written.
+        updated_at_ms: Always WHOLE from "node.updated_at_ms";
+    }
+    METRICS of "metric" in "" {
+        /// What it belongs to: an `epoch`, a `step` of training or an `evaluation`; one that ends an epoch is in
+        /// both.
+        point: Key WORD as "kind" = "metric.kind";
+        /// Position in this measurement, from 0; long curves are thinned evenly.
+        place: Key WHOLE;
+        /// Its name: `loss`, `val_loss`, ...
+        metric: Key KEY as "name" = "metric.name";
+        /// The epoch, as printed.
+        epoch: Optional WHOLE;
+        /// The step of the training, as printed.
+        train_step: Optional WHOLE as "step" = "metric.step";
+        /// When the line was seen.
+        at_ms: Optional WHOLE;
+        /// The value; null: not a finite number.
+        value: Optional REAL;
+    }
+    EVENTS of "event" in "" {
+        /// Number of the event in this measurement; later ones have larger numbers.
+        place: Key WHOLE;
+        /// When it happened.
+        at_ms: Always WHOLE;
+        /// Kind: `oom_kill`, `xid`, `clock_jump`, `note`, ...
+        event: Always WORD as "kind" = "event.kind";
+        /// What happened, as text.
+        detail: Always TEXT;
+    }
+    /// What every row of a sample begins with, after the measurement.
+    READING of "block" in "" {
+        /// The block of samples that contains the reading.
+        segment: Key WHOLE = "block.seq";
+        /// When it was read.
+        at_ms: Key WHOLE in "" from "block.bytes";
+    }
+    GPU_READING of "" in "" {
+        /// The GPU.
+        uuid: Key KEY in "" from "";
+    }
+    PROCESS_READING of "" in "" {
+        /// Process id.
+        pid: Key WHOLE in "" from "";
+        /// When the process was started, in clock ticks since boot.
+        start_time_ticks: Key WHOLE in "" from "";
+        /// Its command name, 15 bytes at most.
+        comm: Key NAME in "" as "name" from "";
+    }
+}
+
+fn reading_field(column: &Column) -> Field {
+    Field {
+        name: column.name,
+        of: FieldType::Whole,
+        bound: Bound::None,
+        role: Role::Optional,
+        about: column.about,
+        object: Some(""),
+        key: column.name,
+        stored: None,
+        sql: "",
+    }
+}
+
+impl Table {
+    /// Its columns, in the order in which they are written.
+    #[must_use]
+    pub fn fields(self) -> Vec<Field> {
+        let measurement = if self == Self::Runs { &[] } else { MEASUREMENT };
+        [VERSION, measurement, &self.own_fields()].concat()
+    }
+
+    /// Its columns behind those that tell the version and the measurement.
+    pub(in crate::record) fn own_fields(self) -> Vec<Field> {
+        let reading = |of: &[Field], columns: &[Column]| {
+            let values: Vec<Field> = columns.iter().map(reading_field).collect();
+            [READING, of, &values].concat()
+        };
+        match self {
+            Self::Runs => RUNS.to_vec(),
+            Self::Timings => TIMINGS.to_vec(),
+            Self::Usage => USAGE.to_vec(),
+            Self::Gpus => GPUS.to_vec(),
+            Self::Metrics => METRICS.to_vec(),
+            Self::Events => EVENTS.to_vec(),
+            Self::Samples => reading(&[], &COLUMNS),
+            Self::GpuSamples => reading(GPU_READING, &GPU_COLUMNS),
+            Self::ProcessSamples => reading(PROCESS_READING, &PROCESS_COLUMNS),
+        }
+    }
+}
+
+impl Table {
+    /// A record of this table's rows of which nothing is known.
+    pub(in crate::record) fn blank(self) -> Value {
+        let run_id = "0000000000000000";
+        match self {
+            Self::Runs => json!({
+                "record": {
+                    "format": RunRecord::FORMAT, "run_id": run_id, "name": "", "submitted_at_ms": 0, "user": "",
+                    "submit_host": "", "scheduler": "auto", "workdir": "", "nodes": 0, "workload": {}, "dlrun_version": "",
+                },
+                "status": { "state": "unknown" },
+            }),
+            Self::Usage => json!({
+                "record": {
+                    "format": NodeRecord::FORMAT, "run_id": run_id, "element": 0, "attempt": 0, "node": "", "step": 0,
+                    "state": "interrupted", "started_at_ms": 0, "updated_at_ms": 0, "host": { "hostname": "" },
+                    "usage": {}, "progress": { "epochs": [], "epochs_completed": 0 }, "segments": 0,
+                    "watcher": { "cpu_us": 0, "samples": 0, "late_ticks": 0 },
+                },
+                "attempt": {},
+            }),
+            Self::Timings => json!({ "epoch": 0 }),
+            Self::Gpus => json!({
+                "uuid": "", "name": "", "readings": 0, "throttled_seconds": 0, "idle_seconds": 0, "xid_errors": 0,
+            }),
+            Self::Metrics => json!({ "kind": "epoch", "place": 0, "name": "" }),
+            Self::Events => json!({ "at_ms": 0, "kind": "note", "detail": "" }),
+            Self::Samples => json!({ "at_ms": 0 }),
+            Self::GpuSamples => json!({ "uuid": "" }),
+            Self::ProcessSamples => json!({ "pid": 0, "start_time_ticks": 0, "name": "" }),
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What a script does otherwise under Torque and OpenPBS: its output, who it is, and how it gets onto the nodes.
+//!
+//! Both start jobs in the home directory, keep their output on the node until they end, tell no number of starts, and
+//! have in `pbsdsh` a launcher that hands over neither environment nor exit codes. What is said of Torque is of 6.1.3, of
+//! OpenPBS of 23.06.
+
+use crate::launch::Plan;
+use crate::scheduler::script::{MINT, quoted, read_env_file};
+
+/// In what the two differ.
+pub(in crate::scheduler) struct Flavour {
+    /// The variable that holds the index of an array's element in its job.
+    pub(in crate::scheduler) index: &'static str,
+    /// Options of `pbsdsh` before the words.
+    pub(in crate::scheduler) options: &'static str,
+    /// Whether `qdel` kills a job's further nodes at once.
+    pub(in crate::scheduler) kills_nodes_at_once: bool,
+}
+
+/// What starts one dlrun on each node.
+pub(in crate::scheduler) const ON_EACH: &str = "dlrun_on_each";
+
+/// The job's output, and who this run is, as far as PBS says so.
+pub(in crate::scheduler) fn identity(plan: &Plan, flavour: &Flavour) -> String {
+    let identity = IDENTITY.replace("@INDEX@", flavour.index);
+    format!("{}{identity}{MINT}{ATTEMPT}", output(plan, flavour))
+}
+
+/// The job's output goes to its file from here on, where people follow it. The scheduler brings its own copy only at the
+/// end; what it says there itself (`job killed: walltime 6 exceeded limit 4`) stays apart.
+fn output(plan: &Plan, flavour: &Flavour) -> String {
+    let pattern = plan.output_pattern();
+    let (stem, ending) = pattern
+        .strip_suffix(".out")
+        .map_or((&*pattern, ""), |stem| (stem, ".out"));
+    let dir = quoted(&format!("{}/", plan.workdir.trim_end_matches('/')));
+    let dir = if stem.starts_with('/') {
+        String::new()
+    } else {
+        dir
+    };
+    let index = format!("${{{}:-}}", flavour.index);
+    // What is quoted and what is filled in take turns.
+    let filled = |text: &str| {
+        let pieces = text.split("%a").map(|piece| {
+            if piece.is_empty() {
+                String::new()
+            } else {
+                quoted(piece)
+            }
+        });
+        pieces.collect::<Vec<_>>().join(&index)
+    };
+    let stem = dir
+        + &stem
+            .split("%j")
+            .map(filled)
+            .collect::<Vec<_>>()
+            .join("${PBS_JOBID%%[!0-9]*}");
+    format!(
+        r#"
+# A job that PBS started writes to its own file, else it could be read only after its end.
+dlrun_output={stem}
+if [ -n "${{PBS_JOBID:-}}" ]; then
+    if (: >> "$dlrun_output{ending}") 2> /dev/null; then
+        exec >> "$dlrun_output{ending}" 2>&1
+    else
+        echo "dlrun: warning: $dlrun_output{ending} cannot be written; the output comes at the job's end" >&2
+    fi
+fi
+"#
+    )
+}
+
+const IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
+dlrun_path=$PATH
+export DLRUN_EXE=$dlrun_exe
+export DLRUN_ELEMENT=${@INDEX@:-0}
+# The command finds its index under one name, whoever the scheduler is.
+export DLRUN_ARRAY_INDEX=${@INDEX@:-}
+[ -n "$DLRUN_ARRAY_INDEX" ] || unset DLRUN_ARRAY_INDEX
+export DLRUN_JOB_ID=${PBS_JOBID:-${DLRUN_JOB_ID:-}}
+# The first node as the scheduler calls it; `uname` may know another name.
+dlrun_hosts=()
+while IFS= read -r dlrun_host && [ -n "$dlrun_host" ]; do
+    case " ${dlrun_hosts[*]} " in *" $dlrun_host "*) ;; *) dlrun_hosts+=("$dlrun_host") ;; esac
+done 2> /dev/null < "${PBS_NODEFILE:-/dev/null}"
+export DLRUN_NODE=${dlrun_hosts[0]:-$(uname -n)}
+# A job that was submitted from inside a run is another run.
+[ "${DLRUN_RUN_ID:-}" != "${DLRUN_INSIDE:-none}" ] || DLRUN_RUN_ID=
+unset DLRUN_INSIDE
+# All elements of a run share the array's id: `12[].server` for `12[3].server`.
+[ -z "${DLRUN_RUN_ID:-}" ] || DLRUN_JOB_ID=${DLRUN_JOB_ID/\[*\]/[]}
+"#;
+
+/// Which start this is: the first directory that nobody made yet. A state directory that hangs holds nothing up for long.
+const ATTEMPT: &str = r#"
+dlrun_attempt() { # prints the number whose directory was made here
+    local number=0 dir=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID
+    umask 077
+    mkdir -p "$dir"
+    until mkdir "$dir/$DLRUN_ELEMENT.$number"; do
+        [ -d "$dir/$DLRUN_ELEMENT.$number" ] || return
+        number=$((number + 1))
+    done
+    echo "$number"
+}
+export DLRUN_ATTEMPT=0
+if [ -n "$DLRUN_RUN_ID" ]; then
+    exec 9< <(dlrun_attempt 2> /dev/null < /dev/null)
+    read -r -t 20 -u 9 DLRUN_ATTEMPT || DLRUN_ATTEMPT=0
+    exec 9<&-
+fi
+"#;
+
+/// What must be there before the command is put together: a directory that all nodes see, and in it, for MPI, the hosts,
+/// each as often as it has tasks.
+pub(in crate::scheduler) fn before(plan: &Plan, flavour: &Flavour) -> String {
+    let directory = directory(plan, flavour);
+    if plan.launcher.starts_ranks() {
+        let tasks = plan.resources.tasks_per_node.to_string();
+        return directory + &MACHINES.replace("@TASKS@", &tasks);
+    }
+    if !plan.launcher.runs_on_each_node() {
+        return String::new();
+    }
+    let is_set = |name: &&str| plan.env.iter().any(|variable| variable.name == **name);
+    let own: Vec<&str> = NODES_OWN.into_iter().filter(|name| !is_set(name)).collect();
+    let each = EACH
+        .replace("@OWN@", &own.join(" "))
+        .replace("@OPTIONS@", flavour.options);
+    let node = quoted(&node_script(plan, flavour));
+    format!("{directory}dlrun_node_script={node}\n{each}")
+}
+
+/// What is taken away before the job ends. A node that refused to start says why.
+pub(in crate::scheduler) fn after(plan: &Plan) -> &'static str {
+    if plan.launcher.starts_ranks() || plan.launcher.runs_on_each_node() {
+        "dlrun_why=\n[ ! -s \"$dlrun_dir/why\" ] || read -r dlrun_why < \"$dlrun_dir/why\"\nrm -rf -- \"$dlrun_dir\"\n"
+    } else {
+        "dlrun_why=\n"
+    }
+}
+
+/// The words before the ranks of an MPI program. Open MPI, MPICH and Intel MPI all know `-machinefile`; without it those
+/// that were built without PBS start all ranks on one node.
+pub(in crate::scheduler) fn ranks(plan: &Plan) -> String {
+    let ranks = u64::from(plan.resources.nodes) * u64::from(plan.resources.tasks_per_node);
+    format!("mpirun -np {ranks} -machinefile \"$dlrun_dir/machines\"")
+}
+
+/// The directory is deleted, so its name is the job's alone: `run.output` need not have the id and the index, or not apart.
+fn directory(plan: &Plan, flavour: &Flavour) -> String {
+    let index = flavour.index;
+    let own = plan
+        .output
+        .as_ref()
+        .map(|_| format!("-${{PBS_JOBID%%[!0-9]*}}${{{index}:+_${index}}}"));
+    DIRECTORY.replace("@OWN@", &own.unwrap_or_default())
+}
+
+const DIRECTORY: &str = r#"
+# A directory that all nodes see, for as long as the job runs.
+dlrun_dir=$dlrun_output@OWN@.nodes
+rm -rf -- "$dlrun_dir"
+mkdir -m 700 -- "$dlrun_dir" || refuse 73 "the directory $dlrun_dir cannot be made"
+"#;
+
+const MACHINES: &str = r#"for dlrun_host in "${dlrun_hosts[@]}"; do
+    for ((dlrun_task = 0; dlrun_task < @TASKS@; dlrun_task++)); do
+        echo "$dlrun_host"
+    done
+done > "$dlrun_dir/machines"
+"#;
+
+/// Variables of which each node has its own.
+const NODES_OWN: [&str; 5] = [
+    "HOSTNAME",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "TMPDIR",
+    "DLRUN_NODE",
+];
+
+/// `pbsdsh` gives its tasks the environment that the job began with, and tells nobody how they ended (its own exit code is
+/// 0). So each node reads environment and words from a file, and leaves its exit code there; the highest is the job's. The
+/// environment may hold secrets, so the file is emptied as soon as all nodes have read it: a job that is killed leaves
+/// none of it behind. It is one compound command, which bash reads as a whole before it begins.
+const EACH: &str = r#"# A job's PATH need not have the scheduler's programs; the submitter's has.
+dlrun_pbsdsh=$(command -v pbsdsh || { PATH=${PBS_O_PATH:-$PATH}; command -v pbsdsh; }) ||
+    refuse 66 "pbsdsh, which starts the command on each node, is not found on $DLRUN_NODE"
+dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
+    local dsh= forget code=0 at at_code of=${#dlrun_hosts[@]} tenths=0
+    trap '[ -z "$dsh" ] || kill -TERM "$dsh" 2> /dev/null' TERM INT HUP QUIT
+    trap '' USR1 USR2
+    (
+        umask 077
+        exec > "$dlrun_dir/node"
+        printf '{\ndlrun_dir=%q dlrun_output=%q dlrun_hosts=(' "$dlrun_dir" "$dlrun_output"
+        printf '%q ' "${dlrun_hosts[@]}"
+        printf ')\nset --'
+        printf ' %q' "$@"
+        printf '\n%s\n%s\n}\n' "$dlrun_exports" "$dlrun_node_script"
+    )
+    cat -- "${PBS_NODEFILE:-/dev/null}" > "$dlrun_dir/hosts"
+    "$dlrun_pbsdsh" @OPTIONS@ /bin/bash "$dlrun_dir/node" &
+    dsh=$!
+    dlrun_forget "$dsh" "$of" < /dev/null > /dev/null 2>&1 &
+    forget=$!
+    while wait "$dsh"; [ $? -gt 128 ] && kill -0 "$dsh" 2> /dev/null; do :; done
+    for ((at = 0; at < of; at++)); do
+        # What another node wrote may take a moment to be seen here. One that wrote nothing was killed.
+        until ls "$dlrun_dir" > /dev/null && [ -e "$dlrun_dir/code.$at" ]; do
+            [ "$tenths" -lt 50 ] || break
+            sleep 0.1
+            tenths=$((tenths + 1))
+        done
+        at_code=137
+        [ ! -e "$dlrun_dir/code.$at" ] || read -r at_code < "$dlrun_dir/code.$at"
+        [ "$at_code" -le "$code" ] || code=$at_code
+    done
+    wait "$forget"
+    # `qdel` comes next, and the scheduler then knows that the job was cancelled.
+    [ ! -e "$dlrun_dir/asked" ] || sleep 6
+    exit "$code"
+}
+dlrun_forget() { # dlrun_forget PID NODES: empties the file once each node has begun, or the launcher is over
+    local at
+    PATH=$dlrun_path
+    trap '' TERM INT HUP QUIT
+    [ "$2" -gt 0 ] || return 0
+    for ((at = 0; at < $2; at++)); do
+        until ls "$dlrun_dir" && [ -d "$dlrun_dir/rank.$at" ]; do
+            kill -0 "$1" || break 2
+            sleep 0.1
+        done
+    done
+    : > "$dlrun_dir/node"
+}
+dlrun_exports=$(
+    unset "${!PBS_@}" @OWN@
+    export -p
+    export -pf
+)
+"#;
+
+/// What one node runs. The file that holds it begins with where it is, the words and the environment.
+fn node_script(plan: &Plan, flavour: &Flavour) -> String {
+    let workdir = quoted(&plan.workdir);
+    let heed = if flavour.kills_nodes_at_once {
+        HEED
+    } else {
+        ""
+    };
+    let env_file = plan
+        .env_file
+        .as_deref()
+        .map(|file| read_env_file(file, plan.image.is_some()))
+        .unwrap_or_default();
+    format!(
+        r#"dlrun_path=$PATH
+dlrun_host=$(uname -n)
+dlrun_rank=
+for dlrun_at in "${{!dlrun_hosts[@]}}"; do
+    [ "${{dlrun_hosts[dlrun_at]%%.*}}" != "${{dlrun_host%%.*}}" ] || dlrun_rank=$dlrun_at
+done
+[ -n "$dlrun_rank" ] || dlrun_rank=${{PBS_NODENUM:-0}}
+export DLRUN_NODE=${{dlrun_hosts[dlrun_rank]:-$dlrun_host}}
+# The scheduler's list of hosts is on the first node alone.
+[ -r "${{PBS_NODEFILE:-}}" ] || export PBS_NODEFILE=$dlrun_dir/hosts
+# Where PBS starts one for each chunk, the first does it.
+mkdir -- "$dlrun_dir/rank.$dlrun_rank" 2> /dev/null || exit 0
+exec >> "$dlrun_output.$dlrun_rank.out" 2>&1
+over() {{ echo "$1" > "$dlrun_dir/code.part.$dlrun_rank" && mv -- "$dlrun_dir/code.part.$dlrun_rank" "$dlrun_dir/code.$dlrun_rank"; exit "$1"; }}
+refuse() {{ echo "dlrun: error: $2" >&2; echo "$DLRUN_NODE: $2" > "$dlrun_dir/why"; over "$1"; }}
+cd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}
+{env_file}
+{heed}dlrun_child=
+for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
+    trap "[ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
+done
+"$@" 8>&- &
+dlrun_child=$!
+while wait "$dlrun_child"; dlrun_code=$?; [ "$dlrun_code" -gt 128 ] && kill -0 "$dlrun_child" 2> /dev/null; do :; done
+over "$dlrun_code""#
+    )
+}
+
+/// Torque kills a job's further nodes within milliseconds of `qdel`, before a program can do anything about its SIGTERM. So
+/// `dlrun cancel` writes `cancel.json` into the run's directory first, and each node passes that on as SIGTERM. A file of an
+/// earlier start says nothing. The state directory may hang, so a separate process looks; it ends with the script, whose
+/// pipe it reads.
+const HEED: &str = r#"dlrun_heed() {
+    local asked=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID at
+    [ -n "$DLRUN_RUN_ID" ] && [ ! -e "$asked/cancel.json" ] || return
+    while read -r -t 2; [ $? -gt 128 ]; do
+        # Reading the directory makes NFS ask again.
+        for at in "$asked"/cancel.jso[n]; do
+            [ ! -e "$at" ] || { : > "$dlrun_dir/asked"; kill -s TERM "$$"; return; }
+        done
+    done
+}
+exec 8> >(dlrun_heed > /dev/null 2>&1)
+"#;

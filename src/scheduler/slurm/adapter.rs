@@ -1,0 +1,166 @@
+//! Slurm as job files and scripts see it.
+
+use super::{directives, handed_through, is_hopeless, meaning, said_twice, srun};
+use crate::foundation::diagnostic::Problem;
+use crate::job::{Asked as Limit, Located, SchedulerKind, kind_and_count};
+use crate::launch::{Plan, PlannedResources, Shape};
+use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings};
+use crate::scheduler::handed_on::value_of;
+use crate::scheduler::script::{DEFAULT_IDENTITY, MINT, words};
+
+/// Slurm.
+pub struct Known;
+
+/// With `run.inherit`: what kept variables of the submitting shell away would keep the job's own from its steps. A user's own
+/// `--export` keeps Slurm's meaning.
+const STEPS_INHERIT: &str = "unset SLURM_EXPORT_ENV\n";
+
+/// Variables of `sbatch` that stand for a key of the job file (`sbatch(1)`, input environment variables). An option on the
+/// command line beats them, and dlrun puts all that the job asks for there.
+const VARIABLES: [(&str, &str); 12] = [
+    ("SBATCH_ACCOUNT", "account"),
+    ("SBATCH_CONSTRAINT", "constraint"),
+    ("SBATCH_EXCLUSIVE", "exclusive"),
+    ("SBATCH_GPUS_PER_NODE", "gpus_per_node"),
+    ("SBATCH_GPUS_PER_TASK", "gpus_per_task"),
+    ("SBATCH_JOB_NAME", "name"),
+    ("SBATCH_MEM_PER_CPU", "memory_per_cpu"),
+    ("SBATCH_MEM_PER_NODE", "memory"),
+    ("SBATCH_PARTITION", "queue"),
+    ("SBATCH_QOS", "qos"),
+    ("SBATCH_RESERVATION", "reservation"),
+    ("SBATCH_TIMELIMIT", "walltime"),
+];
+
+impl Adapter for Known {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Slurm
+    }
+
+    fn name(&self) -> &'static str {
+        "Slurm"
+    }
+
+    fn check(&self, asked: &Asked<'_>, found: &mut Findings) {
+        let resources = &asked.spec.resources;
+        if let Some(Limit::Value(limit)) = &resources.walltime
+            && limit.0 % 60 > 0
+        {
+            let note = "Slurm rounds time limits up to whole minutes";
+            found.notes.push(note.to_owned());
+        }
+        let gpus = resources.gpus_per_task.as_deref();
+        let Some(gpus) = gpus.filter(|_| !asked.launcher.runs_on_each_node()) else {
+            return;
+        };
+        // How Slurm binds is said in `srun(1)`, `--gpus-per-task`; what JAX takes is in its `SlurmCluster`, what NCCL needs is
+        // said in its issue 1066.
+        let ids = (0..kind_and_count(gpus).1).map(|id| id.to_string());
+        let ids = ids.collect::<Vec<_>>().join(", ");
+        found.notes.push(format!(
+            "gpus_per_task: each rank sees its own GPUs only, numbered from 0: PyTorch takes device 0, not LOCAL_RANK; JAX \
+             needs `jax.distributed.initialize(local_device_ids=[{ids}])`, else it takes the device of number SLURM_LOCALID"
+        ));
+        if resources.tasks_per_node.is_some_and(|tasks| tasks > 1) {
+            let note = "gpus_per_task: NCCL may not use NVLink between ranks of one node, since none sees the GPUs of the \
+                        others; with `gpus_per_node` each rank sees all";
+            found.notes.push(note.to_owned());
+        }
+    }
+
+    fn option_problem(
+        &self,
+        option: &Located<String>,
+        beside: Option<(&PlannedResources, bool)>,
+    ) -> Option<Problem> {
+        let is_found = beside.is_some_and(|(_, is_found)| is_found);
+        let of_pbs = handed_through::of_pbs(option).filter(|_| is_found);
+        of_pbs
+            .or_else(|| handed_through::problem(option))
+            .or_else(|| said_twice::problem(option, beside?.0))
+    }
+
+    fn elsewhere<'a>(
+        &self,
+        options: &[&'a str],
+        environment: &'a [(String, String)],
+        resources: &PlannedResources,
+    ) -> Elsewhere<'a> {
+        let variable = |wanted: &str| {
+            let found = environment.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, value)| value.as_str())
+        };
+        let value = |short, long| value_of(options, short, Some(long));
+        let partition = variable("SBATCH_PARTITION").filter(|_| resources.queue.is_none());
+        let clusters = value("-M", "--clusters").or(variable("SBATCH_CLUSTERS"));
+        Elsewhere {
+            queue: value("-p", "--partition").or(partition),
+            qos: value("-q", "--qos").or(variable("SBATCH_QOS")),
+            other_cluster: clusters.is_some(),
+        }
+    }
+
+    fn key_of_variable(&self, name: &str) -> Option<&'static str> {
+        let found = VARIABLES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, key)| *key)
+    }
+
+    fn effect_of_variable(&self) -> &'static str {
+        "holds wherever the job file says nothing (Slurm lets it beat #SBATCH lines)"
+    }
+
+    fn joint_of_features(&self) -> Option<&'static str> {
+        Some("&")
+    }
+
+    fn directives(&self, plan: &Plan) -> (&'static str, Vec<String>) {
+        ("#SBATCH", directives::directives(plan))
+    }
+
+    fn identity(&self, plan: &Plan) -> String {
+        let steps = if plan.inherit.is_some() {
+            STEPS_INHERIT
+        } else {
+            ""
+        };
+        format!("{DEFAULT_IDENTITY}{steps}{MINT}")
+    }
+
+    fn on_each_node(&self, plan: &Plan) -> Vec<String> {
+        let output = directives::output(plan);
+        let stem = output.strip_suffix(".out").unwrap_or(&output);
+        srun::on_each_node(Shape::of(plan), &format!("{stem}.%n.out"))
+    }
+
+    fn ranks(&self, plan: &Plan) -> String {
+        words(&srun::ranks(Shape::of(plan)))
+    }
+
+    fn reads_script_from_input(&self) -> bool {
+        true
+    }
+
+    fn how_to_see_the_server(&self) -> &'static str {
+        "`scontrol ping` says whether its controller is up"
+    }
+
+    fn meaning_of_reason(&self, reason: &str) -> Option<&'static str> {
+        meaning(reason)
+    }
+
+    fn can_never_start(&self, reason: &str) -> bool {
+        is_hopeless(reason)
+    }
+
+    fn how_to_see_accounts(&self) -> Option<&'static str> {
+        Some("`sacctmgr show associations user=$USER format=account,partition,qos` shows yours")
+    }
+
+    fn how_to_see_reservations(&self) -> &'static str {
+        "`scontrol show reservation`"
+    }
+
+    fn how_to_find_the_job(&self) -> &'static str {
+        "look with `squeue --me` before submitting again; the run is kept, and found if its job starts"
+    }
+}
