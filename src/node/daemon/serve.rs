@@ -91,7 +91,7 @@ struct Daemon {
 impl Daemon {
     fn open(settings: &DaemonSettings) -> Result<Self, DaemonError> {
         let path = settings.state_dir().join("dlrun.db");
-        let store = NodeStore::open(&path).map_err(|source| DaemonError::Store(source))?;
+        let store = NodeStore::open(&path).map_err(DaemonError::Store)?;
         let mut problems = Vec::new();
         if store.file_system().kind == Kind::Doubtful {
             let name = store.file_system().name.unwrap_or("an unknown file system");
@@ -99,7 +99,7 @@ impl Daemon {
                 "state_dir lies on {name}: whether it keeps what it is given is not known"
             ));
         }
-        let found = found(&store).map_err(|source| DaemonError::Store(source))?;
+        let found = found(&store).map_err(DaemonError::Store)?;
         let (notice, notices) = mpsc::unbounded_channel();
         let recorder = Recorder::start(store, &path, notice);
         let read_group = match settings.read_group().map(|name| (name, group_id(name))) {

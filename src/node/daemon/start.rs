@@ -50,12 +50,13 @@ pub fn start(arguments: impl Iterator<Item = OsString>) -> u8 {
         Ok(Command::Help) => say(HELP),
         Ok(Command::Version) => say(&format!("dlrund {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Command::Check(path)) => match configuration(path.as_deref()) {
-            Ok((settings, files)) => match super::check::check(&settings, &files) {
-                (text, is_sound) => match say(&text) {
+            Ok((settings, files)) => {
+                let (text, is_sound) = super::check::check(&settings, &files);
+                match say(&text) {
                     0 if !is_sound => CONFIGURATION,
                     code => code,
-                },
-            },
+                }
+            }
             Err(code) => code,
         },
         Ok(Command::Run(path)) => match configuration(path.as_deref()) {

@@ -25,7 +25,7 @@ pub enum FrameError {
 /// [`FrameError::TooLong`].
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; HEADER_BYTES];
-    serde_json::to_writer(&mut bytes, message).map_err(|source| FrameError::Unreadable(source))?;
+    serde_json::to_writer(&mut bytes, message).map_err(FrameError::Unreadable)?;
     let length = bytes.len() - HEADER_BYTES;
     match u32::try_from(length) {
         Ok(short) if length <= MAX_MESSAGE_BYTES => {
@@ -93,7 +93,7 @@ impl Decoder {
         let Some(message) = self.bytes.get(HEADER_BYTES..HEADER_BYTES + length) else {
             return Ok(None);
         };
-        let read = serde_json::from_slice(message).map_err(|source| FrameError::Unreadable(source));
+        let read = serde_json::from_slice(message).map_err(FrameError::Unreadable);
         self.bytes.drain(..HEADER_BYTES + length);
         if self.bytes.is_empty() {
             // One long message does not keep a megabyte for ever.

@@ -319,6 +319,15 @@ fn cells(words: &[Word<'_>], heads: &[Head]) -> Vec<String> {
         let cells = all.iter().map(|word| word.text.to_owned());
         return cells.chain([text(rest)]).collect();
     }
+    // Behind a name with blanks there may be as many words as columns, from the state on.
+    let behind = state.and_then(|at| Some((at, (words.len() + at).checked_sub(heads.len())?)));
+    if let Some((at, word)) = behind.filter(|(at, word)| *at > 0 && word >= at)
+        && is_state_there(word)
+    {
+        let before = cells(&words[..word], &heads[..at]).into_iter();
+        let rest = words[word..].iter().map(|word| word.text.to_owned());
+        return before.chain(rest).collect();
+    }
     let mut cells = vec![String::new(); heads.len()];
     let mut least = 0;
     for word in words {
