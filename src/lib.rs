@@ -33,4 +33,6 @@ pub mod report;
 
 pub mod node;
 
+pub mod app;
+
 pub mod cli;

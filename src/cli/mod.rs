@@ -1,77 +1,61 @@
 //! The `dlrun` command: arguments in, text or JSON and an exit code out. One file per verb in `commands`.
 
-mod accounts;
 mod args;
-mod bars;
-mod benches;
 mod commands;
-mod contained;
-mod depends;
-mod doctor;
+mod container_rows;
 mod elements;
-mod error;
-mod follow;
-mod foretold;
-mod git;
-mod gpus;
-mod images;
-mod imported;
-mod incoming;
-mod insights;
-mod interrupt;
-mod live;
-mod load;
-mod model;
-mod modules;
-mod outcome;
-mod output;
-mod outputs;
-mod past;
-mod progress;
-mod refusal;
-mod schedulers;
+mod forecast;
+mod insight;
+mod measured_rows;
 mod series;
-mod session;
-mod site;
-mod source;
 mod summary;
 mod table;
-mod tail;
-mod telemetry;
 mod top;
-mod track;
-mod when;
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
+use crate::app::error::{Error, Kind};
+use crate::app::exec;
+use crate::app::output::Output;
+use crate::app::session::Session;
 use args::{Cli, ConfigVerb, Verb, pages};
-use error::{Error, Kind};
-use output::Output;
-use session::Session;
 
 /// Runs one command line; returns the exit code.
 #[must_use]
 pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.collect();
-    let cli = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli,
+    let parsed = Cli::command()
+        .try_get_matches_from(&arguments)
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, operation(&matches))));
+    let (cli, operation) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
-            return not_parsed(
-                &error,
-                arguments.iter().any(|argument| argument == "--json"),
-            );
+            let json = arguments.iter().any(|argument| argument == "--json");
+            return not_parsed(&error, json);
         }
     };
     crate::foundation::logging::start(cli.global.verbose);
-    let output = Output::new(cli.global.json);
+    let output = Output::new(cli.global.json, operation.leak());
     match dispatch(&cli, output) {
         Ok(code) => code,
         Err(error) => {
-            output.failure(cli.verb.name(), &error);
+            output.failure(&error);
             error.kind.code()
         }
+    }
+}
+
+/// The verb as it is typed, for the JSON envelope: `submit`, `image build`.
+fn operation(matches: &ArgMatches) -> String {
+    match matches.subcommand() {
+        Some((verb @ ("image" | "model" | "bench"), inner)) => {
+            format!("{verb} {}", inner.subcommand_name().unwrap_or_default())
+        }
+        Some(("enter" | "exec-watch", _)) => "exec".to_owned(),
+        Some((verb, _)) => verb.to_owned(),
+        None => "dlrun".to_owned(),
     }
 }
 
@@ -80,15 +64,12 @@ fn not_parsed(error: &clap::Error, json: bool) -> u8 {
     if error.use_stderr() && json {
         let text = error.render().to_string();
         // The error alone: what follows a blank line is usage.
-        let lines: Vec<&str> = text
-            .lines()
-            .take_while(|line| !line.is_empty())
-            .map(str::trim)
-            .collect();
-        let message = lines.join(" ").trim_start_matches("error: ").to_owned();
+        let lines = text.lines().take_while(|line| !line.is_empty());
+        let message = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+        let message = message.trim_start_matches("error: ").to_owned();
         let usage =
             Error::new(Kind::Usage, message).hinted("`dlrun --help` lists the verbs and options");
-        Output::new(true).failure("dlrun", &usage);
+        Output::new(true, "dlrun").failure(&usage);
         return Kind::Usage as u8;
     }
     let _ = error.print();
@@ -100,12 +81,13 @@ fn not_parsed(error: &clap::Error, json: bool) -> u8 {
 }
 
 fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
-    let session = |scheduler: Option<&str>| Session::open(&cli.global, scheduler);
+    let session =
+        |scheduler: Option<&str>| Session::open(output, cli.global.state_dir.as_deref(), scheduler);
     match &cli.verb {
         Verb::Submit(args) => commands::submit::run(&session(args.job.scheduler.as_deref())?, args),
         Verb::Check(args) if args.schema => commands::schema::run(output),
         Verb::Check(args) => {
-            commands::check::run(&session(args.scheduler.as_deref())?, &args.job_file())
+            commands::check::run(&session(args.scheduler.as_deref())?, &args.request())
         }
         Verb::Plan(args) => commands::plan::run(&session(args.scheduler.as_deref())?, args),
         Verb::Render(args) => commands::render::run(&session(args.job.scheduler.as_deref())?, args),
@@ -132,13 +114,14 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Bench(args) => commands::bench::run(&session(args.verb.scheduler())?, args),
         Verb::Completions(args) => commands::completions::run(output, args),
         Verb::Words(args) => {
-            session(None).map_or(Ok(0), |session| commands::words::run(&session, args))
+            session(None).map_or(Ok(0), |session| commands::shell_words::run(&session, args))
         }
         Verb::Man(args) => commands::man::run(output, args),
-        Verb::Exec(args) => commands::exec::run(output, args),
-        Verb::Enter(args) => commands::exec::enter(output, args),
-        Verb::ExecWatch => commands::exec::watch(),
-        Verb::LocalRun { run_dir } => commands::exec::local_run(run_dir),
+        Verb::Exec(args) if args.mint => exec::mint(output),
+        Verb::Exec(args) => exec::run(output, &args.command, args.in_image),
+        Verb::Enter(args) => exec::enter(output, &args.image, &args.command, args.bare),
+        Verb::ExecWatch => exec::watch(),
+        Verb::LocalRun { run_dir } => exec::local_run(run_dir),
     }
 }
 

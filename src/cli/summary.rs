@@ -1,31 +1,30 @@
 //! What is known of a run, for people and for programs.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::bars::Bars;
-use super::contained;
-use super::elements;
-use super::foretold;
-use super::insights;
-use super::table::{rendered, table};
-use super::telemetry;
-use super::track::Tracked;
-use super::when::{ago, local_time, seconds_between};
+use crate::app::insight;
+use crate::app::runs::Shown;
+use crate::app::times::{ago, local_time, seconds_between};
+use crate::app::track::Tracked;
+use crate::cli::container_rows;
+use crate::cli::elements::{self, exit_text};
+use crate::cli::forecast;
+use crate::cli::insight as text;
+use crate::cli::measured_rows;
+use crate::cli::table::{rendered, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::JobState;
 use crate::observe::monitor::cgroup::NOT_COUNTED;
-use crate::record::rundir::StateDir;
 use crate::record::{
-    Conditions, EpochSummary, ExitStatus, Identity, Missing, NodeRecord, NodeState, Status, Usage,
-    signal_name, summarise_epochs,
+    Conditions, EpochSummary, Identity, Missing, NodeRecord, NodeState, Status, Usage,
+    summarise_epochs,
 };
 use crate::report::insight::Insight;
-use crate::scheduler::adapter_for;
 
 /// The usage of all nodes together.
 fn usage(tracked: &Tracked) -> Usage {
@@ -51,22 +50,9 @@ fn epochs(tracked: &Tracked) -> Option<EpochSummary> {
     )
 }
 
-/// The run as JSON: what was submitted, its status, what follows from the measurements, the nodes' records, and the
-/// elements of an array.
-pub(crate) fn to_json(tracked: &Tracked, state: &StateDir) -> Value {
-    of_records(tracked, Some(&records(tracked, state)))
-}
-
-/// Where the files of the run lie.
-fn records(tracked: &Tracked, state: &StateDir) -> PathBuf {
-    state
-        .path()
-        .join("runs")
-        .join(tracked.record.run_id.as_str())
-}
-
-/// As [`to_json`], of a run whose files lie in `records`, or nowhere.
-pub(crate) fn of_records(tracked: &Tracked, records: Option<&Path>) -> Value {
+/// The run as JSON: what was submitted, its status, what follows from the measurements, the nodes' records, and the elements
+/// of an array. Its files lie in `records`, or nowhere.
+pub(crate) fn to_json(tracked: &Tracked, records: Option<&Path>) -> Value {
     let Tracked {
         record,
         status,
@@ -82,50 +68,32 @@ pub(crate) fn of_records(tracked: &Tracked, records: Option<&Path>) -> Value {
         "unreadable": reading.notes,
         "records": records.map(Path::to_string_lossy),
     });
-    if let Some(foretold) = foretold::held(tracked) {
+    if let Some(foretold) = forecast::held(tracked) {
         value["foretold"] = json!(foretold);
     }
     if !tracked.elements.is_empty() {
-        value["elements"] = elements::to_json(tracked);
+        value["elements"] = json!(tracked.elements);
     }
     value
 }
 
-/// `exit code 3`, or `SIGTERM, exit code 143`.
-pub(crate) fn exit_text(exit: ExitStatus) -> String {
-    match exit {
-        ExitStatus::Code(code) => format!("exit code {code}"),
-        ExitStatus::Signal(signal) => {
-            format!("{}, exit code {}", signal_name(signal), 128 + signal)
-        }
-    }
-}
-
-/// The run as a table.
-pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
-    let insight = insights::insight(tracked, None, Vec::new());
-    let table = table_text(
-        tracked,
-        &records(tracked, state).display().to_string(),
-        &insight,
-        Bars::Ascii,
-        false,
-    );
+/// The run as a table; `records` says where its files are.
+pub(crate) fn to_text(tracked: &Tracked, records: Option<&Path>) -> String {
+    let insight = insight::insight(tracked, None, Vec::new());
+    let table = table_text(tracked, records, &insight, false);
     // Much of it was said by others: the job's output, the driver, the kernel.
     printable(&(table + &remarks(tracked)))
 }
 
-/// The run as a table with curves and advice below it.
-pub(crate) fn with_curves(
-    tracked: &Tracked,
-    state: &StateDir,
+/// The run as a table with further tables and advice below it.
+pub(crate) fn with_tables(
+    shown: &Shown,
+    records: Option<&Path>,
     insight: &Insight,
-    curves: &str,
-    bars: Bars,
-    is_live: bool,
+    tables: &str,
 ) -> String {
-    let records = records(tracked, state).display().to_string();
-    let table = table_text(tracked, &records, insight, bars, is_live);
+    let tracked = &shown.tracked;
+    let table = table_text(tracked, records, insight, shown.is_live);
     // What waits, and an array as a whole, has nothing that could be known.
     let has_begun = !tracked.reading.outcome.nodes.is_empty() || !tracked.reading.notes.is_empty();
     let notes = match ran_seconds(&tracked.status) {
@@ -134,12 +102,12 @@ pub(crate) fn with_curves(
             format!("note: it ran {ran}, too short for further figures\n")
         }
         _ if has_begun => {
-            insights::notes(insight, tracked.status.state.is_final()) + &uncounted(tracked)
+            text::notes(insight, tracked.status.state.is_final()) + &uncounted(tracked)
         }
         _ => String::new(),
     };
-    let below = insights::advice(insight) + &notes;
-    printable(&(table + curves + &below + &remarks(tracked)))
+    let below = text::advice(insight) + &notes;
+    printable(&(table + tables + &below + &remarks(tracked)))
 }
 
 /// Of shorter runs what is not known is told in one line, in seconds: a few samples say little.
@@ -178,27 +146,14 @@ fn is_uncounted(missing: &Missing) -> bool {
     missing.why.ends_with(NOT_COUNTED)
 }
 
-/// The run as a table, of one whose files are not here; `records` says where they are.
-pub(crate) fn described(tracked: &Tracked, records: &str) -> String {
-    let insight = insights::insight(tracked, None, Vec::new());
-    let table = table_text(tracked, records, &insight, Bars::Ascii, false);
-    printable(&(table + &remarks(tracked)))
-}
-
 /// `is_live`: epochs and metrics were read from the output just now.
 fn table_text(
     tracked: &Tracked,
-    records: &str,
+    records: Option<&Path>,
     insight: &Insight,
-    bars: Bars,
     is_live: bool,
 ) -> String {
-    let Tracked {
-        record,
-        status,
-        reading,
-        ..
-    } = tracked;
+    let (record, status, reading) = (&tracked.record, &tracked.status, &tracked.reading);
     let mut table = table();
     let mut row = |name: &str, value: String| {
         table.add_row([name.to_owned(), value]);
@@ -259,40 +214,39 @@ fn table_text(
             format!("{} (it was requeued)", attempt.attempt + 1),
         );
     }
-    if let Some(measured) = reading
-        .outcome
-        .nodes
-        .iter()
-        .map(|node| node.updated_at_ms)
-        .max()
-        && !status.state.is_final()
-    {
-        let of_output = if is_live {
-            "epochs and metrics are of now"
-        } else {
-            "the newest epochs are in `dlrun logs`"
-        };
-        row("measured", format!("{}; {of_output}", ago(measured)));
-    }
-    contained::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
+    measured_row(tracked, is_live, &mut row);
+    container_rows::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
     epoch_rows(tracked, &mut row);
-    if let Some(forecast) = foretold::line(tracked) {
+    if let Some(forecast) = forecast::line(tracked) {
         row("forecast", forecast);
     }
-    insights::rows(
-        insight,
-        timed_node(tracked).map(|node| &node.progress),
-        bars,
-        &mut row,
-    );
+    text::rows(insight, &mut row);
     usage_rows(tracked, &mut row);
-    telemetry::rows(&usage(tracked), &reading.outcome.nodes, &mut row);
+    measured_rows::rows(&usage(tracked), &reading.outcome.nodes, &mut row);
     node_rows(tracked, &mut row);
     if let Some(output) = &record.output {
         row("output", output.clone());
     }
-    row("records", records.to_owned());
+    let records = records.map_or_else(
+        || "none here: the run was imported".to_owned(),
+        |records| records.display().to_string(),
+    );
+    row("records", records);
     rendered(table)
+}
+
+/// Of a run that is not over: when it was measured last.
+fn measured_row(tracked: &Tracked, is_live: bool, row: &mut impl FnMut(&str, String)) {
+    let nodes = tracked.reading.outcome.nodes.iter();
+    let measured = nodes.map(|node| node.updated_at_ms).max();
+    let of_output = if is_live {
+        "epochs and metrics are of now"
+    } else {
+        "the newest epochs are in `dlrun logs`"
+    };
+    if let Some(measured) = measured.filter(|_| !tracked.status.state.is_final()) {
+        row("measured", format!("{}; {of_output}", ago(measured)));
+    }
 }
 
 /// The end of the traceback of a run that failed, where its last line is not all of it: that is the cause.
@@ -338,7 +292,7 @@ fn what_ran(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
     ];
     for (name, value) in rows {
         if let Some(value) = value {
-            insights::folded_row(name, &value, row);
+            text::folded_row(name, &value, row);
         }
     }
 }
@@ -356,14 +310,8 @@ fn state_text(tracked: &Tracked) -> String {
 
 /// What the scheduler's reason means, and when it expects the start.
 fn waiting_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
-    let Tracked { record, status, .. } = tracked;
-    let reason = status
-        .reason
-        .as_deref()
-        .filter(|_| status.state == JobState::Pending);
-    if let Some(meaning) =
-        reason.and_then(|reason| adapter_for(record.scheduler).meaning_of_reason(reason))
-    {
+    let status = &tracked.status;
+    if let Some(meaning) = tracked.reason_meaning() {
         row("that is", meaning.to_owned());
     }
     if let Some(at) = status.expected_start_ms {

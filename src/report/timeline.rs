@@ -38,7 +38,8 @@ pub struct Curve {
 
 impl Curve {
     /// The highest reading.
-    pub(super) fn peak(&self) -> f64 {
+    #[must_use]
+    pub fn peak(&self) -> f64 {
         self.high.iter().flatten().copied().fold(0.0, f64::max)
     }
 
@@ -55,7 +56,8 @@ impl Curve {
     }
 
     /// The least reading.
-    pub(super) fn least(&self) -> f64 {
+    #[must_use]
+    pub fn least(&self) -> f64 {
         self.low
             .iter()
             .flatten()
@@ -115,7 +117,8 @@ pub struct Timeline {
 
 impl Timeline {
     /// When a point begins, in milliseconds; the next after the last is the end.
-    pub(super) fn edge_ms(&self, place: usize) -> u64 {
+    #[must_use]
+    pub fn edge_ms(&self, place: usize) -> u64 {
         self.begin_ms
             .saturating_add(self.interval_ms.saturating_mul(place as u64))
     }

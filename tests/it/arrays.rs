@@ -241,7 +241,7 @@ fn one_element_is_shown_with_its_attempts() {
         .says("job-4711_2.out\n");
     let _ = shown
         .says("1 of element 2")
-        .says("killed, and started anew")
+        .says("killed, and restarted")
         .says("SIGSEGV, exit code 139");
     let json = array
         .env

@@ -18,6 +18,7 @@ const ROOMS: &[&str] = &[
     "plan",
     "report",
     "node",
+    "app",
     "cli",
 ];
 /// Parts of one room that know nothing of each other.
@@ -54,7 +55,10 @@ const ONLY: &[(&str, &[&str])] = &[
     ),
 ];
 /// What one part must not name.
-const NEVER: &[(&str, &[&str])] = &[("node::supervise", &["record::store", "record::export"])];
+const NEVER: &[(&str, &[&str])] = &[
+    ("node::supervise", &["record::store", "record::export"]),
+    ("cli", &["record::store", "record::rundir", "scheduler"]),
+];
 
 /// Crates that only some modules may name.
 const CRATES: &[(&str, &[&str])] = &[
@@ -62,9 +66,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
     ("comfy_table", &["cli"]),
-    ("indicatif", &["cli"]),
+    ("indicatif", &["app::progress"]),
     ("ratatui_core", &["cli"]),
-    ("crossterm", &["cli"]),
+    ("crossterm", &["app::output", "cli"]),
     ("annotate_snippets", &["foundation::diagnostic"]),
     ("tracing_subscriber", &["foundation::logging"]),
     ("rusqlite", &["record::store"]),
@@ -100,20 +104,9 @@ const FORBIDDEN_NAMES: &[&str] = &[
     "common", "util", "utils", "helper", "helpers", "types", "errors", "words",
 ];
 /// Debts: what breaks a rule and is still to be mended. A line that no longer holds must go.
-const OPEN: &[&str] = &[
-    "src/cli/commands/bench/run.rs: `fn run`",
-    "src/cli/commands/model/words.rs: a module",
-    "src/cli/commands/words.rs: a module",
-    "src/cli/load.rs: `fn of_source`",
-    "src/cli/summary.rs: `fn table_text`",
-];
+const OPEN: &[&str] = &[];
 /// Circles of imports that are still to be undone, each by one of its modules.
-const OPEN_CIRCLES: &[&str] = &[
-    "cli::args::image",
-    "cli::load",
-    "cli::summary",
-    "cli::track::ask",
-];
+const OPEN_CIRCLES: &[&str] = &[];
 const FILE_LINES: usize = 800;
 const FUNCTION_LINES: usize = 100;
 
@@ -693,7 +686,7 @@ fn rooms_and_their_order_hold() {
         ),
         (
             "cli/mod.rs",
-            "use crate::{node::supervise, record::store, plan};",
+            "use crate::{node::supervise, app::track, plan};",
         ),
     ] {
         is_content(file, source);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use crate::app::export::{self, ExportRequest};
 use crate::record::Table;
 
 /// The words of `--what`.
@@ -64,21 +65,32 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    /// The tables, each once, in the order in which they are asked for.
-    pub(crate) fn tables(&self) -> Vec<Table> {
-        let mut tables: Vec<Table> = self
-            .what
-            .iter()
-            .filter_map(|word| Table::from_word(word))
-            .collect();
-        let mut known = Vec::new();
-        tables.retain(|table| {
-            !known.contains(table) && {
-                known.push(*table);
-                true
+    /// What is exported; each table once, in the order in which they are asked for.
+    pub(crate) fn request(&self) -> ExportRequest {
+        let mut tables = Vec::new();
+        for table in self.what.iter().filter_map(|word| Table::from_word(word)) {
+            if !tables.contains(&table) {
+                tables.push(table);
             }
-        });
-        tables
+        }
+        ExportRequest {
+            tables,
+            format: match self.format {
+                Format::Csv => export::Format::Csv,
+                Format::Jsonl => export::Format::Jsonl,
+                Format::Parquet => export::Format::Parquet,
+                Format::Openmetrics => export::Format::Openmetrics,
+            },
+            since: self.since.clone(),
+            until: self.until.clone(),
+            user: self.user.clone(),
+            runs: self.run.clone(),
+            output: self.output.clone(),
+            output_dir: self.output_dir.clone(),
+            since_last: self.since_last.clone(),
+            restart: self.restart,
+            store: self.store.clone(),
+        }
     }
 }
 
@@ -92,18 +104,6 @@ pub(crate) enum Format {
     Parquet,
     /// Series with times for Prometheus; of runs, usage, timings, gpus and samples
     Openmetrics,
-}
-
-impl Format {
-    /// How names of its files end.
-    pub(crate) fn extension(self) -> &'static str {
-        match self {
-            Self::Csv => "csv",
-            Self::Jsonl => "jsonl",
-            Self::Parquet => "parquet",
-            Self::Openmetrics => "om",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 mod bench;
 mod export;
 mod image;
-mod make;
 mod model;
 mod records;
 mod report;
@@ -14,16 +13,17 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use self::bench::{BenchArgs, BenchNode, BenchRun, BenchShow, BenchVerb};
-pub(crate) use self::export::{Export, Format};
+pub(crate) use self::export::Export;
 pub(crate) use self::image::{
-    Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageRemove, ImageShow, ImageVerb,
+    Claims, ImageAdd, ImageArgs, ImageBuild, ImageCheck, ImageList, ImagePull, ImageRemove,
+    ImageShow, ImageVerb,
 };
-pub(crate) use self::make::{ImageBuild, ImagePull};
 pub(crate) use self::model::{
     ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelShow, ModelVerb,
 };
 pub(crate) use self::records::{Import, Prune};
 pub(crate) use self::report::{Report, ReportFormat};
+use crate::app::job::load::JobRequest;
 use crate::job::{ArraySpec, Overrides, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
@@ -142,41 +142,6 @@ fn pages_of(command: &clap::Command, name: &str) -> Vec<clap::Command> {
         .collect()
 }
 
-impl Verb {
-    /// The word of the command line, for the JSON envelope.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Submit(_) => "submit",
-            Self::Check(_) => "check",
-            Self::Plan(_) => "plan",
-            Self::Render(_) => "render",
-            Self::Convert(_) => "convert",
-            Self::List(_) => "list",
-            Self::Show(_) => "show",
-            Self::Report(_) => "report",
-            Self::Top(_) => "top",
-            Self::Logs(_) => "logs",
-            Self::Wait(_) => "wait",
-            Self::Cancel(_) => "cancel",
-            Self::Prune(_) => "prune",
-            Self::Doctor => "doctor",
-            Self::Timings(_) => "timings",
-            Self::Explain(_) => "explain",
-            Self::Export(_) => "export",
-            Self::Config(_) => "config",
-            Self::Import(_) => "import",
-            Self::Image(args) => args.verb.name(),
-            Self::Model(args) => args.verb.name(),
-            Self::Bench(args) => args.verb.name(),
-            Self::Completions(_) => "completions",
-            Self::Man(_) => "man",
-            Self::Words(_) => "words",
-            Self::Exec(_) | Self::Enter(_) | Self::ExecWatch => "exec",
-            Self::LocalRun { .. } => "local-run",
-        }
-    }
-}
-
 #[derive(Debug, Clone, Args)]
 pub(crate) struct JobFile {
     /// The job file, or its name without `.toml`; MODAK's JSON too
@@ -207,8 +172,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// As the reader of job files takes them.
-    pub(crate) fn given(&self) -> Overrides {
+    fn overrides(&self) -> Overrides {
         let Self {
             set,
             name,
@@ -218,6 +182,17 @@ impl Given {
             set,
             name,
             arguments,
+        }
+    }
+}
+
+impl JobFile {
+    /// What is to be loaded.
+    pub(crate) fn request(&self) -> JobRequest {
+        JobRequest {
+            file: self.file.clone(),
+            no_check: self.no_check,
+            overrides: self.overrides.overrides(),
         }
     }
 }
@@ -242,14 +217,11 @@ pub(crate) struct Check {
 
 impl Check {
     /// What is checked. Without a file only the schema is asked for.
-    pub(crate) fn job_file(&self) -> JobFile {
-        let file = self.file.clone().unwrap_or_default();
-        let overrides = self.overrides.clone();
-        JobFile {
-            file,
-            scheduler: self.scheduler.clone(),
+    pub(crate) fn request(&self) -> JobRequest {
+        JobRequest {
+            file: self.file.clone().unwrap_or_default(),
             no_check: self.no_check,
-            overrides,
+            overrides: self.overrides.overrides(),
         }
     }
 }
@@ -338,7 +310,7 @@ pub(crate) struct Show {
     /// One element of an array
     #[arg(long, value_name = "INDEX")]
     pub(crate) element: Option<u32>,
-    /// All that was measured over time: a curve for each column, with --json the numbers
+    /// All that was measured over time: the least, mean and greatest of each column, with --json the numbers
     #[arg(long)]
     pub(crate) series: bool,
     /// With --series --json: into how many points the run is thinned at most, up to 10000

@@ -38,16 +38,6 @@ against what came, beside the simplest guess: the last similar run. With --live 
 against these runs.";
 
 impl ModelVerb {
-    /// The words of the command line, for the JSON envelope.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Fit(_) => "model fit",
-            Self::Show(_) => "model show",
-            Self::Evaluate(_) => "model evaluate",
-            Self::Predict(_) => "model predict",
-        }
-    }
-
     /// The model that is asked for, by name or file.
     pub(crate) fn model(&self) -> Option<&Path> {
         match self {

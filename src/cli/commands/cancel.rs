@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::runs::plan_of;
+use crate::app::session::Session;
+use crate::app::track::{Tracked, Tracker, job_ref};
 use crate::cli::args::Cancel;
-use crate::cli::error::{Error, Kind};
-use crate::cli::session::Session;
-use crate::cli::track::{Tracked, Tracker, job_ref};
 use crate::foundation::clock::now_ms;
 use crate::job::{ArraySpec, JobState, RunId};
-use crate::plan::Plan;
-use crate::scheduler::adapter_for;
 
 /// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is. One that cannot be
 /// cancelled keeps no other from it.
@@ -58,17 +57,11 @@ fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
     let mut is_given = false;
     for run in tracked {
         let (record, state) = (&run.record, run.status.state);
-        if adapter_for(record.scheduler).kills_nodes_at_once()
-            && record.nodes > 1
-            && state == JobState::Running
-        {
+        if run.kills_nodes_at_once() && record.nodes > 1 && state == JobState::Running {
             let Ok(run) = tracker.state.run(&record.run_id) else {
                 continue;
             };
-            let plan = run
-                .read_plan()
-                .ok()
-                .and_then(|text| serde_json::from_str::<Plan>(&text).ok());
+            let plan = plan_of(&run);
             if plan.is_some_and(|plan| plan.launcher.runs_on_each_node()) {
                 is_given |= run.write_cancel(now_ms(), None).is_ok();
             }
@@ -169,7 +162,7 @@ fn cancel(
         .cancel(&job, elements.as_ref())?;
     // Remembered beside the run: schedulers forget why a job ended.
     if let Err(error) = run.write_cancel(asked_at_ms, elements.as_ref()) {
-        session.output.warning(&format!(
+        session.warning(&format!(
             "that it was cancelled could not be written down: {error}"
         ));
     }
@@ -213,16 +206,12 @@ fn finish(
         .unwrap_or(0);
     let mut runs = told.to_vec();
     for (run_id, error) in &failures {
-        session
-            .output
-            .note(&format!("run {run_id} was not cancelled:"));
+        session.note(&format!("run {run_id} was not cancelled:"));
         if !session.output.json {
-            session.output.failure("cancel", error);
+            session.output.failure(error);
         }
         runs.push(json!({ "run_id": run_id, "asked": false, "error": error.to_json() }));
     }
-    session
-        .output
-        .result("cancel", &json!({ "runs": runs }), text)?;
+    session.answer(&json!({ "runs": runs }), text)?;
     Ok(worst)
 }

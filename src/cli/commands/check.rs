@@ -2,32 +2,25 @@
 
 use serde_json::json;
 
-use crate::cli::args::JobFile;
-use crate::cli::error::{Error, Kind};
-use crate::cli::load::{Against, Job};
-use crate::cli::modules::{self, Loaded};
-use crate::cli::refusal::explained;
-use crate::cli::session::Session;
+use crate::app::error::{Error, Kind};
+use crate::app::job::load::{Against, Job, JobRequest};
+use crate::app::job::modules::{self, Loaded};
+use crate::app::job::refusal::dry_run;
+use crate::app::session::Session;
 use crate::job::SchedulerKind;
-use crate::scheduler::script;
 
 /// Runs the verb.
-pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
+pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
     let job = Job::load(session, args, Against::Site)?;
     let plan = &job.plan;
     for warning in &plan.warnings {
-        session.output.warning(warning);
+        session.warning(warning);
     }
-    let verdict = match plan.scheduler {
-        SchedulerKind::Slurm if !args.no_check => {
-            let tested = session.slurm.test(plan, &script::render(plan));
-            Some(tested.map_err(|error| explained(&session.slurm, plan, error))?)
-        }
-        _ => None,
+    let verdict = if args.no_check {
+        None
+    } else {
+        dry_run(session, &job)?
     };
-    if plan.scheduler.is_pbs() && !args.no_check {
-        session.pbs(plan.scheduler)?;
-    }
     let modules = if args.no_check || plan.modules.is_empty() {
         None
     } else {
@@ -76,10 +69,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
             order.entry.name
         ));
     }
-    session
-        .output
-        .result("check", &value, &(lines.join("\n") + "\n"))?;
-    Ok(0)
+    session.answer(&value, &(lines.join("\n") + "\n"))
 }
 
 /// What was compared, and what could not be.

@@ -4,9 +4,9 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use serde_json::json;
 
+use crate::app::error::Error;
+use crate::app::output::Output;
 use crate::cli::args::{Cli, Completions};
-use crate::cli::error::Error;
-use crate::cli::output::Output;
 
 /// Runs the verb.
 pub(crate) fn run(output: Output, args: &Completions) -> Result<u8, Error> {
@@ -14,8 +14,7 @@ pub(crate) fn run(output: Output, args: &Completions) -> Result<u8, Error> {
     clap_complete::generate(args.shell, &mut offered(), "dlrun", &mut script);
     let script = with_words(args.shell, &String::from_utf8_lossy(&script));
     let value = json!({ "shell": args.shell.to_string(), "script": script });
-    output.document("completions", &value, &script)?;
-    Ok(0)
+    output.document(&value, &script)
 }
 
 /// Adds runs, queues and images, which `dlrun words` lists. Other shells complete verbs and options.

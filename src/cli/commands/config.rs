@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::error::Error;
-use crate::cli::output::Output;
-use crate::cli::session::Session;
+use crate::app::error::Error;
+use crate::app::output::Output;
+use crate::app::session::Session;
 use crate::cli::table::{fitted, table};
 use crate::config::{Origin, Setting};
 
@@ -15,8 +15,7 @@ const EVENTS_MODULE: &str = include_str!("../../../python/dlrun_events.py");
 /// Prints the module.
 pub(crate) fn events_module(output: Output) -> Result<u8, Error> {
     let value = json!({ "name": "dlrun_events.py", "text": EVENTS_MODULE });
-    output.document("config", &value, EVENTS_MODULE)?;
-    Ok(0)
+    output.document(&value, EVENTS_MODULE)
 }
 
 /// Runs the verb.
@@ -50,8 +49,7 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
         }
         text.push_str(&fitted(table));
     }
-    session.output.result("config", &value, &text)?;
-    Ok(0)
+    session.answer(&value, &text)
 }
 
 fn to_json(setting: &Setting) -> Value {

@@ -6,11 +6,11 @@ use std::path::{Path, absolute};
 
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::job::schedulers;
+use crate::app::job::source::{read, read_text};
+use crate::app::session::Session;
 use crate::cli::args::Convert;
-use crate::cli::error::{Error, Kind};
-use crate::cli::schedulers;
-use crate::cli::session::Session;
-use crate::cli::source::{read, read_text};
 use crate::foundation::diagnostic::Problem;
 use crate::job::convert::{Converted, Note, ScriptPlace, convert};
 use crate::job::{self, JobId};
@@ -54,8 +54,7 @@ pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
     } else {
         converted.job_file.as_str()
     };
-    output.document("convert", &to_json(&converted, &text), printed)?;
-    Ok(0)
+    output.document(&to_json(&converted, &text), printed)
 }
 
 /// What `dlrun check` would refuse is left out: what no site takes, and where nothing names the scheduler, what the one of

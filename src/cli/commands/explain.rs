@@ -1,74 +1,16 @@
 //! `dlrun explain`: what a scheduler printed, in dlrun's words.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
-
+use crate::app::error::Error;
+use crate::app::explain::{JobSeen, NodeSeen, Printed, Seen, explain, slurm_reason_meaning};
+use crate::app::output::Output;
 use crate::cli::args::Explain;
-use crate::cli::error::{Error, Kind};
-use crate::cli::output::Output;
 use crate::cli::table::{rendered, table};
 use crate::foundation::units::display_seconds;
-use crate::scheduler::explain::{self, Columns, JobSeen, MAX_BYTES, NodeSeen, Printed, Seen};
-use crate::scheduler::slurm;
 
 /// Runs the verb. It knows no state directory and asks no scheduler.
 pub(crate) fn run(output: Output, args: &Explain) -> Result<u8, Error> {
-    let text = read(&args.file)?;
-    // Blanks separate where the line holds no bar, so the default is no more than that.
-    let separator = Some(args.separator.as_str()).filter(|separator| *separator != "|");
-    let seen = explain::read(
-        &text,
-        Columns {
-            names: &args.columns,
-            separator,
-        },
-    )
-    .ok_or_else(|| unknown(args))?;
-    let value = serde_json::to_value(&seen).map_err(|error| Error::new(Kind::Internal, error))?;
-    output.result("explain", &value, &to_text(&seen))?;
-    Ok(0)
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    let unreadable = |error: std::io::Error| {
-        Error::new(
-            Kind::Missing,
-            format!("cannot read `{}`: {error}", path.display()),
-        )
-    };
-    let source: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(std::io::stdin().lock())
-    } else {
-        Box::new(File::open(path).map_err(unreadable)?)
-    };
-    let mut bytes = Vec::new();
-    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
-    source
-        .take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(unreadable)?;
-    if bytes.len() > MAX_BYTES {
-        let message = format!(
-            "`{}` is larger than {} MiB",
-            path.display(),
-            MAX_BYTES >> 20
-        );
-        return Err(Error::new(Kind::Usage, message));
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn unknown(args: &Explain) -> Error {
-    let error = Error::new(
-        Kind::JobFile,
-        format!("`{}` is no output that dlrun knows", args.file.display()),
-    );
-    if args.columns.is_empty() {
-        return error
-            .hinted("of a table without a head, name its columns: --columns JobID,State,ExitCode");
-    }
-    error.hinted("the columns must name an id (JobID) or a node (NodeList), and a state (State)")
+    let seen = explain(&args.file, &args.columns, &args.separator)?;
+    output.result(&seen, &to_text(&seen))
 }
 
 fn to_text(seen: &Seen) -> String {
@@ -146,7 +88,7 @@ fn jobs(jobs: &[JobSeen], is_slurm: bool) -> String {
 /// The reason, and what Slurm means by it.
 fn reason(job: &JobSeen, is_slurm: bool) -> String {
     let said = job.reason.clone().unwrap_or_default();
-    let meaning = slurm::meaning(&said).filter(|_| is_slurm && job.state == "pending");
+    let meaning = slurm_reason_meaning(&said).filter(|_| is_slurm && job.state == "pending");
     let start = job
         .expected_start
         .as_ref()

@@ -2,20 +2,17 @@
 
 use serde_json::{Value, json};
 
+use crate::app::error::Error;
+use crate::app::runs::{Filter, ListRequest, RunRow, list_runs};
+use crate::app::session::Session;
+use crate::app::times::{ago, seconds_between};
 use crate::cli::args::List;
-use crate::cli::error::{Error, Kind};
-use crate::cli::imported::open_store;
-use crate::cli::session::Session;
 use crate::cli::summary::reason_text;
 use crate::cli::table::{fitted, table};
-use crate::cli::track::Tracker;
-use crate::cli::when::{ago, seconds_between};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
 use crate::foundation::units::display_seconds;
-use crate::job::{JobState, RunId};
-use crate::record::RunRow;
-use crate::record::store::{Filter, Store};
+use crate::job::JobState;
 use crate::record::{Cause, CauseKind, Status};
 
 /// Runs the verb.
@@ -29,41 +26,24 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
             .into_iter()
             .collect(),
     };
-    if let Some(path) = &args.store {
-        return print(session, &open_store(path)?, args.limit, &filter);
-    }
-    let mut tracker = match Tracker::open(session) {
-        // Nothing was submitted yet: that is an answer, not a failure.
-        Err(error) if error.kind == Kind::Missing => {
-            let place = session.settings.state_dir().display();
-            let text = format!("no runs in {place}; `dlrun submit JOB_FILE` makes one\n");
-            session
-                .output
-                .result("list", &json!({ "runs": [] }), &text)?;
-            return Ok(0);
-        }
-        other => other?,
+    let request = ListRequest {
+        filter,
+        limit: args.limit,
+        store: args.store.as_deref(),
+        reindex: args.reindex,
+        history: args.history,
     };
-    if args.reindex {
-        let runs = tracker.reindex()?;
-        session.output.note(&format!("indexed {runs} runs anew"));
-    }
-    tracker.refresh_unfinished(args.history)?;
-    print(session, &tracker.store, args.limit, &filter)
+    // Nothing was submitted yet: that is an answer, not a failure.
+    let Some(rows) = list_runs(session, &request)? else {
+        let place = session.settings.state_dir().display();
+        let text = format!("no runs in {place}; `dlrun submit JOB_FILE` makes one\n");
+        return session.answer(&json!({ "runs": [] }), &text);
+    };
+    let runs: Vec<Value> = rows.iter().map(to_json).collect();
+    session.answer(&json!({ "runs": runs }), &to_text(&rows))
 }
 
-fn print(session: &Session, store: &Store, limit: usize, filter: &Filter) -> Result<u8, Error> {
-    let rows = store.list(limit, filter)?;
-    let run_ids: Vec<RunId> = rows.iter().map(|row| row.record.run_id.clone()).collect();
-    let prefixes = store.shortest_prefixes(&run_ids)?;
-    let value = json!({ "runs": rows.iter().zip(&prefixes).map(|(row, prefix)| to_json(row, prefix)).collect::<Vec<_>>() });
-    session
-        .output
-        .result("list", &value, &to_text(&rows, &prefixes))?;
-    Ok(0)
-}
-
-fn to_json(row: &RunRow, prefix: &str) -> Value {
+fn to_json((row, prefix): &(RunRow, String)) -> Value {
     json!({
         "run_id": row.record.run_id,
         "prefix": prefix,
@@ -85,16 +65,16 @@ fn to_json(row: &RunRow, prefix: &str) -> Value {
     })
 }
 
-fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
+fn to_text(rows: &[(RunRow, String)]) -> String {
     if rows.is_empty() {
         return "no run matches\n".to_owned();
     }
     let mut table = table();
-    let has_arrays = rows.iter().any(|row| row.status.elements.is_some());
+    let has_arrays = rows.iter().any(|(row, _)| row.status.elements.is_some());
     let elements = has_arrays.then_some("ELEMENTS");
     let header = ["RUN", "NAME", "STATE"].into_iter().chain(elements);
     table.set_header(header.chain(["JOB", "SUBMITTED", "RAN", "REASON"]));
-    for (row, prefix) in rows.iter().zip(prefixes) {
+    for (row, prefix) in rows {
         let job = row.record.job_id.as_ref().map_or("-", |job| &job.0);
         let ended = row
             .status

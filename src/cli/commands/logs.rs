@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::app::error::{Error, Kind};
+use crate::app::follow::Follower;
+use crate::app::output_files::{OutputFile, Wanted, outputs};
+use crate::app::session::Session;
+use crate::app::tail::tail;
+use crate::app::track::{Tracked, Tracker};
 use crate::cli::args::Logs;
-use crate::cli::error::{Error, Kind};
-use crate::cli::follow::{Follower, look};
-use crate::cli::outputs::{OutputFile, Wanted, outputs};
-use crate::cli::session::Session;
-use crate::cli::tail::tail;
-use crate::cli::track::{Tracked, Tracker};
 use crate::job::JobState;
 
 /// What `--json` holds of one file at most, in bytes; more is cut at the front.
@@ -28,7 +28,7 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
     }
     let mut tracker = Tracker::open(session)?;
     let run_id = tracker.find(&args.run)?;
-    let tracked = look(&mut tracker, &run_id)?;
+    let tracked = tracker.look_at(&run_id, false)?;
     let wanted = Wanted {
         node: args.node.as_deref(),
         elements: args.element.as_ref(),
@@ -59,8 +59,7 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
         };
         let value =
             json!({ "run_id": run_id, "files": files.iter().map(read).collect::<Vec<_>>() });
-        session.output.result("logs", &value, "")?;
-        return Ok(0);
+        return session.answer(&value, "");
     }
     let has_text = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.len() > 0);
     for file in files.iter().filter(|file| has_text(&file.path)) {

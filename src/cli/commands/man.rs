@@ -6,9 +6,9 @@ use std::path::Path;
 use clap::Command;
 use serde_json::json;
 
+use crate::app::error::{Error, Kind};
+use crate::app::output::Output;
 use crate::cli::args::{Man, pages};
-use crate::cli::error::{Error, Kind};
-use crate::cli::output::Output;
 
 /// Runs the verb.
 pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
@@ -24,11 +24,9 @@ pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
     };
     let text = rendered(page)?;
     output.document(
-        "man",
         &json!({ "page": format!("{wanted}.1"), "roff": text }),
         &text,
-    )?;
-    Ok(0)
+    )
 }
 
 fn rendered(page: &Command) -> Result<String, Error> {
@@ -144,7 +142,7 @@ const EXAMPLES: [(&str, &str, &str); 20] = [
     (
         "dlrun-show",
         "dlrun show @1 --series",
-        "The latest run with a curve of each measurement.",
+        "The latest run with the least, mean and greatest of each measurement.",
     ),
     (
         "dlrun-logs",
@@ -278,6 +276,5 @@ fn write_all(output: Output, dir: &Path, pages: &[Command]) -> Result<u8, Error>
         written.push(path);
     }
     let text = format!("wrote {} pages to {}\n", written.len(), dir.display());
-    output.result("man", &json!({ "pages": written }), &text)?;
-    Ok(0)
+    output.result(&json!({ "pages": written }), &text)
 }

@@ -2,42 +2,39 @@
 
 use serde_json::json;
 
-use super::submit::{output_dir, prepare};
+use crate::app::error::Error;
+use crate::app::job::load::{Against, Job};
+use crate::app::job::submit::{output_dir, prepare};
+use crate::app::session::Session;
 use crate::cli::args::Render;
-use crate::cli::error::Error;
-use crate::cli::load::{Against, Job};
-use crate::cli::session::Session;
-use crate::scheduler::script;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
-    let job = Job::load(session, &args.job, Against::Nothing)?;
+    let job = Job::load(session, &args.job.request(), Against::Nothing)?;
     for warning in &job.plan.warnings {
-        session.output.warning(warning);
+        session.warning(warning);
     }
     if let Some(dir) = output_dir(&job.plan) {
         let text = format!(
             "create {} before you submit this: the output goes there",
             dir.display()
         );
-        session.output.warning(&text);
+        session.warning(&text);
     }
     if args.prepare {
         prepare(session, &job)?;
     } else if job.python.as_ref().is_some_and(|python| !python.ready) {
         session
-            .output
             .warning("the Python environment is not made yet: `dlrun render --prepare` makes it");
     }
     if let Some(order) = &job.to_build {
         let name = &order.entry.name;
-        session.output.warning(&format!(
+        session.warning(&format!(
             "the image {name} is not built yet: `dlrun submit` builds it first"
         ));
     }
-    let script = script::render(&job.plan);
+    let script = job.script();
     session
         .output
-        .document("render", &json!({ "script": script }), &script)?;
-    Ok(0)
+        .document(&json!({ "script": script }), &script)
 }

@@ -1,12 +1,11 @@
 //! `dlrun check --schema`: the JSON Schema of the job file.
 
-use crate::cli::error::Error;
-use crate::cli::output::Output;
+use crate::app::error::Error;
+use crate::app::output::Output;
 use crate::job::schema::schema;
 
 /// Runs the verb.
 pub(crate) fn run(output: Output) -> Result<u8, Error> {
     let schema = schema();
-    output.document("check", &schema, &format!("{schema:#}\n"))?;
-    Ok(0)
+    output.document(&schema, &format!("{schema:#}\n"))
 }

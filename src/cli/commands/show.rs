@@ -1,174 +1,92 @@
 //! `dlrun show`: all that is known of a run.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::app::error::Error;
+use crate::app::insight;
+use crate::app::runs::{RunDir, ShowRequest, Shown, look_at_run};
+use crate::app::series::{self, Series};
+use crate::app::session::Session;
+use crate::app::track::Tracked;
 use crate::cli::args::Show;
-use crate::cli::bars::Bars;
 use crate::cli::elements;
-use crate::cli::error::{Error, Kind};
-use crate::cli::imported::{self, open_store};
-use crate::cli::insights::{self, NODES_READ};
-use crate::cli::live;
-use crate::cli::series::{self, Series};
-use crate::cli::session::Session;
+use crate::cli::series::figures;
 use crate::cli::summary;
-use crate::cli::track::{Tracked, Tracker, found, output_path};
-use crate::plan::Plan;
-use crate::record::rundir::RunDir;
-use crate::report::insight::Sampled;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
-    if let Some(path) = &args.store {
-        let store = open_store(path)?;
-        let run_id = found(store.find(&args.run)?, &args.run)?;
-        return imported::show(session, &store, &run_id, args.element);
-    }
-    let mut tracker = Tracker::open(session)?;
-    let run_id = tracker.find(&args.run)?;
-    if tracker.store.is_imported(&run_id)? {
-        if args.series {
-            let error = Error::new(
-                Kind::Missing,
-                format!("run {run_id} was imported: its series is not in files here"),
-            );
-            return Err(error.hinted("`dlrun export --what samples` gives what is in the index"));
-        }
-        return imported::show(session, &tracker.store, &run_id, args.element);
-    }
-    let tracked = tracker.refresh(std::slice::from_ref(&run_id), args.history)?;
-    let Some(mut tracked) = tracked.into_iter().next() else {
-        return Err(Error::new(Kind::Internal, "the run vanished"));
+    let request = ShowRequest {
+        run: &args.run,
+        element: args.element,
+        store: args.store.as_deref(),
+        history: args.history,
+        series: args.series,
     };
-    let run = tracker.state.run(&run_id)?;
-    if let Some(element) = args.element {
-        tracked = element_of(&run, tracked, element)?;
-    }
-    let is_live = live::refresh(&mut tracked);
-    let attempts = elements::attempts(&run, &tracked, args.element);
+    let mut shown = look_at_run(session, &request)?;
+    let Some(dir) = &shown.dir else {
+        let mut value = summary::to_json(&shown.tracked, None);
+        value["attempts"] = json!(shown.attempts);
+        return session.answer(&value, &summary::to_text(&shown.tracked, None));
+    };
+    let tracked = &mut shown.tracked;
+    let series = args.series.then(|| {
+        // The means of gauges are taken over points.
+        let points = if session.output.json {
+            args.points
+        } else {
+            100
+        };
+        all_series(dir, tracked, points)
+    });
+    let insight = match &series {
+        Some(series) => {
+            let sampled = series.iter().map(|series| series.sampled.clone()).collect();
+            let request = insight::request(session, dir, tracked);
+            insight::insight(tracked, request.as_ref(), sampled)
+        }
+        None => insight::read(session, dir, tracked),
+    };
     if session.output.json {
-        let (series, insight) = if args.series {
-            let (values, sampled) = numbers(&run, &mut tracked, args.points);
-            let request = insights::request(session, &run, &tracked);
-            (
-                Some(values),
-                insights::insight(&tracked, request.as_ref(), sampled),
-            )
-        } else {
-            (None, insights::read(session, &run, &mut tracked, false))
-        };
-        let mut value = summary::to_json(&tracked, &tracker.state);
-        value["progress_is_live"] = json!(is_live);
-        value["attempts"] = elements::attempts_to_json(&attempts);
+        let mut value = summary::to_json(&shown.tracked, Some(dir.path()));
+        value["progress_is_live"] = json!(shown.is_live);
+        value["attempts"] = json!(shown.attempts);
         value["insight"] = json!(insight);
-        value["overrides"] = json!(overrides(&run));
-        for (place, series) in series.into_iter().flatten().enumerate() {
-            value["nodes"][place]["series"] = series;
+        value["overrides"] = json!(shown.overrides);
+        let nodes = &shown.tracked.reading.outcome.nodes;
+        for (place, series) in series.iter().flatten().enumerate() {
+            value["nodes"][place]["series"] = series::to_json(series, &nodes[place]);
         }
-        session.output.result("show", &value, "")?;
-    } else {
-        let bars = Bars::of_environment(|name| std::env::var(name).ok());
-        let (drawn, sampled) = curves(&run, &mut tracked, args.series, bars);
-        let request = insights::request(session, &run, &tracked);
-        let insight = insights::insight(&tracked, request.as_ref(), sampled);
-        let given = overrides(&run)
-            .iter()
-            .map(|given| format!("given: {given}\n"))
-            .collect::<String>();
-        let curves = given
-            + &elements::bad_ones(&tracked, &run)
-            + &elements::attempts_to_text(&attempts, &tracked)
-            + &drawn;
-        let text = summary::with_curves(&tracked, &tracker.state, &insight, &curves, bars, is_live);
-        session.output.result("show", &json!(null), &text)?;
+        return session.answer(&value, "");
     }
-    Ok(0)
+    let given = shown.overrides.iter();
+    let given: String = given.map(|given| format!("given: {given}\n")).collect();
+    let tables = given
+        + &elements::failed_table(&shown)
+        + &elements::attempts_table(&shown)
+        + &series.map_or_else(String::new, |series| series_text(&shown, &series));
+    let text = summary::with_tables(&shown, Some(dir.path()), &insight, &tables);
+    session.answer(&json!(null), &text)
 }
 
-/// What the command line said in place of the job file, by the plan that is kept with the run.
-fn overrides(run: &RunDir) -> Vec<String> {
-    let plan: Option<Plan> = run
-        .read_plan()
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok());
-    plan.map(|plan| plan.overrides).unwrap_or_default()
-}
-
-/// One element of an array in the place of the whole.
-pub(super) fn element_of(run: &RunDir, tracked: Tracked, element: u32) -> Result<Tracked, Error> {
-    let Tracked {
-        mut record,
-        elements,
-        ..
-    } = tracked;
-    let Some(seen) = elements.into_iter().find(|seen| seen.element == element) else {
-        let error = Error::new(
-            Kind::Missing,
-            format!("run {} has no element {element}", record.run_id),
-        );
-        return Err(match &record.array {
-            Some(array) => error.hinted(format!("its elements are {array}")),
-            None => error.hinted("it is no array"),
-        });
-    };
-    record.output =
-        output_path(&record, Some(element)).map(|path| path.to_string_lossy().into_owned());
-    let reading = run.newest_outcome(element)?;
-    Ok(Tracked {
-        record,
-        status: seen.status,
-        reading,
-        elements: Vec::new(),
-    })
-}
-
-/// The series of each node, and what it comes to. What cannot be read joins what else could not.
-fn numbers(run: &RunDir, tracked: &mut Tracked, points: u32) -> (Vec<Value>, Vec<Option<Sampled>>) {
+/// The series of each node. What cannot be read joins what else could not.
+fn all_series(dir: &RunDir, tracked: &mut Tracked, points: u32) -> Vec<Series> {
     let points = usize::try_from(points).unwrap_or(usize::MAX);
-    let (mut values, mut sampled, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    for node in &tracked.reading.outcome.nodes {
-        let series = Series::points(run, node, points);
-        values.push(series::to_json(&series, node));
-        sampled.push(series.sampled);
-        notes.extend(series.notes);
-    }
+    let nodes = tracked.reading.outcome.nodes.iter();
+    let mut all: Vec<Series> = nodes
+        .map(|node| Series::curves(dir, node, points))
+        .collect();
+    let notes = all.iter_mut().flat_map(|series| series.notes.drain(..));
     tracked.reading.notes.extend(notes);
-    (values, sampled)
+    all
 }
 
-/// The curves of each node, the few that say most or `all`, and what the samples come to.
-fn curves(
-    run: &RunDir,
-    tracked: &mut Tracked,
-    all: bool,
-    bars: Bars,
-) -> (String, Vec<Option<Sampled>>) {
-    let nodes = &tracked.reading.outcome.nodes;
-    let (mut text, mut sampled, mut notes) = (String::new(), Vec::new(), Vec::new());
-    let shown = if all { nodes.len() } else { NODES_READ };
-    for node in nodes.iter().take(shown) {
+fn series_text(shown: &Shown, series: &[Series]) -> String {
+    let nodes = &shown.tracked.reading.outcome.nodes;
+    let mut text = String::new();
+    for (node, series) in nodes.iter().zip(series) {
         let name = format!("{}.{}", node.key.node, node.key.step);
-        let of = (nodes.len() > 1).then_some(name.as_str());
-        let series = if all {
-            Series::curves(run, node)
-        } else {
-            Series::overview(run, node)
-        };
-        let draw = if all {
-            series::curves
-        } else {
-            series::overview
-        };
-        text.push_str(&draw(&series, node, of, bars));
-        sampled.push(series.sampled);
-        notes.extend(series.notes);
+        let name = (nodes.len() > 1).then_some(name.as_str());
+        text.push_str(&figures(series.timeline.as_ref(), node, name));
     }
-    if nodes.len() > shown && !text.is_empty() {
-        text.push_str(&format!(
-            "and {} nodes more: `--series`\n",
-            nodes.len() - shown
-        ));
-    }
-    tracked.reading.notes.extend(notes);
-    (text, sampled)
+    text + "`dlrun report` draws them over time\n"
 }

@@ -1,46 +1,33 @@
 //! `dlrun submit`: plan, environment, script, hand-over; with `--wait` the whole way to the end.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
-use super::wait::{self, Watched};
+use crate::app::error::{Error, Kind};
+use crate::app::exit_code::{code_of_state, own_code};
+use crate::app::images::auto_build;
+use crate::app::job::load::{Against, Job};
+use crate::app::job::submit::{prepare, show_choices, submit};
+use crate::app::session::Session;
+use crate::app::track::Tracker;
+use crate::app::wait::{self, Watched};
 use crate::cli::args::{Submit, WaitHow};
-use crate::cli::error::{Error, Kind};
-use crate::cli::git::revision;
-use crate::cli::images::auto_build;
-use crate::cli::load::{Against, Job};
-use crate::cli::outcome::{code_of_state, own_code};
-use crate::cli::progress::Display;
-use crate::cli::refusal::explained;
-use crate::cli::session::{Session, user_name};
 use crate::cli::summary;
-use crate::cli::track::Tracker;
-use crate::foundation::clock::now_ms;
-use crate::foundation::diagnostic::chain;
-use crate::foundation::private::kernel_uid;
-use crate::image::python;
-use crate::job::{JobState, RunId, SchedulerKind};
-use crate::plan::Plan;
-use crate::record::rundir::{RunDir, StateDir};
-use crate::record::store::{Store, StoreError};
-use crate::record::{Identity, RunRecord, Status};
-use crate::scheduler::{Submission, Submitted, script};
+use crate::job::{RunId, SchedulerKind};
+use crate::record::RunRecord;
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
-    let mut job = Job::load(session, &args.job, Against::Site)?;
-    tell_plan(session, &job.plan);
+    let mut job = Job::load(session, &args.job.request(), Against::Site)?;
+    show_choices(session, &job.plan);
     prepare(session, &job)?;
     auto_build::before(session, &mut job)?;
-    let (record, run) = hand_over_noted(session, &job)?;
+    let (record, run) = submit(session, &job)?;
     let Some(how) = args.wait else {
-        tell_submitted(session, &record, &run)?;
-        return Ok(0);
+        return show_submitted(session, &record, run.path());
     };
-    session.output.note(&submitted_line(&record));
+    session.note(&submitted_line(&record));
     let mut tracker = Tracker::open(session)?;
     let watched = Watched::new(&record, &job.plan);
     let tracked = wait::until_over(session, &mut tracker, vec![watched], None)?;
@@ -50,194 +37,14 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
             "the run vanished while it was waited for",
         ));
     };
-    let value = summary::to_json(&tracked, &tracker.state);
-    session.output.result(
-        "submit",
-        &value,
-        &summary::to_text(&tracked, &tracker.state),
-    )?;
-    wait::tell_hopeless(session, &tracked);
+    let records = tracker.records_of(&tracked);
+    let value = summary::to_json(&tracked, Some(&records));
+    session.answer(&value, &summary::to_text(&tracked, Some(&records)))?;
+    wait::show_hopeless(session, &tracked);
     Ok(match how {
         WaitHow::State => code_of_state(tracked.status.state),
         WaitHow::Passthrough => own_code(&tracked.status),
     })
-}
-
-/// Hands a job over and takes it into the index.
-pub(crate) fn hand_over_noted(session: &Session, job: &Job) -> Result<(RunRecord, RunDir), Error> {
-    hand_over_as(session, job, new_run_id()?)
-}
-
-/// An id that no run has, of the own user.
-pub(crate) fn new_run_id() -> Result<RunId, Error> {
-    let mut bits = [0; 10];
-    getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
-    Ok(RunId::of_owner(bits, kernel_uid()))
-}
-
-/// As [`hand_over_noted`], with an id that the caller has made and may have noted.
-pub(crate) fn hand_over_as(
-    session: &Session,
-    job: &Job,
-    run_id: RunId,
-) -> Result<(RunRecord, RunDir), Error> {
-    let script = script::of_run(&job.plan, &run_id, 0);
-    let state = session.state()?;
-    if let Some(site) = &job.site {
-        site.keep(session);
-    }
-    let (record, run) = hand_over(session, &state, job, &script, run_id)?;
-    index(session, &state, &record);
-    Ok((record, run))
-}
-
-/// The choices that a user must not miss, before anything is queued.
-pub(crate) fn tell_plan(session: &Session, plan: &Plan) {
-    let told = ["scheduler", "environment", "compiler", "forecast"];
-    for decision in plan
-        .decisions
-        .iter()
-        .filter(|decision| told.contains(&&*decision.what))
-    {
-        session.output.note(&format!(
-            "{}: {} ({})",
-            decision.what, decision.value, decision.why
-        ));
-    }
-    for warning in &plan.warnings {
-        session.output.warning(warning);
-    }
-}
-
-/// Makes the job's Python environment where it is missing.
-pub(crate) fn prepare(session: &Session, job: &Job) -> Result<(), Error> {
-    let Some(python) = job.python.as_ref().filter(|python| !python.ready) else {
-        return Ok(());
-    };
-    let mut display = Display::new(session.output);
-    python::prepare(python, &mut |progress| display.environment(&progress))?;
-    Ok(())
-}
-
-/// Writes the run down, hands it over, writes the answer down. In this order a client that is killed anywhere loses
-/// nothing: a run without a job id is found again by the marks of its job.
-fn hand_over(
-    session: &Session,
-    state: &StateDir,
-    job: &Job,
-    script: &str,
-    run_id: RunId,
-) -> Result<(RunRecord, RunDir), Error> {
-    let plan = &job.plan;
-    let scheduler = session.scheduler(plan.scheduler)?;
-    make_output_dir(plan)?;
-    let mut record = plan.new_run(run_id, now_ms(), user_name(), session.host.clone());
-    if let Some(identity) = &mut record.identity {
-        identity.git = revision(code_dir(identity, &record.workdir));
-    }
-    let run = state.create_run(&record, script, &plan.to_json())?;
-    let script = run.path().join("job.sh");
-    let on_part = |part: &Submitted| {
-        let _ = run.write_run(&with_jobs(&record, part.clone()));
-    };
-    let submission = Submission {
-        run_id: &record.run_id,
-        plan,
-        script: &script,
-        run_dir: run.path(),
-        max_array_index: job.max_array_index(),
-        on_part: &on_part,
-    };
-    let submitted = scheduler.submit(&submission);
-    let submitted = match submitted {
-        Ok(submitted) => submitted,
-        Err(error) => {
-            if !error.may_be_queued() {
-                // Nothing is queued, so nothing is left behind.
-                let _ = state.remove_run(&record.run_id);
-            }
-            return Err(explained(scheduler.as_ref(), plan, error));
-        }
-    };
-    let record = with_jobs(&record, submitted);
-    if let Err(error) = run.write_run(&record) {
-        let ids: BTreeSet<&str> = record
-            .job_id
-            .iter()
-            .chain(record.parts.iter().map(|part| &part.job_id))
-            .map(|job| job.0.as_str())
-            .collect();
-        let ids = ids.into_iter().collect::<Vec<_>>().join(", ");
-        let why = chain(&error).join(": ");
-        session.output.warning(&format!(
-            "queued as {ids}, but that could not be written down: {why}"
-        ));
-    }
-    Ok((record, run))
-}
-
-/// Where the run's code lies: around its script, else in its working directory.
-fn code_dir<'a>(identity: &'a Identity, workdir: &'a str) -> &'a Path {
-    let script = identity
-        .script
-        .as_deref()
-        .map(Path::new)
-        .filter(|script| script.is_absolute());
-    script.and_then(Path::parent).unwrap_or(Path::new(workdir))
-}
-
-/// Makes the directory of `run.output`: a job whose output has none fails at its start, and Slurm says nothing.
-fn make_output_dir(plan: &Plan) -> Result<(), Error> {
-    let Some(dir) = output_dir(plan) else {
-        return Ok(());
-    };
-    fs::create_dir_all(&dir).map_err(|error| {
-        let message = format!(
-            "cannot create `{}`, where the output goes: {error}",
-            dir.display()
-        );
-        Error::new(Kind::CannotWrite, message).hinted("name another place in `run.output`")
-    })
-}
-
-/// The directory of `run.output`, where the job file has one and it does not exist.
-pub(crate) fn output_dir(plan: &Plan) -> Option<PathBuf> {
-    plan.output.as_ref()?;
-    plan.output_of("")
-        .parent()
-        .filter(|dir| !dir.is_dir())
-        .map(Path::to_owned)
-}
-
-/// The record of a run with what its scheduler made of it.
-fn with_jobs(record: &RunRecord, submitted: Submitted) -> RunRecord {
-    RunRecord {
-        job_id: Some(submitted.job_id),
-        parts: submitted.parts,
-        output: Some(submitted.output.to_string_lossy().into_owned()),
-        ..record.clone()
-    }
-}
-
-/// Takes the run into the index. The files are the truth, so that it could not be done is worth a warning only.
-fn index(session: &Session, state: &StateDir, record: &RunRecord) {
-    let written = state
-        .index_path()
-        .map_err(|error| error.to_string())
-        .and_then(|path| {
-            let mut store = Store::open(&path).map_err(|error| error.to_string())?;
-            let write = store.write(|writer| {
-                writer.upsert_run(record)?;
-                writer.set_status(&record.run_id, &Status::of(JobState::Pending))?;
-                Ok::<(), StoreError>(())
-            });
-            write.map_err(|error| error.to_string())
-        });
-    if let Err(why) = written {
-        session
-            .output
-            .warning(&format!("the index was not brought up to date: {why}"));
-    }
 }
 
 fn submitted_line(record: &RunRecord) -> String {
@@ -259,14 +66,14 @@ fn short(run_id: &RunId) -> &str {
     &run_id.as_str()[..6]
 }
 
-fn tell_submitted(session: &Session, record: &RunRecord, run: &RunDir) -> Result<(), Error> {
+fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Result<u8, Error> {
     let value = json!({
         "run_id": record.run_id,
         "name": record.name,
         "scheduler": record.scheduler,
         "job_id": record.job_id,
         "output": record.output,
-        "records": run.path().to_string_lossy(),
+        "records": records.to_string_lossy(),
     });
     let id = short(&record.run_id);
     let place = match record.scheduler {
@@ -277,10 +84,10 @@ fn tell_submitted(session: &Session, record: &RunRecord, run: &RunDir) -> Result
         "{}{place}\nfollow it with: dlrun logs -f {id}\nwait for it:    dlrun wait {id}\n",
         submitted_line(record)
     );
-    let told = session.output.result("submit", &value, &text);
+    let told = session.answer(&value, &text);
     if told.is_err() {
         // Nobody read it, and the job is queued.
-        session.output.note(&submitted_line(record));
+        session.note(&submitted_line(record));
     }
     told
 }

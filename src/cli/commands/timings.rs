@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::app::error::{Error, Kind};
+use crate::app::job::source::{self, Source};
+use crate::app::output::Output;
+use crate::app::progress::Display;
 use crate::cli::args::Timings;
-use crate::cli::error::{Error, Kind};
-use crate::cli::output::Output;
-use crate::cli::progress::Display;
-use crate::cli::source::{self, Source};
 use crate::cli::table::{rendered, table};
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::TimingPattern;
@@ -55,8 +55,7 @@ pub(crate) fn run(output: Output, args: &Timings) -> Result<u8, Error> {
         Box::new(open(&args.file, &shown)?)
     };
     let reading = read(output, from, follower.of_saved(), &shown)?;
-    output.result("timings", &to_json(&reading), &to_text(&reading, &shown))?;
-    Ok(0)
+    output.result(&to_json(&reading), &to_text(&reading, &shown))
 }
 
 /// The patterns of the command line or of a job file.

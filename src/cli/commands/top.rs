@@ -5,9 +5,9 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
 use crate::cli::args::Top;
-use crate::cli::error::{Error, Kind};
-use crate::cli::session::Session;
 use crate::cli::top::{Board, Feed, Palette, Screen, Wake, is_screen, to_json, to_text};
 use crate::foundation::diagnostic::chain;
 use crate::observe::client::ClientError;

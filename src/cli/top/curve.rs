@@ -1,6 +1,17 @@
 //! A curve over the last minutes in one line of letters.
 
-use crate::cli::bars::Bars;
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The letter for `value` between 0 and `most`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 0 and 7"
+)]
+fn height(value: f64, most: f64) -> char {
+    let part = if most > 0.0 { value / most } else { 0.0 };
+    HEIGHTS[(part.clamp(0.0, 1.0) * 7.0).round() as usize]
+}
 
 /// How much time a letter stands for, in milliseconds: `span_ms` over the width, but no less than the points are apart, so
 /// that there are no holes between them.
@@ -44,7 +55,7 @@ pub(super) fn curve(
             if count == 0 {
                 ' '
             } else {
-                Bars::Blocks.of(sum / f64::from(count), most)
+                height(sum / f64::from(count), most)
             }
         })
         .collect()

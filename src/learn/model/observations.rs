@@ -10,7 +10,7 @@ use crate::record::store::{Snapshot, Store, StoreError};
 use crate::record::{EpochFigures, NotedState, StartRow, SubmittedRun};
 
 /// What was gone through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Counted {
     /// Runs.
     pub runs: u64,

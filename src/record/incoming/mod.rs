@@ -69,7 +69,7 @@ impl Row {
 }
 
 /// What is wrong with a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct LineFault {
     /// Where in the line, in bytes from 1.
     pub column: usize,

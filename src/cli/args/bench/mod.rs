@@ -29,15 +29,6 @@ pub(crate) enum BenchVerb {
 }
 
 impl BenchVerb {
-    /// The words of the command line, for the JSON envelope.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Node(_) => "bench node",
-            Self::Run(_) => "bench run",
-            Self::Show(_) => "bench show",
-        }
-    }
-
     /// The scheduler that was asked for.
     pub(crate) fn scheduler(&self) -> Option<&str> {
         match self {

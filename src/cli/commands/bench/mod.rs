@@ -1,13 +1,14 @@
 //! `dlrun bench`: measurements that are asked for. One file per verb.
 
+mod figures;
 mod node;
 mod node_jobs;
 mod run;
 mod show;
 
+use crate::app::error::Error;
+use crate::app::session::Session;
 use crate::cli::args::{BenchArgs, BenchVerb};
-use crate::cli::error::Error;
-use crate::cli::session::Session;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &BenchArgs) -> Result<u8, Error> {

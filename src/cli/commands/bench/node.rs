@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::node_jobs;
+use crate::app::error::{Error, Kind};
+use crate::app::gpus::settled;
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::BenchNode;
-use crate::cli::error::{Error, Kind};
-use crate::cli::gpus::settled;
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
 use crate::cli::table::{fitted, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
@@ -61,7 +61,7 @@ pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
         _ => None,
     };
     for doubt in &doubts {
-        session.output.warning(doubt);
+        session.warning(doubt);
     }
     let found = Found {
         host,
@@ -71,9 +71,7 @@ pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
         doubts,
         kept,
     };
-    session
-        .output
-        .result("bench node", &found.to_json(), &found.to_text())?;
+    session.answer(&found.to_json(), &found.to_text())?;
     Ok(if found.kept.is_some() {
         0
     } else {
@@ -262,9 +260,7 @@ fn gpus(session: &Session) -> Vec<GpuFacts> {
         return Vec::new();
     };
     if let Some(missing) = &report.missing {
-        session
-            .output
-            .warning(&format!("GPUs are left out: {missing}"));
+        session.warning(&format!("GPUs are left out: {missing}"));
     }
     report
         .gpus

@@ -5,20 +5,18 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::cli::args::{BenchNode, JobFile};
-use crate::cli::commands::submit;
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::build_job::{quoted, text_of};
-use crate::cli::load::{Against, Job};
-use crate::cli::schedulers;
-use crate::cli::session::Session;
-use crate::cli::site::ask;
+use crate::app::error::{Error, Kind};
+use crate::app::images::build_job::{quoted, text_of};
+use crate::app::job::load::{Against, Job, JobRequest};
+use crate::app::job::schedulers;
+use crate::app::job::submit;
+use crate::app::session::Session;
+use crate::app::site::ask;
+use crate::cli::args::BenchNode;
 use crate::config::site::{NodeType, SiteModel, described, overlaid};
 use crate::foundation::private::PrivateDir;
 use crate::job::SchedulerKind;
 use crate::record::RunRecord;
-use crate::record::rundir::RunDirError;
-use crate::scheduler::adapter_for;
 
 /// Where the job files lie, below the state directory, and the jobs' outputs.
 const ORDERS: &str = "bench-nodes";
@@ -63,11 +61,11 @@ pub(super) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
             "`--dir`: {} is no directory here; the nodes must have it",
             dir.display()
         );
-        session.output.warning(&text);
+        session.warning(&text);
     }
     let mut sent = Vec::new();
     for (number, order) in orders.into_iter().enumerate() {
-        let run = send(session, args, kind, &order, number + 1);
+        let run = send(session, args, &order, number + 1);
         sent.push(Sent { order, run });
     }
     tell(session, args, &sent, &left)
@@ -159,7 +157,7 @@ fn are_alike(one: &NodeType, other: &NodeType) -> bool {
 
 /// What tells a kind's nodes from others, as far as a job can ask for it. OpenPBS's resources of nodes are not all for asking.
 fn constraint(scheduler: SchedulerKind, features: &[String]) -> Option<String> {
-    let joint = adapter_for(scheduler).joint_of_features()?;
+    let joint = schedulers::joint_of_features(scheduler)?;
     (!features.is_empty()).then(|| features.join(joint))
 }
 
@@ -167,27 +165,19 @@ fn constraint(scheduler: SchedulerKind, features: &[String]) -> Option<String> {
 fn send(
     session: &Session,
     args: &BenchNode,
-    kind: SchedulerKind,
     order: &Order,
     number: usize,
 ) -> Result<RunRecord, Error> {
     let dir = orders_dir(session.state()?.path())?;
     let text = job_file(session, args, order, &text_of(dir.path())?)?;
     let name = format!("{number}.job.toml");
-    dir.replace(&name, text.as_bytes())
-        .map_err(RunDirError::from)?;
+    dir.replace(&name, text.as_bytes())?;
     let file = dir.path().join(name);
-    let args = JobFile {
-        file,
-        scheduler: Some(kind.as_str().to_owned()),
-        no_check: false,
-        overrides: Default::default(),
-    };
-    let job = Job::load(session, &args, Against::Site)?;
-    Ok(submit::hand_over_noted(session, &job)?.0)
+    let job = Job::load(session, &JobRequest::of_file(file), Against::Site)?;
+    Ok(submit::submit(session, &job)?.0)
 }
 
-fn orders_dir(state: &Path) -> Result<PrivateDir, RunDirError> {
+fn orders_dir(state: &Path) -> Result<PrivateDir, Error> {
     Ok(PrivateDir::open(state)?.ensure_dir(ORDERS)?)
 }
 
@@ -292,9 +282,7 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
             }
             Err(error) => {
                 worst = worst.max(error.kind.code());
-                session
-                    .output
-                    .warning(&format!("{of}{queue}: {}", error.message()));
+                session.warning(&format!("{of}{queue}: {}", error.message()));
                 jobs.push(json!({
                     "node": order.node, "queue": order.queue, "ok": false, "error": error.to_json(),
                 }));
@@ -302,7 +290,7 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
         }
     }
     for why in left {
-        session.output.note(why);
+        session.note(why);
     }
     if any {
         text.push_str(if args.force {
@@ -311,8 +299,7 @@ fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> 
             "what they find is kept here as it comes, but that of a busy node (exit code 75); `dlrun logs RUN` shows it\n"
         });
     }
-    session.output.result(
-        "bench node",
+    session.answer(
         &json!({ "jobs": jobs, "left_out": left }),
         &crate::foundation::diagnostic::printable(&text),
     )?;

@@ -4,22 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::figures::{Told, may_write_into, tell};
+use crate::app::error::{Error, Kind};
+use crate::app::exit_code::code_of_state;
+use crate::app::job::source::read;
+use crate::app::matrix::{BenchDir, Conductor, End, Former, Order, Source, load_cell};
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::BenchRun;
-use crate::cli::benches::{
-    BenchDir, Conductor, End, Former, Order, Source, Told, load_cell, may_write_into, tell,
-};
-use crate::cli::error::{Error, Kind};
-use crate::cli::outcome::code_of_state;
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
-use crate::cli::source::read;
 use crate::cli::table::{fitted, table};
 use crate::foundation::units::display_seconds;
 use crate::job::JobState;
 use crate::learn::bench::{Foreseen, Matrix, USUAL_REPEATS, parse};
 use crate::plan::Plan;
-
-const OPERATION: &str = "bench run";
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
@@ -39,14 +36,11 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     if let Some(problem) = matrix.too_many_runs(repeats) {
         return Err(source.error(vec![problem]));
     }
-    matrix
-        .notes
-        .iter()
-        .for_each(|note| session.output.warning(note));
+    matrix.notes.iter().for_each(|note| session.warning(note));
     if repeats < USUAL_REPEATS {
         let text =
             format!("{repeats} repeats are few: from {USUAL_REPEATS} on intervals say something");
-        session.output.warning(&text);
+        session.warning(&text);
     }
     let cells = matrix.only(&args.only).map_err(|problem| {
         let error = Error::new(Kind::Usage, problem.message);
@@ -85,26 +79,20 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         }),
     };
     let mut bench = BenchDir::begin(session, order, former)?;
-    session.output.note(&format!(
+    session.note(&format!(
         "{}, kept in {}",
         part.size(),
         bench.path().display()
     ));
     let end = Conductor::new(session, &matrix, &source, &mut bench, &cells)?.run()?;
-    let Told { figures, unwritten } = tell(
-        session,
-        OPERATION,
-        &matrix,
-        &bench,
-        args.output_dir.as_deref(),
-    )?;
+    let Told { figures, unwritten } = tell(session, &matrix, &bench, args.output_dir.as_deref())?;
     if end == End::Hopeless {
         let failures = figures.cells.iter().flat_map(|cell| &cell.failures);
         let last = failures
             .map(|failure| &failure.run_id.as_str()[..6])
             .next_back()
             .unwrap_or("RUN");
-        session.output.warning(&format!(
+        session.warning(&format!(
             "nothing succeeded, so the rest was not begun; `dlrun logs {last}` tells why one of them failed, and the same command \
              goes on"
         ));
@@ -205,15 +193,11 @@ fn check(session: &Session, part: &Part<'_>) -> Result<Option<Foreseen>, Error> 
         tell_choice(session, what, &choices[what], cells.len());
     }
     for (warning, of) in &warned {
-        session
-            .output
-            .warning(&format!("{}{warning}", whose(of, cells.len())));
+        session.warning(&format!("{}{warning}", whose(of, cells.len())));
     }
     let foreseen = Foreseen::of(forecasts.into_iter(), repeats, matrix.max_jobs);
     if let Some(foreseen) = &foreseen {
-        session
-            .output
-            .note(&format!("forecast: {}", in_words(foreseen, part)));
+        session.note(&format!("forecast: {}", in_words(foreseen, part)));
     }
     Ok(foreseen)
 }
@@ -232,7 +216,7 @@ fn tell_choice(session: &Session, what: &str, choices: &Choices, cells: usize) {
         } else {
             format!(", in {count} of {cells} cells")
         };
-        session.output.note(&format!("{what}: {value}{why}{of}"));
+        session.note(&format!("{what}: {value}{why}{of}"));
     }
 }
 
@@ -313,10 +297,5 @@ fn planned(session: &Session, part: &Part<'_>, foreseen: Option<&Foreseen>) -> R
         "forecast": foreseen,
         "cells": cells,
     });
-    session.output.result(
-        OPERATION,
-        &value,
-        &format!("{}\n\n{}", part.size(), fitted(shown)),
-    )?;
-    Ok(0)
+    session.answer(&value, &format!("{}\n\n{}", part.size(), fitted(shown)))
 }

@@ -1,9 +1,10 @@
 //! `dlrun bench show`: what a matrix has measured so far.
 
+use super::figures::{may_write_into, tell};
+use crate::app::error::{Error, Kind};
+use crate::app::matrix::BenchDir;
+use crate::app::session::Session;
 use crate::cli::args::BenchShow;
-use crate::cli::benches::{BenchDir, may_write_into, tell};
-use crate::cli::error::{Error, Kind};
-use crate::cli::session::Session;
 use crate::learn::bench::parse;
 
 /// Runs the verb; returns the exit code.
@@ -20,12 +21,6 @@ pub(crate) fn run(session: &Session, args: &BenchShow) -> Result<u8, Error> {
             problems,
         )
     })?;
-    let told = tell(
-        session,
-        "bench show",
-        &matrix,
-        &bench,
-        args.output_dir.as_deref(),
-    )?;
+    let told = tell(session, &matrix, &bench, args.output_dir.as_deref())?;
     Ok(told.unwritten.map_or(0, Kind::code))
 }

@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::check::place_of;
 use super::list::to_json;
+use crate::app::error::{Error, Kind};
+use crate::app::images::check::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::{Claims as Said, ImageAdd};
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::tried::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
 use crate::image::catalogue::look;
 use crate::image::catalogue::{Accelerator, Catalogue, Entry, Place, name_problem, write_entry};
@@ -102,8 +102,7 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
         entry.place,
         shelf.display()
     );
-    session.output.result("image add", &value, &text)?;
-    Ok(0)
+    session.answer(&value, &text)
 }
 
 fn require_name(name: &str) -> Result<(), Error> {

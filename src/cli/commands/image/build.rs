@@ -6,16 +6,16 @@ use std::path::Path;
 use serde_json::json;
 
 use super::build_job;
+use crate::app::error::{Error, Kind};
+use crate::app::images::build_job::read_order;
+use crate::app::images::making::{MAX_DEFINITION_BYTES, Order, Origins, make, standing};
+use crate::app::images::recipes::{arch, checked_name, definition_for, order_of_recipe};
+use crate::app::job::source::open;
+use crate::app::session::Session;
 use crate::cli::args::ImageBuild;
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::build_job::read_order;
-use crate::cli::images::making::{MAX_DEFINITION_BYTES, Order, Origins, make, standing};
-use crate::cli::session::Session;
-use crate::cli::source::open;
 use crate::config::{Origin, Owner, VersionRange};
-use crate::foundation::diagnostic::Problem;
-use crate::image::catalogue::{Accelerator, Entry, Place, name_problem};
-use crate::image::recipe::{Definition, Site, Target, definition};
+use crate::image::catalogue::{Accelerator, Entry, Place};
+use crate::image::recipe::Target;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
@@ -27,25 +27,23 @@ pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
         ),
         (None, Some(file)) => (of_file(session, args, file, owner)?, Vec::new()),
         (None, None) => {
-            let definition = written(&target(args)?, &session.recipes()?)?;
+            let definition = definition_for(&target(args)?, &session.recipes()?)?;
             let notes = definition.notes.clone();
             (
-                of_recipe(session, &definition, args.name.as_deref(), owner)?.forced(args.force),
+                order_of_recipe(session, &definition, args.name.as_deref(), owner)?
+                    .forced(args.force),
                 notes,
             )
         }
     };
     for note in &notes {
-        session
-            .output
-            .note(&format!("{}: {note}", order.entry.name));
+        session.note(&format!("{}: {note}", order.entry.name));
     }
     if args.print
         && let Origins::Definition { text, .. } = &order.origins
     {
         let value = json!({ "name": order.entry.name, "definition": text, "notes": notes });
-        session.output.result("image build", &value, text)?;
-        return Ok(0);
+        return session.answer(&value, text);
     }
     let standing = if args.submit {
         standing(session, &order)?
@@ -56,10 +54,7 @@ pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
         return build_job::run(session, args, &order);
     }
     let made = standing.map_or_else(|| make(session, &order), Ok)?;
-    session
-        .output
-        .result("image build", &made.to_json(), &made.to_text("built"))?;
-    Ok(0)
+    session.answer(&made.to_json(), &made.to_text("built"))
 }
 
 /// What the options ask a recipe for.
@@ -94,95 +89,6 @@ fn base(text: &str) -> Result<String, Error> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// This machine's architecture as `uname -m` has it.
-pub(crate) fn arch() -> &'static str {
-    match std::env::consts::ARCH {
-        "powerpc64" if cfg!(target_endian = "little") => "ppc64le",
-        other => other,
-    }
-}
-
-/// The definition for a target, or why no recipe serves it.
-pub(crate) fn written(target: &Target, site: &Site) -> Result<Definition, Error> {
-    let definition =
-        definition(target, site).map_err(|problems| refused(&target.framework, &problems))?;
-    let missing = definition.needs.files.iter().find(|file| !file.exists());
-    match missing {
-        Some(file) => {
-            let message = format!(
-                "the recipe {} needs {}, which is not there",
-                definition.recipe,
-                file.display()
-            );
-            Err(Error::new(Kind::Missing, message).hinted(
-                "`--base` names another base image; the table [recipes.base] says which images there are",
-            ))
-        }
-        None => Ok(definition),
-    }
-}
-
-fn refused(framework: &str, problems: &[Problem]) -> Error {
-    let all: Vec<&str> = problems
-        .iter()
-        .map(|problem| problem.message.as_str())
-        .collect();
-    let message = match &all[..] {
-        [one] => (*one).to_owned(),
-        several => format!(
-            "no recipe makes such an image of {framework}:\n{}",
-            several.join("\n")
-        ),
-    };
-    let hints = problems.iter().filter_map(|problem| problem.hint.clone());
-    hints.fold(Error::new(Kind::Missing, message), Error::hinted)
-}
-
-/// An image of a recipe. Its default name has the definition's hash in it: the same recipe is never built twice.
-pub(crate) fn of_recipe(
-    session: &Session,
-    definition: &Definition,
-    name: Option<&str>,
-    owner: Owner,
-) -> Result<Order, Error> {
-    let name = checked(name.unwrap_or(&definition.name))?;
-    let place = Place::Path(session.image_file(name, owner)?);
-    let entry = Entry {
-        provenance: Some(definition.provenance),
-        arch: definition.arch.clone(),
-        microarch: definition.microarch.clone(),
-        accelerator: definition.accelerator,
-        cuda: definition.cuda.clone(),
-        compilers: definition.compilers.clone(),
-        python: definition.python.clone(),
-        packages: definition.packages.clone(),
-        mpi: definition.mpi.clone(),
-        recipe: Some(format!(
-            "{} {}",
-            definition.recipe,
-            definition.hash.get(..12).unwrap_or_default()
-        )),
-        ..Entry::new(
-            name,
-            place,
-            &definition.framework,
-            &definition.version,
-            owner,
-            Origin::Default,
-        )
-    };
-    let room = definition.needs.disk.map_or(0, |bytes| bytes.0);
-    Ok(Order {
-        entry,
-        origins: Origins::Definition {
-            text: definition.text.clone(),
-            dir: None,
-            room,
-        },
-        force: false,
-    })
-}
-
 /// An image of a definition file of the user's own, which the options describe.
 fn of_file(
     session: &Session,
@@ -203,7 +109,7 @@ fn of_file(
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let name = checked(args.name.as_deref().unwrap_or(&stem))?.to_owned();
+    let name = checked_name(args.name.as_deref().unwrap_or(&stem))?.to_owned();
     let place = Place::Path(session.image_file(&name, owner)?);
     let entry = Entry {
         provenance: args.provenance,
@@ -228,16 +134,6 @@ fn of_file(
         origins: Origins::Definition { text, dir, room: 0 },
         force: args.force,
     })
-}
-
-pub(super) fn checked(name: &str) -> Result<&str, Error> {
-    match name_problem(name) {
-        None => Ok(name),
-        Some(problem) => {
-            Err(Error::new(Kind::Usage, problem)
-                .hinted("`--name` gives the image a name of your own"))
-        }
-    }
 }
 
 fn read(path: &Path) -> Result<String, Error> {

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
+use crate::app::error::Error;
+use crate::app::images::auto_build::running;
+use crate::app::images::build_job::{Resources, submit};
+use crate::app::images::making::{Order, log_of};
+use crate::app::session::Session;
 use crate::cli::args::ImageBuild;
-use crate::cli::error::Error;
-use crate::cli::images::auto_build::running;
-use crate::cli::images::build_job::{Resources, submit};
-use crate::cli::images::making::{Order, log_of};
-use crate::cli::session::Session;
 
 /// Hands the build over; the job runs `dlrun image build` on a node.
 pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result<u8, Error> {
@@ -28,8 +28,7 @@ pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result
         let text = format!(
             "{name} is being built by run {id} (job {job_id})\nfollow it with: dlrun logs -f {id}\n"
         );
-        session.output.result("image build", &value, &text)?;
-        return Ok(0);
+        return session.answer(&value, &text);
     }
     let (record, run) = submit(session, order, &resources, None)?;
     let value = json!({
@@ -52,6 +51,5 @@ pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result
         "{name} is built by run {id} ({}{job}), as {place}\nfollow it with: dlrun logs -f {id}\n",
         record.scheduler.as_str()
     );
-    session.output.result("image build", &value, &text)?;
-    Ok(0)
+    session.answer(&value, &text)
 }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::named;
 use super::show::check_rows;
+use crate::app::error::{Error, Kind};
+use crate::app::images::check::{Bench, Subject, Tried, keep_check};
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::ImageCheck;
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::tried::{Bench, Subject, Tried, keep_check};
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::config::Owner;
 use crate::image::catalogue::look;
@@ -73,9 +73,7 @@ pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
         text.push_str("no image of the catalogue is a file here\n");
     }
     drop(display);
-    session
-        .output
-        .result("image check", &json!({ "images": values }), &text)?;
+    session.answer(&json!({ "images": values }), &text)?;
     Ok(code)
 }
 

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{accelerator_text, owner_word};
+use crate::app::error::Error;
+use crate::app::session::Session;
+use crate::app::times::ago;
 use crate::cli::args::ImageList;
-use crate::cli::error::Error;
-use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
-use crate::cli::when::ago;
 use crate::image::catalogue::look;
 use crate::image::catalogue::{Entry, FileState};
 
@@ -26,10 +26,7 @@ pub(crate) fn run(session: &Session, args: &ImageList) -> Result<u8, Error> {
     catalogue.entries.retain(is_wanted);
     look(&mut catalogue.entries);
     let value = json!({ "images": catalogue.entries.iter().map(to_json).collect::<Vec<_>>() });
-    session
-        .output
-        .result("image list", &value, &to_text(&catalogue.entries, args))?;
-    Ok(0)
+    session.answer(&value, &to_text(&catalogue.entries, args))
 }
 
 /// What is known of an image. `show` tells the same.

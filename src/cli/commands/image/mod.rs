@@ -9,11 +9,9 @@ mod pull;
 mod remove;
 mod show;
 
-pub(crate) use build::{arch, of_recipe, written};
-
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
 use crate::cli::args::{ImageArgs, ImageVerb};
-use crate::cli::error::{Error, Kind};
-use crate::cli::session::Session;
 use crate::config::Owner;
 use crate::image::catalogue::{Accelerator, Catalogue, Entry};
 

@@ -1,10 +1,10 @@
 //! `dlrun image pull`: an image of a registry, the web or an archive becomes a file of the catalogue.
 
-use super::build::{arch, checked};
+use crate::app::error::{Error, Kind};
+use crate::app::images::making::{Order, Origins, make};
+use crate::app::images::recipes::{arch, checked_name};
+use crate::app::session::Session;
 use crate::cli::args::ImagePull;
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::making::{Order, Origins, make};
-use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
 use crate::image::build::{PullSource, pulled_name};
 use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
@@ -35,15 +35,12 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
     let uri = source.uri();
     let name = args.name.clone().unwrap_or_else(|| pulled_name(&uri));
     let order = Order {
-        entry: entry(session, args, checked(&name)?, &uri, owner)?,
+        entry: entry(session, args, checked_name(&name)?, &uri, owner)?,
         origins: Origins::Pull { source, digest },
         force: args.force,
     };
     let made = make(session, &order)?;
-    session
-        .output
-        .result("image pull", &made.to_json(), &made.to_text("pulled"))?;
-    Ok(0)
+    session.answer(&made.to_json(), &made.to_text("pulled"))
 }
 
 /// The URI that the site has for this one, as for jobs. Archives have none.
@@ -54,7 +51,7 @@ fn known(session: &Session, uri: &str) -> Result<String, Error> {
     let found = fetched(uri, session.settings.tables())
         .map_err(|unknown| Error::new(Kind::Usage, unknown.to_string()).hinted(unknown.hint()))?;
     for reason in &found.reasons {
-        session.output.note(&format!("{}: {reason}", found.uri));
+        session.note(&format!("{}: {reason}", found.uri));
     }
     Ok(found.uri)
 }

@@ -8,12 +8,12 @@ use nix::unistd::{AccessFlags, access, geteuid};
 use serde_json::{Value, json};
 
 use super::named;
+use crate::app::error::{Error, Kind};
+use crate::app::images::check::shelf_dir;
+use crate::app::images::making::origins_of;
+use crate::app::session::Session;
+use crate::app::track::Tracker;
 use crate::cli::args::ImageRemove;
-use crate::cli::error::{Error, Kind};
-use crate::cli::images::making::origins_of;
-use crate::cli::images::tried::shelf_dir;
-use crate::cli::session::Session;
-use crate::cli::track::Tracker;
 use crate::config::{Origin, Owner};
 use crate::image::build;
 use crate::image::catalogue::{Catalogue, Entry, Place};
@@ -75,8 +75,7 @@ pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
             path.display()
         ));
     }
-    session.output.result("image remove", &value, &text)?;
-    Ok(0)
+    session.answer(&value, &text)
 }
 
 /// The file that describes this image alone.

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use super::list::{check_text, to_json};
 use super::{accelerator_text, named, owner_word};
+use crate::app::error::Error;
+use crate::app::session::Session;
+use crate::app::times::local_time;
 use crate::cli::args::ImageShow;
-use crate::cli::error::Error;
-use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
-use crate::cli::when::local_time;
 use crate::foundation::units::Bytes;
 use crate::image::build::log_of;
 use crate::image::catalogue::look;
@@ -48,10 +48,7 @@ pub(crate) fn run(session: &Session, args: &ImageShow) -> Result<u8, Error> {
     for (name, text) in rows {
         table.add_row([name.to_owned(), text]);
     }
-    session
-        .output
-        .result("image show", &value, &rendered(table))?;
-    Ok(0)
+    session.answer(&value, &rendered(table))
 }
 
 /// The log of its build or pull, where there is one.

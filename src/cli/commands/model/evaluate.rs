@@ -2,12 +2,13 @@
 
 use serde_json::json;
 
-use super::source::Source;
-use super::{priors, words};
+use super::quality;
+use crate::app::error::{Error, Kind};
+use crate::app::models::fit::priors;
+use crate::app::models::recorded::Source;
+use crate::app::progress::Display;
+use crate::app::session::Session;
 use crate::cli::args::ModelEvaluate;
-use crate::cli::error::{Error, Kind};
-use crate::cli::progress::Display;
-use crate::cli::session::Session;
 use crate::foundation::diagnostic::printable;
 use crate::learn::model::{Evaluation, Live, evaluate, live};
 
@@ -38,12 +39,9 @@ fn by_hold_out(session: &Session, source: &Source) -> Result<u8, Error> {
         return Err(Error::new(Kind::Missing, message).hinted(source.hint()));
     }
     let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "evaluation": evaluation });
-    session.output.sentences(
-        "model evaluate",
-        &value,
-        &printable(&words::evaluated(&evaluation)),
-    )?;
-    Ok(0)
+    session
+        .output
+        .sentences(&value, &printable(&quality::evaluated(&evaluation)))
 }
 
 fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
@@ -71,6 +69,5 @@ fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
     let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "live": judged });
     session
         .output
-        .sentences("model evaluate", &value, &printable(&words::lived(&judged)))?;
-    Ok(0)
+        .sentences(&value, &printable(&quality::lived(&judged)))
 }

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
+use crate::app::error::{Error, Kind};
+use crate::app::job::load::{Against, Job};
+use crate::app::models::meant;
+use crate::app::session::Session;
 use crate::cli::args::ModelPredict;
-use crate::cli::error::{Error, Kind};
-use crate::cli::foretold;
-use crate::cli::load::{Against, Job};
-use crate::cli::model::meant;
-use crate::cli::session::Session;
+use crate::cli::forecast;
 use crate::cli::table::{fitted, table};
 use crate::foundation::diagnostic::printable;
 use crate::job::{Provenance, SchedulerKind};
@@ -18,11 +18,11 @@ use crate::record::Forecast;
 pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     // First the model: without one the job file need not be looked at.
     let (model, origin) = meant(session)?;
-    let job = Job::load(session, &args.job, Against::Site)?;
+    let job = Job::load(session, &args.job.request(), Against::Site)?;
     let plan = &job.plan;
     plan.warnings
         .iter()
-        .for_each(|warning| session.output.warning(warning));
+        .for_each(|warning| session.warning(warning));
     let Some(forecast) = &plan.forecast else {
         let why = plan
             .no_forecast
@@ -49,10 +49,7 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     let text = described(plan, forecast)
         + &format!("  by {origin}: {}\n", model.head().name)
         + &ways(plan);
-    session
-        .output
-        .sentences("model predict", &value, &printable(&text))?;
-    Ok(0)
+    session.output.sentences(&value, &printable(&text))
 }
 
 /// A job that asks for more CPUs than this machine has would not run as it is forecast.
@@ -77,29 +74,29 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
     if let Some(extra) = &forecast.first_extra_seconds {
         lines.push(format!(
             "  the first takes longer by {}",
-            foretold::seconds(extra)
+            forecast::seconds(extra)
         ));
     }
     if let Some(outside) = &forecast.outside_seconds {
         lines.push(format!(
             "  start-up, evaluation, checkpoints and the end {}",
-            foretold::seconds(outside)
+            forecast::seconds(outside)
         ));
     }
     match (&forecast.total_seconds, plan.workload.epochs) {
         (Some(total), Some(epochs)) => lines.push(format!(
             "  {} in all {}",
-            foretold::count(epochs, "epoch"),
-            foretold::seconds(total)
+            forecast::count(epochs, "epoch"),
+            forecast::seconds(total)
         )),
-        (Some(total), None) => lines.push(format!("  in all {}", foretold::seconds(total))),
+        (Some(total), None) => lines.push(format!("  in all {}", forecast::seconds(total))),
         (None, _) => lines.push("  in all: not known without `workload.epochs`".to_owned()),
     }
     match &forecast.memory_bytes {
-        Some(bytes) => lines.push(format!("  memory of a node {}", foretold::memory(bytes))),
+        Some(bytes) => lines.push(format!("  memory of a node {}", forecast::memory(bytes))),
         None => lines.push("  memory of a node: not known".to_owned()),
     }
-    lines.push(format!("  rests on {}", foretold::basis(forecast)));
+    lines.push(format!("  rests on {}", forecast::basis(forecast)));
     lines.extend(
         forecast
             .assumed
@@ -118,7 +115,7 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
 fn time(forecast: &Forecast) -> String {
     forecast
         .time()
-        .map_or_else(|| "an unknown time".to_owned(), foretold::seconds)
+        .map_or_else(|| "an unknown time".to_owned(), forecast::seconds)
 }
 
 /// The ways that the job leaves open, best first as the plan has them; nothing where there is one.
@@ -142,7 +139,7 @@ fn ways(plan: &Plan) -> String {
         let told = way
             .forecast
             .as_ref()
-            .map(|told| (time(told), foretold::basis_in_short(told)));
+            .map(|told| (time(told), forecast::basis_in_short(told)));
         let (epoch, rests_on) = told.unwrap_or_else(|| ("-".to_owned(), "-".to_owned()));
         rows.add_row([
             if way.chosen { "chosen" } else { "" }.to_owned(),

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::words;
+use super::quality;
+use crate::app::error::Error;
+use crate::app::models::{meant, unusable};
+use crate::app::session::Session;
+use crate::app::times::local_time;
 use crate::cli::args::ModelShow;
-use crate::cli::error::Error;
-use crate::cli::foretold::count;
-use crate::cli::model::{meant, unusable};
-use crate::cli::session::Session;
+use crate::cli::forecast::count;
 use crate::cli::table::{fitted, table};
-use crate::cli::when::local_time;
 use crate::foundation::diagnostic::printable;
 use crate::learn::model::{Explanation, Head, LearnedEffect};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
         "model": model.head(),
         "learned": explanation,
     });
-    let mut text = words::trained_on(model.head());
+    let mut text = quality::trained_on(model.head());
     text.push_str(&about(model.head(), &origin.path.display().to_string()));
     text.push_str(&learned(
         &explanation,
@@ -37,10 +37,7 @@ pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
     ));
     text.push_str(&spreads(&explanation));
     text.push_str(&limits(model.head()));
-    session
-        .output
-        .sentences("model show", &value, &printable(&text))?;
-    Ok(0)
+    session.output.sentences(&value, &printable(&text))
 }
 
 fn about(head: &Head, path: &str) -> String {
@@ -54,7 +51,7 @@ fn about(head: &Head, path: &str) -> String {
     text.push_str(&noise(head));
     if head.evaluation.is_some() {
         text.push_str("\nhow good it is, by runs that were held back:\n");
-        text.push_str(&words::evaluation(head));
+        text.push_str(&quality::evaluation(head));
     }
     text
 }
@@ -64,7 +61,7 @@ fn noise(head: &Head) -> String {
     let Some(sd) = head.noise_sd else {
         return String::new();
     };
-    let by = words::off(sd);
+    let by = quality::off(sd);
     let mut text = match head.counts.repeats {
         Some(0) => format!(
             "\nnoise: repeats of one configuration are believed to differ by {by} (standard deviation), since none was measured twice"
@@ -85,7 +82,7 @@ fn noise(head: &Head) -> String {
         };
         text.push_str(&format!(
             "; one that was never measured {verb} by {} more",
-            words::off(sd)
+            quality::off(sd)
         ));
     }
     text + "\n"
@@ -130,12 +127,12 @@ fn learned(explanation: &Explanation, most: usize) -> String {
                 effect.this.clone(),
                 effect.than.clone(),
                 format!("{workload}{place}"),
-                words::ratio(&effect.time_ratio),
+                quality::ratio(&effect.time_ratio),
                 format!("{} and {}", effect.runs_this, effect.runs_than),
                 effect
                     .priors_alone
                     .as_ref()
-                    .map_or_else(|| "-".to_owned(), words::ratio),
+                    .map_or_else(|| "-".to_owned(), quality::ratio),
             ]);
         }
     }
@@ -154,7 +151,7 @@ fn spreads(explanation: &Explanation) -> String {
         .take(FEW);
     let lines: Vec<String> = shown
         .map(|spread| {
-            let (sd, members) = (words::off(spread.sd), spread.members);
+            let (sd, members) = (quality::off(spread.sd), spread.members);
             format!("  {}: by {sd}, over {members}\n", spread.group)
         })
         .collect();

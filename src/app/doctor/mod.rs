@@ -1,0 +1,141 @@
+//! What `dlrun doctor` looks at, one file per subject. Nothing stays that was not there: one file is made in the state
+//! directory, for its time, and removed.
+
+mod clocks;
+mod container;
+mod daemon;
+mod figures;
+mod gpus;
+mod here;
+mod queues;
+mod schedulers;
+mod state;
+
+use serde::Serialize;
+
+use crate::app::error::Error;
+use crate::app::session::Session;
+use crate::app::site::ask;
+use crate::config::site::SiteModel;
+use crate::foundation::clock::now_ms;
+use crate::job::SchedulerKind;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Level {
+    /// As it should be.
+    Ok,
+    /// Something is missing, or will fail some day.
+    Warning,
+    /// Something fails.
+    Problem,
+}
+
+impl Level {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// What was found out about one thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    /// The thing, in a word.
+    pub(crate) check: &'static str,
+    pub(crate) level: Level,
+    pub(crate) text: String,
+    /// What to do about it.
+    pub(crate) advice: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            check,
+            level: Level::Ok,
+            text: text.into(),
+            advice: None,
+        }
+    }
+
+    fn warning(check: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self {
+            level: Level::Warning,
+            advice: Some(advice.into()),
+            ..Self::ok(check, text)
+        }
+    }
+
+    fn problem(check: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self {
+            level: Level::Problem,
+            advice: Some(advice.into()),
+            ..Self::ok(check, text)
+        }
+    }
+
+    /// A failure with the hint that it brings.
+    fn failure(level: Level, check: &'static str, error: &Error) -> Self {
+        Self {
+            check,
+            level,
+            text: error.message(),
+            advice: error.hints().first().cloned(),
+        }
+    }
+}
+
+/// All that was found out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Examination {
+    /// The worst of the findings.
+    pub(crate) worst: Level,
+    pub(crate) findings: Vec<Finding>,
+    /// What the scheduler says of the site, where it answered.
+    pub(crate) site: Option<SiteModel>,
+}
+
+/// Looks at everything. What gives no answer is a finding, and the rest is looked at all the same.
+pub(crate) fn examine(session: &Session) -> Examination {
+    let settings = &session.settings;
+    let mut findings = vec![here::version()];
+    findings.extend(state::look(session));
+    let (kind, found) = schedulers::look(session);
+    findings.extend(found);
+    let mut site = None;
+    if kind != SchedulerKind::Local {
+        match ask(session, kind) {
+            Ok(model) => {
+                findings.extend(queues::of_site(&model));
+                site = Some(model);
+            }
+            Err(error) => findings.push(queues::of_failure(kind, &error)),
+        }
+        findings.push(here::node_dlrun(settings.node_dlrun()));
+    }
+    findings.extend(clocks::look(
+        session,
+        if site.is_some() {
+            kind
+        } else {
+            SchedulerKind::Local
+        },
+    ));
+    findings.extend(container::look(settings.container_runtime()));
+    findings.push(here::python(settings.python_interpreter()));
+    findings.extend(daemon::look(settings.daemon_socket(), now_ms()));
+    findings.push(gpus::look(settings.nvml_library()));
+    findings.push(figures::look(session));
+    findings.extend([here::cgroups(), here::cgroup()]);
+    let levels = findings.iter().map(|finding| finding.level);
+    Examination {
+        worst: levels.max().unwrap_or(Level::Ok),
+        findings,
+        site,
+    }
+}

@@ -1,0 +1,164 @@
+//! The schedulers whose commands are here, and which of them takes jobs that do not say.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Finding;
+use crate::app::session::Session;
+use crate::foundation::command::Tool;
+use crate::foundation::diagnostic::chain;
+use crate::job::SchedulerKind;
+use crate::scheduler::find::{Dialect, Qsub};
+
+const CHECK: &str = "scheduler";
+const QSUB: &str = "qsub";
+/// How long a program may take to say its version.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who takes jobs that do not say, and what there is.
+pub(super) fn look(session: &Session) -> (SchedulerKind, Vec<Finding>) {
+    let sbatch = session.slurm.sbatch();
+    let asked = session.settings.scheduler();
+    let (pbs, others) = session.qsubs.look(if asked.is_pbs() {
+        asked
+    } else {
+        SchedulerKind::Auto
+    });
+    let kind = match asked {
+        SchedulerKind::Auto if sbatch.is_some() => SchedulerKind::Slurm,
+        SchedulerKind::Auto => pbs
+            .as_ref()
+            .and_then(|qsub| qsub.dialect.kind())
+            .unwrap_or(SchedulerKind::Local),
+        named => named,
+    };
+    let mut findings = Vec::new();
+    let is_missing = match kind {
+        SchedulerKind::Slurm => sbatch.is_none(),
+        SchedulerKind::Torque | SchedulerKind::OpenPbs => pbs.is_none(),
+        SchedulerKind::Local | SchedulerKind::Auto => false,
+    };
+    if is_missing {
+        findings.push(missing(kind));
+    } else if kind == SchedulerKind::Local {
+        let why = if asked == kind {
+            "the setting `scheduler.kind` is local"
+        } else {
+            "no `sbatch`, no PBS"
+        };
+        findings.push(Finding::ok(
+            CHECK,
+            format!("{why}, so jobs run on this machine"),
+        ));
+    }
+    findings.extend(sbatch.as_deref().map(|sbatch| slurm(sbatch, kind)));
+    findings.extend(others.iter().chain(&pbs).map(|qsub| of_qsub(qsub, kind)));
+    (
+        if is_missing {
+            SchedulerKind::Local
+        } else {
+            kind
+        },
+        findings,
+    )
+}
+
+fn missing(kind: SchedulerKind) -> Finding {
+    let (word, program) = (
+        kind.as_str(),
+        if kind == SchedulerKind::Slurm {
+            "sbatch"
+        } else {
+            "qsub"
+        },
+    );
+    Finding::problem(
+        CHECK,
+        format!("the setting `scheduler.kind` is {word}, and there is no `{program}` of it"),
+        format!("load its module, or name its directory with the setting `{word}.bin_dir`"),
+    )
+}
+
+fn slurm(sbatch: &Path, taker: SchedulerKind) -> Finding {
+    if taker != SchedulerKind::Slurm {
+        let text = format!(
+            "{} is there; jobs go to {} unless they say",
+            sbatch.display(),
+            taker.as_str()
+        );
+        return Finding::ok("sbatch", text);
+    }
+    let said = Tool::new(sbatch).arg("--version").timeout(PATIENCE).run();
+    match said.and_then(|output| output.require_success("sbatch")) {
+        Ok(output) => Finding::ok(
+            CHECK,
+            format!("{}, {}", output.stdout.trim(), sbatch.display()),
+        ),
+        Err(error) => Finding::warning(
+            CHECK,
+            format!(
+                "{} does not work: {}",
+                sbatch.display(),
+                chain(&error).join(": ")
+            ),
+            "`--scheduler local` runs a job on this machine",
+        ),
+    }
+}
+
+fn of_qsub(qsub: &Qsub, taker: SchedulerKind) -> Finding {
+    let text = format!("{}, {}", qsub.dialect, qsub.path.display());
+    match &qsub.dialect {
+        dialect if dialect.kind() == Some(taker) => Finding::ok(CHECK, text),
+        Dialect::Torque(_) | Dialect::OpenPbs(_) => Finding::ok(
+            QSUB,
+            format!("{text}; jobs go to {} unless they say", taker.as_str()),
+        ),
+        Dialect::SlurmWrapper if taker == SchedulerKind::Slurm => Finding::ok(QSUB, text),
+        Dialect::SlurmWrapper => Finding::warning(
+            QSUB,
+            text,
+            "load Slurm's module: `sbatch` takes the same jobs, and right",
+        ),
+        Dialect::Other(_) => Finding::ok(QSUB, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::doctor::Level;
+
+    #[test]
+    fn a_qsub_is_told_with_what_it_is() {
+        let of = |dialect: Dialect, taker| {
+            of_qsub(
+                &Qsub {
+                    path: "/usr/bin/qsub".into(),
+                    dialect,
+                },
+                taker,
+            )
+        };
+        let torque = || Dialect::Torque("6.1.3".into());
+        let taken = of(torque(), SchedulerKind::Torque);
+        assert_eq!(
+            (taken.check, taken.text.as_str()),
+            ("scheduler", "Torque 6.1.3, /usr/bin/qsub")
+        );
+        let beside = of(torque(), SchedulerKind::Slurm);
+        assert!(
+            beside.check == "qsub" && beside.text.ends_with("jobs go to slurm unless they say"),
+            "{beside:?}"
+        );
+        assert_eq!(
+            of(Dialect::SlurmWrapper, SchedulerKind::Slurm).level,
+            Level::Ok
+        );
+        assert_eq!(
+            of(Dialect::SlurmWrapper, SchedulerKind::Local).level,
+            Level::Warning
+        );
+        assert!(missing(SchedulerKind::OpenPbs).text.contains("no `qsub`"));
+    }
+}

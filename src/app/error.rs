@@ -1,0 +1,393 @@
+//! What a failed command tells the shell and its user.
+
+use std::error::Error as StdError;
+
+use serde_json::{Value, json};
+
+use crate::foundation::command::CommandError;
+use crate::foundation::diagnostic::{Problem, chain, render_chain, render_problems};
+use crate::foundation::private::PrivateError;
+use crate::image::build::MakeError;
+use crate::image::python::PyenvError;
+use crate::image::runtime::{ContainerError, advice};
+use crate::job::SchedulerKind;
+use crate::observe::client::ClientError;
+use crate::observe::protocol::RefusalKind;
+use crate::record::rundir::RunDirError;
+use crate::record::store::StoreError;
+use crate::scheduler::find::WrongQsub;
+use crate::scheduler::{SchedulerError, adapter_for};
+
+/// Kinds of failure; the number is the exit code (`sysexits.h`), but for [`Kind::Data`], which shares one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The command line is wrong.
+    Usage = 64,
+    /// The job file is wrong.
+    JobFile = 65,
+    /// Another file that was named is wrong; the exit code is that of [`Kind::JobFile`].
+    Data = 165,
+    /// Something that was named is not there.
+    Missing = 66,
+    /// A scheduler or the node daemon does not answer.
+    Unreachable = 69,
+    /// dlrun itself failed.
+    Internal = 70,
+    /// Something cannot be written.
+    CannotWrite = 73,
+    /// A later try may succeed.
+    TryAgain = 75,
+    /// The scheduler said no.
+    Refused = 76,
+    /// The user may not do that.
+    NotPermitted = 77,
+    /// The configuration is wrong.
+    Config = 78,
+}
+
+impl Kind {
+    /// The exit code. Files that are wrong share one.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Data => Self::JobFile as u8,
+            other => other as u8,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::JobFile => "job_file",
+            Self::Data => "data",
+            Self::Missing => "missing",
+            Self::Unreachable => "unreachable",
+            Self::Internal => "internal",
+            Self::CannotWrite => "cannot_write",
+            Self::TryAgain => "try_again",
+            Self::Refused => "refused",
+            Self::NotPermitted => "not_permitted",
+            Self::Config => "config",
+        }
+    }
+}
+
+/// An error with its kind and the user's next steps.
+#[derive(Debug)]
+pub(crate) struct Error {
+    pub(crate) kind: Kind,
+    source: Box<dyn StdError + Send + Sync>,
+    hints: Vec<String>,
+    faults: Option<Box<Faults>>,
+    /// Problems whose text is not at hand, for programs.
+    problems: Option<Box<Value>>,
+}
+
+/// Problems in a file, kept with its text so that they can be shown in place.
+#[derive(Debug)]
+struct Faults {
+    path: String,
+    text: String,
+    problems: Vec<Problem>,
+}
+
+impl Error {
+    /// An error of `kind`.
+    pub(crate) fn new(kind: Kind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self {
+            kind,
+            source: source.into(),
+            hints: Vec::new(),
+            faults: None,
+            problems: None,
+        }
+    }
+
+    /// Problems in a file.
+    pub(crate) fn in_file(kind: Kind, path: &str, text: &str, problems: Vec<Problem>) -> Self {
+        let plural = if problems.len() == 1 { "" } else { "s" };
+        let message = format!("{} problem{plural} in {path}", problems.len());
+        let faults = Faults {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            problems,
+        };
+        Self {
+            faults: Some(Box::new(faults)),
+            ..Self::new(kind, message)
+        }
+    }
+
+    /// Adds the user's next step.
+    pub(crate) fn hinted(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds where it is wrong, for programs: a list of objects with `line`, `column`, `message` and `hint`.
+    pub(crate) fn with_problems(mut self, problems: Value) -> Self {
+        self.problems = Some(Box::new(problems));
+        self
+    }
+
+    /// Without the next steps that its cause brought along.
+    pub(crate) fn unhinted(mut self) -> Self {
+        self.hints.clear();
+        self
+    }
+
+    /// The error with its causes, on one line.
+    pub(crate) fn message(&self) -> String {
+        chain(self.source.as_ref()).join(": ")
+    }
+
+    /// The user's next steps.
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
+    /// The error for people.
+    pub(crate) fn render(&self, colour: bool) -> String {
+        let mut shown = String::new();
+        if let Some(faults) = &self.faults {
+            shown.push_str(&render_problems(
+                &faults.path,
+                &faults.text,
+                &faults.problems,
+                colour,
+            ));
+            shown.push('\n');
+        }
+        shown + &render_chain(self.source.as_ref(), &self.hints)
+    }
+
+    /// The error for programs.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut error = json!({
+            "kind": self.kind.word(),
+            "exit_code": self.kind.code(),
+            "message": self.message(),
+            "hints": self.hints,
+        });
+        if let Some(problems) = &self.problems {
+            error["problems"] = (**problems).clone();
+        }
+        if let Some(faults) = &self.faults {
+            let problem = |problem: &Problem| {
+                let position = problem.position(&faults.text);
+                json!({
+                    "line": position.map(|(line, _)| line),
+                    "column": position.map(|(_, column)| column),
+                    "message": problem.message,
+                    "hint": problem.hint,
+                })
+            };
+            error["problems"] = faults.problems.iter().map(problem).collect();
+        }
+        error
+    }
+}
+
+fn hinted(kind: Kind, error: impl StdError + Send + Sync + 'static, hint: Option<&str>) -> Error {
+    let error = Error::new(kind, error);
+    match hint {
+        Some(hint) => error.hinted(hint),
+        None => error,
+    }
+}
+
+/// How to see whether a job is queued of which nobody knows.
+fn look_first(scheduler: &str) -> &'static str {
+    let kind = SchedulerKind::from_word(scheduler).unwrap_or_default();
+    adapter_for(kind).how_to_find_the_job()
+}
+
+const STATE_DIR_HINT: &str =
+    "`dlrun config show` tells where the state directory is; `--state-dir` names another";
+const LATER: &str = "nothing is queued; try again later";
+
+impl From<SchedulerError> for Error {
+    fn from(error: SchedulerError) -> Self {
+        let (kind, hint) = match &error {
+            SchedulerError::Partly { left, source, .. } if left.is_empty() => match &**source {
+                SchedulerError::Refused { .. } => (Kind::Refused, Some("nothing is queued")),
+                SchedulerError::Unclear { scheduler, .. } => {
+                    (Kind::TryAgain, Some(look_first(scheduler)))
+                }
+                SchedulerError::Busy { .. } => (Kind::TryAgain, Some(LATER)),
+                _ => (Kind::Unreachable, Some(LATER)),
+            },
+            SchedulerError::Partly { .. } => (
+                Kind::Refused,
+                Some("cancel what is left with `scancel` before submitting again"),
+            ),
+            SchedulerError::Impossible { .. } => (Kind::Refused, Some("nothing was queued")),
+            SchedulerError::Refused { .. } => (
+                Kind::Refused,
+                Some("nothing was queued; `dlrun plan` shows what was asked for"),
+            ),
+            SchedulerError::Unreachable {
+                scheduler,
+                source: CommandError::NotFound { program, .. },
+            } => {
+                let hint = format!(
+                    "submit where `{program}` is, or name its directory with the setting `{scheduler}.bin_dir`; `--scheduler` chooses another one, `--scheduler local` this machine"
+                );
+                return Self::new(Kind::Unreachable, error).hinted(hint);
+            }
+            SchedulerError::Unreachable { .. } => (
+                Kind::Unreachable,
+                Some("try again later; `--scheduler local` runs the job on this machine"),
+            ),
+            SchedulerError::Busy { .. } => (Kind::TryAgain, Some(LATER)),
+            SchedulerError::Unclear { scheduler, .. } => {
+                (Kind::TryAgain, Some(look_first(scheduler)))
+            }
+            SchedulerError::Failed { .. } | SchedulerError::NoHistory { .. } => {
+                (Kind::Unreachable, None)
+            }
+            SchedulerError::File { source, .. } => (file_kind(source), None),
+        };
+        hinted(kind, error, hint)
+    }
+}
+
+impl From<WrongQsub> for Error {
+    fn from(error: WrongQsub) -> Self {
+        let kind = error.asked.as_str();
+        let hint = format!(
+            "name its directory with the setting `{kind}.bin_dir`, or ask for another scheduler"
+        );
+        Self::new(Kind::Config, error).hinted(hint)
+    }
+}
+
+fn file_kind(error: &std::io::Error) -> Kind {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Kind::Missing,
+        std::io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+        _ => Kind::CannotWrite,
+    }
+}
+
+impl From<RunDirError> for Error {
+    fn from(error: RunDirError) -> Self {
+        let kind = match &error {
+            RunDirError::Private(
+                PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. },
+            ) => Kind::NotPermitted,
+            _ => Kind::CannotWrite,
+        };
+        hinted(kind, error, Some(STATE_DIR_HINT))
+    }
+}
+
+impl From<PrivateError> for Error {
+    fn from(error: PrivateError) -> Self {
+        let kind = match &error {
+            PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. } => Kind::NotPermitted,
+            PrivateError::TooLarge { .. } => Kind::Data,
+            error if error.is_missing() => Kind::Missing,
+            _ => Kind::CannotWrite,
+        };
+        hinted(kind, error, Some(STATE_DIR_HINT))
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        hinted(
+            Kind::CannotWrite,
+            error,
+            Some("`dlrun list --reindex` makes the index anew from the records"),
+        )
+    }
+}
+
+impl From<PyenvError> for Error {
+    fn from(error: PyenvError) -> Self {
+        let (kind, hint) = match &error {
+            PyenvError::NoVenv { .. } => (
+                Kind::Missing,
+                Some("install Python's venv module (Debian: apt-get install python3-venv)"),
+            ),
+            PyenvError::NoInterpreter { .. }
+            | PyenvError::Interpreter { .. }
+            | PyenvError::TooOld { .. } => (
+                Kind::Missing,
+                Some("name a Python with the setting `python.interpreter`"),
+            ),
+            PyenvError::TooLarge { .. } => (Kind::JobFile, None),
+            PyenvError::Changed { .. } => (Kind::TryAgain, Some("submit again")),
+            PyenvError::NoSpace { .. } | PyenvError::Write { .. } => (
+                Kind::CannotWrite,
+                Some("the setting `python.env_dir` names another place"),
+            ),
+            _ => (Kind::Missing, None),
+        };
+        hinted(kind, error, hint)
+    }
+}
+
+impl From<ContainerError> for Error {
+    fn from(error: ContainerError) -> Self {
+        let (kind, hint) = match &error {
+            ContainerError::NoRuntime | ContainerError::RuntimeMissing { .. } => (
+                Kind::Missing,
+                Some("install Apptainer, or name the runtime with the setting `images.runtime`"),
+            ),
+            ContainerError::NotAnImage { .. } => (Kind::JobFile, None),
+            ContainerError::Read(_, source) => (file_kind(source), None),
+            ContainerError::Write { .. } => (Kind::CannotWrite, None),
+            ContainerError::Runtime { .. }
+            | ContainerError::Answer { .. }
+            | ContainerError::NotTried { .. } => (
+                Kind::Unreachable,
+                Some("`dlrun doctor` tells what the container runtime can do here"),
+            ),
+        };
+        hinted(kind, error, hint)
+    }
+}
+
+impl From<MakeError> for Error {
+    fn from(error: MakeError) -> Self {
+        let elsewhere = "the settings `images.build_dir` and `images.dir` name other places for unpacking and for images";
+        let (kind, hint) = match &error {
+            MakeError::Unsafe { .. } => (
+                Kind::NotPermitted,
+                Some(
+                    "make images as an ordinary user, or name directories of root's with `images.dir` and `images.build_dir`",
+                ),
+            ),
+            MakeError::Write(_, source)
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                (Kind::NotPermitted, Some(elsewhere))
+            }
+            MakeError::Write { .. } | MakeError::Little { .. } | MakeError::NoSpace { .. } => {
+                (Kind::CannotWrite, Some(elsewhere))
+            }
+            MakeError::Failed { .. } => (Kind::Unreachable, advice(error.words())),
+            MakeError::Interrupted { .. } => (Kind::TryAgain, None),
+        };
+        hinted(kind, error, hint)
+    }
+}
+
+impl From<ClientError> for Error {
+    fn from(error: ClientError) -> Self {
+        let kind = match error.refusal() {
+            Some(RefusalKind::NotPermitted) => Kind::NotPermitted,
+            Some(RefusalKind::Busy) => Kind::TryAgain,
+            _ => Kind::Unreachable,
+        };
+        let hint = error.hint();
+        hinted(kind, error, hint)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(Kind::CannotWrite, error)
+    }
+}

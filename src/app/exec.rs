@@ -1,0 +1,145 @@
+//! The processes inside a job: `dlrun exec`, and the processes behind it and behind local jobs.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::app::error::{Error, Kind};
+use crate::app::output::Output;
+use crate::app::session::hostname;
+use crate::foundation::command::{CommandError, replace_by};
+use crate::image::flags::{Container, Refusal};
+use crate::node::supervise::{self, Closed, Context, NoEntry};
+use crate::scheduler::{local, script};
+
+/// Gives a run id to a job that came through `dlrun render`, and prints it.
+pub(crate) fn mint(output: Output) -> Result<u8, Error> {
+    let context = context();
+    let mut bits = [0; 10];
+    getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
+    let script = context
+        .plan
+        .as_ref()
+        .map(script::render)
+        .unwrap_or_default();
+    let run_id = supervise::mint(&context, bits, &hostname(), &script)
+        .map_err(|error| Error::new(Kind::CannotWrite, error))?;
+    output.raw(format!("{run_id}\n").as_bytes())?;
+    Ok(0)
+}
+
+fn context() -> Context {
+    Context::from_environment(|name| std::env::var(name).ok(), hostname())
+}
+
+/// Starts and watches a command; the exit code is the command's own.
+pub(crate) fn run(output: Output, command: &[OsString], in_image: usize) -> Result<u8, Error> {
+    if command.is_empty() {
+        let error = Error::new(Kind::Usage, "no command is given");
+        return Err(error.hinted("write: dlrun exec -- python train.py"));
+    }
+    let prepared = match supervise::prepare(command.to_vec(), in_image, context()) {
+        Ok(prepared) => prepared,
+        Err(closed) => {
+            let kind = kind_of(&closed.why.why);
+            return Err(closed_error(kind, closed.record(i32::from(kind.code()))));
+        }
+    };
+    prepared
+        .warnings()
+        .iter()
+        .for_each(|warning| output.job_warning(warning));
+    match supervise::exec(prepared) {
+        Ok(exit) => Ok(u8::try_from(exit.shell_code()).unwrap_or(125)),
+        Err(error) => Ok(not_started(output, error)),
+    }
+}
+
+/// Becomes the container's runtime: there is no dlrun between a rank and what starts it.
+pub(crate) fn enter(
+    output: Output,
+    image: &str,
+    command: &[OsString],
+    bare: usize,
+) -> Result<u8, Error> {
+    let entry = match serde_json::from_str::<Container>(image) {
+        Ok(container) => supervise::prepare_rank(&container, command, bare)
+            .map_err(|closed| closed_error(kind_of(&closed.why), closed))?,
+        Err(error) => {
+            output.job_warning(&format!(
+                "the container's description cannot be read: {error}"
+            ));
+            return Ok(not_started(output, replace_by(command, &[], &[])));
+        }
+    };
+    if is_first_of_node(|name| std::env::var(name).ok()) {
+        entry
+            .record
+            .warnings
+            .iter()
+            .for_each(|warning| output.job_warning(warning));
+    }
+    Ok(not_started(
+        output,
+        replace_by(&entry.argv, &entry.sets, &entry.removals),
+    ))
+}
+
+/// Where all ranks of a node have the same to say, its first one does.
+fn is_first_of_node(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let rank = [
+        "SLURM_LOCALID",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "MPI_LOCALRANKID",
+    ]
+    .into_iter()
+    .find_map(variable);
+    rank.is_none_or(|rank| rank == "0")
+}
+
+/// The shell's own codes: 127 for a command that is not there, 126 for one that cannot be executed.
+fn not_started(output: Output, error: CommandError) -> u8 {
+    let code = u8::try_from(error.shell_code()).unwrap_or(126);
+    output.failure(&Error::new(Kind::Missing, error));
+    code
+}
+
+/// What is missing here, or what this runtime cannot do.
+fn kind_of(why: &Closed) -> Kind {
+    match why {
+        Closed::Refused(Refusal::Unsupported { .. }) => Kind::Config,
+        Closed::Refused(_) | Closed::NoRuntime(_) | Closed::NoImage { .. } => Kind::Missing,
+    }
+}
+
+fn closed_error(kind: Kind, closed: NoEntry) -> Error {
+    let hint = match &closed.why {
+        Closed::Refused(Refusal::NoGpu { .. }) => {
+            "ask for another node, or leave `image.require_gpu` out: then it runs without GPUs".to_owned()
+        }
+        Closed::Refused(Refusal::NoSource { .. }) => {
+            "make it on the nodes, or take it out of `image.bind`".to_owned()
+        }
+        Closed::Refused(Refusal::NoVariable { .. }) => {
+            "set it in `run.env` or `run.env_file`, or ask for what sets it on the nodes".to_owned()
+        }
+        Closed::Refused(Refusal::Unsupported(_, remedy)) => remedy.clone(),
+        Closed::NoRuntime(_) => {
+            "name the runtime on the nodes with the setting `images.runtime`, or load its module with `run.modules`"
+                .to_owned()
+        }
+        Closed::NoImage { .. } => "the image must lie where all nodes see it".to_owned(),
+    };
+    Error::new(kind, closed).hinted(hint)
+}
+
+/// Runs the watcher.
+pub(crate) fn watch() -> Result<u8, Error> {
+    supervise::watch()?;
+    Ok(0)
+}
+
+/// Runs a local job.
+pub(crate) fn local_run(run_dir: &Path) -> Result<u8, Error> {
+    local::run(run_dir)?;
+    Ok(0)
+}

@@ -1,0 +1,591 @@
+//! Rows for other programs: to standard output, to files, or to a consumer that gets each row once.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::app::error::{Error, Kind};
+use crate::app::imported::{of_reading, open_store};
+use crate::app::output::Output;
+use crate::app::session::Session;
+use crate::app::times::parse_time;
+use crate::app::track::Tracker;
+use crate::foundation::clock::now_ms;
+use crate::job::RunId;
+use crate::record::Table;
+use crate::record::export::{
+    Consumer, ConsumerError, Csv, JsonLines, OutputDir, Parquet, RowWriter, SeriesWriter,
+    series_families,
+};
+use crate::record::store::{Found, Order, Pages, Selection, Store, StoreError};
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Csv,
+    Jsonl,
+    Parquet,
+    Openmetrics,
+}
+
+impl Format {
+    /// The word of the command line, and how names of its files end.
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Jsonl => "jsonl",
+            Self::Parquet => "parquet",
+            Self::Openmetrics => "om",
+        }
+    }
+}
+
+/// What is exported, and where to.
+#[derive(Debug)]
+pub(crate) struct ExportRequest {
+    /// Each once.
+    pub(crate) tables: Vec<Table>,
+    pub(crate) format: Format,
+    pub(crate) since: Option<String>,
+    pub(crate) until: Option<String>,
+    pub(crate) user: Option<String>,
+    /// Only rows of these, as they are named.
+    pub(crate) runs: Vec<String>,
+    /// `None`: standard output, or a directory.
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) output_dir: Option<PathBuf>,
+    /// The consumer that gets each row once.
+    pub(crate) since_last: Option<String>,
+    /// Forget what the consumer got.
+    pub(crate) restart: bool,
+    /// A database instead of one's own records.
+    pub(crate) store: Option<PathBuf>,
+}
+
+/// What was written.
+#[derive(Debug, Serialize)]
+pub(crate) struct Exported {
+    pub(crate) files: Vec<Written>,
+    rows: u64,
+}
+
+/// Writes rows; `None` where they went to standard output.
+pub(crate) fn export(
+    session: &Session,
+    request: &ExportRequest,
+) -> Result<Option<Exported>, Error> {
+    check(session, request)?;
+    // Before anything is looked at: who waits for nothing is told at once.
+    let consumer = request.since_last.as_deref();
+    let consumer = consumer
+        .map(|name| turn(session, request, name))
+        .transpose()?;
+    let source = Source::open(session, request)?;
+    // Of files for a consumer the site may have said where they go.
+    let of_site = consumer.as_ref().map(|_| session.settings.export_dir());
+    let files = match &request.output_dir.clone().or(of_site) {
+        None => to_one(request, &source)?.map(|file| vec![file]),
+        Some(dir) => {
+            // Of a consumer it may lie on what is not mounted now.
+            if consumer.is_none() {
+                std::fs::create_dir_all(dir).map_err(|source| no_dir(dir, &source))?;
+            }
+            let dir = OutputDir::open(dir).map_err(|source| no_dir(dir, &source))?;
+            Some(match consumer {
+                Some(consumer) => since_last(request, source, consumer, &dir)?,
+                None => whole(request, &source, &dir)?,
+            })
+        }
+    };
+    Ok(files.map(|files| Exported {
+        rows: files.iter().filter_map(|file| file.rows).sum(),
+        files,
+    }))
+}
+
+/// What goes together.
+fn check(session: &Session, request: &ExportRequest) -> Result<(), Error> {
+    let tables = &request.tables;
+    let one_file = request.output_dir.is_none() && request.since_last.is_none();
+    if one_file && tables.len() > 1 && request.format != Format::Jsonl {
+        let error = Error::new(
+            Kind::Usage,
+            "rows of several tables do not fit into one file of this format",
+        );
+        return Err(
+            error.hinted("`--format jsonl` takes them, or `--output-dir DIR` makes a file of each")
+        );
+    }
+    if request.format == Format::Openmetrics
+        && let Some(table) = tables
+            .iter()
+            .find(|table| series_families(**table).is_empty())
+    {
+        let error = Error::new(
+            Kind::Usage,
+            format!("{} make no series for OpenMetrics", table.as_str()),
+        );
+        return Err(error.hinted(
+            "runs, usage, timings, gpus and samples do; the other formats take all tables",
+        ));
+    }
+    if one_file && request.output.is_none() {
+        if session.output.json {
+            let error = Error::new(Kind::Usage, "with --json there must be a file for the rows");
+            return Err(
+                error.hinted("name `--output FILE`; `--format jsonl` alone prints rows as JSON")
+            );
+        }
+        if request.format == Format::Parquet && io::stdout().is_terminal() {
+            let error = Error::new(Kind::Usage, "Parquet is nothing for a terminal");
+            return Err(error.hinted("name `--output FILE`, or write it into a pipe"));
+        }
+    }
+    Ok(())
+}
+
+/// The consumer's turn, with what was on its way to him settled.
+fn turn(session: &Session, request: &ExportRequest, name: &str) -> Result<Consumer, Error> {
+    let cursors = session.state()?.path().join("exports");
+    if request.restart {
+        return Ok(Consumer::open_anew(&cursors, name)?);
+    }
+    let mut consumer = Consumer::open(&cursors, name)?;
+    if let Some(path) = consumer.recover()? {
+        session.note(&format!(
+            "delivered `{}`, which an export before had written",
+            path.display()
+        ));
+    }
+    Ok(consumer)
+}
+
+/// A database and what is wanted of it.
+struct Source {
+    store: Store,
+    user: Option<String>,
+    runs: Vec<RunId>,
+    since_ms: Option<u64>,
+    until_ms: Option<u64>,
+}
+
+impl Source {
+    fn open(session: &Session, request: &ExportRequest) -> Result<Self, Error> {
+        let now = now_ms();
+        let time = |text: &Option<String>| {
+            text.as_deref()
+                .map(|text| parse_time(text, now))
+                .transpose()
+        };
+        let usage = |text: String| Error::new(Kind::Usage, text);
+        let (since_ms, until_ms) = (
+            time(&request.since).map_err(usage)?,
+            time(&request.until).map_err(usage)?,
+        );
+        let (store, runs) = match &request.store {
+            Some(path) => {
+                let store = open_store(path)?;
+                let runs = request
+                    .runs
+                    .iter()
+                    .map(|text| find(&store, text))
+                    .collect::<Result<_, _>>()?;
+                (store, runs)
+            }
+            None => {
+                let mut tracker = Tracker::open(session)?;
+                tracker.refresh_unfinished(false)?;
+                let runs = request
+                    .runs
+                    .iter()
+                    .map(|text| tracker.find(text))
+                    .collect::<Result<_, _>>()?;
+                (tracker.store, runs)
+            }
+        };
+        Ok(Self {
+            store,
+            user: request.user.clone(),
+            runs,
+            since_ms,
+            until_ms,
+        })
+    }
+
+    fn selection(&self, table: Table) -> Selection {
+        Selection {
+            user: self.user.clone(),
+            runs: self.runs.clone(),
+            since_ms: self.since_ms,
+            until_ms: self.until_ms,
+            ..Selection::all(table)
+        }
+    }
+}
+
+fn find(store: &Store, text: &str) -> Result<RunId, Error> {
+    match store.find(text)? {
+        Found::One(run_id) => Ok(run_id),
+        Found::None => {
+            let place = store.path().display();
+            Err(Error::new(
+                Kind::Missing,
+                format!("there is no run `{text}` in `{place}`"),
+            ))
+        }
+        Found::Ambiguous(run_ids) => {
+            let error = Error::new(
+                Kind::Missing,
+                format!("`{text}` may mean {} runs", run_ids.len()),
+            );
+            Err(error.hinted("write more of the id"))
+        }
+    }
+}
+
+/// A file that was written.
+#[derive(Debug, Serialize)]
+pub(crate) struct Written {
+    /// What is no UTF-8 in it is replaced.
+    pub(crate) path: String,
+    what: String,
+    /// `None` where they were written by an export before.
+    rows: Option<u64>,
+    /// The changes that are in it: after this one, up to that.
+    #[serde(flatten)]
+    range: Option<Range>,
+}
+
+#[derive(Debug, Serialize)]
+struct Range {
+    after: Option<u64>,
+    upto: Option<u64>,
+}
+
+/// To a file, or to standard output: at least once.
+fn to_one(request: &ExportRequest, source: &Source) -> Result<Option<Written>, Error> {
+    let tables = request.tables.iter();
+    let selections: Vec<Selection> = tables.map(|table| source.selection(*table)).collect();
+    let write =
+        |to: &mut (dyn Write + Send)| write_all(request.format, &source.store, &selections, to);
+    let Some(path) = &request.output else {
+        return match write(&mut io::stdout()) {
+            // A reader that went away is no error.
+            Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+            other => other
+                .map(|_| None)
+                .map_err(|failure| failure.at(Path::new("standard output"))),
+        };
+    };
+    let rows = if path.metadata().is_ok_and(|about| !about.is_file()) {
+        let mut file = File::options()
+            .write(true)
+            .open(path)
+            .map_err(|error| unwritten(path, &error))?;
+        write(&mut file).map_err(|failure| failure.at(path))?
+    } else {
+        replace(path, |mut file| write(&mut file))?
+    };
+    let words: Vec<&str> = request.tables.iter().map(|table| table.as_str()).collect();
+    Ok(Some(Written {
+        path: path.to_string_lossy().into_owned(),
+        what: words.join(","),
+        rows: Some(rows),
+        range: None,
+    }))
+}
+
+/// A file for each table, in place of what is there.
+fn whole(request: &ExportRequest, source: &Source, dir: &OutputDir) -> Result<Vec<Written>, Error> {
+    let one = |table: Table| {
+        let path = dir
+            .path()
+            .join(format!("{}.{}", table.as_str(), request.format.extension()));
+        let selections = [source.selection(table)];
+        let rows = replace(&path, |mut file| {
+            write_all(request.format, &source.store, &selections, &mut file)
+        })?;
+        Ok(Written {
+            path: path.to_string_lossy().into_owned(),
+            what: table.as_str().to_owned(),
+            rows: Some(rows),
+            range: Some(Range {
+                after: None,
+                upto: None,
+            }),
+        })
+    };
+    request.tables.iter().copied().map(one).collect()
+}
+
+/// Puts a file in its place once it is whole.
+fn replace(path: &Path, write: impl FnOnce(File) -> Result<u64, Failure>) -> Result<u64, Error> {
+    let Some(name) = path.file_name().and_then(OsStr::to_str) else {
+        let no_name = Error::new(
+            Kind::Usage,
+            format!("`{}` is no name of a file in UTF-8", path.display()),
+        );
+        return Err(no_name.hinted("name another file after --output"));
+    };
+    let parent = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let dir = OutputDir::open(parent).map_err(|error| no_dir(parent, &error))?;
+    let random = getrandom::u64().map_err(|error| unwritten(path, &io::Error::other(error)))?;
+    let temporary = format!(".{name}.{random:016x}.tmp");
+    let file = dir
+        .create(&temporary)
+        .map_err(|error| unwritten(path, &error))?;
+    let done = file.try_clone().map_err(Failure::Write).and_then(|to| {
+        let rows = write(to)?;
+        file.sync_all().map_err(Failure::Write)?;
+        dir.replace(&temporary, name).map_err(Failure::Write)?;
+        Ok(rows)
+    });
+    done.map_err(|failure| {
+        dir.remove(&temporary);
+        failure.at(path)
+    })
+}
+
+/// What a consumer has not got yet.
+fn since_last(
+    request: &ExportRequest,
+    mut source: Source,
+    mut consumer: Consumer,
+    dir: &OutputDir,
+) -> Result<Vec<Written>, Error> {
+    let store = source.store.identity()?.store;
+    // No number is handed out that a power failure could give to another row.
+    let upto = source.store.durable_change()?;
+    consumer.bind(&store, upto, source.user.as_deref())?;
+    let mut files = Vec::new();
+    for table in request.tables.iter().copied() {
+        let after = consumer.reached(table);
+        if after >= upto {
+            continue;
+        }
+        let selection = Selection {
+            after,
+            upto,
+            settled: true,
+            ..source.selection(table)
+        };
+        let delivery = consumer.begin(dir, table, upto, request.format.extension())?;
+        let mut to = delivery
+            .content
+            .try_clone()
+            .map_err(|error| unwritten(dir.path(), &error))?;
+        let rows = write_all(request.format, &source.store, &[selection], &mut to)
+            .map_err(|failure| failure.at(dir.path()))
+            .map_err(|error| {
+                error.hinted("nothing was delivered; the next export goes on from there")
+            })?;
+        if rows == 0 {
+            drop(delivery);
+            consumer.pass(table, upto)?;
+        } else {
+            let path = consumer.deliver(delivery)?;
+            files.push(Written {
+                path: path.to_string_lossy().into_owned(),
+                what: table.as_str().to_owned(),
+                rows: Some(rows),
+                range: Some(Range {
+                    after: Some(after),
+                    upto: Some(upto),
+                }),
+            });
+        }
+    }
+    Ok(files)
+}
+
+/// Why rows could not be written.
+enum Failure {
+    Store(StoreError),
+    Write(io::Error),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Failure {
+    fn at(self, path: &Path) -> Error {
+        match self {
+            Self::Store(error) => of_reading(error),
+            Self::Write(error) => unwritten(path, &error),
+        }
+    }
+}
+
+/// Writes rows; returns their number.
+fn write_all(
+    format: Format,
+    store: &Store,
+    selections: &[Selection],
+    mut to: &mut (dyn Write + Send),
+) -> Result<u64, Failure> {
+    let mut rows = 0;
+    for selection in selections {
+        rows += match format {
+            Format::Csv => write_rows(store, selection, Csv::new(&mut to, selection.table))?,
+            Format::Jsonl => {
+                write_rows(store, selection, JsonLines::new(&mut to, selection.table))?
+            }
+            Format::Parquet => write_rows(
+                store,
+                selection,
+                Parquet::new(&mut to, selection.table).map_err(Failure::Write)?,
+            )?,
+            Format::Openmetrics => write_series(store, selection, &mut to)?,
+        };
+    }
+    store.verify_reading()?;
+    Ok(rows)
+}
+
+/// Page by page: nothing is locked while a reader takes its time.
+fn write_rows(
+    store: &Store,
+    selection: &Selection,
+    mut writer: impl RowWriter,
+) -> Result<u64, Failure> {
+    let mut pages = Pages::new(store, selection.clone())?;
+    let mut rows = 0;
+    loop {
+        let more = pages.next(store, |cells| {
+            rows += 1;
+            writer.row(cells).map_err(Failure::Write)
+        })?;
+        if !more {
+            break;
+        }
+        writer.flush().map_err(Failure::Write)?;
+    }
+    writer.finish().map_err(Failure::Write)?;
+    tell_damaged(selection.table, pages.damaged());
+    Ok(rows)
+}
+
+fn tell_damaged(table: Table, blocks: u64) {
+    if blocks > 0 {
+        Output::new(false, "export").warning(&format!(
+            "{blocks} damaged blocks of {} are left out",
+            table.as_str()
+        ));
+    }
+}
+
+/// Family by family; returns the rows of one.
+fn write_series(store: &Store, selection: &Selection, to: impl Write) -> Result<u64, Failure> {
+    let mut writer = SeriesWriter::new(to);
+    let (mut most, mut damaged) = (0, 0);
+    for family in series_families(selection.table) {
+        let mut pages = Pages::new(
+            store,
+            Selection {
+                order: Order::ByMeasurement,
+                ..selection.clone()
+            },
+        )?;
+        let mut rows = 0;
+        writer.begin(&family).map_err(Failure::Write)?;
+        while pages.next(store, |cells| {
+            rows += 1;
+            writer.row(&family, cells).map_err(Failure::Write)
+        })? {
+            writer.flush().map_err(Failure::Write)?;
+        }
+        (most, damaged) = (most.max(rows), pages.damaged());
+    }
+    writer.finish().map_err(Failure::Write)?;
+    tell_damaged(selection.table, damaged);
+    Ok(most)
+}
+
+fn no_dir(dir: &Path, error: &io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Kind::Missing,
+        io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+        _ => Kind::CannotWrite,
+    };
+    Error::new(kind, format!("cannot open the directory `{}`: {error}", dir.display())).hinted(
+        "it must be there, and you must be able to write to it; `--output-dir` or `export.dir` names another",
+    )
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+        _ => Kind::CannotWrite,
+    };
+    let failed = Error::new(kind, format!("cannot write `{}`: {error}", path.display()));
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            failed.hinted("make room, or name another place; what was there is as it was")
+        }
+        _ => failed,
+    }
+}
+
+impl From<ConsumerError> for Error {
+    fn from(error: ConsumerError) -> Self {
+        let restart =
+            "`--restart` gives all rows once more; another name begins a consumer of its own";
+        let (kind, hint) = match &error {
+            ConsumerError::Name { .. } => (
+                Kind::Usage,
+                "a name is up to 64 letters, digits and `._-`, and begins with a letter or digit",
+            ),
+            ConsumerError::Busy { .. } => (Kind::TryAgain, "one at a time; it will bring the rows"),
+            ConsumerError::Private(_) => (
+                Kind::CannotWrite,
+                "`dlrun config show` tells where the state directory is",
+            ),
+            ConsumerError::Damaged { .. } | ConsumerError::SetBack { .. } => {
+                (Kind::Config, restart)
+            }
+            ConsumerError::OtherStore { .. } => (
+                Kind::Config,
+                "the index was made anew, or `--store` names another; `--restart` gives all rows once more",
+            ),
+            ConsumerError::Newer { .. } => (
+                Kind::Config,
+                "export with the dlrun that wrote it, or a later one",
+            ),
+            ConsumerError::OtherUser { .. } => (
+                Kind::Usage,
+                "a consumer keeps to its `--user`; another name begins one of its own",
+            ),
+            ConsumerError::DirGone { .. } => (
+                Kind::Config,
+                "nobody can tell whether its consumer got it: look for the file there, then `--restart` or bring the \
+                 directory back",
+            ),
+            ConsumerError::Taken { .. } => (
+                Kind::CannotWrite,
+                "another consumer of this name writes there; give it another name or directory",
+            ),
+            ConsumerError::Write { source, .. }
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                (
+                    Kind::NotPermitted,
+                    "nothing was delivered; the next export goes on from there",
+                )
+            }
+            ConsumerError::Write { .. } => (
+                Kind::CannotWrite,
+                "nothing is lost and nothing comes twice: export again once that is mended",
+            ),
+        };
+        Self::new(kind, error).hinted(hint)
+    }
+}

@@ -1,0 +1,606 @@
+//! An image from a definition or from a URI: built or pulled, looked at, and taken into the catalogue.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::check::{Bench, Subject, digest_of, keep, keep_check, shelf_dir};
+use crate::app::error::{Error, Kind};
+use crate::app::interrupt::Interrupt;
+use crate::app::progress::Display;
+use crate::app::session::Session;
+use crate::config::{Origin, Owner};
+use crate::foundation::diagnostic::printable;
+use crate::foundation::lock::Patience;
+use crate::foundation::units::{Bytes, display_seconds};
+use crate::image::build::{Begun, Build, MakeError, Making, PullSource, Workplace};
+use crate::image::catalogue::keep_description;
+use crate::image::catalogue::{Check, Entry, Place, write_entry};
+use crate::image::check::Claims;
+use crate::image::flags::NodeFacts;
+use crate::image::flags::fakeroot::{Purpose, outcome};
+use crate::image::{build, runtime};
+
+/// A definition file of a user's own is not longer, in bytes.
+pub(crate) const MAX_DEFINITION_BYTES: u64 = 1 << 20;
+
+/// How long an image may take to be run once.
+const CHECK_PATIENCE: Duration = Duration::from_secs(600);
+
+/// What an image is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origins {
+    /// A definition file.
+    Definition {
+        /// Its text.
+        text: String,
+        /// Where relative paths in it start; `None`: it has none.
+        dir: Option<PathBuf>,
+        /// About so many bytes are needed for unpacking.
+        room: u64,
+    },
+    /// A URI.
+    Pull {
+        /// What is fetched.
+        source: PullSource,
+        /// What the file must hash to, `sha256:..`.
+        digest: Option<String>,
+    },
+}
+
+/// An image that is wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct Order {
+    /// As it shall be described; its place is the file.
+    pub(crate) entry: Entry,
+    /// Where it comes from.
+    pub(crate) origins: Origins,
+    /// Make it although it is there.
+    pub(crate) force: bool,
+}
+
+/// An image that is there.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) entry: Entry,
+    /// The file that describes it.
+    pub(crate) shelf: PathBuf,
+    pub(crate) log: PathBuf,
+    /// Whether this command made it.
+    pub(crate) is_new: bool,
+    pub(crate) seconds: f64,
+    pub(crate) size: Option<Bytes>,
+}
+
+impl Order {
+    /// With what the user says of an image that is there.
+    pub(crate) fn forced(self, force: bool) -> Self {
+        Self { force, ..self }
+    }
+}
+
+impl Made {
+    /// Of an image that is not as it should be the file is kept, since hours may have gone into it, and its description, by
+    /// whose check no plan takes it.
+    fn if_right(self) -> Result<Self, Error> {
+        let problems = self
+            .entry
+            .check
+            .as_ref()
+            .map(|check| check.problems.join("; "))
+            .unwrap_or_default();
+        if problems.is_empty() {
+            return Ok(self);
+        }
+        let message = format!(
+            "{} is there, and is not as it should be: {problems}",
+            self.entry.place
+        );
+        Err(Error::new(Kind::JobFile, message)
+            .hinted(format!(
+                "no plan takes it; its log is {}",
+                self.log.display()
+            ))
+            .hinted("`--force` makes it anew; `dlrun image check` looks again"))
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "name": self.entry.name,
+            "image": self.entry.place.to_string(),
+            "framework": self.entry.framework,
+            "version": self.entry.version,
+            "digest": self.entry.digest,
+            "check": self.entry.check,
+            "recipe": self.entry.recipe,
+            "size_bytes": self.size.map(|size| size.0),
+            "seconds": self.is_new.then_some(self.seconds),
+            "made_now": self.is_new,
+            "described_in": self.shelf,
+            "log": self.log,
+        })
+    }
+
+    pub(crate) fn to_text(&self, verb: &str) -> String {
+        let size = self
+            .size
+            .map(|size| format!("{size}, "))
+            .unwrap_or_default();
+        let Entry {
+            name,
+            place,
+            framework,
+            version,
+            ..
+        } = &self.entry;
+        let how = match self.is_new {
+            true => format!("{verb} in {}", display_seconds(self.seconds)),
+            false => "was there already".to_owned(),
+        };
+        format!(
+            "{name} {how}: {framework} {version}, {size}{place}\nit is described in {}; its log is {}\n",
+            self.shelf.display(),
+            self.log.display()
+        )
+    }
+}
+
+impl Session {
+    /// The file of an image of this name. All users see the site's images, so they are in a directory that the site names; where a
+    /// user may not write there, the user's own are beside the runs.
+    pub(crate) fn image_file(&self, name: &str, owner: Owner) -> Result<PathBuf, Error> {
+        if owner == Owner::Site && matches!(self.settings.origin("images.dir"), Origin::Default) {
+            let message = "the setting `images.dir` does not say where images for all users are";
+            return Err(Error::new(Kind::Config, message)
+                .hinted("set `dir` in the table [images] of /etc/dlrun/dlrun.toml"));
+        }
+        let dir = self.settings.image_dir();
+        let is_closed = owner == Owner::User
+            && dir.is_dir()
+            && nix::unistd::access(&dir, nix::unistd::AccessFlags::W_OK).is_err();
+        let dir = if is_closed {
+            self.settings.own_image_dir()
+        } else {
+            dir
+        };
+        Ok(dir.join(format!("{name}.sif")))
+    }
+
+    /// Where builds unpack.
+    pub(crate) fn unpack_dir(&self) -> PathBuf {
+        let of_environment = || {
+            std::env::var_os("TMPDIR")
+                .map(PathBuf::from)
+                .filter(|dir| dir.is_absolute())
+        };
+        let named = self
+            .settings
+            .build_dir()
+            .map(Path::to_owned)
+            .or_else(of_environment);
+        named.unwrap_or_else(|| PathBuf::from("/tmp"))
+    }
+}
+
+/// The image, where it is there and described already. Where it is not as it should be, or another stands in its place, that is
+/// the error, before anybody waits for it.
+pub(crate) fn standing(session: &Session, order: &Order) -> Result<Option<Made>, Error> {
+    let shelf = shelf_of(session, &order.entry)?;
+    let image = file_of(&order.entry)?;
+    if order.force || !image.exists() {
+        return Ok(None);
+    }
+    if !is_made_from(&image, &order.origins) {
+        return Err(from_something_else(&image));
+    }
+    shelf
+        .exists()
+        .then(|| found(session, order, shelf))
+        .transpose()
+}
+
+/// Makes the image, unless it is there.
+pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
+    if let Some(made) = standing(session, order)? {
+        return Ok(made);
+    }
+    let shelf = shelf_of(session, &order.entry)?;
+    let image = file_of(&order.entry)?;
+    let is_same = is_made_from(&image, &order.origins);
+    let node = runtime::node_facts(session.settings.container_runtime(), false)?;
+    let options = options(session, order, &node)?;
+    let mut display = Display::timed(session.output);
+    let place = Workplace {
+        image: &image,
+        unpack: &session.unpack_dir(),
+        shared: order.entry.owner == Owner::Site,
+    };
+    let begun = build::begin(&place, Patience::USUAL, &mut |news| {
+        display.image(&order.entry.name, &news);
+    })?;
+    let mut making = match begun {
+        Begun::Ours(making) => making,
+        Begun::Made => return found(session, order, shelf),
+    };
+    let interrupt = Interrupt::take_all();
+    let start = Instant::now();
+    // Of a making that was killed between the two the image is whole, and only its description is missing.
+    let is_new = order.force || !is_same;
+    let mut work = Work {
+        session,
+        order,
+        node: &node,
+        interrupt: &interrupt,
+        display: &mut display,
+    };
+    let (entry, check) = if is_new {
+        work.fetch(&mut making, &options)?
+    } else {
+        work.describe(&image)?
+    };
+    if is_new {
+        forget_origins(&image)?;
+        making.publish()?;
+        keep_origins(&image, &order.origins)?;
+    }
+    // The check first: an image that is described and not yet checked could be chosen.
+    if let Some(check) = &check {
+        keep_check(entry.owner, check)?;
+    }
+    keep(
+        entry.owner,
+        &format!("{}.toml", entry.name),
+        &write_entry(&entry),
+    )?;
+    drop(making);
+    let seconds = start.elapsed().as_secs_f64();
+    let entry = Entry { check, ..entry };
+    Made {
+        size: size_of(&image),
+        log: build::log_of(&image),
+        entry,
+        shelf,
+        is_new,
+        seconds,
+    }
+    .if_right()
+}
+
+/// One making, with whom it talks to.
+struct Work<'a> {
+    session: &'a Session,
+    order: &'a Order,
+    node: &'a NodeFacts,
+    interrupt: &'a Interrupt,
+    display: &'a mut Display,
+}
+
+impl Work<'_> {
+    /// Builds or pulls into the hidden file, and looks at what came of it.
+    fn fetch(
+        &mut self,
+        making: &mut Making,
+        options: &[String],
+    ) -> Result<(Entry, Option<Check>), Error> {
+        let name = self.order.entry.name.clone();
+        let product = self.node.runtime.map(|runtime| runtime.product);
+        let stop = || self.interrupt.is_here();
+        let display = &mut *self.display;
+        let mut progress = |news: build::Progress<'_>| display.image(&name, &news);
+        match &self.order.origins {
+            Origins::Definition { text, dir, room } => {
+                making.require_room(*room)?;
+                let build = Build {
+                    name: &name,
+                    definition: text,
+                    dir: dir.as_deref(),
+                    runtime: &self.node.command,
+                    product,
+                    options,
+                };
+                build::build(making, &build, &stop, &mut progress)?;
+            }
+            Origins::Pull { source, .. } => {
+                making.require_room(0)?;
+                build::pull(
+                    making,
+                    source,
+                    &self.node.command,
+                    product,
+                    &stop,
+                    &mut progress,
+                )?;
+            }
+        }
+        self.describe(making.part())
+    }
+
+    /// What the file is, as the catalogue shall say it: it is read, run once, and held against what it shall be.
+    fn describe(&mut self, file: &Path) -> Result<(Entry, Option<Check>), Error> {
+        runtime::inspect(file)?;
+        let mut entry = self.order.entry.clone();
+        let bench = Bench::open(self.session)?;
+        let (place, claims) = (Place::Path(file.to_owned()), Claims::from(&entry));
+        let subject = Subject {
+            name: &entry.name,
+            place: &place,
+            claims: &claims,
+            digest: None,
+            reads_digest: true,
+            needs_fakeroot: entry.needs_fakeroot,
+            patience: CHECK_PATIENCE,
+        };
+        let (digest, check) = match bench.run(&subject, self.display) {
+            Ok(tried) => (tried.check.digest.clone(), Some(tried.check)),
+            Err(error) if error.kind == Kind::Unreachable => {
+                let hint = "`dlrun image check` tries it where it runs";
+                let why = format!(
+                    "{} was not checked: {}; {hint}",
+                    entry.name,
+                    error.message()
+                );
+                self.session.warning(&why);
+                (Some(digest_of(&entry.name, file, self.display)?), None)
+            }
+            Err(error) => return Err(error),
+        };
+        if let (
+            Origins::Pull {
+                digest: Some(wanted),
+                ..
+            },
+            Some(digest),
+        ) = (&self.order.origins, &digest)
+            && wanted != digest
+        {
+            let message = format!("what was pulled is {digest}, and not {wanted}");
+            return Err(Error::new(Kind::JobFile, message).hinted("it is not kept"));
+        }
+        if self.interrupt.is_here() {
+            return Err(MakeError::Interrupted(format!("the making of {}", entry.name)).into());
+        }
+        entry.digest = digest;
+        entry.built_by = std::env::var("DLRUN_RUN_ID").ok();
+        let python = check
+            .as_ref()
+            .and_then(|check| check.versions.get("python"));
+        entry.python = entry.python.or_else(|| python.cloned());
+        Ok((entry, check))
+    }
+}
+
+/// An image that was there, or that another dlrun made meanwhile.
+fn found(session: &Session, order: &Order, shelf: PathBuf) -> Result<Made, Error> {
+    let image = file_of(&order.entry)?;
+    if !is_made_from(&image, &order.origins) {
+        return Err(from_something_else(&image));
+    }
+    let known = session.catalogue()?.get(&order.entry.name).cloned();
+    let entry = known.unwrap_or_else(|| order.entry.clone());
+    let (size, log) = (size_of(&image), build::log_of(&image));
+    Made {
+        entry,
+        shelf,
+        log,
+        is_new: false,
+        seconds: 0.0,
+        size,
+    }
+    .if_right()
+}
+
+/// The file that will describe the image. That another file describes one of that name is told before hours go into it.
+fn shelf_of(session: &Session, entry: &Entry) -> Result<PathBuf, Error> {
+    let shelf = shelf_dir(entry.owner)?.join(format!("{}.toml", entry.name));
+    let catalogue = session.catalogue()?;
+    let others = catalogue.entries.iter().chain(&catalogue.overridden);
+    let same = others.filter(|known| known.name == entry.name && known.owner == entry.owner);
+    for known in same {
+        if !matches!(&known.origin, Origin::File { path, .. } if *path == shelf) {
+            let message = format!(
+                "there is an image {} already, described in {}",
+                entry.name, known.origin
+            );
+            return Err(Error::new(Kind::CannotWrite, message)
+                .hinted("`--name` gives this one another name"));
+        }
+    }
+    Ok(shelf)
+}
+
+/// Where all that is said in making it is kept.
+pub(crate) fn log_of(order: &Order) -> Result<PathBuf, Error> {
+    Ok(build::log_of(&file_of(&order.entry)?))
+}
+
+fn from_something_else(image: &Path) -> Error {
+    let message = format!(
+        "{} is there, and it was made from something else",
+        image.display()
+    );
+    Error::new(Kind::CannotWrite, message)
+        .hinted("`--force` takes its place; `--name` gives this one another name")
+}
+
+/// The file that an order makes.
+pub(crate) fn file_of(entry: &Entry) -> Result<PathBuf, Error> {
+    match &entry.place {
+        Place::Path(path) => Ok(path.clone()),
+        Place::Uri(uri) => Err(Error::new(Kind::Internal, format!("{uri} is no file"))),
+    }
+}
+
+/// The runtime's options for a build, with what they mean; nothing for a pull.
+fn options(session: &Session, order: &Order, node: &NodeFacts) -> Result<Vec<String>, Error> {
+    let Origins::Definition { text, .. } = &order.origins else {
+        return Ok(Vec::new());
+    };
+    let base_is_sandbox = base_of(text).is_some_and(|base| Path::new(base).is_dir());
+    match outcome(node, Purpose::Build, base_is_sandbox) {
+        Ok(means) => {
+            let name = &order.entry.name;
+            let flags: Vec<String> = means
+                .flags()
+                .iter()
+                .map(|flag| (*flag).to_owned())
+                .collect();
+            let given = if flags.is_empty() {
+                String::new()
+            } else {
+                format!("`{}`, ", flags.join(" "))
+            };
+            session.note(&format!(
+                "{name}: built by {} ({given}{})",
+                node.command,
+                means.describe()
+            ));
+            Ok(flags)
+        }
+        Err(unusable) => {
+            let message = format!(
+                "`--fakeroot`, by which users build images, does not work here: {}",
+                unusable.why
+            );
+            Err(Error::new(Kind::NotPermitted, message)
+                .hinted(unusable.remedy)
+                .hinted("`--submit` builds on a node, where it may work"))
+        }
+    }
+}
+
+/// What the definition's `From:` says.
+fn base_of(definition: &str) -> Option<&str> {
+    let value = |line: &'static str| move |text: &&str| text.len() > line.len();
+    definition.lines().filter(value("From:")).find_map(|line| {
+        let (key, base) = line.split_once(':')?;
+        key.trim().eq_ignore_ascii_case("from").then(|| base.trim())
+    })
+}
+
+/// Endings of the files beside an image that hold what it was made from: a definition, or a URI.
+const ENDINGS: [&str; 2] = ["def", "uri"];
+
+/// The files beside an image that may hold what it was made from.
+pub(crate) fn origins_of(image: &Path) -> [PathBuf; 2] {
+    ENDINGS.map(|ending| image.with_extension(ending))
+}
+
+/// Where what an image was made from is kept.
+fn origin_of(image: &Path, origins: &Origins) -> PathBuf {
+    let [definition, uri] = ENDINGS;
+    image.with_extension(match origins {
+        Origins::Definition { .. } => definition,
+        Origins::Pull { .. } => uri,
+    })
+}
+
+fn text_of(origins: &Origins) -> String {
+    match origins {
+        Origins::Definition { text, .. } => text.clone(),
+        Origins::Pull { source, .. } => format!("{}\n", source.uri()),
+    }
+}
+
+/// Says whether an image is there that was made from just this.
+fn is_made_from(image: &Path, origins: &Origins) -> bool {
+    let read = |path: &Path| {
+        let is_small = fs::symlink_metadata(path)
+            .is_ok_and(|found| found.is_file() && found.len() <= MAX_DEFINITION_BYTES);
+        is_small.then(|| fs::read_to_string(path).ok()).flatten()
+    };
+    // In a directory that all may write to anybody can put both there.
+    let is_trusted = image.exists() && build::is_vouched_for(image);
+    is_trusted && read(&origin_of(image, origins)).is_some_and(|text| text == text_of(origins))
+}
+
+/// Taken away before another image takes the place: killed between the two, it must not be taken for one that was made from
+/// what the former was made from.
+fn forget_origins(image: &Path) -> Result<(), Error> {
+    for path in origins_of(image) {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Written after the image: while it is another's, the image is not taken for one that was made from it.
+fn keep_origins(image: &Path, origins: &Origins) -> Result<(), Error> {
+    let path = origin_of(image, origins);
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    keep_description(dir, &name, &text_of(origins), false)?;
+    Ok(())
+}
+
+fn size_of(image: &Path) -> Option<Bytes> {
+    fs::metadata(image)
+        .ok()
+        .filter(fs::Metadata::is_file)
+        .map(|found| Bytes(found.len()))
+}
+
+impl Display {
+    /// Progress of an image.
+    pub(crate) fn image(&mut self, name: &str, progress: &build::Progress<'_>) {
+        match progress {
+            build::Progress::Waiting(Some(owner)) => {
+                let text = format!(
+                    "{name}: another dlrun makes it (pid {} on {})",
+                    owner.pid, owner.host
+                );
+                self.now(&text, true);
+            }
+            build::Progress::Waiting(None) => {
+                self.now(&format!("{name}: another dlrun makes it"), true)
+            }
+            build::Progress::Phase(phase) => {
+                let passed = self.passed();
+                self.phase = Some(phase.as_str());
+                self.now(&format!("{name}: {}{passed}", phase.as_str()), true);
+            }
+            build::Progress::Line(line) => {
+                let phase = self.phase.unwrap_or("starting");
+                self.now(&format!("{name}: {phase} | {}", printable(line)), false);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_whose_origins_are_forgotten_is_made_from_nothing_that_is_known() {
+        let dir = tempfile::tempdir().expect("temp");
+        let image = dir.path().join("x.sif");
+        fs::write(&image, "an image").expect("ours");
+        let of = |text: &str| Origins::Definition {
+            text: text.to_owned(),
+            dir: None,
+            room: 0,
+        };
+        let source = PullSource::parse("docker://x:1", dir.path()).expect("a source");
+        for origins in [
+            of("Bootstrap: scratch"),
+            Origins::Pull {
+                source,
+                digest: None,
+            },
+        ] {
+            keep_origins(&image, &origins).expect("ours");
+            assert!(is_made_from(&image, &origins) && !is_made_from(&image, &of("another")));
+            forget_origins(&image).expect("ours");
+            assert!(!is_made_from(&image, &origins), "{origins:?}");
+        }
+        forget_origins(&image).expect("there are none");
+    }
+}

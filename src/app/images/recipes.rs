@@ -1,0 +1,202 @@
+//! The recipes of images, and what they are asked to build.
+
+use super::check::shelf_dir;
+use super::making::{Order, Origins};
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
+use crate::config::{Origin, Owner};
+use crate::foundation::diagnostic::Problem;
+use crate::image::catalogue::{Accelerator, Entry, Place, name_problem};
+use crate::image::choice::{Device, Processor, Wanted, cuda_for};
+use crate::image::recipe::{Definition, RecipeError, Site, Target, definition, recipes_in};
+use crate::job::SchedulerKind;
+use crate::plan::{NoImage, Plan};
+use crate::scheduler::slurm::handed_through;
+
+impl Session {
+    /// What the site and the user say of builds.
+    pub(crate) fn recipes(&self) -> Result<Site, Error> {
+        let beside = |owner| {
+            shelf_dir(owner)
+                .ok()
+                .map(|dir| dir.with_file_name("recipes.d"))
+        };
+        let dirs: Vec<_> = [Owner::User, Owner::Site]
+            .into_iter()
+            .filter_map(beside)
+            .collect();
+        let recipes = recipes_in(&dirs).map_err(|error| match error {
+            RecipeError::Wrong(path, text, problems) => {
+                Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems)
+            }
+            error => Error::new(Kind::Config, error),
+        })?;
+        Ok(Site::new(&self.settings.tables().recipes, recipes))
+    }
+}
+
+/// This machine's architecture as `uname -m` has it.
+pub(crate) fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "powerpc64" if cfg!(target_endian = "little") => "ppc64le",
+        other => other,
+    }
+}
+
+/// The definition for a target, or why no recipe serves it.
+pub(crate) fn definition_for(target: &Target, site: &Site) -> Result<Definition, Error> {
+    let definition =
+        definition(target, site).map_err(|problems| no_recipe(&target.framework, &problems))?;
+    let missing = definition.needs.files.iter().find(|file| !file.exists());
+    match missing {
+        Some(file) => {
+            let message = format!(
+                "the recipe {} needs {}, which is not there",
+                definition.recipe,
+                file.display()
+            );
+            Err(Error::new(Kind::Missing, message).hinted(
+                "`--base` names another base image; the table [recipes.base] says which images there are",
+            ))
+        }
+        None => Ok(definition),
+    }
+}
+
+fn no_recipe(framework: &str, problems: &[Problem]) -> Error {
+    let all: Vec<&str> = problems
+        .iter()
+        .map(|problem| problem.message.as_str())
+        .collect();
+    let message = match &all[..] {
+        [one] => (*one).to_owned(),
+        several => format!(
+            "no recipe makes such an image of {framework}:\n{}",
+            several.join("\n")
+        ),
+    };
+    let hints = problems.iter().filter_map(|problem| problem.hint.clone());
+    hints.fold(Error::new(Kind::Missing, message), Error::hinted)
+}
+
+/// An image of a recipe. Its default name has the definition's hash in it: the same recipe is never built twice.
+pub(crate) fn order_of_recipe(
+    session: &Session,
+    definition: &Definition,
+    name: Option<&str>,
+    owner: Owner,
+) -> Result<Order, Error> {
+    let name = checked_name(name.unwrap_or(&definition.name))?;
+    let place = Place::Path(session.image_file(name, owner)?);
+    let entry = Entry {
+        provenance: Some(definition.provenance),
+        arch: definition.arch.clone(),
+        microarch: definition.microarch.clone(),
+        accelerator: definition.accelerator,
+        cuda: definition.cuda.clone(),
+        compilers: definition.compilers.clone(),
+        python: definition.python.clone(),
+        packages: definition.packages.clone(),
+        mpi: definition.mpi.clone(),
+        recipe: Some(format!(
+            "{} {}",
+            definition.recipe,
+            definition.hash.get(..12).unwrap_or_default()
+        )),
+        ..Entry::new(
+            name,
+            place,
+            &definition.framework,
+            &definition.version,
+            owner,
+            Origin::Default,
+        )
+    };
+    let room = definition.needs.disk.map_or(0, |bytes| bytes.0);
+    Ok(Order {
+        entry,
+        origins: Origins::Definition {
+            text: definition.text.clone(),
+            dir: None,
+            room,
+        },
+        force: false,
+    })
+}
+
+pub(crate) fn checked_name(name: &str) -> Result<&str, Error> {
+    match name_problem(name) {
+        None => Ok(name),
+        Some(problem) => {
+            Err(Error::new(Kind::Usage, problem)
+                .hinted("`--name` gives the image a name of your own"))
+        }
+    }
+}
+
+/// What has to be built where no image fits. Nothing is written: a plan tells it too.
+pub(crate) fn order_of_plan(
+    session: &Session,
+    plan: &Plan,
+    none: &NoImage,
+) -> Result<Order, Error> {
+    if plan.scheduler == SchedulerKind::Slurm
+        && let Some(option) = handed_through(plan, &["--dependency", "-d"])
+    {
+        let message = format!(
+            "the run waits for its image's build, and `{option}` would take the place of that"
+        );
+        return Err(Error::new(Kind::JobFile, message)
+            .hinted("say it by `resources.depends`: both hold then"));
+    }
+    let definition = definition_for(&wanted_target(&none.wanted), &session.recipes()?)?;
+    order_of_recipe(session, &definition, None, Owner::User)
+}
+
+/// A job's wishes as a recipe hears them.
+fn wanted_target(wanted: &Wanted) -> Target {
+    let accelerator = match &wanted.device {
+        Device::Cpu => Accelerator::None,
+        // Of GPUs that nobody describes most are NVIDIA's.
+        Device::Gpu {
+            maker: Accelerator::None,
+            ..
+        } => Accelerator::Nvidia,
+        Device::Gpu { maker, .. } => *maker,
+    };
+    let cuda = match &wanted.device {
+        Device::Gpu {
+            driver,
+            capabilities,
+            ..
+        } if accelerator == Accelerator::Nvidia => {
+            let capabilities: Vec<&str> = capabilities
+                .iter()
+                .map(|(capability, _)| &capability[..])
+                .collect();
+            cuda_for(
+                driver.as_ref().map(|(driver, _)| &driver[..]),
+                &capabilities,
+            )
+        }
+        _ => None,
+    };
+    let microarch = match &wanted.processor {
+        Processor::Named(name, _) => Some(name.clone()),
+        Processor::Here(_) | Processor::Unknown => None,
+    };
+    let arch = wanted
+        .arch
+        .as_ref()
+        .map_or_else(|| arch().to_owned(), |(arch, _)| arch.clone());
+    Target {
+        version: wanted.version.clone(),
+        provenance: wanted.provenance,
+        compiler: wanted.compiler.clone(),
+        accelerator,
+        microarch,
+        cuda,
+        with: wanted.packages.clone(),
+        ..Target::new(&wanted.framework, &arch)
+    }
+}

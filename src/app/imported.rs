@@ -1,0 +1,138 @@
+//! Runs that have no directory here: what was imported of them is in the database alone.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::app::accounts;
+use crate::app::error::{Error, Kind};
+use crate::app::track::{Tracked, output_path};
+use crate::job::RunId;
+use crate::record::rundir::{Attempt, Reading};
+use crate::record::store::{Store, StoreError};
+use crate::record::{NodeRecord, Outcome};
+
+/// Opens a database that is only read.
+pub(crate) fn open_store(path: &Path) -> Result<Store, Error> {
+    Store::open_reader(path).map_err(of_reading)
+}
+
+/// A database that is only read is told of in other words than one's own index.
+pub(crate) fn of_reading(error: StoreError) -> Error {
+    let (kind, hint) = match &error {
+        StoreError::Unreadable { path, source } => match source.kind() {
+            ErrorKind::NotFound => (
+                Kind::Missing,
+                "`--store` names the file of a database; `dlrun import --store DB FILE` makes one",
+            ),
+            ErrorKind::PermissionDenied => {
+                let hint = who_may_read(path);
+                let denied = Error::new(Kind::NotPermitted, error);
+                return match hint {
+                    Some(hint) => denied.hinted(hint),
+                    None => denied,
+                };
+            }
+            _ => (Kind::TryAgain, "the disk of the database gives no answer"),
+        },
+        StoreError::Older { .. } => (
+            Kind::Config,
+            "its own dlrun or dlrund brings it up to date: start one of this version there",
+        ),
+        StoreError::Newer { .. } => (
+            Kind::Config,
+            "read it with the dlrun that wrote it, or a later one",
+        ),
+        StoreError::Foreign { .. } => (Kind::Config, "name a file that is a database of dlrun's"),
+        StoreError::Damaged { .. } => (
+            Kind::Data,
+            "bring a copy of it back, or import into another; of your own index `dlrun list --reindex` makes a new one",
+        ),
+        StoreError::Changed { .. } => (
+            Kind::TryAgain,
+            "a node daemon began to write to it; nothing was delivered, so try again",
+        ),
+        StoreError::Busy { .. } => (Kind::TryAgain, "try again later"),
+        _ => return error.into(),
+    };
+    Error::new(kind, error).hinted(hint)
+}
+
+/// Who may read what the caller may not: the group or the owner of the file, or of the directory that is closed. `None`: nobody can
+/// tell.
+fn who_may_read(path: &Path) -> Option<String> {
+    let path = std::path::absolute(path).ok()?;
+    let (place, about) = path
+        .ancestors()
+        .find_map(|place| Some((place, place.metadata().ok()?)))?;
+    let (shown, bit) = (place.display(), if about.is_dir() { 0o010 } else { 0o040 });
+    Some(if about.mode() & bit == 0 {
+        format!(
+            "`{shown}` is for its owner alone, {}",
+            accounts::user(about.uid())
+        )
+    } else {
+        format!(
+            "`{shown}` is for the members of {}",
+            accounts::group(about.gid())
+        )
+    })
+}
+
+/// What is known of a run, or of an element of its array, by the database alone.
+pub(crate) fn imported_run(
+    store: &Store,
+    run_id: &RunId,
+    element: Option<u32>,
+) -> Result<Tracked, Error> {
+    let Some(row) = store.run(run_id)? else {
+        return Err(Error::new(Kind::Internal, "the run vanished"));
+    };
+    let records = store.node_records(run_id)?;
+    let is_array = row.record.array.is_some();
+    let mut tracked = Tracked {
+        reading: match element {
+            None if is_array => Reading {
+                attempt: None,
+                outcome: Outcome::default(),
+                notes: Vec::new(),
+            },
+            _ => newest(records, element.unwrap_or(0)),
+        },
+        elements: store.elements(run_id)?,
+        record: row.record,
+        status: row.status,
+    };
+    if let Some(element) = element {
+        let Some(seen) = tracked.elements.iter().find(|seen| seen.element == element) else {
+            let message = format!("nothing is known of an element {element} of run {run_id}");
+            return Err(Error::new(Kind::Missing, message));
+        };
+        tracked.status = seen.status.clone();
+        tracked.elements = Vec::new();
+        let output = output_path(&tracked.record, Some(element));
+        tracked.record.output = output.map(|path| path.to_string_lossy().into_owned());
+    }
+    Ok(tracked)
+}
+
+/// The records of the newest attempt of an element.
+fn newest(records: Vec<NodeRecord>, element: u32) -> Reading {
+    let of_element = |record: &&NodeRecord| record.key.element == element;
+    let attempt = records
+        .iter()
+        .filter(of_element)
+        .map(|record| record.key.attempt)
+        .max();
+    let nodes = records
+        .into_iter()
+        .filter(|record| record.key.element == element && Some(record.key.attempt) == attempt);
+    Reading {
+        attempt: attempt.map(|attempt| Attempt { element, attempt }),
+        outcome: Outcome {
+            nodes: nodes.collect(),
+            ..Outcome::default()
+        },
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,275 @@
+//! The text of a job file, or of a description in MODAK's JSON that becomes one.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use crate::app::error::{Error, Kind};
+use crate::foundation::diagnostic::{Problem, nearest};
+use crate::job::convert::{Converted, convert, looks_like_json};
+use crate::job::{JobSpec, MAX_JOB_FILE_BYTES, Overrides, is_toml, parse_with};
+use crate::learn::bench::Cell;
+
+/// Of a directory with more files no name is guessed from the rest.
+const MAX_LOOKED_AT: usize = 2000;
+/// Notes beyond these are counted: the plan travels in one environment variable.
+const MAX_NOTES: usize = 40;
+
+/// A job file's text; of a description in MODAK's JSON, or of a matrix, what it becomes.
+pub(crate) struct Source {
+    shown: String,
+    text: String,
+    converted: Option<Converted>,
+    cell: Option<Cell>,
+    overrides: Overrides,
+}
+
+impl Source {
+    /// Reads a file, and converts it where it is JSON.
+    pub(crate) fn read(file: &Path) -> Result<Self, Error> {
+        let text = read(file).map_err(|error| {
+            match nearest_file(file, ".toml").filter(|_| !file.exists()) {
+                Some(meant) => error.hinted(format!("did you mean `{}`?", meant.display())),
+                None => error,
+            }
+        })?;
+        let shown = file.to_string_lossy().into_owned();
+        let overrides = Overrides::default();
+        let mut source = Self {
+            shown,
+            text,
+            converted: None,
+            cell: None,
+            overrides,
+        };
+        if looks_like_json(&source.text)
+            || file
+                .extension()
+                .is_some_and(|extension| extension == "json")
+        {
+            let converted = convert(&source.text, None)
+                .map_err(|faults| source.error(Kind::JobFile, faults))?;
+            let refusals: Vec<Problem> = converted.refusals().collect();
+            if !refusals.is_empty() {
+                let hint = "`dlrun convert` makes a job file of the rest, to be completed by hand";
+                return Err(source.error(Kind::JobFile, refusals).hinted(hint));
+            }
+            source.converted = Some(converted);
+        }
+        if let Some((what, hint)) = not_a_job_file(file)
+            && !is_toml(&source.text)
+        {
+            let message = format!("`{}` is {what}, not a job file", file.display());
+            return Err(Error::new(Kind::JobFile, message).hinted(hint));
+        }
+        Ok(source)
+    }
+
+    /// The job file of a cell of the matrix that `file` holds.
+    pub(crate) fn of_cell(file: &Path, text: &str, cell: Cell) -> Self {
+        let shown = file.to_string_lossy().into_owned();
+        let overrides = Overrides::default();
+        Self {
+            shown,
+            text: text.to_owned(),
+            converted: None,
+            cell: Some(cell),
+            overrides,
+        }
+    }
+
+    /// With what the command line says in its place.
+    pub(crate) fn with(mut self, overrides: Overrides) -> Self {
+        self.overrides = overrides;
+        self
+    }
+
+    /// The job as file and command line have it.
+    pub(crate) fn spec(&self) -> Result<JobSpec, Error> {
+        parse_with(self.job_file(), &self.overrides)
+            .map_err(|faults| self.error(Kind::JobFile, faults))
+    }
+
+    fn job_file(&self) -> &str {
+        let converted = self.converted.as_ref().map(|converted| &converted.job_file);
+        converted
+            .or(self.cell.as_ref().map(|cell| &cell.job_file))
+            .unwrap_or(&self.text)
+    }
+
+    /// Problems of the job file, as problems of the text that the user wrote.
+    pub(crate) fn error(&self, kind: Kind, problems: Vec<Problem>) -> Error {
+        let length = self.job_file().len();
+        let given = |problem: &Problem| self.overrides.at(problem.span.as_ref()?, length);
+        let shown = if problems.iter().all(|problem| given(problem).is_some()) {
+            "the command line"
+        } else {
+            &self.shown
+        };
+        let place = |problem: Problem| match (given(&problem), &self.converted, &self.cell) {
+            (Some(given), ..) => Problem {
+                span: None,
+                message: format!("`{given}`: {}", problem.message),
+                ..problem
+            },
+            (None, Some(converted), _) => converted.in_description(problem),
+            (None, None, Some(cell)) => cell.in_matrix(problem),
+            (None, None, None) => problem,
+        };
+        if self.converted.is_none() && is_script(&self.text) {
+            let error = Error::new(
+                kind,
+                format!("`{}` is a batch script, no job file", self.shown),
+            );
+            return error.hinted(format!(
+                "`dlrun convert {} -o JOB.toml` makes a job file of it",
+                self.shown
+            ));
+        }
+        Error::in_file(
+            kind,
+            shown,
+            &self.text,
+            problems.into_iter().map(place).collect(),
+        )
+    }
+
+    /// What became of the description's keys.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let notes = self.converted.iter().flat_map(|converted| &converted.notes);
+        let mut warnings: Vec<String> = notes
+            .map(|note| format!("{}: {}", note.about, note.message))
+            .collect();
+        if warnings.len() > MAX_NOTES {
+            let more = warnings.len() - MAX_NOTES;
+            warnings.truncate(MAX_NOTES);
+            warnings.push(format!("and {more} more: `dlrun convert` tells them"));
+        }
+        warnings
+    }
+}
+
+/// The job file that a word on the command line means: `train` is `train.toml` where that is a file and `train` is none.
+pub(crate) fn job_file(named: &Path) -> PathBuf {
+    let mut with_suffix = named.as_os_str().to_owned();
+    with_suffix.push(".toml");
+    let with_suffix = PathBuf::from(with_suffix);
+    let is_meant =
+        (!named.exists() || named.is_dir()) && named.file_name().is_some() && with_suffix.is_file();
+    if is_meant {
+        with_suffix
+    } else {
+        named.to_owned()
+    }
+}
+
+/// The file beside a missing one whose name, which ends in `ending`, is nearest to it.
+pub(crate) fn nearest_file(missing: &Path, ending: &str) -> Option<PathBuf> {
+    let dir = missing
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let name = missing.file_name()?.to_str()?;
+    let entries = std::fs::read_dir(dir).ok()?.flatten().take(MAX_LOOKED_AT);
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    let jobs = names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| name.ends_with(ending));
+    let with_suffix = format!("{name}{ending}");
+    let found = nearest(name, jobs.clone()).or_else(|| nearest(&with_suffix, jobs))?;
+    Some(missing.with_file_name(found))
+}
+
+/// What a file is that is no job file, with the next step; `None` where that cannot be told.
+fn not_a_job_file(file: &Path) -> Option<(&'static str, String)> {
+    let is = file.extension()?.to_str()?;
+    let name = file.file_name()?.to_string_lossy();
+    let command = |program: &str| {
+        format!(
+            "write a job file that runs it, such as train.toml with\n  [run]\n  command = [\"{program}\", \"{name}\"]\nand submit that"
+        )
+    };
+    match is {
+        "py" => Some(("a Python program", command("python3"))),
+        "ipynb" => Some(("a notebook", "`jupyter nbconvert --to script` makes a program of it, which a job file can run".to_owned())),
+        "yaml" | "yml" => Some(("YAML", "a job file is TOML: docs/job-file.md, or `dlrun check --schema`; if it is the program's configuration, name it in `run.command`".to_owned())),
+        _ => None,
+    }
+}
+
+/// Says whether a text that is no job file is a script. Directives may stand in a job file too, as comments.
+fn is_script(text: &str) -> bool {
+    let is_directive = |line: &str| line.starts_with("#SBATCH") || line.starts_with("#PBS");
+    text.starts_with("#!")
+        || (text.lines().any(is_directive) && !text.lines().any(|line| line.trim() == "[run]"))
+}
+
+/// The text of a job file, or of a description that becomes one.
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    let shown = path.display();
+    let unreadable = |error: std::io::Error| {
+        let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
+        let kind = if denied {
+            Kind::NotPermitted
+        } else {
+            Kind::Missing
+        };
+        Error::new(kind, format!("cannot read `{shown}`: {error}"))
+    };
+    let file = open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.is_dir() {
+        let error = Error::new(Kind::Missing, format!("`{shown}` is a directory"));
+        return Err(error.hinted(format!(
+            "name the job file in it, such as `{}`",
+            path.join("train.toml").display()
+        )));
+    }
+    let text = read_text(file, &shown.to_string())?;
+    if text.is_empty() && metadata.file_type().is_fifo() {
+        return Err(Error::new(
+            Kind::Missing,
+            format!("`{shown}` is a pipe, and nobody writes to it"),
+        ));
+    }
+    Ok(text)
+}
+
+/// Opens without waiting for somebody to write, as the opening of a pipe does. What is open is read as it comes: in
+/// `dlrun submit <(make-job)` the writer is there, and may take its time.
+pub(crate) fn open(path: &Path) -> std::io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)?;
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
+    Ok(file)
+}
+
+/// Text of at most 1 MiB. `shown` names where it comes from.
+pub(crate) fn read_text(from: impl Read, shown: &str) -> Result<String, Error> {
+    let unreadable = |error: std::io::Error| {
+        Error::new(Kind::Missing, format!("cannot read `{shown}`: {error}"))
+    };
+    let mut bytes = Vec::with_capacity(8 << 10);
+    from.take(MAX_JOB_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_JOB_FILE_BYTES {
+        let message = format!("`{shown}` is larger than 1 MiB, which no job file is");
+        return Err(Error::new(Kind::JobFile, message));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::new(
+            Kind::JobFile,
+            format!("`{shown}` is not UTF-8 text: byte {at}"),
+        )
+    })
+}

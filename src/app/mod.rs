@@ -1,0 +1,35 @@
+//! Use cases, between the adapters and the command line: each says what is to be done, and asks and writes whatever that takes.
+
+pub(crate) mod accounts;
+pub(crate) mod doctor;
+pub(crate) mod error;
+pub(crate) mod exec;
+pub(crate) mod exit_code;
+pub(crate) mod explain;
+pub(crate) mod export;
+pub(crate) mod follow;
+pub(crate) mod gpus;
+pub(crate) mod images;
+pub(crate) mod import;
+pub(crate) mod imported;
+pub(crate) mod incoming;
+pub(crate) mod insight;
+pub(crate) mod interrupt;
+pub(crate) mod job;
+pub(crate) mod live;
+pub(crate) mod matrix;
+pub(crate) mod models;
+pub(crate) mod output;
+pub(crate) mod output_files;
+pub(crate) mod progress;
+pub(crate) mod prune;
+pub(crate) mod replaced_file;
+pub(crate) mod report;
+pub(crate) mod runs;
+pub(crate) mod series;
+pub(crate) mod session;
+pub(crate) mod site;
+pub(crate) mod tail;
+pub(crate) mod times;
+pub(crate) mod track;
+pub(crate) mod wait;

@@ -1,0 +1,173 @@
+//! The models of a user: files `NAME.model` in `models` of the state directory, and `current`, which names the one in use.
+
+use std::path::PathBuf;
+
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
+use crate::foundation::private::PrivateDir;
+use crate::learn::model::Model;
+
+/// How names of model files end.
+const ENDING: &str = ".model";
+const CURRENT: &str = "current";
+/// The longest name.
+const MAX_NAME: usize = 100;
+
+/// Says whether a text may be the name of a model: it becomes the name of a file.
+pub(crate) fn is_name(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    text.len() <= MAX_NAME
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(allowed)
+}
+
+/// The directory of one's own models.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    dir: PrivateDir,
+}
+
+impl Shelf {
+    /// Opens it; `None` where there is none.
+    pub(crate) fn open(session: &Session) -> Result<Option<Self>, Error> {
+        match PrivateDir::open(&session.settings.state_dir().join("models")) {
+            Ok(dir) => Ok(Some(Self { dir })),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens it, making what is missing.
+    pub(crate) fn create(session: &Session) -> Result<Self, Error> {
+        let state = session.state()?;
+        let dir = PrivateDir::create(&state.path().join("models"))?;
+        Ok(Self { dir })
+    }
+
+    /// The name of the model in use.
+    pub(crate) fn current(&self) -> Result<Option<String>, Error> {
+        let bytes = match self.dir.read(CURRENT, MAX_NAME + 1) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_missing() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let name = String::from_utf8(bytes)
+            .ok()
+            .map(|text| text.trim_end().to_owned());
+        let Some(name) = name.filter(|name| is_name(name)) else {
+            let path = self.dir.path().join(CURRENT);
+            let message = format!("`{}` does not hold the name of a model", path.display());
+            return Err(Error::new(Kind::Data, message).hinted("`dlrun model fit` writes it anew"));
+        };
+        Ok(Some(name))
+    }
+
+    /// Where a model of this name lies.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(format!("{name}{ENDING}"))
+    }
+
+    /// Reads a model.
+    pub(crate) fn model(&self, name: &str) -> Result<(Model, PathBuf), Error> {
+        let file = self
+            .dir
+            .open_file(&format!("{name}{ENDING}"))
+            .map_err(|error| {
+                if error.is_missing() {
+                    let missing = Error::new(
+                        Kind::Missing,
+                        format!("there is no model `{}`", self.path(name).display()),
+                    );
+                    return missing.hinted(self.hint());
+                }
+                error.into()
+            })?;
+        let path = self.path(name);
+        Ok((super::opened::model_in(file, &path)?, path))
+    }
+
+    fn hint(&self) -> String {
+        match self.names() {
+            Ok(names) if !names.is_empty() => format!("there are: {}", names.join(", ")),
+            _ => "`dlrun model fit` makes one".to_owned(),
+        }
+    }
+
+    /// Keeps a model; one of this name is replaced.
+    pub(crate) fn keep(&self, name: &str, model: &Model) -> Result<PathBuf, Error> {
+        self.dir
+            .replace_by(&format!("{name}{ENDING}"), &model.chunks())?;
+        Ok(self.path(name))
+    }
+
+    /// Takes a model into use.
+    pub(crate) fn make_current(&self, name: &str) -> Result<(), Error> {
+        self.dir
+            .replace(CURRENT, format!("{name}\n").as_bytes())
+            .map_err(Error::from)
+    }
+
+    /// The names of the models, by name.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
+        let files = self.dir.names()?;
+        let named = |file: &String| {
+            file.strip_suffix(ENDING)
+                .filter(|name| is_name(name))
+                .map(str::to_owned)
+        };
+        let mut names: Vec<String> = files.iter().filter_map(named).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes all but the newest `keep` models beside the one in use and `also`; returns the names of the others. Newest are those
+    /// that were written last.
+    pub(crate) fn prune(&self, keep: usize, also: &str) -> Result<Vec<String>, Error> {
+        let current = self.current().ok().flatten();
+        let mut others: Vec<(std::time::SystemTime, String)> = Vec::new();
+        for name in self.names()? {
+            if name != also && Some(&name) != current.as_ref() {
+                let written = self
+                    .path(&name)
+                    .symlink_metadata()
+                    .and_then(|file| file.modified());
+                others.push((written.unwrap_or(std::time::UNIX_EPOCH), name));
+            }
+        }
+        others.sort();
+        // Of those that are kept the new one is one, where it is not in use.
+        let kept = keep.saturating_sub(usize::from(current.as_deref() != Some(also)));
+        let gone = others.len().saturating_sub(kept);
+        others.truncate(gone);
+        let names: Vec<String> = others.into_iter().map(|(_, name)| name).collect();
+        for name in &names {
+            self.dir.remove(&format!("{name}{ENDING}"))?;
+        }
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_path_and_no_option() {
+        assert!(is_name("2026-11-22-3fa9c1d2") && is_name("a"));
+        for text in [
+            "",
+            ".",
+            "..",
+            "../../x",
+            "a/b",
+            "-x",
+            "a b",
+            "a\nb",
+            "$(id)",
+            "é",
+            &"a".repeat(101),
+        ] {
+            assert!(!is_name(text), "{text:?}");
+        }
+    }
+}

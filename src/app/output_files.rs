@@ -1,0 +1,157 @@
+//! Which files hold the output of a run: the job's, the nodes' own, those of the elements of an array.
+
+use std::path::PathBuf;
+
+use crate::app::error::{Error, Kind};
+use crate::app::track::{Tracked, output_path};
+use crate::job::{ArraySpec, JobState};
+use crate::record::NodeRecord;
+use crate::record::rundir::RunDir;
+
+/// A file of output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OutputFile {
+    /// The element whose it is.
+    pub(crate) element: Option<u32>,
+    /// The node whose own it is; `None`: the job's.
+    pub(crate) node: Option<String>,
+    pub(crate) path: PathBuf,
+}
+
+impl OutputFile {
+    /// What stands above it: `job`, `n1`, `element 3`, `element 3, n1`.
+    pub(crate) fn head(&self) -> String {
+        match (self.element, &self.node) {
+            (None, None) => "job".to_owned(),
+            (None, Some(node)) => node.clone(),
+            (Some(element), None) => format!("element {element}"),
+            (Some(element), Some(node)) => format!("element {element}, {node}"),
+        }
+    }
+
+    /// What stands before each of its lines where several files are followed.
+    pub(crate) fn prefix(&self) -> String {
+        match (self.element, &self.node) {
+            (Some(element), None) => format!("[{element}] "),
+            (Some(element), Some(node)) => format!("[{element}] {node}: "),
+            _ => format!("{}: ", self.head()),
+        }
+    }
+}
+
+/// Which of them are wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) node: Option<&'a str>,
+    pub(crate) elements: Option<&'a ArraySpec>,
+}
+
+/// The job's output file first, then the nodes' own where they have any; of an array those of the elements that began.
+pub(crate) fn outputs(
+    run: &RunDir,
+    tracked: &Tracked,
+    wanted: Wanted<'_>,
+) -> Result<Vec<OutputFile>, Error> {
+    let record = &tracked.record;
+    let Some(array) = &record.array else {
+        if wanted.elements.is_some() {
+            return Err(Error::new(
+                Kind::Usage,
+                format!("run {} is no array", record.run_id),
+            ));
+        }
+        return of_nodes(
+            None,
+            record.output.as_ref().map(PathBuf::from),
+            nodes_of(tracked),
+            wanted.node,
+        );
+    };
+    if let Some(missing) = wanted
+        .elements
+        .and_then(|some| some.indexes().find(|i| !array.contains(*i)))
+    {
+        let error = Error::new(
+            Kind::Missing,
+            format!("run {} has no element {missing}", record.run_id),
+        );
+        return Err(error.hinted(format!("its elements are {array}")));
+    }
+    let mut files = Vec::new();
+    for element in &tracked.elements {
+        let index = element.element;
+        let is_wanted = wanted.elements.is_none_or(|some| some.contains(index));
+        let began = element.attempt.is_some() || element.status.state != JobState::Pending;
+        if !is_wanted || !(began || wanted.elements.is_some()) {
+            continue;
+        }
+        let path = output_path(record, Some(index));
+        // The nodes' records are many files: they are read where the job's own output is not all.
+        let is_all = record.nodes == 1
+            && wanted.node.is_none()
+            && path.as_ref().is_some_and(|path| path.exists());
+        let reading = if is_all {
+            None
+        } else {
+            run.newest_outcome(index).ok()
+        };
+        let nodes = reading
+            .map(|reading| reading.outcome.nodes)
+            .unwrap_or_default();
+        files.extend(of_nodes(Some(index), path, &nodes, wanted.node).unwrap_or_default());
+    }
+    match wanted.node.filter(|_| files.is_empty()) {
+        Some(node) => Err(Error::new(
+            Kind::Missing,
+            format!("no element has output of a node `{node}`"),
+        )),
+        None => Ok(files),
+    }
+}
+
+fn nodes_of(tracked: &Tracked) -> &[NodeRecord] {
+    &tracked.reading.outcome.nodes
+}
+
+fn of_nodes(
+    element: Option<u32>,
+    output: Option<PathBuf>,
+    nodes: &[NodeRecord],
+    node: Option<&str>,
+) -> Result<Vec<OutputFile>, Error> {
+    let mut files: Vec<OutputFile> = Vec::new();
+    if node.is_none() {
+        files.extend(output.map(|path| OutputFile {
+            element,
+            node: None,
+            path,
+        }));
+    }
+    for record in nodes
+        .iter()
+        .filter(|record| node.is_none_or(|node| record.key.node == node))
+    {
+        let Some(path) = record.output.as_ref().map(PathBuf::from) else {
+            continue;
+        };
+        if files.iter().all(|known| known.path != path) {
+            files.push(OutputFile {
+                element,
+                node: Some(record.key.node.clone()),
+                path,
+            });
+        }
+    }
+    if let Some(node) = node.filter(|_| files.is_empty()) {
+        let known: Vec<&str> = nodes
+            .iter()
+            .map(|record| record.key.node.as_str())
+            .collect();
+        let error = Error::new(
+            Kind::Missing,
+            format!("the run has no output of a node `{node}`"),
+        );
+        return Err(error.hinted(format!("nodes with output so far: {}", known.join(", "))));
+    }
+    Ok(files)
+}

@@ -1,0 +1,202 @@
+//! What the scheduler says of the site: kept for a while in the state directory, asked for where it is too old.
+//!
+//! Nothing here stops a command: a site of which nothing is known is one against which nothing is checked.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::app::error::{Error, Kind};
+use crate::app::session::{Session, within};
+use crate::app::times::ago;
+use crate::config::site::{Queue, SiteModel, overlaid};
+use crate::foundation::clock::now_ms;
+use crate::job::SchedulerKind;
+use crate::record::rundir::{RunDirError, read_site, write_site};
+use crate::scheduler::{Scheduler, openpbs::OpenPbs, slurm::Slurm, torque::Torque};
+
+/// How long one command of a scheduler may take here: the check must not make a submission wait for long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Variables that say which cluster is asked: what one cluster told is not used for another.
+const ADDRESS: [&str; 5] = [
+    "SLURM_CONF",
+    "SLURM_CLUSTERS",
+    "PBS_DEFAULT",
+    "PBS_SERVER",
+    "PBS_CONF_FILE",
+];
+
+/// What is known of the site.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) model: SiteModel,
+    /// It was kept from before; else the scheduler was asked just now.
+    pub(crate) is_kept: bool,
+    /// The scheduler was asked, and there was no state directory to keep the answer in.
+    is_homeless: bool,
+}
+
+impl Known {
+    /// `slurm 22.05.8, asked 12 min ago`.
+    pub(crate) fn shown(&self) -> String {
+        let version = self
+            .model
+            .version
+            .as_ref()
+            .map(|version| format!(" {version}"))
+            .unwrap_or_default();
+        let when = if self.is_kept {
+            ago(self.model.asked_at_ms)
+        } else {
+            "just now".to_owned()
+        };
+        format!("{}{version}, asked {when}", self.model.scheduler.as_str())
+    }
+
+    /// Keeps the answer in a state directory that was made since.
+    pub(crate) fn keep(&self, session: &Session) {
+        if self.is_homeless {
+            let _ = keep(session, &self.model);
+        }
+    }
+}
+
+/// The file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    asked_of: Vec<(String, String)>,
+    site: SiteModel,
+}
+
+/// What is known of the site of `kind`: what was kept where it is fresh enough, else what the scheduler says now.
+pub(crate) fn known(session: &Session, kind: SchedulerKind) -> Option<Known> {
+    match kept(session, kind) {
+        Some(model) => Some(Known {
+            model,
+            is_kept: true,
+            is_homeless: false,
+        }),
+        None => asked(session, kind),
+    }
+}
+
+/// The longest time limit of a queue (of the default one), in seconds, by what was kept from before.
+pub(crate) fn queue_limit(
+    session: &Session,
+    kind: SchedulerKind,
+    queue: Option<&str>,
+) -> Option<u64> {
+    let model = overlaid(&kept(session, kind)?, &session.settings.tables().queues);
+    let is_meant = |found: &&Queue| queue.map_or(found.is_default, |name| found.name == name);
+    Some(model.queues.iter().find(is_meant)?.max_walltime?.0)
+}
+
+/// The queues of the site, by what was kept from before.
+pub(crate) fn kept_queues(session: &Session) -> Vec<String> {
+    let kinds = SchedulerKind::ALL.into_iter();
+    let models = kinds.filter_map(|kind| kept(session, kind));
+    models
+        .flat_map(|model| model.queues.into_iter().map(|queue| queue.name))
+        .collect()
+}
+
+/// Asks the scheduler, and keeps what it says.
+pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
+    match ask(session, kind) {
+        Ok(model) => {
+            let is_homeless = keep(session, &model).is_err_and(|error| error.is_missing());
+            Some(Known {
+                model,
+                is_kept: false,
+                is_homeless,
+            })
+        }
+        Err(why) => {
+            tracing::info!("the job is not held against the site: {}", why.message());
+            None
+        }
+    }
+}
+
+/// Asks the scheduler.
+///
+/// # Errors
+/// When it gives no answer in time, or is not there.
+pub(crate) fn ask(session: &Session, kind: SchedulerKind) -> Result<SiteModel, Error> {
+    match kind {
+        SchedulerKind::Local | SchedulerKind::Auto => {
+            Err(Error::new(Kind::Missing, "there is no scheduler"))
+        }
+        SchedulerKind::Slurm => {
+            // Slurm's commands lie together, so the others need not be looked for.
+            let sbatch = session.slurm.sbatch();
+            let dir = sbatch
+                .as_deref()
+                .and_then(Path::parent)
+                .or(session.settings.slurm_bin_dir());
+            let timeout = session.settings.slurm_timeout().min(PATIENCE);
+            Ok(Slurm::new(dir.map(Path::to_owned), timeout).site()?)
+        }
+        SchedulerKind::Torque => {
+            let timeout = session.settings.torque_timeout().min(PATIENCE);
+            Ok(Torque::new(session.qsubs.commands(kind)?, timeout).site()?)
+        }
+        SchedulerKind::OpenPbs => {
+            let timeout = session.settings.openpbs_timeout().min(PATIENCE);
+            Ok(OpenPbs::new(session.qsubs.commands(kind)?, timeout).site()?)
+        }
+    }
+}
+
+/// What was kept, if it is fresh and of the same cluster.
+fn kept(session: &Session, kind: SchedulerKind) -> Option<SiteModel> {
+    let fresh = session.settings.site_cache();
+    if fresh.is_zero() || matches!(kind, SchedulerKind::Local | SchedulerKind::Auto) {
+        return None;
+    }
+    let state = session.settings.state_dir().to_owned();
+    let bytes = within(PATIENCE, &state.clone(), move || read_site(&state, kind)).ok()?;
+    let kept: Kept = serde_json::from_slice(&bytes).ok()?;
+    let age = now_ms().checked_sub(kept.site.asked_at_ms)?;
+    let is_good = kept.site.format == SiteModel::FORMAT
+        && kept.site.scheduler == kind
+        && Duration::from_millis(age) <= fresh
+        && kept.asked_of == address(session);
+    is_good.then_some(kept.site)
+}
+
+fn keep(session: &Session, model: &SiteModel) -> Result<(), RunDirError> {
+    let kept = Kept {
+        asked_of: address(session),
+        site: model.clone(),
+    };
+    let Ok(bytes) = serde_json::to_vec(&kept) else {
+        return Ok(());
+    };
+    let written = write_site(session.settings.state_dir(), model.scheduler, &bytes);
+    if let Err(error) = &written {
+        tracing::info!("what the scheduler said of the site is not kept: {error}");
+    }
+    written
+}
+
+/// Whom the scheduler's commands ask.
+fn address(session: &Session) -> Vec<(String, String)> {
+    let variables = ADDRESS
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let settings = session
+        .settings
+        .all()
+        .iter()
+        .filter(|setting| setting.key.name.ends_with(".bin_dir"));
+    let settings = settings.filter_map(|setting| {
+        Some((
+            setting.key.name.to_owned(),
+            setting.value.as_ref()?.to_string(),
+        ))
+    });
+    variables.chain(settings).collect()
+}

@@ -1,0 +1,228 @@
+//! Carries records from files into the index.
+
+use super::ask::Heard;
+use super::look::{Look, look};
+use super::{Seen, Tracker};
+use crate::app::error::Error;
+use crate::app::incoming::{Stop, take_lines};
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::chain;
+use crate::job::RunId;
+use crate::record::rundir::RunDir;
+use crate::record::store::{Segment, StoreError, Writer};
+use crate::record::{NodeRecord, decode_columns};
+
+impl Tracker<'_> {
+    /// Takes in runs that came to be without this index: on another machine, or through `dlrun render`.
+    pub(crate) fn discover(&mut self) -> Result<(), Error> {
+        self.take_in_targets()?;
+        let known = self.store.known_runs()?;
+        let new: Vec<RunId> = self
+            .state
+            .runs()?
+            .filter(|run_id| !known.contains(run_id))
+            .collect();
+        self.take_in(&new)?;
+        self.take_in_imports()
+    }
+
+    /// Makes the index anew from the files; returns the number of runs.
+    pub(crate) fn reindex(&mut self) -> Result<usize, Error> {
+        self.store.write(|writer| writer.clear())?;
+        // Before the runs, which would all change else.
+        self.take_in_targets()?;
+        let all: Vec<RunId> = self.state.runs()?.collect();
+        self.take_in(&all)?;
+        self.take_in_imports()?;
+        Ok(all.len())
+    }
+
+    /// Takes in what kinds of nodes were measured to do, by this machine or another.
+    fn take_in_targets(&mut self) -> Result<(), Error> {
+        let (mut targets, wrong) = self.state.targets()?;
+        for error in wrong {
+            self.warn(
+                "target",
+                &format!(
+                    "what a node was measured to do is passed over: {}",
+                    chain(&error).join(": ")
+                ),
+            );
+        }
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let known = self.store.known_figures()?;
+        targets.retain(|target| {
+            known
+                .get(&target.fingerprint)
+                .is_none_or(|known| *known < target.figures.measured_at_ms)
+        });
+        if targets.is_empty() {
+            return Ok(());
+        }
+        self.store.write(|writer| {
+            targets
+                .iter()
+                .try_for_each(|target| writer.put_figures(&target.host, &target.figures).map(drop))
+        })?;
+        Ok(())
+    }
+
+    /// Takes in what was imported without this index: on another machine, or into an earlier one.
+    fn take_in_imports(&mut self) -> Result<(), Error> {
+        let imports = self.state.imports()?;
+        if imports.is_empty() {
+            return Ok(());
+        }
+        let known = self.store.known_imports()?;
+        for id in imports.iter().filter(|id| !known.contains(id.as_str())) {
+            let lines = match self.state.open_import(id) {
+                Ok(lines) => lines,
+                Err(error) => {
+                    self.warn(
+                        "import",
+                        &format!("import {id} is passed over: {}", chain(&error).join(": ")),
+                    );
+                    continue;
+                }
+            };
+            let taken = self.store.write(|writer| {
+                let mut importer = writer.importer()?;
+                let counts = take_lines(lines, None, &mut importer, None, None)?;
+                importer.finish()?;
+                writer.note_import(id.as_str(), now_ms(), counts.lines)?;
+                Ok(counts.wrong)
+            });
+            match taken {
+                Ok(0) => {}
+                Ok(wrong) => self.warn(
+                    "import",
+                    &format!("{wrong} lines of import {id} are passed over"),
+                ),
+                Err(Stop::Store(error)) => return Err(error.into()),
+                // What could be read was good when it came: the file is damaged.
+                Err(stop) => self.warn("import", &format!("import {id} is passed over: {stop}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, run_ids: &[RunId]) -> Result<(), Error> {
+        let state = &self.state;
+        // A few hundred runs a transaction: quick, and an interruption loses little.
+        for some in run_ids.chunks(500) {
+            self.store.write(|writer| {
+                for run_id in some {
+                    let Ok(run) = state.run(run_id) else { continue };
+                    let Ok(record) = run.read_run() else { continue };
+                    writer.forget_imported(run_id)?;
+                    writer.upsert_run(&record)?;
+                    ingest(writer, &run, true)?;
+                    let Ok(Look {
+                        status, changed, ..
+                    }) = look(&run, &record, &Heard::default(), Vec::new(), false)
+                    else {
+                        continue;
+                    };
+                    writer.set_elements(run_id, &changed)?;
+                    writer.set_status(run_id, &status)?;
+                }
+                Ok::<(), StoreError>(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes runs into the index with what they measured: all of it where they are over, without the series where they go
+    /// on and the measurements are `wanted`.
+    pub(super) fn take_in_seen(&mut self, seen: &[Seen], wanted: bool) {
+        if seen.is_empty() {
+            return;
+        }
+        let news: Vec<bool> = seen.iter().map(|seen| self.is_news(seen)).collect();
+        let written = self.store.write(|writer| {
+            for (
+                Seen {
+                    run,
+                    record,
+                    look,
+                    grown,
+                },
+                is_news,
+            ) in seen.iter().zip(news)
+            {
+                writer.upsert_run(record)?;
+                let over = *grown || look.status.state.is_final();
+                // A run that is over and was taken in is not read again.
+                if is_news && (wanted || over) {
+                    // The series of a run that goes on grows yet.
+                    ingest(writer, run, over)?;
+                }
+                writer.set_elements(run.run_id(), &look.changed)?;
+                writer.set_status(run.run_id(), &look.status)?;
+            }
+            Ok::<(), StoreError>(())
+        });
+        if let Err(error) = written {
+            self.warn(
+                "index",
+                &format!("the index was not brought up to date: {error}"),
+            );
+        }
+    }
+
+    fn is_news(&self, seen: &Seen) -> bool {
+        if seen.grown {
+            return true;
+        }
+        let status = &seen.look.status;
+        let known = self.store.run(seen.run.run_id()).ok().flatten();
+        known.is_none_or(|known| known.status != *status || !status.state.is_final())
+    }
+}
+
+/// Takes what a run's files hold into the index, with or without the series.
+fn ingest(writer: &Writer<'_>, run: &RunDir, series: bool) -> Result<(), StoreError> {
+    for attempt in run.attempts().unwrap_or_default() {
+        let reading = run.outcome(attempt);
+        writer.ingest_attempt(
+            run.run_id(),
+            attempt.element,
+            attempt.attempt,
+            &reading.outcome,
+        )?;
+        for node in reading.outcome.nodes.iter().filter(|_| series) {
+            ingest_segments(writer, run, node)?;
+        }
+    }
+    Ok(())
+}
+
+/// Segments never change. A damaged one is passed over; the file stays. Only its times matter here, and only they are decoded.
+fn ingest_segments(writer: &Writer<'_>, run: &RunDir, node: &NodeRecord) -> Result<(), StoreError> {
+    let Ok(dir) = run.node_dir(&node.key) else {
+        return Ok(());
+    };
+    for seq in dir.segments().unwrap_or_default() {
+        let Ok(bytes) = dir.read_segment(seq) else {
+            continue;
+        };
+        let Ok(columns) = decode_columns(&bytes, |_| false) else {
+            continue;
+        };
+        let (Some(first), Some(last)) = (columns.at_ms.first(), columns.at_ms.last()) else {
+            continue;
+        };
+        let samples = u32::try_from(columns.at_ms.len()).unwrap_or(u32::MAX);
+        let segment = Segment {
+            seq,
+            t0_ms: *first,
+            t1_ms: *last,
+            samples,
+            bytes: &bytes,
+        };
+        writer.ingest_segment(&node.key, segment)?;
+    }
+    Ok(())
+}

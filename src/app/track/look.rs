@@ -1,0 +1,417 @@
+//! Where a run stands, out of its files and what its scheduler said, from as few files as decide that.
+
+use std::collections::BTreeMap;
+
+use super::ask::{Heard, NO_ANSWER};
+use super::evidence::{Witness, is_decided};
+use crate::job::{ArraySpec, JobState};
+use crate::record::rundir::{Attempt, Reading, RunDir, RunDirError};
+use crate::record::{
+    Element, ExitStatus, Outcome, QueueEntry, RunRecord, Sentinel, Status, cover, merge_elements,
+    resolve,
+};
+
+/// Where a run stands.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) status: Status,
+    pub(super) reading: Reading,
+    pub(super) elements: Vec<Element>,
+    /// Elements that are to be noted in the index.
+    pub(super) changed: Vec<Element>,
+}
+
+/// Looks at a run; all that its newest attempt left is read where it is `wanted`. Of an array only the elements that
+/// ended since the index noted those `known`.
+pub(super) fn look(
+    run: &RunDir,
+    record: &RunRecord,
+    heard: &Heard,
+    known: Vec<Element>,
+    wanted: bool,
+) -> Result<Look, RunDirError> {
+    if let Some(array) = &record.array {
+        return look_at_elements(run, record, array, heard, known);
+    }
+    let entry = heard.entries.first();
+    let enough = !wanted && entry.is_some_and(is_decided);
+    let mut reading = if enough {
+        run.newest_marks(0)?
+    } else {
+        run.newest_outcome(0)?
+    };
+    if enough && may_be_a_code(&reading) {
+        reading = run.newest_outcome(0)?;
+    }
+    let witness = Witness {
+        run,
+        record,
+        element: None,
+    };
+    witness.add_end(&mut reading, entry);
+    witness.add_notice(&mut reading, entry);
+    let status = resolve(&reading.outcome, entry);
+    Ok(Look {
+        status,
+        reading,
+        elements: Vec::new(),
+        changed: Vec::new(),
+    })
+}
+
+/// Says whether an end that the shell tells like a signal's may be a code of the command's own: its node knows.
+fn may_be_a_code(reading: &Reading) -> bool {
+    matches!(
+        reading.outcome.end.as_ref().and_then(Sentinel::exit),
+        Some(ExitStatus::Signal(_))
+    )
+}
+
+fn look_at_elements(
+    run: &RunDir,
+    record: &RunRecord,
+    array: &ArraySpec,
+    heard: &Heard,
+    known: Vec<Element>,
+) -> Result<Look, RunDirError> {
+    let covered = cover(array, &heard.entries);
+    let newest = run.newest_attempts()?;
+    let said = run.verdicts();
+    let verdicts = cover(array, said.of_elements());
+    let mut known: BTreeMap<u32, Element> = known
+        .into_iter()
+        .map(|known| (known.element, known))
+        .collect();
+    let mut elements = Vec::new();
+    let mut changed = Vec::new();
+    for index in array.indexes() {
+        let entry = covered.get(&index).copied();
+        let attempt = newest.get(&index).copied();
+        let before = known.remove(&index);
+        if let Some(same) = before
+            .as_ref()
+            .filter(|before| heard.silent || holds(before, attempt, entry))
+        {
+            elements.push(same.clone());
+            continue;
+        }
+        let status = if heard.silent {
+            Status {
+                reason: Some(NO_ANSWER.to_owned()),
+                ..Status::of(JobState::Pending)
+            }
+        } else if entry.is_some_and(QueueEntry::goes_on) {
+            // The marks of an element that its scheduler still has decide nothing.
+            resolve(&Outcome::default(), entry)
+        } else {
+            let attempt = attempt.map(|attempt| Attempt {
+                element: index,
+                attempt,
+            });
+            let witness = Witness {
+                run,
+                record,
+                element: Some(index),
+            };
+            let mut reading =
+                attempt.map_or_else(Reading::default, |attempt| witness.read(attempt, entry));
+            said.add_to_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
+            witness.add_end(&mut reading, entry);
+            witness.add_notice(&mut reading, entry);
+            resolve(&reading.outcome, entry)
+        };
+        let element = Element {
+            element: index,
+            attempt,
+            status,
+        };
+        let is_noted = before.is_some();
+        if before.is_none_or(|before| differs(&before, &element))
+            && (is_noted || is_notable(&element))
+        {
+            changed.push(element.clone());
+        }
+        elements.push(element);
+    }
+    let mut status = merge_elements(&elements);
+    if heard.silent && !status.state.is_final() {
+        status.reason = Some(NO_ANSWER.to_owned());
+    }
+    Ok(Look {
+        status,
+        reading: Reading::default(),
+        elements,
+        changed,
+    })
+}
+
+/// Says whether an element that was over is so still: nothing started since, and its scheduler does not know better.
+fn holds(known: &Element, attempt: Option<u32>, entry: Option<&QueueEntry>) -> bool {
+    let state = known.status.state;
+    let agrees = |entry: &QueueEntry| {
+        !entry.goes_on() && (!entry.explains_the_end() || entry.state == state)
+    };
+    state.is_final() && known.attempt == attempt && entry.is_none_or(agrees)
+}
+
+/// Says whether the index would tell two apart: it keeps no words of schedulers on elements.
+fn differs(a: &Element, b: &Element) -> bool {
+    let kept = |element: &Element| {
+        let Status {
+            state,
+            exit,
+            started_at_ms,
+            ended_at_ms,
+            ..
+        } = element.status;
+        (element.attempt, state, exit, started_at_ms, ended_at_ms)
+    };
+    kept(a) != kept(b)
+}
+
+/// Elements that only wait are not worth a row each.
+fn is_notable(element: &Element) -> bool {
+    match element.status.state {
+        JobState::Pending => false,
+        JobState::Unknown => element.attempt.is_some(),
+        _ => true,
+    }
+}
+
+/// Keeps a scheduler's last words before it forgets them, but not that jobs completed where their marks say so; of an array there may
+/// be ten thousand.
+pub(super) fn keep_verdicts(run: &RunDir, record: &RunRecord, look: &Look, entries: &[QueueEntry]) {
+    let has_mark = record.array.is_some() || look.reading.outcome.end.is_some();
+    let is_known = |entry: &QueueEntry| has_mark && entry.state == JobState::Completed;
+    let is_end = |entry: &&QueueEntry| {
+        entry.state.is_final() && entry.ended_at_ms.is_some() && !is_known(entry)
+    };
+    let ends: Vec<QueueEntry> = entries.iter().filter(is_end).cloned().collect();
+    if !ends.is_empty() {
+        let _ = run.write_verdicts(record.array.as_ref(), &ends);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::job::{JobId, RunId, SchedulerKind, Workload};
+    use crate::record::rundir::StateDir;
+
+    fn record(array: Option<&str>) -> RunRecord {
+        RunRecord {
+            format: RunRecord::FORMAT,
+            run_id: RunId::from_random([7; 10]),
+            name: "job".into(),
+            submitted_at_ms: 1_000,
+            user: "u".into(),
+            submit_host: "h".into(),
+            scheduler: SchedulerKind::Slurm,
+            job_id: Some(JobId("7".into())),
+            output: None,
+            workdir: "/".into(),
+            job_file: None,
+            nodes: 1,
+            array: array.map(|text| ArraySpec::parse(text).expect("an array")),
+            parts: Vec::new(),
+            framework: Default::default(),
+            storage: None,
+            image: None,
+            workload: Workload::default(),
+            tasks_per_node: None,
+            queue: None,
+            identity: None,
+            forecast: None,
+            dlrun_version: "0".into(),
+        }
+    }
+
+    fn new_run() -> (tempfile::TempDir, RunDir) {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let state = StateDir::create(&tmp.path().join("state")).expect("created");
+        let run = state
+            .ensure_run(&RunId::from_random([7; 10]))
+            .expect("created");
+        (tmp, run)
+    }
+
+    fn mark(run: &RunDir, attempt: &str, name: &str, exit_code: &str) {
+        let dir = run.path().join(attempt);
+        fs::create_dir_all(&dir).expect("created");
+        let mark = format!(
+            r#"{{"format":1,"at_ms":5000,"node":"n1","job_id":"7","exit_code":{exit_code}}}"#
+        );
+        fs::write(dir.join(name), mark).expect("written");
+    }
+
+    fn run_with(files: &[(&str, &str)]) -> (tempfile::TempDir, RunDir) {
+        let (tmp, run) = new_run();
+        fs::create_dir(run.path().join("0.0")).expect("created");
+        for (name, exit_code) in files {
+            mark(&run, "0.0", name, exit_code);
+        }
+        (tmp, run)
+    }
+
+    fn entry(state: JobState, elements: Option<&str>) -> QueueEntry {
+        QueueEntry {
+            expected_start_ms: None,
+            job_id: JobId("7".into()),
+            state,
+            raw_state: "RAW".into(),
+            reason: None,
+            submitted_at_ms: None,
+            started_at_ms: None,
+            ended_at_ms: Some(9_000).filter(|_| state.is_final()),
+            exit: None,
+            nodes: None,
+            elements: elements.map(|text| ArraySpec::parse(text).expect("an array")),
+            stuck: false,
+        }
+    }
+
+    fn heard(entries: &[QueueEntry]) -> Heard {
+        Heard {
+            entries: entries.to_vec(),
+            silent: false,
+        }
+    }
+
+    /// What a glance says is what all files say.
+    fn glanced(run: &RunDir, entries: &[QueueEntry]) -> Status {
+        let of = |wanted| {
+            look(run, &record(None), &heard(entries), Vec::new(), wanted)
+                .expect("listed")
+                .status
+        };
+        assert_eq!(of(false), of(true));
+        of(false)
+    }
+
+    #[test]
+    fn a_glance_is_enough() {
+        let one = |state| [entry(state, None)];
+        let (_tmp, ended) = run_with(&[("start.json", "null"), ("end.json", "3")]);
+        assert_eq!(glanced(&ended, &[]).state, JobState::Failed);
+        assert_eq!(
+            glanced(&ended, &one(JobState::Running)).state,
+            JobState::Running
+        );
+        assert_eq!(
+            glanced(&ended, &one(JobState::Timeout)).state,
+            JobState::Timeout
+        );
+        // Requeued: the end mark is of the earlier start.
+        assert_eq!(
+            glanced(&ended, &one(JobState::Pending)).state,
+            JobState::Pending
+        );
+        let (_tmp, started) = run_with(&[("start.json", "null")]);
+        assert_eq!(
+            glanced(&started, &one(JobState::Running)).started_at_ms,
+            Some(5000)
+        );
+        assert_eq!(glanced(&started, &[]).state, JobState::Unknown);
+    }
+
+    fn elements(run: &RunDir, entries: &[QueueEntry], known: Vec<Element>) -> Look {
+        look(run, &record(Some("0-3")), &heard(entries), known, false).expect("listed")
+    }
+
+    fn states(look: &Look) -> Vec<JobState> {
+        look.elements
+            .iter()
+            .map(|element| element.status.state)
+            .collect()
+    }
+
+    #[test]
+    fn elements_are_told_by_their_marks_and_entries() {
+        use JobState::{Completed, Failed, Pending, Running, Unknown};
+        let (_tmp, run) = new_run();
+        mark(&run, "0.0", "end.json", "0");
+        mark(&run, "1.0", "end.json", "143");
+        mark(&run, "1.1", "end.json", "3");
+        let seen = elements(
+            &run,
+            &[entry(Running, Some("2")), entry(Pending, Some("3"))],
+            Vec::new(),
+        );
+        assert_eq!(
+            (states(&seen), seen.status.state),
+            (vec![Completed, Failed, Running, Pending], Running)
+        );
+        assert_eq!(seen.changed.len(), 3, "the waiting one is not noted");
+        let empty = elements(&run, &[], Vec::new());
+        assert_eq!(
+            (states(&empty), empty.status.state),
+            (vec![Completed, Failed, Unknown, Unknown], Unknown)
+        );
+    }
+
+    #[test]
+    fn what_is_over_is_not_read_again_unless_something_happened() {
+        use JobState::{Cancelled, Completed, Pending, Running};
+        let (_tmp, run) = new_run();
+        mark(&run, "0.0", "end.json", "0");
+        let all = [entry(Cancelled, Some("1-3"))];
+        let first = elements(&run, &all, Vec::new());
+        assert_eq!(first.changed.len(), 4);
+        fs::write(run.path().join("0.0/end.json"), "no longer read").expect("written");
+        let again = elements(&run, &[], first.changed.clone());
+        assert_eq!((states(&again), again.changed.len()), (states(&first), 0));
+        assert_eq!(again.status.state, Cancelled);
+        // Started anew, with and without the scheduler's word.
+        let requeued = elements(&run, &[entry(Pending, Some("0"))], first.changed.clone());
+        assert_eq!((states(&requeued)[0], requeued.changed.len()), (Pending, 1));
+        mark(&run, "0.1", "end.json", "0");
+        let anew = elements(&run, &[], first.changed.clone());
+        assert_eq!(
+            (states(&anew)[0], anew.changed[0].attempt),
+            (Completed, Some(1))
+        );
+        let silent = Heard {
+            entries: Vec::new(),
+            silent: true,
+        };
+        let silent =
+            look(&run, &record(Some("0-4")), &silent, first.changed, false).expect("listed");
+        assert_eq!(
+            (
+                states(&silent)[4],
+                silent.changed.len(),
+                silent.status.state
+            ),
+            (Pending, 0, Pending)
+        );
+        assert_ne!(silent.status.state, Running);
+    }
+
+    #[test]
+    fn verdicts_on_elements_outlive_the_schedulers_memory() {
+        let (_tmp, run) = new_run();
+        mark(&run, "0.0", "start.json", "null");
+        mark(&run, "0.0", "end.json", "143");
+        let ends = [
+            entry(JobState::Timeout, Some("0")),
+            entry(JobState::Cancelled, Some("1-3")),
+        ];
+        let look = look(
+            &run,
+            &record(Some("0-3")),
+            &Heard::default(),
+            Vec::new(),
+            false,
+        )
+        .expect("listed");
+        keep_verdicts(&run, &record(Some("0-3")), &look, &ends);
+        let cancelled = JobState::Cancelled;
+        let seen = elements(&run, &[], Vec::new());
+        assert_eq!(
+            states(&seen),
+            [JobState::Timeout, cancelled, cancelled, cancelled]
+        );
+    }
+}

@@ -1,0 +1,359 @@
+//! Brings the index up to date with files and schedulers, and finds runs by what people type.
+
+mod ask;
+mod evidence;
+mod find;
+mod ingest;
+mod look;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::app::error::{Error, Kind};
+use crate::app::session::Session;
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::chain;
+use crate::job::{JobState, RunId};
+use crate::plan::Plan;
+use crate::record::rundir::{Reading, RunDir, RunDirError, StateDir, deliver_late};
+use crate::record::store::{Store, StoreError};
+use crate::record::{Element, MeasureKey, RunRecord, Status};
+use crate::scheduler::{adapter_for, output_file};
+use ask::Heard;
+use look::Look;
+
+pub(crate) use ask::job_ref;
+pub(crate) use evidence::output_path;
+pub(crate) use find::found;
+
+/// A run as just seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Tracked {
+    pub(crate) record: RunRecord,
+    pub(crate) status: Status,
+    /// What the newest attempt left; of an array nothing.
+    pub(crate) reading: Reading,
+    /// The elements of its array.
+    pub(crate) elements: Vec<Element>,
+}
+
+impl Tracked {
+    /// What its scheduler means by the reason for which it waits.
+    pub(crate) fn reason_meaning(&self) -> Option<&'static str> {
+        let reason = self.status.reason.as_deref()?;
+        (self.status.state == JobState::Pending)
+            .then(|| adapter_for(self.record.scheduler).meaning_of_reason(reason))?
+    }
+
+    /// Says whether a cancel kills all its nodes but the first at once.
+    pub(crate) fn kills_nodes_at_once(&self) -> bool {
+        adapter_for(self.record.scheduler).kills_nodes_at_once()
+    }
+
+    /// Says whether its scheduler gave no answer, so that its state is an old one.
+    pub(crate) fn has_no_answer(&self) -> bool {
+        self.status.reason.as_deref() == Some(ask::NO_ANSWER)
+    }
+}
+
+/// A run with its files, as just seen.
+struct Seen {
+    run: RunDir,
+    record: RunRecord,
+    look: Look,
+    /// Its files hold more than the index, although it is over.
+    grown: bool,
+}
+
+/// For so long after a run's end its records are looked at again, in milliseconds.
+const GROWS_MS: u64 = 86_400_000;
+/// A run of which nothing was heard for so long is not asked about any more unless it is named, in milliseconds.
+pub(crate) const FORGET_AFTER_MS: u64 = 14 * 86_400_000;
+
+/// State directory and index together.
+pub(crate) struct Tracker<'a> {
+    session: &'a Session,
+    pub(crate) state: StateDir,
+    pub(crate) store: Store,
+    warned: BTreeSet<&'static str>,
+}
+
+impl<'a> Tracker<'a> {
+    /// Opens the index; one that is damaged or cannot be written is made anew, in memory if need be: it holds nothing
+    /// that the files do not.
+    pub(crate) fn open(session: &'a Session) -> Result<Self, Error> {
+        let state = session.existing_state()?;
+        let store = open_index(session, &state)?;
+        Ok(Self {
+            session,
+            state,
+            store,
+            warned: BTreeSet::new(),
+        })
+    }
+
+    /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that goes on
+    /// has measured is taken in when it is over, or when it is asked for by name.
+    pub(crate) fn refresh_unfinished(&mut self, history: bool) -> Result<(), Error> {
+        deliver_late(&self.state);
+        self.discover()?;
+        let oldest = now_ms().saturating_sub(FORGET_AFTER_MS);
+        let mut rows = self.store.unfinished()?;
+        rows.retain(|row| {
+            row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest
+        });
+        let grown = self.grown(None);
+        for run_id in &grown {
+            rows.extend(self.store.run(run_id)?);
+        }
+        let mut due = Vec::new();
+        let mut before = Vec::new();
+        for row in rows {
+            // A record that has its job id never changes again.
+            let record = |run: &RunDir| {
+                if row.record.job_id.is_some() {
+                    Ok(row.record.clone())
+                } else {
+                    record_of(run)
+                }
+            };
+            match self
+                .state
+                .run(&row.record.run_id)
+                .and_then(|run| Ok((record(&run)?, run)))
+            {
+                Ok((record, run)) => {
+                    due.push((run, record));
+                    before.push(row);
+                }
+                // One bad run hides no other.
+                Err(error) => self.pass_over(&row.record.run_id, &error),
+            }
+        }
+        let heard = self.ask(&due, history);
+        let mut changed = Vec::new();
+        for ((run, record), before) in due.into_iter().zip(&before) {
+            let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
+            let look = self.look(&run, &record, heard, false)?;
+            let grown = grown.contains(run.run_id());
+            if grown
+                || look.status != before.status
+                || record != before.record
+                || !look.changed.is_empty()
+            {
+                look::keep_verdicts(&run, &record, &look, &heard.entries);
+                changed.push(Seen {
+                    run,
+                    record,
+                    look,
+                    grown,
+                });
+            }
+        }
+        self.take_in_seen(&changed, false);
+        Ok(())
+    }
+
+    /// Runs that are over with records that were written since they were read: a training may outlive its job, and what a full disk
+    /// kept from the record is written when there is room. Of `wanted` only, or of all that ended within a day.
+    fn grown(&self, wanted: Option<&[RunId]>) -> BTreeSet<RunId> {
+        let since_ms = wanted.map_or_else(|| now_ms().saturating_sub(GROWS_MS), |_| 0);
+        let records = self
+            .store
+            .unfinished_records(since_ms)
+            .unwrap_or_default()
+            .into_iter();
+        let records =
+            records.filter(|(key, _)| wanted.is_none_or(|wanted| wanted.contains(&key.run_id)));
+        let grew = |key: &MeasureKey, read_ms: u64| {
+            let run = self.state.run(&key.run_id);
+            let record = run
+                .and_then(|run| run.node_dir(key))
+                .and_then(|dir| dir.read_record());
+            record.is_ok_and(|record| record.updated_at_ms != read_ms)
+        };
+        records
+            .filter(|(key, read_ms)| grew(key, *read_ms))
+            .map(|(key, _)| key.run_id)
+            .collect()
+    }
+
+    /// Looks at `run_ids`: their files, and their schedulers with one question each.
+    pub(crate) fn refresh(
+        &mut self,
+        run_ids: &[RunId],
+        history: bool,
+    ) -> Result<Vec<Tracked>, Error> {
+        deliver_late(&self.state);
+        let mut due = Vec::new();
+        for run_id in run_ids {
+            let opened = self
+                .state
+                .run(run_id)
+                .and_then(|run| Ok((record_of(&run)?, run)));
+            if opened.as_ref().is_err_and(RunDirError::is_missing) {
+                self.expect_directory(run_id)?;
+            }
+            let (record, run) = opened.inspect_err(|error| self.pass_over(run_id, error))?;
+            due.push((run, record));
+        }
+        // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
+        let heard = self.ask(&due, history);
+        let grown = self.grown(Some(run_ids));
+        let mut seen = Vec::new();
+        for (run, record) in due {
+            let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
+            let look = self.look(&run, &record, heard, true)?;
+            look::keep_verdicts(&run, &record, &look, &heard.entries);
+            let grown = grown.contains(run.run_id());
+            seen.push(Seen {
+                run,
+                record,
+                look,
+                grown,
+            });
+        }
+        self.take_in_seen(&seen, true);
+        Ok(seen.into_iter().map(Tracked::from).collect())
+    }
+
+    /// Where the files of a run are.
+    pub(crate) fn records_of(&self, tracked: &Tracked) -> PathBuf {
+        let runs = self.state.path().join("runs");
+        runs.join(tracked.record.run_id.as_str())
+    }
+
+    /// Looks at one run.
+    pub(crate) fn look_at(&mut self, run_id: &RunId, history: bool) -> Result<Tracked, Error> {
+        let tracked = self.refresh(std::slice::from_ref(run_id), history)?;
+        let vanished = || Error::new(Kind::Internal, "the run vanished");
+        tracked.into_iter().next().ok_or_else(vanished)
+    }
+
+    /// Refuses a run that was imported, for verbs that look at its files or act on its job.
+    pub(crate) fn expect_directory(&self, run_id: &RunId) -> Result<(), Error> {
+        if !self.store.is_imported(run_id)? {
+            return Ok(());
+        }
+        let error = Error::new(
+            Kind::Missing,
+            format!("run {run_id} was imported: it has no directory here"),
+        );
+        Err(error.hinted("`dlrun show` tells what is known of it"))
+    }
+
+    fn look(
+        &self,
+        run: &RunDir,
+        record: &RunRecord,
+        heard: &Heard,
+        wanted: bool,
+    ) -> Result<Look, RunDirError> {
+        // An index that cannot be read costs the reading of all elements.
+        let known = record
+            .array
+            .as_ref()
+            .and_then(|_| self.store.elements(run.run_id()).ok());
+        look::look(run, record, heard, known.unwrap_or_default(), wanted)
+    }
+
+    /// Tells of a run whose files cannot be used; one whose files are gone is forgotten.
+    fn pass_over(&mut self, run_id: &RunId, error: &RunDirError) {
+        let why = chain(error).join(": ");
+        self.session
+            .warning(&format!("run {run_id} is passed over: {why}"));
+        if error.is_missing() {
+            let _ = self.store.write(|writer| writer.forget_run(run_id));
+        }
+    }
+
+    fn warn(&mut self, topic: &'static str, text: &str) {
+        if self.warned.insert(topic) {
+            self.session.warning(text);
+        }
+    }
+}
+
+/// Nothing was heard.
+static NOTHING: Heard = Heard {
+    entries: Vec::new(),
+    silent: false,
+};
+
+impl From<Seen> for Tracked {
+    fn from(seen: Seen) -> Self {
+        let Seen {
+            record,
+            look:
+                Look {
+                    status,
+                    reading,
+                    elements,
+                    ..
+                },
+            ..
+        } = seen;
+        Self {
+            record,
+            status,
+            reading,
+            elements,
+        }
+    }
+}
+
+fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
+    let path = state.index_path()?;
+    match Store::open(&path) {
+        Ok(store) => Ok(store),
+        Err(StoreError::Damaged { .. }) => {
+            let aside = Store::set_aside(&path)?;
+            session.warning(&format!(
+                "the index was damaged; it is kept as `{}` and made anew",
+                aside.display()
+            ));
+            Ok(Store::open(&path)?)
+        }
+        Err(
+            error @ (StoreError::Newer { .. }
+            | StoreError::Foreign { .. }
+            | StoreError::NotOurs { .. }),
+        ) => Err(error.into()),
+        Err(error) => {
+            session.warning(&format!(
+                "the index cannot be used, so it is made in memory: {error}"
+            ));
+            Ok(Store::in_memory()?)
+        }
+    }
+}
+
+/// The record of a run. A client that was killed between handing over and writing down left no job id; the job itself
+/// knows it.
+fn record_of(run: &RunDir) -> Result<RunRecord, RunDirError> {
+    let mut record = run.read_run()?;
+    if record.job_id.is_some() {
+        return Ok(record);
+    }
+    // Of an array any element that has started knows it.
+    let element = run.attempts()?.first().map_or(0, |attempt| attempt.element);
+    let outcome = run.newest_outcome(element)?.outcome;
+    let marks = outcome
+        .start
+        .iter()
+        .chain(&outcome.end)
+        .find_map(|mark| mark.job_id.clone());
+    let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
+    if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {
+        let plan = run
+            .read_plan()
+            .ok()
+            .and_then(|text| serde_json::from_str::<Plan>(&text).ok());
+        let output = plan.map(|plan| output_file(&plan, &job_id).to_string_lossy().into_owned());
+        record.output = record.output.or(output);
+        record.job_id = Some(job_id);
+        // Found again next time where it cannot be written down.
+        let _ = run.write_run(&record);
+    }
+    Ok(record)
+}
