@@ -50,7 +50,7 @@ pub enum StoreError {
         /// The newest known one.
         known: i32,
     },
-    /// It is no database, or no whole one: [`Store::set_aside`] and fill a new one.
+    /// It is no database, or no whole one: [`Store::set_aside`](super::Store::set_aside) and fill a new one.
     #[error("the index `{path}` is damaged")]
     Damaged {
         /// The database.
