@@ -776,7 +776,7 @@ fn marks_and_records_are_closed_to_others() {
 #[test]
 fn output_faster_than_the_watcher_costs_no_record_and_is_said() {
     let env = TestEnv::new();
-    let script = "seq -f 'Epoch %.0f/9000000 - 1s - loss: 0.1234 - accuracy: 0.98' 1 1000000";
+    let script = "seq -f 'Epoch %.0f/9000000 - 1s - loss: 0.1234 - accuracy: 0.98' 1 40000";
     let id = env.submit(&env.job_called("fast", script, ""));
     env.wait_state(&id, "completed");
     let shown = env.show(&id);
