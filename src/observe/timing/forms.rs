@@ -186,8 +186,9 @@ impl Recogniser for Known {
             self.patterns = compiled.collect();
         }
         let found = forms.iter().zip(&self.patterns).find_map(|(form, regex)| {
+            // A clone has no memory to match with yet: only what matched is worth one.
+            let groups = regex.as_ref()?.captures(line.text)?;
             let regex = regex.clone()?;
-            let groups = regex.captures(line.text)?;
             Some((form, Groups { regex, groups }))
         });
         let Some((form, groups)) = found else {
