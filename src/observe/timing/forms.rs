@@ -48,6 +48,8 @@ struct Form {
     says: Option<Says>,
     conditions: &'static str,
     pattern: &'static str,
+    /// A text without which a line cannot match: far cheaper to look for than the pattern.
+    literal: String,
 }
 
 impl Form {
@@ -89,12 +91,52 @@ fn read_table(text: &'static str) -> Vec<Program> {
                     says: named(says),
                     conditions,
                     pattern: pattern.trim_start(),
+                    literal: longest_literal(pattern.trim_start()),
                 });
             }
             _ => {}
         }
     }
     programs
+}
+
+/// The longest text that every match of `pattern` holds; empty where none is found at its top level.
+fn longest_literal(pattern: &str) -> String {
+    let (mut longest, mut run) = (String::new(), String::new());
+    let (mut depth, mut inside) = (0, None);
+    let mut characters = pattern.chars().peekable();
+    while let Some(mut character) = characters.next() {
+        let is_escaped = character == '\\';
+        if is_escaped {
+            character = characters.next().unwrap_or_default();
+        }
+        let mut is_literal = depth == 0 && inside.is_none();
+        match character {
+            // A class such as `\d`, or an assertion.
+            _ if is_escaped => is_literal &= !character.is_ascii_alphanumeric(),
+            _ if inside == Some(character) => inside = None,
+            _ if inside.is_some() => {}
+            '[' => (inside, is_literal) = (Some(']'), false),
+            '{' => (inside, is_literal) = (Some('}'), false),
+            '(' => (depth, is_literal) = (depth + 1, false),
+            ')' => (depth, is_literal) = (depth - 1, false),
+            '|' if depth == 0 => return String::new(),
+            '.' | '^' | '$' | '+' | '*' | '?' => is_literal = false,
+            _ => {}
+        }
+        // What a quantifier may leave out is none.
+        is_literal &= !matches!(characters.peek(), Some('?' | '*' | '{'));
+        if is_literal {
+            run.push(character);
+        }
+        if run.len() > longest.len() {
+            longest.clone_from(&run);
+        }
+        if !is_literal {
+            run.clear();
+        }
+    }
+    longest
 }
 
 fn named(says: &str) -> Option<Says> {
@@ -186,6 +228,9 @@ impl Recogniser for Known {
             self.patterns = compiled.collect();
         }
         let found = forms.iter().zip(&self.patterns).find_map(|(form, regex)| {
+            if !line.text.contains(&form.literal) {
+                return None;
+            }
             // A clone has no memory to match with yet: only what matched is worth one.
             let groups = regex.as_ref()?.captures(line.text)?;
             let regex = regex.clone()?;

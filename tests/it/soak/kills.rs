@@ -361,7 +361,8 @@ fn see_slurm_run_end(user: &User, run: &str) -> String {
     assert!(begun <= 2, "{run} ran {begun} times: {journal}");
     assert!(
         state != "completed" || whole == "twelve epochs\n",
-        "{run} is called completed: {whole:?}"
+        "{run} is called completed: {whole:?}: {}",
+        user.dlrun(&["--json", "show", run]).stdout
     );
     let whole = if whole.is_empty() {
         "without a result"
