@@ -126,6 +126,7 @@ pub fn logs(data: &[u8]) {
     let (mut whole, mut cut) = (whole.progress(), cut.progress());
     // Of steps that come at once some are passed over; of evaluations none.
     let _ = [&mut whole, &mut cut].map(|progress| {
+        progress.step_times = None;
         progress
             .points
             .retain(|point| point.kind == PointKind::Evaluation)

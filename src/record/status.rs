@@ -174,7 +174,9 @@ const CLOCK_SKEW_MS: u64 = 2_000;
 /// * Else the end mark decides: it carries the true exit code, also above 127, which `sacct` gets wrong.
 /// * Where the scheduler does not explain the end, the files do: its notice in the job's output, a `dlrun cancel`, a
 ///   process that the kernel killed for want of memory.
-/// * A job that left the queue without an end mark is not known to have ended well: [`JobState::Unknown`].
+/// * A job that left the queue without an end mark is not known to have ended well, whatever its scheduler calls it:
+///   [`JobState::Unknown`]. Its script notes every end, in its output where the disk is full; a Slurm controller that
+///   was killed may start a job twice, kill both and call it completed.
 #[must_use]
 pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     let verdict = outcome
@@ -220,6 +222,12 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
             state_of_exit(exit),
             status.reason.take().filter(|_| !exit.is_success()),
         ),
+        (None, Some(JobState::Completed)) => {
+            status.exit = None;
+            let raw_state = status.raw_state.as_deref().unwrap_or("completed");
+            let reason = format!("its scheduler calls it {raw_state}, but it left no end mark");
+            (JobState::Unknown, Some(reason))
+        }
         (None, Some(state)) => (state, status.reason.take()),
         (None, None) => (
             JobState::Unknown,
@@ -443,6 +451,20 @@ mod tests {
         assert_eq!(state(Some(3), None), JobState::Failed);
         assert_eq!(state(Some(3), Some(JobState::Completed)), JobState::Failed);
         assert_eq!(state(Some(0), Some(JobState::Unknown)), JobState::Completed);
+    }
+
+    #[test]
+    fn completed_without_an_end_mark_is_unknown() {
+        let outcome = Outcome {
+            start: mark(None),
+            ..Outcome::default()
+        };
+        let status = resolve(&outcome, Some(&entry(JobState::Completed)));
+        let reason = "its scheduler calls it RAW, but it left no end mark";
+        assert_eq!(
+            (status.state, status.exit, status.reason.as_deref()),
+            (JobState::Unknown, None, Some(reason))
+        );
     }
 
     #[test]
@@ -672,7 +694,7 @@ mod tests {
             JobState::Failed,
             "within one second"
         );
-        assert_eq!(of(JobState::Completed, None, None), JobState::Completed);
+        assert_eq!(of(JobState::Completed, None, None), JobState::Unknown);
         assert_eq!(
             of(JobState::Failed, Some(0), None),
             JobState::Completed,

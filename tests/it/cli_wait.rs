@@ -17,7 +17,6 @@ fn submitted(env: &TestEnv, state: &str) -> Fake {
 fn every_end_that_slurm_knows_has_its_code() {
     let env = TestEnv::new();
     for (state, code, word) in [
-        ("COMPLETED", 0, "completed"),
         ("FAILED", 10, "failed"),
         ("TIMEOUT", 11, "timeout"),
         ("DEADLINE", 11, "timeout"),

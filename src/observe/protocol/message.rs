@@ -375,6 +375,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn figures_come_back_with_all_their_digits() {
+        for bits in (0..1_000).map(|n| 0x3f8a_bcde_f012_3456_u64 + n * 0x0001_2345_6789_abcd) {
+            let figure = f64::from_bits(bits);
+            let text = serde_json::to_string(&figure).expect("a number");
+            let read: f64 = serde_json::from_str(&text).expect("a number");
+            assert_eq!(read.to_bits(), bits, "{text}");
+        }
+    }
+
+    #[test]
     fn a_mismatch_names_both_sides_and_the_way_out() {
         let hello = |protocol, version: &str| Hello {
             protocol,
