@@ -2,18 +2,14 @@
 
 use super::boxed::Boxed;
 use super::event::Recogniser;
-use super::fairseq::FairSeq;
 use super::forms::{Known, PROGRAMS};
 use super::gpt::Gpt;
 use super::hf_trainer::HfTrainer;
 use super::keras::Keras;
 use super::lightning::Lightning;
-use super::mlperf::MlPerf;
 use super::plain_lines::PlainLines;
 use super::pytorch::PyTorch;
-use super::rsl_rl::RslRl;
 use super::score::Score;
-use super::spacy::SpaCy;
 use super::table::Table;
 use super::tqdm::Tqdm;
 use super::yolo::Yolo;
@@ -31,14 +27,10 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
     for program in PROGRAMS.iter() {
         all.push(Box::new(Known::new(program)));
     }
-    let others: [Box<dyn Recogniser>; 10] = [
+    let others: [Box<dyn Recogniser>; 6] = [
         Box::new(Gpt::default()),
-        Box::new(MlPerf::default()),
-        Box::new(FairSeq::default()),
-        Box::new(SpaCy::default()),
         Box::new(Table::default()),
         Box::new(Boxed::default()),
-        Box::new(RslRl::default()),
         Box::new(PlainLines::default()),
         Box::new(Tqdm::default()),
         Box::new(Score::default()),

@@ -4,7 +4,7 @@
 //! behind another line of the program), `minor` (its rate counts where none of samples was printed), `bare` (figures have no
 //! `:` or `=`), `next` (only numbers from 1 on without a gap), `last-ends` (the last step ends its
 //! epoch; `ends-from-0`: of steps that count from 0), `means` (the means of the last step count), `skips-next` (the line behind
-//! it says nothing), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
+//! it says nothing), `late` (an epoch that the line before ended does not begin again: another rank says so), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
 //! (how its programs count epochs). Then comes the pattern; the first form that matches counts.
 //!
 //! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 use regex_lite::{Captures, Regex};
 
 use super::bar;
+use super::curve::is_of_evaluation;
 use super::event::{Event, Facts, Line, Metric, Rate, Recogniser, Says, Weight};
 use super::figures;
 use super::names::Trained;
@@ -164,6 +165,10 @@ pub(super) struct Known {
     spoke: bool,
     /// True where the next line says nothing.
     skips: bool,
+    /// True where the last line said that an epoch without number is over: other ranks say so too.
+    is_over: bool,
+    /// The epoch that ended in the last line: a rank whose lines come late says that it begins.
+    ended: Option<u64>,
     counts_from_zero: Option<bool>,
     /// The last epoch that came without a gap.
     last: Option<u64>,
@@ -187,6 +192,8 @@ impl Known {
             patterns: Vec::new(),
             spoke: false,
             skips: false,
+            is_over: false,
+            ended: None,
             counts_from_zero: program.counts_from_zero,
             last: None,
             steps: None,
@@ -242,9 +249,16 @@ impl Recogniser for Known {
         if std::mem::replace(&mut self.skips, form.has("skips-next")) {
             return;
         }
+        let (was_over, ended) = (std::mem::take(&mut self.is_over), self.ended.take());
         let Some(event) = self.event(form, &groups) else {
             return;
         };
+        self.is_over = event.says == Says::EpochOver;
+        if form.has("late") && event.epoch == ended || was_over && self.is_over {
+            self.ended = ended;
+            return;
+        }
+        self.ended = event.epoch.filter(|_| event.says == Says::EpochEnd);
         if groups.text("since_s").is_some() {
             // The time hangs on the line before: none may be left out for a later one of the same form.
             say(Event::announce(None, None));
@@ -489,6 +503,10 @@ impl Program {
                 let mean = after.trim_start().strip_prefix('(').and_then(scan::number);
                 let stated = scan::duration(from).map_or(value, |(seconds, _)| seconds);
                 facts.step_seconds = Some(mean.map_or(stated, |(mean, _)| mean));
+            } else if (!prefix.is_empty() || is_of_evaluation(name))
+                && (unit.is_some() || figures::rate_name(name).is_some())
+            {
+                // How fast an evaluation is.
             } else if let Some((unit, device)) = figures::rate_name(name) {
                 let unit = scan::rate_unit(behind).map_or(unit, |(unit, _)| unit);
                 let rate = if device {
