@@ -8,7 +8,6 @@ use super::hf_trainer::HfTrainer;
 use super::keras::Keras;
 use super::lightning::Lightning;
 use super::plain_lines::PlainLines;
-use super::pytorch::PyTorch;
 use super::score::Score;
 use super::table::Table;
 use super::tqdm::Tqdm;
@@ -19,7 +18,6 @@ use super::yolo::Yolo;
 pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
     let mut all: Vec<Box<dyn Recogniser>> = vec![
         Box::new(Keras::default()),
-        Box::new(PyTorch::default()),
         Box::new(Lightning::default()),
         Box::new(HfTrainer::default()),
         Box::new(Yolo::default()),

@@ -10,6 +10,7 @@
 
 use super::event::{Facts, Rate};
 use super::scan::{self, Numbers};
+use crate::record::Scope;
 
 /// Words in names of what is no loss or metric.
 const NOT_METRICS: &str = "mem|eta|mfu|flop|time|total|token|sample|speed|elapsed|step|iter|epoch|\
@@ -59,13 +60,8 @@ impl<'a> Read<'a> {
             self.facts.throughput = Rate::of_run(grouped * factor, unit).or(self.facts.throughput);
             return Some(rest);
         }
-        if let Some((unit, device)) = rate_name(name) {
-            let rate = if device {
-                Rate::of_device(grouped, unit)
-            } else {
-                Rate::of_run(grouped, unit)
-            };
-            self.facts.throughput = rate.or(self.facts.throughput);
+        if let Some((unit, scope)) = rate_name(name) {
+            self.facts.throughput = Rate::new(grouped, unit, scope).or(self.facts.throughput);
             return Some(after);
         }
         let lower = name.to_ascii_lowercase();
@@ -98,20 +94,24 @@ impl<'a> Read<'a> {
     }
 }
 
-/// The unit of a rate that its name says, and whether it is one of a device: `tok/sec`, `tokens_per_second`, `tps`,
+/// The unit of a rate that its name says, and of what it is the rate: `tok/sec`, `tokens_per_second`, `tps`,
 /// `tokens/gpu/sec`, `samples per second`.
-pub(super) fn rate_name(name: &str) -> Option<(&'static str, bool)> {
+pub(super) fn rate_name(name: &str) -> Option<(&'static str, Scope)> {
     let lower = name.to_ascii_lowercase();
-    let device = scan::holds_any(&lower, "gpu|device|rank|npu");
+    let scope = if scan::holds_any(&lower, "gpu|device|rank|npu") {
+        Scope::PerDevice
+    } else {
+        Scope::Global
+    };
     let last = lower
         .rsplit([' ', '/', '.', '_'])
         .next()
         .unwrap_or_default();
     match last {
         // torchtitan divides by the number of devices.
-        "tps" | "tgs" => return Some(("tokens/s", true)),
-        "wps" => return Some(("words/s", device)),
-        "ips" => return Some(("samples/s", device)),
+        "tps" | "tgs" => return Some(("tokens/s", Scope::PerDevice)),
+        "wps" => return Some(("words/s", scope)),
+        "ips" => return Some(("samples/s", scope)),
         _ => {}
     }
     // `timing_s/step` is a time.
@@ -137,7 +137,7 @@ pub(super) fn rate_name(name: &str) -> Option<(&'static str, bool)> {
     units
         .iter()
         .find(|(word, _)| lower.contains(word))
-        .map(|(_, unit)| (*unit, device))
+        .map(|(_, unit)| (*unit, scope))
 }
 
 #[cfg(test)]
@@ -157,7 +157,11 @@ mod tests {
             ("train.total_ips", "samples/s", false),
             ("train_items_per_sec", "samples/s", false),
         ] {
-            assert_eq!(rate_name(name), Some((unit, device)), "{name}");
+            assert_eq!(
+                rate_name(name).map(|(unit, scope)| (unit, scope == Scope::PerDevice)),
+                Some((unit, device)),
+                "{name}"
+            );
         }
         for name in ["throughput per GPU (TFLOP/s/GPU)", "loss", "steps", "GB/s"] {
             assert_eq!(rate_name(name), None, "{name}");
@@ -186,7 +190,10 @@ mod tests {
         let read = super::read(
             "  loss:  7.62585  grad_norm: 26.6  memory: 66.91GiB(37.51%)  tps: 10,050  mfu: 13.99%",
         );
-        assert_eq!(read.facts.throughput, Rate::of_device(10_050.0, "tokens/s"));
+        assert_eq!(
+            read.facts.throughput,
+            Rate::new(10_050.0, "tokens/s", Scope::PerDevice)
+        );
         assert_eq!(
             read.facts.metrics,
             [("loss".into(), 7.62585), ("grad_norm".into(), 26.6)]

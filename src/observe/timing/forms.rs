@@ -4,7 +4,8 @@
 //! behind another line of the program), `minor` (its rate counts where none of samples was printed), `bare` (figures have no
 //! `:` or `=`), `next` (only numbers from 1 on without a gap), `last-ends` (the last step ends its
 //! epoch; `ends-from-0`: of steps that count from 0), `means` (the means of the last step count), `skips-next` (the line behind
-//! it says nothing), `late` (an epoch that the line before ended does not begin again: another rank says so), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
+//! it says nothing), `also-plain` (the figures count as training's too), `measures` (only names of losses and metrics are
+//! figures), `of-samples` (steps are samples), `late` (an epoch that the line before ended does not begin again: another rank says so), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
 //! (how its programs count epochs). Then comes the pattern; the first form that matches counts.
 //!
 //! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
@@ -21,8 +22,9 @@ use super::bar;
 use super::curve::is_of_evaluation;
 use super::event::{Event, Facts, Line, Metric, Rate, Recogniser, Says, Weight};
 use super::figures;
-use super::names::Trained;
+use super::names::{self, Trained};
 use super::scan;
+use crate::record::Scope;
 
 /// A program: its lines, and what its figures are called.
 #[derive(Debug, Default)]
@@ -33,9 +35,8 @@ pub(super) struct Program {
     is_plain: bool,
     /// Parts of names, in small letters, of figures that are no metrics; behind `=` a whole name.
     others: Vec<&'static str>,
-    /// Names of the time of a step, and of a rate whose unit stands behind it.
+    /// Names of the time of a step.
     step_times: Vec<&'static str>,
-    rates: Vec<&'static str>,
     /// What is put before the names of figures of an evaluation.
     evaluated: &'static str,
     /// Beginnings of names, and what the record has in their place, as `Train-=train_`.
@@ -83,7 +84,6 @@ fn read_table(text: &'static str) -> Vec<Program> {
             Some(("weight:", weight)) => program.is_plain = weight == "plain",
             Some(("others:", names)) => program.others = list(names),
             Some(("step-times:", names)) => program.step_times = list(names),
-            Some(("rates:", names)) => program.rates = list(names),
             Some(("renamed:", names)) => program.renamed = list(names),
             Some(("evaluated:", prefix)) => program.evaluated = prefix,
             Some((says, pattern)) if !says.is_empty() && says != "#" => {
@@ -175,6 +175,8 @@ pub(super) struct Known {
     /// Steps of the run, and of an epoch, where announced.
     steps: Option<u64>,
     per_epoch: Option<u64>,
+    /// True where a step 0 came.
+    steps_from_zero: bool,
     /// The last step, and how many are usual between two lines.
     step: Option<u64>,
     interval: Option<u64>,
@@ -198,6 +200,7 @@ impl Known {
             last: None,
             steps: None,
             per_epoch: None,
+            steps_from_zero: false,
             step: None,
             interval: None,
             pace: None,
@@ -271,7 +274,13 @@ impl Recogniser for Known {
             self.per_epoch = per_epoch;
             say(Event::announce(event.epochs, per_epoch));
         }
+        let plain = (form.has("also-plain") && self.step.is_some()).then(|| {
+            let mut facts = event.facts.clone();
+            facts.metrics.retain(|(name, _)| !is_of_evaluation(name));
+            Event::figures(facts)
+        });
         say(event);
+        plain.into_iter().for_each(&mut *say);
         if per_epoch.is_some() {
             say(Event::iteration(None, per_epoch, Facts::default()));
         }
@@ -309,6 +318,14 @@ impl Known {
             facts = Facts::with_metrics(named.collect());
         }
         let mut event = groups.event(form, facts)?;
+        self.steps_from_zero |= event.step == Some(0);
+        let from_zero = self.steps_from_zero || form.has("ends-from-0");
+        let done = event
+            .step
+            .map(|step| step.saturating_add(u64::from(from_zero)));
+        if (form.has("last-ends") || form.has("ends-from-0")) && done >= event.of {
+            event.says = Says::EpochEnd;
+        }
         match event.says {
             Says::Announce if event.epochs.is_none() => {
                 self.steps = event.of;
@@ -398,11 +415,7 @@ impl<'a> Groups<'a> {
             seconds: self.text("s").and_then(seconds),
             ..Event::new(form.says?, facts)
         };
-        let last = step.map(|step| step.saturating_add(1));
-        if form.has("last-ends") && step >= event.of || form.has("ends-from-0") && last >= event.of
-        {
-            event.says = Says::EpochEnd;
-        }
+        event.facts.counts_samples = form.has("of-samples");
         let is_whole = match event.says {
             Says::Figures => !event.facts.is_empty(),
             Says::Step => event.epoch.is_some() && event.step.is_some(),
@@ -430,7 +443,8 @@ impl<'a> Groups<'a> {
                 "steps" => facts.throughput = rate("steps/s"),
                 "words" => facts.throughput = rate("words/s"),
                 "device_samples" => {
-                    facts.throughput = number.and_then(|value| Rate::of_device(value, "samples/s"));
+                    facts.throughput =
+                        number.and_then(|value| Rate::new(value, "samples/s", Scope::PerDevice));
                 }
                 "value" => {
                     let name = self.text("name").map(str::trim);
@@ -477,6 +491,11 @@ impl Program {
             facts.metrics = cells(text);
             return;
         }
+        let figure_name = if form.has("measures") {
+            scan::metric_name
+        } else {
+            scan::figure_name
+        };
         let mut numbers = scan::Numbers::of(text);
         let mut column = "";
         while let Some((between, value, from)) = numbers.next_number() {
@@ -484,6 +503,10 @@ impl Program {
                 && let Some((name, _)) = facts.metrics.last().filter(|_| !column.is_empty())
             {
                 facts.means.push((name.clone(), value));
+            }
+            // `Prec@1 05 87.901`: nobody knows which of the two is the figure.
+            if between.trim().is_empty() && !column.is_empty() {
+                facts.metrics.pop();
             }
             column = "";
             let (_, after) = scan::number(from).unwrap_or((value, from));
@@ -494,33 +517,34 @@ impl Program {
             }
             let name = scan::name(between);
             let (factor, behind) = scan::magnitude(after).unwrap_or((1.0, after));
-            let unit = scan::rate_unit(behind);
+            // `lr: 0.1  img/s: 17.2`: the name of what comes next is no unit.
+            let unit = scan::rate_unit(behind).filter(|(_, rest)| !rest.starts_with(':'));
             if let Some((_, rest)) = unit {
                 numbers.skip_to(rest);
             }
+            let mean = after.trim_start().strip_prefix('(');
+            let mean = mean.and_then(|mean| scan::number(mean.trim_start()));
+            let of_name = figures::rate_name(name);
             if self.step_times.contains(&name) {
                 // The mean of several steps stands behind the time of the last.
-                let mean = after.trim_start().strip_prefix('(').and_then(scan::number);
                 let stated = scan::duration(from).map_or(value, |(seconds, _)| seconds);
                 facts.step_seconds = Some(mean.map_or(stated, |(mean, _)| mean));
-            } else if (!prefix.is_empty() || is_of_evaluation(name))
-                && (unit.is_some() || figures::rate_name(name).is_some())
+            } else if let Some((rate, scope)) =
+                of_name.or(unit.map(|(unit, _)| (unit, Scope::Global)))
             {
-                // How fast an evaluation is.
-            } else if let Some((unit, device)) = figures::rate_name(name) {
-                let unit = scan::rate_unit(behind).map_or(unit, |(unit, _)| unit);
-                let rate = if device {
-                    Rate::of_device
-                } else {
-                    Rate::of_run
-                };
-                // Samples, where both are printed: what the batch is made of.
-                let known = facts.throughput.filter(|known| known.unit == "samples/s");
-                facts.throughput = known.or(rate(value * factor, unit));
-            } else if let Some((unit, _)) = unit {
-                facts.throughput = Rate::of_run(value * factor, unit);
+                let value = mean.map_or(value, |(mean, _)| mean) * factor;
+                let rate = Rate::new(value, unit.map_or(rate, |(unit, _)| unit), scope);
+                // How fast an evaluation is says nothing; samples, where both are printed: what the batch is made of.
+                let is_evaluated = !prefix.is_empty() || is_of_evaluation(name);
+                if !is_evaluated
+                    && facts
+                        .throughput
+                        .is_none_or(|known| known.unit != "samples/s")
+                {
+                    facts.throughput = rate;
+                }
             } else if !self.is_other(name)
-                && let Some(name) = scan::figure_name(name)
+                && let Some(name) = figure_name(name)
             {
                 let renamed = self.renamed.iter().find_map(|pair| {
                     let (from, to) = pair.split_once('=')?;
@@ -528,7 +552,7 @@ impl Program {
                 });
                 let name = match (prefix, renamed) {
                     ("", None) => name,
-                    (prefix, None) => format!("{prefix}{name}").into(),
+                    (prefix, None) => format!("{prefix}{}", names::canonical(&name)).into(),
                     (_, Some((to, name))) => format!("{to}{name}").into(),
                 };
                 column = between;

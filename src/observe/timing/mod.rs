@@ -37,7 +37,6 @@ mod pattern;
 mod plain_figures;
 mod plain_lines;
 mod prefix;
-mod pytorch;
 mod scan;
 mod score;
 mod screen;
