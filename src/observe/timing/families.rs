@@ -3,7 +3,6 @@
 use super::boxed::Boxed;
 use super::event::Recogniser;
 use super::forms::{Known, PROGRAMS};
-use super::gpt::Gpt;
 use super::hf_trainer::HfTrainer;
 use super::keras::Keras;
 use super::lightning::Lightning;
@@ -25,8 +24,7 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
     for program in PROGRAMS.iter() {
         all.push(Box::new(Known::new(program)));
     }
-    let others: [Box<dyn Recogniser>; 6] = [
-        Box::new(Gpt::default()),
+    let others: [Box<dyn Recogniser>; 5] = [
         Box::new(Table::default()),
         Box::new(Boxed::default()),
         Box::new(PlainLines::default()),

@@ -21,7 +21,6 @@ use regex_lite::{Captures, Regex};
 use super::bar;
 use super::curve::is_of_evaluation;
 use super::event::{Event, Facts, Line, Metric, Rate, Recogniser, Says, Weight};
-use super::figures;
 use super::names::{self, Trained};
 use super::scan;
 use crate::record::Scope;
@@ -35,8 +34,9 @@ pub(super) struct Program {
     is_plain: bool,
     /// Parts of names, in small letters, of figures that are no metrics; behind `=` a whole name.
     others: Vec<&'static str>,
-    /// Names of the time of a step.
+    /// Names of the time of a step; where `other_times` has parts of names, any other duration is one too.
     step_times: Vec<&'static str>,
+    other_times: Option<&'static str>,
     /// What is put before the names of figures of an evaluation.
     evaluated: &'static str,
     /// Beginnings of names, and what the record has in their place, as `Train-=train_`.
@@ -84,6 +84,7 @@ fn read_table(text: &'static str) -> Vec<Program> {
             Some(("weight:", weight)) => program.is_plain = weight == "plain",
             Some(("others:", names)) => program.others = list(names),
             Some(("step-times:", names)) => program.step_times = list(names),
+            Some(("other-times:", names)) => program.other_times = Some(names),
             Some(("renamed:", names)) => program.renamed = list(names),
             Some(("evaluated:", prefix)) => program.evaluated = prefix,
             Some((says, pattern)) if !says.is_empty() && says != "#" => {
@@ -163,6 +164,8 @@ pub(super) struct Known {
     /// Its patterns, once a line was of interest.
     patterns: Vec<Option<Regex>>,
     spoke: bool,
+    /// True once a line of a step came that was no evaluation.
+    stepped: bool,
     /// True where the next line says nothing.
     skips: bool,
     /// True where the last line said that an epoch without number is over: other ranks say so too.
@@ -193,6 +196,7 @@ impl Known {
             program,
             patterns: Vec::new(),
             spoke: false,
+            stepped: false,
             skips: false,
             is_over: false,
             ended: None,
@@ -238,7 +242,7 @@ impl Recogniser for Known {
             self.patterns = compiled.collect();
         }
         let found = forms.iter().zip(&self.patterns).find_map(|(form, regex)| {
-            if !line.text.contains(&form.literal) {
+            if form.has("known") && !self.spoke || !line.text.contains(&form.literal) {
                 return None;
             }
             // A clone has no memory to match with yet: only what matched is worth one.
@@ -266,13 +270,24 @@ impl Recogniser for Known {
             // The time hangs on the line before: none may be left out for a later one of the same form.
             say(Event::announce(None, None));
         }
-        let (says, seconds) = (event.says, event.seconds);
+        let Event {
+            says,
+            seconds,
+            step,
+            of,
+            ..
+        } = event;
+        let is_step = matches!(says, Says::RunStep | Says::Iteration);
         let per_epoch = groups
             .count("per_epoch")
             .filter(|_| says == Says::EpochStart);
         if per_epoch.is_some() {
             self.per_epoch = per_epoch;
             say(Event::announce(event.epochs, per_epoch));
+        }
+        if form.has("evaluates") && self.is_evaluation(&event.facts) {
+            say(Event::iteration(step, of, Facts::default()));
+            return say(Event::validation(event.facts));
         }
         let plain = (form.has("also-plain") && self.step.is_some()).then(|| {
             let mut facts = event.facts.clone();
@@ -284,7 +299,7 @@ impl Recogniser for Known {
         if per_epoch.is_some() {
             say(Event::iteration(None, per_epoch, Facts::default()));
         }
-        if says == Says::RunStep && seconds.is_some() {
+        if seconds.is_some() && of.is_none_or(|of| step == Some(of)) && is_step {
             say(Event::run_end(seconds, Facts::default()));
         }
     }
@@ -293,9 +308,6 @@ impl Recogniser for Known {
 impl Known {
     fn event<'a>(&mut self, form: &Form, groups: &Groups<'a>) -> Option<Event<'a>> {
         let epoch = groups.count("epoch");
-        if form.has("known") && !self.spoke {
-            return None;
-        }
         if form.has("next") {
             self.last = epoch.filter(|epoch| {
                 *epoch == 1 || self.last.and_then(|last| last.checked_add(1)) == Some(*epoch)
@@ -365,6 +377,15 @@ impl Known {
         Some(event)
     }
 
+    /// True of figures that no step has, behind lines of steps.
+    fn is_evaluation(&mut self, facts: &Facts<'_>) -> bool {
+        let is_step = facts.step_seconds.is_some()
+            || facts.throughput.is_some()
+            || !facts.metrics.iter().any(|(name, _)| is_of_evaluation(name));
+        self.stepped |= is_step;
+        self.stepped && !is_step
+    }
+
     /// How many steps the `seconds` before `step` are of.
     fn steps_since(&mut self, step: u64, seconds: f64) -> Option<f64> {
         let Some(last) = self.step else {
@@ -421,6 +442,9 @@ impl<'a> Groups<'a> {
             Says::Step => event.epoch.is_some() && event.step.is_some(),
             Says::EpochStart | Says::EpochEnd => event.epoch.is_some(),
             Says::RunStep => event.step.is_some(),
+            Says::Iteration if form.has("has-figures") => {
+                event.seconds.is_some() || !event.facts.metrics.is_empty()
+            }
             _ => true,
         };
         is_whole.then_some(event)
@@ -480,7 +504,7 @@ impl Program {
     fn is_other(&self, name: &str) -> bool {
         let is = |other: &&str| match other.strip_prefix('=') {
             Some(whole) => name == whole,
-            None => scan::holds(name, other),
+            None => scan::holds(name, other) && !scan::holds(name, "loss"),
         };
         self.others.iter().any(is)
     }
@@ -509,7 +533,17 @@ impl Program {
                 facts.metrics.pop();
             }
             column = "";
-            let (_, after) = scan::number(from).unwrap_or((value, from));
+            if let Some(other_times) = self.other_times
+                && let Some((seconds, rest)) = scan::per_step(from).or_else(|| scan::duration(from))
+            {
+                if !scan::holds_any(scan::name(between), other_times) {
+                    facts.step_seconds = Some(seconds);
+                }
+                numbers.skip_to(rest);
+                continue;
+            }
+            let (value, after) = scan::grouped(from).unwrap_or((value, from));
+            numbers.skip_to(after);
             // `12:30:00` and `3/10` are one thing each.
             let keyed = form.has("bare") || between.trim_end().ends_with([':', '=']);
             if after.starts_with([':', '/']) || !keyed {
@@ -524,7 +558,7 @@ impl Program {
             }
             let mean = after.trim_start().strip_prefix('(');
             let mean = mean.and_then(|mean| scan::number(mean.trim_start()));
-            let of_name = figures::rate_name(name);
+            let of_name = scan::rate_name(name);
             if self.step_times.contains(&name) {
                 // The mean of several steps stands behind the time of the last.
                 let stated = scan::duration(from).map_or(value, |(seconds, _)| seconds);
