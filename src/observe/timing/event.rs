@@ -33,21 +33,14 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// A rate of the whole run; `None` where the number can be none.
-    pub(super) fn of_run(value: f64, unit: &'static str) -> Option<Self> {
-        (value.is_finite() && value >= 0.0).then_some(Self {
-            value,
-            unit,
-            scope: Scope::Global,
-        })
+    /// A rate; `None` where the number can be none.
+    pub(super) fn new(value: f64, unit: &'static str, scope: Scope) -> Option<Self> {
+        (value.is_finite() && value >= 0.0).then_some(Self { value, unit, scope })
     }
 
-    /// A rate of one GPU, process or rank.
-    pub(super) fn of_device(value: f64, unit: &'static str) -> Option<Self> {
-        Self::of_run(value, unit).map(|rate| Self {
-            scope: Scope::PerDevice,
-            ..rate
-        })
+    /// A rate of the whole run; `None` where the number can be none.
+    pub(super) fn of_run(value: f64, unit: &'static str) -> Option<Self> {
+        Self::new(value, unit, Scope::Global)
     }
 }
 

@@ -2,18 +2,12 @@
 
 use super::boxed::Boxed;
 use super::event::Recogniser;
-use super::fairseq::FairSeq;
 use super::forms::{Known, PROGRAMS};
-use super::gpt::Gpt;
 use super::hf_trainer::HfTrainer;
 use super::keras::Keras;
 use super::lightning::Lightning;
-use super::mlperf::MlPerf;
 use super::plain_lines::PlainLines;
-use super::pytorch::PyTorch;
-use super::rsl_rl::RslRl;
 use super::score::Score;
-use super::spacy::SpaCy;
 use super::table::Table;
 use super::tqdm::Tqdm;
 use super::yolo::Yolo;
@@ -23,7 +17,6 @@ use super::yolo::Yolo;
 pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
     let mut all: Vec<Box<dyn Recogniser>> = vec![
         Box::new(Keras::default()),
-        Box::new(PyTorch::default()),
         Box::new(Lightning::default()),
         Box::new(HfTrainer::default()),
         Box::new(Yolo::default()),
@@ -31,14 +24,9 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
     for program in PROGRAMS.iter() {
         all.push(Box::new(Known::new(program)));
     }
-    let others: [Box<dyn Recogniser>; 10] = [
-        Box::new(Gpt::default()),
-        Box::new(MlPerf::default()),
-        Box::new(FairSeq::default()),
-        Box::new(SpaCy::default()),
+    let others: [Box<dyn Recogniser>; 5] = [
         Box::new(Table::default()),
         Box::new(Boxed::default()),
-        Box::new(RslRl::default()),
         Box::new(PlainLines::default()),
         Box::new(Tqdm::default()),
         Box::new(Score::default()),

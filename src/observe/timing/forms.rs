@@ -4,7 +4,8 @@
 //! behind another line of the program), `minor` (its rate counts where none of samples was printed), `bare` (figures have no
 //! `:` or `=`), `next` (only numbers from 1 on without a gap), `last-ends` (the last step ends its
 //! epoch; `ends-from-0`: of steps that count from 0), `means` (the means of the last step count), `skips-next` (the line behind
-//! it says nothing), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
+//! it says nothing), `also-plain` (the figures count as training's too), `measures` (only names of losses and metrics are
+//! figures), `of-samples` (steps are samples), `late` (an epoch that the line before ended does not begin again: another rank says so), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
 //! (how its programs count epochs). Then comes the pattern; the first form that matches counts.
 //!
 //! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
@@ -18,10 +19,11 @@ use std::sync::LazyLock;
 use regex_lite::{Captures, Regex};
 
 use super::bar;
+use super::curve::is_of_evaluation;
 use super::event::{Event, Facts, Line, Metric, Rate, Recogniser, Says, Weight};
-use super::figures;
-use super::names::Trained;
+use super::names::{self, Trained};
 use super::scan;
+use crate::record::Scope;
 
 /// A program: its lines, and what its figures are called.
 #[derive(Debug, Default)]
@@ -32,9 +34,9 @@ pub(super) struct Program {
     is_plain: bool,
     /// Parts of names, in small letters, of figures that are no metrics; behind `=` a whole name.
     others: Vec<&'static str>,
-    /// Names of the time of a step, and of a rate whose unit stands behind it.
+    /// Names of the time of a step; where `other_times` has parts of names, any other duration is one too.
     step_times: Vec<&'static str>,
-    rates: Vec<&'static str>,
+    other_times: Option<&'static str>,
     /// What is put before the names of figures of an evaluation.
     evaluated: &'static str,
     /// Beginnings of names, and what the record has in their place, as `Train-=train_`.
@@ -82,7 +84,7 @@ fn read_table(text: &'static str) -> Vec<Program> {
             Some(("weight:", weight)) => program.is_plain = weight == "plain",
             Some(("others:", names)) => program.others = list(names),
             Some(("step-times:", names)) => program.step_times = list(names),
-            Some(("rates:", names)) => program.rates = list(names),
+            Some(("other-times:", names)) => program.other_times = Some(names),
             Some(("renamed:", names)) => program.renamed = list(names),
             Some(("evaluated:", prefix)) => program.evaluated = prefix,
             Some((says, pattern)) if !says.is_empty() && says != "#" => {
@@ -162,14 +164,22 @@ pub(super) struct Known {
     /// Its patterns, once a line was of interest.
     patterns: Vec<Option<Regex>>,
     spoke: bool,
+    /// True once a line of a step came that was no evaluation.
+    stepped: bool,
     /// True where the next line says nothing.
     skips: bool,
+    /// True where the last line said that an epoch without number is over: other ranks say so too.
+    is_over: bool,
+    /// The epoch that ended in the last line: a rank whose lines come late says that it begins.
+    ended: Option<u64>,
     counts_from_zero: Option<bool>,
     /// The last epoch that came without a gap.
     last: Option<u64>,
     /// Steps of the run, and of an epoch, where announced.
     steps: Option<u64>,
     per_epoch: Option<u64>,
+    /// True where a step 0 came.
+    steps_from_zero: bool,
     /// The last step, and how many are usual between two lines.
     step: Option<u64>,
     interval: Option<u64>,
@@ -186,11 +196,15 @@ impl Known {
             program,
             patterns: Vec::new(),
             spoke: false,
+            stepped: false,
             skips: false,
+            is_over: false,
+            ended: None,
             counts_from_zero: program.counts_from_zero,
             last: None,
             steps: None,
             per_epoch: None,
+            steps_from_zero: false,
             step: None,
             interval: None,
             pace: None,
@@ -228,7 +242,7 @@ impl Recogniser for Known {
             self.patterns = compiled.collect();
         }
         let found = forms.iter().zip(&self.patterns).find_map(|(form, regex)| {
-            if !line.text.contains(&form.literal) {
+            if form.has("known") && !self.spoke || !line.text.contains(&form.literal) {
                 return None;
             }
             // A clone has no memory to match with yet: only what matched is worth one.
@@ -242,14 +256,28 @@ impl Recogniser for Known {
         if std::mem::replace(&mut self.skips, form.has("skips-next")) {
             return;
         }
+        let (was_over, ended) = (std::mem::take(&mut self.is_over), self.ended.take());
         let Some(event) = self.event(form, &groups) else {
             return;
         };
+        self.is_over = event.says == Says::EpochOver;
+        if form.has("late") && event.epoch == ended || was_over && self.is_over {
+            self.ended = ended;
+            return;
+        }
+        self.ended = event.epoch.filter(|_| event.says == Says::EpochEnd);
         if groups.text("since_s").is_some() {
             // The time hangs on the line before: none may be left out for a later one of the same form.
             say(Event::announce(None, None));
         }
-        let (says, seconds) = (event.says, event.seconds);
+        let Event {
+            says,
+            seconds,
+            step,
+            of,
+            ..
+        } = event;
+        let is_step = matches!(says, Says::RunStep | Says::Iteration);
         let per_epoch = groups
             .count("per_epoch")
             .filter(|_| says == Says::EpochStart);
@@ -257,11 +285,21 @@ impl Recogniser for Known {
             self.per_epoch = per_epoch;
             say(Event::announce(event.epochs, per_epoch));
         }
+        if form.has("evaluates") && self.is_evaluation(&event.facts) {
+            say(Event::iteration(step, of, Facts::default()));
+            return say(Event::validation(event.facts));
+        }
+        let plain = (form.has("also-plain") && self.step.is_some()).then(|| {
+            let mut facts = event.facts.clone();
+            facts.metrics.retain(|(name, _)| !is_of_evaluation(name));
+            Event::figures(facts)
+        });
         say(event);
+        plain.into_iter().for_each(&mut *say);
         if per_epoch.is_some() {
             say(Event::iteration(None, per_epoch, Facts::default()));
         }
-        if says == Says::RunStep && seconds.is_some() {
+        if seconds.is_some() && of.is_none_or(|of| step == Some(of)) && is_step {
             say(Event::run_end(seconds, Facts::default()));
         }
     }
@@ -270,9 +308,6 @@ impl Recogniser for Known {
 impl Known {
     fn event<'a>(&mut self, form: &Form, groups: &Groups<'a>) -> Option<Event<'a>> {
         let epoch = groups.count("epoch");
-        if form.has("known") && !self.spoke {
-            return None;
-        }
         if form.has("next") {
             self.last = epoch.filter(|epoch| {
                 *epoch == 1 || self.last.and_then(|last| last.checked_add(1)) == Some(*epoch)
@@ -295,6 +330,14 @@ impl Known {
             facts = Facts::with_metrics(named.collect());
         }
         let mut event = groups.event(form, facts)?;
+        self.steps_from_zero |= event.step == Some(0);
+        let from_zero = self.steps_from_zero || form.has("ends-from-0");
+        let done = event
+            .step
+            .map(|step| step.saturating_add(u64::from(from_zero)));
+        if (form.has("last-ends") || form.has("ends-from-0")) && done >= event.of {
+            event.says = Says::EpochEnd;
+        }
         match event.says {
             Says::Announce if event.epochs.is_none() => {
                 self.steps = event.of;
@@ -332,6 +375,15 @@ impl Known {
         }
         self.spoke = true;
         Some(event)
+    }
+
+    /// True of figures that no step has, behind lines of steps.
+    fn is_evaluation(&mut self, facts: &Facts<'_>) -> bool {
+        let is_step = facts.step_seconds.is_some()
+            || facts.throughput.is_some()
+            || !facts.metrics.iter().any(|(name, _)| is_of_evaluation(name));
+        self.stepped |= is_step;
+        self.stepped && !is_step
     }
 
     /// How many steps the `seconds` before `step` are of.
@@ -384,16 +436,15 @@ impl<'a> Groups<'a> {
             seconds: self.text("s").and_then(seconds),
             ..Event::new(form.says?, facts)
         };
-        let last = step.map(|step| step.saturating_add(1));
-        if form.has("last-ends") && step >= event.of || form.has("ends-from-0") && last >= event.of
-        {
-            event.says = Says::EpochEnd;
-        }
+        event.facts.counts_samples = form.has("of-samples");
         let is_whole = match event.says {
             Says::Figures => !event.facts.is_empty(),
             Says::Step => event.epoch.is_some() && event.step.is_some(),
             Says::EpochStart | Says::EpochEnd => event.epoch.is_some(),
             Says::RunStep => event.step.is_some(),
+            Says::Iteration if form.has("has-figures") => {
+                event.seconds.is_some() || !event.facts.metrics.is_empty()
+            }
             _ => true,
         };
         is_whole.then_some(event)
@@ -416,7 +467,8 @@ impl<'a> Groups<'a> {
                 "steps" => facts.throughput = rate("steps/s"),
                 "words" => facts.throughput = rate("words/s"),
                 "device_samples" => {
-                    facts.throughput = number.and_then(|value| Rate::of_device(value, "samples/s"));
+                    facts.throughput =
+                        number.and_then(|value| Rate::new(value, "samples/s", Scope::PerDevice));
                 }
                 "value" => {
                     let name = self.text("name").map(str::trim);
@@ -452,7 +504,7 @@ impl Program {
     fn is_other(&self, name: &str) -> bool {
         let is = |other: &&str| match other.strip_prefix('=') {
             Some(whole) => name == whole,
-            None => scan::holds(name, other),
+            None => scan::holds(name, other) && !scan::holds(name, "loss"),
         };
         self.others.iter().any(is)
     }
@@ -463,6 +515,11 @@ impl Program {
             facts.metrics = cells(text);
             return;
         }
+        let figure_name = if form.has("measures") {
+            scan::metric_name
+        } else {
+            scan::figure_name
+        };
         let mut numbers = scan::Numbers::of(text);
         let mut column = "";
         while let Some((between, value, from)) = numbers.next_number() {
@@ -471,8 +528,22 @@ impl Program {
             {
                 facts.means.push((name.clone(), value));
             }
+            // `Prec@1 05 87.901`: nobody knows which of the two is the figure.
+            if between.trim().is_empty() && !column.is_empty() {
+                facts.metrics.pop();
+            }
             column = "";
-            let (_, after) = scan::number(from).unwrap_or((value, from));
+            if let Some(other_times) = self.other_times
+                && let Some((seconds, rest)) = scan::per_step(from).or_else(|| scan::duration(from))
+            {
+                if !scan::holds_any(scan::name(between), other_times) {
+                    facts.step_seconds = Some(seconds);
+                }
+                numbers.skip_to(rest);
+                continue;
+            }
+            let (value, after) = scan::grouped(from).unwrap_or((value, from));
+            numbers.skip_to(after);
             // `12:30:00` and `3/10` are one thing each.
             let keyed = form.has("bare") || between.trim_end().ends_with([':', '=']);
             if after.starts_with([':', '/']) || !keyed {
@@ -480,29 +551,34 @@ impl Program {
             }
             let name = scan::name(between);
             let (factor, behind) = scan::magnitude(after).unwrap_or((1.0, after));
-            let unit = scan::rate_unit(behind);
+            // `lr: 0.1  img/s: 17.2`: the name of what comes next is no unit.
+            let unit = scan::rate_unit(behind).filter(|(_, rest)| !rest.starts_with(':'));
             if let Some((_, rest)) = unit {
                 numbers.skip_to(rest);
             }
+            let mean = after.trim_start().strip_prefix('(');
+            let mean = mean.and_then(|mean| scan::number(mean.trim_start()));
+            let of_name = scan::rate_name(name);
             if self.step_times.contains(&name) {
                 // The mean of several steps stands behind the time of the last.
-                let mean = after.trim_start().strip_prefix('(').and_then(scan::number);
                 let stated = scan::duration(from).map_or(value, |(seconds, _)| seconds);
                 facts.step_seconds = Some(mean.map_or(stated, |(mean, _)| mean));
-            } else if let Some((unit, device)) = figures::rate_name(name) {
-                let unit = scan::rate_unit(behind).map_or(unit, |(unit, _)| unit);
-                let rate = if device {
-                    Rate::of_device
-                } else {
-                    Rate::of_run
-                };
-                // Samples, where both are printed: what the batch is made of.
-                let known = facts.throughput.filter(|known| known.unit == "samples/s");
-                facts.throughput = known.or(rate(value * factor, unit));
-            } else if let Some((unit, _)) = unit {
-                facts.throughput = Rate::of_run(value * factor, unit);
+            } else if let Some((rate, scope)) =
+                of_name.or(unit.map(|(unit, _)| (unit, Scope::Global)))
+            {
+                let value = mean.map_or(value, |(mean, _)| mean) * factor;
+                let rate = Rate::new(value, unit.map_or(rate, |(unit, _)| unit), scope);
+                // How fast an evaluation is says nothing; samples, where both are printed: what the batch is made of.
+                let is_evaluated = !prefix.is_empty() || is_of_evaluation(name);
+                if !is_evaluated
+                    && facts
+                        .throughput
+                        .is_none_or(|known| known.unit != "samples/s")
+                {
+                    facts.throughput = rate;
+                }
             } else if !self.is_other(name)
-                && let Some(name) = scan::figure_name(name)
+                && let Some(name) = figure_name(name)
             {
                 let renamed = self.renamed.iter().find_map(|pair| {
                     let (from, to) = pair.split_once('=')?;
@@ -510,7 +586,7 @@ impl Program {
                 });
                 let name = match (prefix, renamed) {
                     ("", None) => name,
-                    (prefix, None) => format!("{prefix}{name}").into(),
+                    (prefix, None) => format!("{prefix}{}", names::canonical(&name)).into(),
                     (_, Some((to, name))) => format!("{to}{name}").into(),
                 };
                 column = between;

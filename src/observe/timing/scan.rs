@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use super::names;
 pub(super) use super::word_list::{holds, holds_any, is_any, starts_with_any};
+use crate::record::Scope;
 
 /// Longest name of a metric in bytes; longer ones are not names.
 const MAX_NAME: usize = 64;
@@ -253,6 +254,52 @@ pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
     matches!(&rest[..end], "s" | "sec" | "second").then_some((unit, &rest[end..]))
 }
 
+/// The unit of a rate that its name says, and of what it is the rate: `tok/sec`, `tokens_per_second`, `tps`,
+/// `tokens/gpu/sec`, `samples per second`.
+pub(super) fn rate_name(name: &str) -> Option<(&'static str, Scope)> {
+    let lower = name.to_ascii_lowercase();
+    let scope = if holds_any(&lower, "gpu|device|rank|npu") {
+        Scope::PerDevice
+    } else {
+        Scope::Global
+    };
+    let last = lower
+        .rsplit([' ', '/', '.', '_'])
+        .next()
+        .unwrap_or_default();
+    match last {
+        // torchtitan divides by the number of devices.
+        "tps" | "tgs" => return Some(("tokens/s", Scope::PerDevice)),
+        "wps" => return Some(("words/s", scope)),
+        "ips" => return Some(("samples/s", scope)),
+        _ => {}
+    }
+    // `timing_s/step` is a time.
+    let ends = lower.ends_with("/s") || holds_any(&lower, "/s |/s)|/s/");
+    let per_second = ends || holds_any(&lower, "_per_sec| per sec|/sec|persec|s/gpu)");
+    if !per_second || lower.contains("flop") {
+        return None;
+    }
+    let units = [
+        ("tok", "tokens/s"),
+        ("sample", "samples/s"),
+        ("sequence", "samples/s"),
+        ("seq", "samples/s"),
+        ("image", "samples/s"),
+        ("img", "samples/s"),
+        ("item", "samples/s"),
+        ("frame", "frames/s"),
+        ("word", "words/s"),
+        ("batch", "steps/s"),
+        ("step", "steps/s"),
+        ("it", "it/s"),
+    ];
+    units
+        .iter()
+        .find(|(word, _)| lower.contains(word))
+        .map(|(_, unit)| (*unit, scope))
+}
+
 /// The numbers of a text one after the other, each as the text between it and the number before, the text that begins
 /// with it, and what follows it. Digits inside names (`Acc@1`, `mAP50-95`) are not numbers.
 pub(super) struct Numbers<'a> {
@@ -456,6 +503,30 @@ mod tests {
             "3sx",
         ] {
             assert_eq!(duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_rates_tell_their_unit() {
+        for (name, unit, device) in [
+            ("tok/sec", "tokens/s", false),
+            ("tokens/gpu/sec", "tokens/s", true),
+            ("tokens_per_second", "tokens/s", false),
+            ("tps", "tokens/s", true),
+            ("samples per second", "samples/s", false),
+            ("samples/sec", "samples/s", false),
+            ("tokens per gpu per second (tgs)", "tokens/s", true),
+            ("train.total_ips", "samples/s", false),
+            ("train_items_per_sec", "samples/s", false),
+        ] {
+            assert_eq!(
+                rate_name(name).map(|(unit, scope)| (unit, scope == Scope::PerDevice)),
+                Some((unit, device)),
+                "{name}"
+            );
+        }
+        for name in ["throughput per GPU (TFLOP/s/GPU)", "loss", "steps", "GB/s"] {
+            assert_eq!(rate_name(name), None, "{name}");
         }
     }
 

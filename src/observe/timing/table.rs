@@ -11,6 +11,10 @@
 //!
 //!       Iter       Train Loss   Remaining Time                      gradient boosting of scikit-learn
 //!          1           1.2346            0.20s
+//!
+//! E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE                   spaCy
+//! ---  ------  ------------  --------  ------  ------
+//!   0     200         35.70   2163.45   83.16    0.83
 //! ```
 //!
 //! Names and numbers stand at least two blanks, a tab or a `|` apart.
@@ -21,8 +25,11 @@ use super::names::is_measure;
 use super::scan;
 
 /// Names of a first column.
-const EPOCHS: &str = "epoch|epochs";
+const EPOCHS: &str = "epoch|epochs|e";
 const STEPS: &str = "iter|iteration|step|round|iters";
+
+/// spaCy's name of the column of steps, behind that of epochs.
+const STEP_OF_EPOCH: &str = "#";
 
 /// Names of a column with the time of a row.
 const TIMES: &str = "dur|time|duration|epoch_time|seconds";
@@ -57,7 +64,7 @@ impl Recogniser for Table {
     }
 
     fn triggers(&self) -> &'static str {
-        "poch  ¦poch\t¦poch |¦ter  ¦teration  ¦tep  ¦ound  "
+        "poch  ¦poch\t¦poch |¦ter  ¦teration  ¦tep  ¦ound  ¦E    #       "
     }
 
     fn wants_every_line(&self) -> bool {
@@ -119,7 +126,9 @@ fn head(text: &str) -> Option<Head> {
         .map(str::to_owned)
         .collect();
     let told = columns.len() > 1
-        && columns.iter().all(|cell| name(&cell.as_str()))
+        && columns
+            .iter()
+            .all(|cell| cell == STEP_OF_EPOCH || name(&cell.as_str()))
         && columns.iter().any(|cell| is_measure(cell));
     told.then_some(Head {
         columns,
@@ -142,13 +151,18 @@ impl Head {
         let (count, "") = scan::unsigned(row.first()?)? else {
             return None;
         };
+        let has_steps = self.columns[1] == STEP_OF_EPOCH;
         if row.len() != self.columns.len()
-            || self.last.is_some_and(|last| count <= last && count > 1)
+            || !has_steps && self.last.is_some_and(|last| count <= last && count > 1)
         {
             return None;
         }
-        let (mut facts, mut seconds) = (Facts::default(), None);
+        let (mut facts, mut seconds, mut step) = (Facts::default(), None, None);
         for (name, cell) in self.columns.iter().zip(&row).skip(1) {
+            if name == STEP_OF_EPOCH {
+                step = Some(scan::unsigned(cell)?.0);
+                continue;
+            }
             let lower = name.to_ascii_lowercase();
             if scan::is_any(&lower, TIMES) {
                 seconds = time(cell);
@@ -165,7 +179,9 @@ impl Head {
             }
         }
         (self.last, self.since) = (Some(count), 0);
-        Some(if self.by_epoch {
+        Some(if let Some(step) = step {
+            Event::step((count, None), (step, None), facts)
+        } else if self.by_epoch {
             Event::epoch_end((count, None), facts).took(seconds)
         } else {
             facts.step_seconds = seconds;
