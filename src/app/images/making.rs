@@ -563,8 +563,8 @@ impl Display {
             }
             build::Progress::Phase(phase) => {
                 let passed = self.passed();
-                self.phase = Some(phase.as_str());
-                self.now(&format!("{name}: {}{passed}", phase.as_str()), true);
+                self.phase = Some(phase);
+                self.now(&format!("{name}: {phase}{passed}"), true);
             }
             build::Progress::Line(line) => {
                 let phase = self.phase.unwrap_or("starting");

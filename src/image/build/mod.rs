@@ -1,7 +1,6 @@
 //! Makes image files: builds from definition files, and pulls.
 
 mod file_name;
-mod free_space;
 mod from_definition;
 mod ownership;
 mod progress;
@@ -9,10 +8,9 @@ mod pull;
 mod unfinished;
 
 pub use file_name::{pulled_name, pulled_path};
-pub use free_space::free_bytes;
 pub use from_definition::{Build, build};
 pub use ownership::is_vouched_for;
 pub(crate) use ownership::unsafe_for_root;
-pub use progress::{Phase, Progress};
+pub use progress::Progress;
 pub use pull::{PullSource, pull};
 pub use unfinished::{Begun, MakeError, Making, Workplace, begin, discard, log_of};

@@ -8,69 +8,32 @@ pub enum Progress<'a> {
     /// Another dlrun makes the same image; `None` where it did not say who it is.
     Waiting(Option<&'a Owner>),
     /// A step began.
-    Phase(Phase),
+    Phase(&'static str),
     /// What the runtime, or a program of the definition file, wrote last.
     Line(&'a str),
 }
 
-/// A step of a build or a pull.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Layers or a file are on their way.
-    Fetching,
-    /// The base is unpacked.
-    Extracting,
-    /// `%setup` runs, on this machine.
-    Setup,
-    /// `%post` runs.
-    Post,
-    /// Environment, labels and scripts are written.
-    Describing,
-    /// `%test` runs.
-    Test,
-    /// The file system is compressed.
-    Packing,
-}
+/// The steps of a build or a pull, by how the runtime's line begins. The wording is that of `internal/pkg/build` and
+/// `internal/pkg/client`, the same from Singularity 3.5 to Apptainer 1.4 and CE 4.
+const PHASES: [(&str, &str); 11] = [
+    ("Fetching", "fetching"),
+    ("Downloading", "fetching"),
+    ("Converting OCI", "fetching"),
+    ("Copying", "fetching"),
+    ("Extracting", "unpacking the base"),
+    ("Running setup", "running %setup"),
+    ("Running post", "running %post"),
+    ("Adding", "writing environment and labels"),
+    ("Running test", "running %test"),
+    ("Creating SIF", "packing"),
+    ("Creating sandbox", "packing"),
+];
 
-impl Phase {
-    /// Reads a line of the runtime, of any product and version: `INFO:    Running post scriptlet`. The wording is that of
-    /// `internal/pkg/build` and `internal/pkg/client`, the same from Singularity 3.5 to Apptainer 1.4 and CE 4.
-    #[must_use]
-    pub fn of_line(line: &str) -> Option<Self> {
-        let said = line.strip_prefix("INFO:")?.trim_start();
-        let begins = |words: &[&str]| words.iter().any(|word| said.starts_with(word));
-        if begins(&["Fetching", "Downloading", "Converting OCI", "Copying"]) {
-            Some(Self::Fetching)
-        } else if begins(&["Extracting"]) {
-            Some(Self::Extracting)
-        } else if begins(&["Running setup"]) {
-            Some(Self::Setup)
-        } else if begins(&["Running post"]) {
-            Some(Self::Post)
-        } else if begins(&["Adding"]) {
-            Some(Self::Describing)
-        } else if begins(&["Running test"]) {
-            Some(Self::Test)
-        } else if begins(&["Creating SIF", "Creating sandbox"]) {
-            Some(Self::Packing)
-        } else {
-            None
-        }
-    }
-
-    /// What goes on, for people.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fetching => "fetching",
-            Self::Extracting => "unpacking the base",
-            Self::Setup => "running %setup",
-            Self::Post => "running %post",
-            Self::Describing => "writing environment and labels",
-            Self::Test => "running %test",
-            Self::Packing => "packing",
-        }
-    }
+/// The step that a line of the runtime begins, of any product and version: `INFO:    Running post scriptlet`.
+pub(crate) fn phase_of(line: &str) -> Option<&'static str> {
+    let message = line.strip_prefix("INFO:")?.trim_start();
+    let found = PHASES.iter().find(|(begin, _)| message.starts_with(begin));
+    found.map(|(_, phase)| *phase)
 }
 
 #[cfg(test)]
@@ -84,21 +47,21 @@ mod tests {
                     + echo Running post scriptlet\nINFO:    Adding labels\nINFO:    Creating SIF file...\n\
                     INFO:    To see mksquashfs output with progress bar enable verbose logging\n\
                     INFO:    Build complete: a.sif";
-        let phases: Vec<Phase> = said.lines().filter_map(Phase::of_line).collect();
+        let phases: Vec<&str> = said.lines().filter_map(phase_of).collect();
         assert_eq!(
             phases,
             [
-                Phase::Extracting,
-                Phase::Post,
-                Phase::Describing,
-                Phase::Packing
+                "unpacking the base",
+                "running %post",
+                "writing environment and labels",
+                "packing"
             ]
         );
         let pull = [
             "INFO:    Converting OCI blobs to SIF format",
             "INFO:    Downloading network image",
         ];
-        assert_eq!(pull.map(Phase::of_line), [Some(Phase::Fetching); 2]);
-        assert_eq!(Phase::of_line("Extracting wheel"), None);
+        assert_eq!(pull.map(phase_of), [Some("fetching"); 2]);
+        assert_eq!(phase_of("Extracting wheel"), None);
     }
 }

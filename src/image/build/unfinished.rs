@@ -6,12 +6,13 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use nix::sys::statvfs::statvfs;
+
 use crate::foundation::command::{CommandError, News, Tool};
 use crate::foundation::diagnostic::printable;
 use crate::foundation::lock::{self, Lock, Patience};
-use crate::image::build::free_space::{Rooms, free_bytes};
 use crate::image::build::ownership::unsafe_for_root;
-use crate::image::build::progress::{Phase, Progress};
+use crate::image::build::progress::{Progress, phase_of};
 use crate::image::fingerprint::fingerprint;
 use crate::image::in_progress::{Unfinished, beside, is_full, last_words, new_log};
 use crate::image::runtime::{Product, facts_of, prefixes_of};
@@ -253,21 +254,14 @@ impl Making {
         let tool = temporary(tool, product, &self.unpack)
             .grace(GRACE)
             .ends_with_us();
-        let dir = self.image.parent().unwrap_or(Path::new("/")).to_owned();
-        let caches: Vec<PathBuf> = cache_dirs(product).collect();
-        let watched = [self.unpack_root.as_path(), dir.as_path()];
-        let caches = caches.iter().map(PathBuf::as_path);
-        let mut rooms = Rooms::new(&watched.into_iter().chain(caches).collect::<Vec<_>>());
         let mut signed = Instant::now();
         let ran = tool.run_lines_while(|news| {
-            rooms.look();
             match news {
                 News::Line(_, line) => {
                     self.say(line);
                     signed = Instant::now();
                     progress(
-                        Phase::of_line(line)
-                            .map_or(Progress::Line(&printable(line)), Progress::Phase),
+                        phase_of(line).map_or(Progress::Line(&printable(line)), Progress::Phase),
                     );
                 }
                 News::None if signed.elapsed() >= SIGN_OF_LIFE => {
@@ -289,7 +283,10 @@ impl Making {
         };
         let words = last_words(&source);
         if is_full(words) {
-            return Err(MakeError::NoSpace(rooms.full(words), what, source));
+            let dir = self.image.parent().unwrap_or(Path::new("/"));
+            let dirs = [&*self.unpack_root, dir].map(Path::to_owned).into_iter();
+            let full = full_of(dirs.chain(cache_dirs(product)).collect(), words);
+            return Err(MakeError::NoSpace(full, what, source));
         }
         Err(MakeError::Failed(what, self.log_path.clone(), source))
     }
@@ -353,6 +350,31 @@ fn cache_dirs(product: Option<Product>) -> impl Iterator<Item = PathBuf> {
         named.or_else(|| Some(home.as_ref()?.join(facts.cache)))
     });
     dirs.filter(|dir| dir.is_absolute())
+}
+
+/// What this user may still write there, in bytes; `None` where the file system does not say.
+fn free_bytes(dir: &Path) -> Option<u64> {
+    let found = statvfs(dir).ok()?;
+    found.blocks_available().checked_mul(found.fragment_size())
+}
+
+/// The directory that the runtime reports to be full: the one that it names, `/a/b` before `/a`; else any of them, since a quota
+/// shows nowhere, and after its failure the runtime has removed what filled it.
+fn full_of(dirs: Vec<PathBuf>, words: &str) -> String {
+    let is_named = |dir: &&PathBuf| {
+        let dir = dir.display().to_string();
+        let mut places = words.match_indices(&dir);
+        places
+            .any(|(at, text)| !words[at + text.len()..].starts_with(|c: char| c.is_alphanumeric()))
+    };
+    let named = dirs.iter().filter(is_named);
+    match named.max_by_key(|dir| dir.as_os_str().len()) {
+        Some(dir) => dir.display().to_string(),
+        None => {
+            let all: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+            all.join(" or ")
+        }
+    }
 }
 
 /// Which file stands at a path now.
@@ -494,6 +516,35 @@ mod tests {
             stop,
             &mut |_| {},
         )
+    }
+
+    #[test]
+    fn directory_that_is_named_is_full_else_any_of_them() {
+        let dirs = || {
+            ["/tmp", "/tmp/images", "/h/cache"]
+                .map(PathBuf::from)
+                .to_vec()
+        };
+        // Apptainer 1.4.5, of the place of the image.
+        for (words, full) in [
+            (
+                "while creating container: write /tmp/images/x.part: no space left on device",
+                "/tmp/images",
+            ),
+            ("write /h/cache/blob/1: disk quota exceeded", "/h/cache"),
+            (
+                "write failed: disk quota exceeded",
+                "/tmp or /tmp/images or /h/cache",
+            ),
+            (
+                "write /tmpfs/x: no space left on device",
+                "/tmp or /tmp/images or /h/cache",
+            ),
+        ] {
+            assert_eq!(full_of(dirs(), words), full);
+        }
+        assert!(free_bytes(Path::new("/")).is_some());
+        assert_eq!(free_bytes(Path::new("/no/such/dir")), None);
     }
 
     #[test]

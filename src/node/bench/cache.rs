@@ -3,48 +3,26 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where CPUs are described.
 pub(super) const CPUS: &str = "/sys/devices/system/cpu";
 
 /// All caches of the highest level together, in bytes. `None` where the kernel does not tell, as in some virtual machines.
 pub(super) fn last_level_bytes(cpus: &Path) -> Option<u64> {
-    let mut highest = 0;
     // Each cache once: it is described at every CPU that shares it.
-    let mut caches = BTreeSet::new();
-    for cpu in numbered(cpus, "cpu") {
-        let caches_of_cpu = cpus.join(cpu).join("cache");
-        for cache in numbered(&caches_of_cpu, "index") {
-            let Some((level, shared, bytes)) = described(&caches_of_cpu.join(cache)) else {
-                continue;
-            };
-            if level > highest {
-                highest = level;
-                caches.clear();
-            }
-            if level == highest {
-                caches.insert((shared, bytes));
-            }
-        }
-    }
-    let all: u64 = caches.iter().map(|(_, bytes)| bytes).sum();
-    (all > 0).then_some(all)
+    let caches: BTreeSet<(u32, String, u64)> = entries(cpus)
+        .flat_map(|cpu| entries(&cpu.join("cache")))
+        .filter_map(|cache| described(&cache))
+        .collect();
+    let highest = caches.last()?.0;
+    let last_level = caches.iter().filter(|(level, ..)| *level == highest);
+    Some(last_level.map(|(.., bytes)| bytes).sum()).filter(|bytes| *bytes > 0)
 }
 
-/// The entries `PREFIXn` of a directory.
-fn numbered(dir: &Path, prefix: &str) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    let names = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok());
-    let is_one = |name: &String| {
-        name.strip_prefix(prefix)
-            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
-    };
-    names.filter(is_one).collect()
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
 }
 
 /// Level, sharers and size of one that holds data.

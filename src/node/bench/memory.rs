@@ -2,42 +2,28 @@
 //!
 //! As STREAM counts (J. D. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers", 1995, and
 //! <https://www.cs.virginia.edu/stream/ref.html>): 24 bytes for each element of 8, though a cache may read `a` before it is
-//! written; each array four times as large as all last-level caches; the first pass does not count; the highest rate of the passes
-//! is the figure. Each thread has parts of its own, which lie where it first wrote to them.
+//! written; each array four times as large as all last-level caches; the first measurement does not count; the highest rate is the
+//! figure. Each thread has parts of its own, which lie where it first wrote to them.
 
 use std::hint::black_box;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::team::{Member, Team};
+use super::rates::rates;
 use crate::record::Spread;
 
-/// Fewer passes say little.
-const PASSES: usize = 10;
-/// More than this many tell no more.
-const PASSES_MAX: usize = 200;
-/// Passes go on for so long where they are quick.
-const WANTED: Duration = Duration::from_millis(1500);
-/// After this no further pass begins, once three are there.
-const LONGEST: Duration = Duration::from_secs(7);
-/// What each thread has of each array at least: a pass must take far longer than to begin it.
+/// The first of these many measurements does not count.
+const REPEATS: usize = 11;
+/// What each thread has of each array at least: measuring must take far longer than to begin it.
 const PART_MIN: u64 = 4 << 20;
 /// Caches are taken to be this large where the kernel does not tell.
 const CACHE_ASSUMED: u64 = 64 << 20;
 /// STREAM's rule.
 const CACHES: u64 = 4;
 const ARRAYS: u64 = 3;
+/// Elements that are computed between two looks at the clock.
+const BLOCK: usize = 1 << 16;
 const SCALE: f64 = 3.0;
-
-/// What was found.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bandwidth {
-    /// In 10^9 bytes per second.
-    pub(super) gb_per_second: Spread,
-    /// The three arrays together.
-    pub(super) arrays_bytes: u64,
-}
 
 /// How large the three arrays are together, and what speaks against it. At most a quarter of the `available` memory is taken.
 pub(super) fn size(caches: Option<u64>, available: u64, threads: usize) -> (u64, Option<String>) {
@@ -57,114 +43,62 @@ pub(super) fn size(caches: Option<u64>, available: u64, threads: usize) -> (u64,
     (limit, Some(note))
 }
 
-/// Measures a team with arrays of `bytes` together.
-///
-/// # Errors
-/// When a thread cannot be started or the memory is not given.
-pub(super) fn measure(team: &Team, bytes: u64) -> io::Result<Bandwidth> {
-    let part = usize::try_from(bytes / ARRAYS / 8 / team.threads() as u64)
-        .unwrap_or(0)
-        .max(1024);
-    let (failed, over) = (AtomicBool::new(false), AtomicBool::new(false));
-    let found = team.work(|member| {
-        let arrays = Arrays::new(part);
-        failed.fetch_or(arrays.is_none(), Ordering::AcqRel);
-        member.together();
-        let arrays = arrays.filter(|_| !failed.load(Ordering::Acquire))?;
-        Some(passes(member, arrays, &over))
-    })?;
-    let of_all: Vec<Vec<Pass>> = found.into_iter().flatten().collect();
-    if of_all.len() < team.threads() {
-        return Err(io::Error::new(
-            io::ErrorKind::OutOfMemory,
-            format!("no memory for {bytes} bytes"),
-        ));
-    }
-    let arrays_bytes = ARRAYS * 8 * part as u64 * team.threads() as u64;
-    // The first pass finds pages that were never written.
-    let count = of_all.iter().map(Vec::len).min().unwrap_or(0);
-    #[expect(clippy::cast_precision_loss, reason = "no machine has 2^53 bytes")]
-    let moved = arrays_bytes as f64;
-    let rates: Vec<f64> = (1..count)
-        .map(|at| moved / seconds(&of_all, at) / 1e9)
-        .collect();
-    let gb_per_second =
-        Spread::of(&rates).ok_or_else(|| io::Error::other("no pass took any time"))?;
-    Ok(Bandwidth {
-        gb_per_second,
-        arrays_bytes,
-    })
-}
-
-/// When a thread began and ended a pass.
-type Pass = (Instant, Instant);
-
-/// From the first thread that began a pass to the last that ended it.
-fn seconds(of_all: &[Vec<Pass>], at: usize) -> f64 {
-    let began = of_all.iter().map(|passes| passes[at].0).min();
-    let ended = of_all.iter().map(|passes| passes[at].1).max();
-    began
-        .zip(ended)
-        .map_or(0.0, |(began, ended)| (ended - began).as_secs_f64())
-}
-
-fn passes(member: &Member<'_>, mut arrays: Arrays, over: &AtomicBool) -> Vec<Pass> {
-    let (mut passes, first) = (Vec::with_capacity(PASSES_MAX + 1), Instant::now());
-    loop {
-        member.together();
-        let began = Instant::now();
-        triad(&mut arrays);
-        passes.push((began, Instant::now()));
-        member.together();
-        // One decides for all.
-        if member.number == 0 {
-            over.store(
-                is_enough(passes.len() - 1, first.elapsed()),
-                Ordering::Release,
-            );
-        }
-        member.together();
-        if over.load(Ordering::Acquire) {
-            black_box(&arrays.to);
-            return passes;
-        }
-    }
-}
-
-/// Whether so many passes, the first not counted, that took so long, are enough.
-fn is_enough(passes: usize, spent: Duration) -> bool {
-    (passes >= PASSES && spent >= WANTED)
-        || passes >= PASSES_MAX
-        || (passes >= 3 && spent >= LONGEST)
-}
-
-/// A thread's parts of the three arrays.
+/// A thread's parts of the three arrays, and where it goes on in them.
 struct Arrays {
     to: Vec<f64>,
     from: Vec<f64>,
     scaled: Vec<f64>,
+    next: usize,
 }
 
 impl Arrays {
-    /// `None` where the memory is not given.
-    fn new(length: usize) -> Option<Self> {
+    /// Of whole blocks.
+    fn new(blocks: usize) -> io::Result<Self> {
         let filled = |value: f64| {
             let mut array = Vec::new();
-            array.try_reserve_exact(length).ok()?;
+            let length = blocks.saturating_mul(BLOCK);
+            array.try_reserve_exact(length)?;
             array.resize(length, value);
-            Some(array)
+            Ok::<_, std::collections::TryReserveError>(array)
         };
-        Some(Self {
-            to: filled(0.5)?,
-            from: filled(1.0)?,
-            scaled: filled(2.0)?,
-        })
+        let arrays = || {
+            Ok::<_, std::collections::TryReserveError>(Self {
+                to: filled(0.5)?,
+                from: filled(1.0)?,
+                scaled: filled(2.0)?,
+                next: 0,
+            })
+        };
+        arrays().map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))
+    }
+
+    fn compute_block(&mut self) {
+        let block = self.next..self.next + BLOCK;
+        let (from, scaled) = (&self.from[block.clone()], &self.scaled[block.clone()]);
+        triad(&mut self.to[block], from, scaled);
+        self.next = (self.next + BLOCK) % self.to.len();
     }
 }
 
-/// One pass, with the widest vectors of the CPU.
-fn triad(arrays: &mut Arrays) {
-    let Arrays { to, from, scaled } = arrays;
+/// The rate in 10^9 bytes per second of threads with three arrays of about `bytes` together, and how large these are.
+///
+/// # Errors
+/// If a thread cannot be started or the memory is not given.
+pub(super) fn measure(threads: usize, bytes: u64, window: Duration) -> io::Result<(Spread, u64)> {
+    let of_block = ARRAYS * 8 * BLOCK as u64;
+    let blocks = (bytes / of_block / threads as u64).max(1);
+    let prepare = || Arrays::new(usize::try_from(blocks).unwrap_or(usize::MAX));
+    let found = rates(threads, &[window; REPEATS], prepare, Arrays::compute_block)?;
+    #[expect(clippy::cast_precision_loss, reason = "it is small")]
+    let rates: Vec<f64> = (found.iter().skip(1))
+        .map(|rate| rate * of_block as f64 / 1e9)
+        .collect();
+    let rate = Spread::of(&rates).ok_or_else(|| io::Error::other("nothing took any time"))?;
+    Ok((rate, blocks * of_block * threads as u64))
+}
+
+/// With the widest vectors of the CPU.
+fn triad(to: &mut [f64], from: &[f64], scaled: &[f64]) {
     let scale = black_box(SCALE);
     #[cfg(target_arch = "x86_64")]
     {
@@ -205,14 +139,15 @@ mod tests {
 
     #[test]
     fn every_element_is_computed() {
-        let mut arrays = Arrays::new(1003).expect("little memory");
-        triad(&mut arrays);
+        let mut arrays = Arrays::new(2).expect("little memory");
+        arrays.compute_block();
+        arrays.compute_block();
         assert!(arrays.to.iter().all(|value| *value == 7.0), "1 + 3 * 2");
-        assert!(Arrays::new(usize::MAX / 2).is_none());
+        assert!(Arrays::new(usize::MAX / 2).is_err());
     }
 
     #[test]
-    fn arrays_are_larger_than_the_caches_or_it_is_told() {
+    fn arrays_are_larger_than_the_caches_or_a_note_says_so() {
         let (gib, mib) = (1 << 30, 1 << 20);
         assert_eq!(size(Some(32 * mib), 16 * gib, 2), (384 * mib, None));
         let (bytes, note) = size(None, 16 * gib, 2);
@@ -225,33 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn passes_end() {
-        let ms = Duration::from_millis;
-        let cases = [
-            ((9, ms(6_000)), false),
-            ((10, ms(100)), false),
-            ((10, ms(1_500)), true),
-            ((200, ms(1)), true),
-            ((2, ms(60_000)), false),
-            ((3, ms(7_000)), true),
-        ];
-        for ((passes, spent), enough) in cases {
-            assert_eq!(is_enough(passes, spent), enough, "{passes} {spent:?}");
-        }
-    }
-
-    #[test]
     fn one_thread_and_several_have_a_rate() {
         for threads in [1, 3] {
-            let found = measure(&Team::of(threads), 3 << 20).expect("little memory");
-            let rate = found.gb_per_second;
-            assert!(rate.best.is_finite() && rate.median > 0.0, "{found:?}");
-            assert!(rate.repeats >= 10, "{found:?}");
-            assert!(
-                found.arrays_bytes <= 3 << 20 && found.arrays_bytes > 3 << 19,
-                "{found:?}"
-            );
+            let window = Duration::from_millis(5);
+            let (rate, bytes) = measure(threads, 6 << 20, window).expect("little memory");
+            assert!(rate.best.is_finite() && rate.median > 0.0, "{rate:?}");
+            assert_eq!(rate.repeats, 10);
+            assert!(bytes <= 6 << 20 && bytes > 2 << 20, "{bytes}");
         }
-        assert!(measure(&Team::of(2), u64::MAX).is_err());
+        assert!(measure(2, u64::MAX, Duration::ZERO).is_err());
     }
 }

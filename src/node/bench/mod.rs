@@ -9,15 +9,13 @@ mod cache;
 mod compute;
 mod disk;
 mod memory;
-mod team;
+mod rates;
 
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::record::NodeBench;
-use compute::Pace;
-use team::Team;
 
 /// What is to be measured, and with what.
 #[derive(Debug, Clone, Copy)]
@@ -57,22 +55,15 @@ pub struct NodeBenchError {
     source: io::Error,
 }
 
-const CORE: Pace = Pace {
-    trial: Duration::from_millis(150),
-    window: Duration::from_millis(250),
-    repeats: 5,
-};
+const CORE_WINDOW: Duration = Duration::from_millis(250);
 /// All cores take longer to reach the clock that they can hold.
-const NODE: Pace = Pace {
-    trial: Duration::from_millis(300),
-    window: Duration::from_millis(400),
-    repeats: 5,
-};
+const NODE_WINDOW: Duration = Duration::from_millis(450);
+const MEMORY_WINDOW: Duration = Duration::from_millis(150);
 
-/// Measures everything, and tells each step before it begins.
+/// Measures everything, and names each step before it begins.
 ///
 /// # Errors
-/// When threads cannot be started or memory is not given. A disk that cannot be measured is none: its figure is missing, and a
+/// If threads cannot be started or memory is not given. A disk that cannot be measured is no error: its figure is missing, and a
 /// note says why.
 pub fn measure(
     wanted: &Wanted<'_>,
@@ -80,18 +71,21 @@ pub fn measure(
 ) -> Result<NodeBench, NodeBenchError> {
     let failed = |what| move |source| NodeBenchError { what, source };
     let began = Instant::now();
-    let team = Team::of(wanted.cpus);
+    let threads = wanted.cpus.max(1);
     on_step(Step::Core);
-    let core = compute::measure(&Team::of(1), CORE).map_err(failed("one core"))?;
+    let (instructions, core_gflops) =
+        compute::measure(1, CORE_WINDOW).map_err(failed("one core"))?;
     on_step(Step::Node);
-    let node = compute::measure(&team, NODE).map_err(failed("all cores"))?;
+    let (_, node_gflops) = compute::measure(threads, NODE_WINDOW).map_err(failed("all cores"))?;
     on_step(Step::Memory);
     let caches = cache::last_level_bytes(Path::new(cache::CPUS));
     let (arrays_bytes, note) = match wanted.arrays_bytes {
         Some(bytes) => (bytes, None),
-        None => memory::size(caches, wanted.available_bytes, team.threads()),
+        None => memory::size(caches, wanted.available_bytes, threads),
     };
-    let memory = memory::measure(&team, arrays_bytes).map_err(failed("memory bandwidth"))?;
+    let (memory_gb_per_second, arrays_bytes) =
+        memory::measure(threads, arrays_bytes, MEMORY_WINDOW)
+            .map_err(failed("memory bandwidth"))?;
     let mut notes: Vec<String> = note.into_iter().collect();
     on_step(Step::Disk);
     let disk = wanted
@@ -99,15 +93,15 @@ pub fn measure(
         .map(|directory| disk::measure(directory, wanted.file_bytes));
     let disk = disk.and_then(|disk| disk.map_err(|why| notes.push(why)).ok());
     Ok(NodeBench {
-        cpus_used: u32::try_from(team.threads()).unwrap_or(u32::MAX),
+        cpus_used: u32::try_from(threads).unwrap_or(u32::MAX),
         seconds: began.elapsed().as_secs_f64(),
         others_cpus_busy: None,
         cpus_stolen: None,
-        instructions: core.instructions.to_owned(),
-        core_gflops: core.gflops,
-        node_gflops: node.gflops,
-        memory_gb_per_second: memory.gb_per_second,
-        arrays_bytes: memory.arrays_bytes,
+        instructions: instructions.to_owned(),
+        core_gflops,
+        node_gflops,
+        memory_gb_per_second,
+        arrays_bytes,
         last_level_cache_bytes: caches,
         disk,
         notes,

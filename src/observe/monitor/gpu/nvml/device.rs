@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::gpm::gpm_metrics_get;
+use nvml_wrapper::struct_wrappers::device::ProcessUtilizationSample;
 use nvml_wrapper::{GpmSample, Nvml as Library};
-use nvml_wrapper_sys::bindings::{self, field_id, nvmlDevice_t, nvmlGpmSample_t};
+use nvml_wrapper_sys::bindings::{field_id, nvmlDevice_t, nvmlGpmSample_t};
 
 use super::raw::{self, error_of};
 use crate::foundation::clock::now_ms;
@@ -23,11 +26,11 @@ const USE_FRESH_US: u64 = 2_000_000;
 /// Scope of a field: all links together.
 const ALL_LINKS: u32 = u32::MAX;
 /// SM utilisation, occupancy, any tensor unit, memory bandwidth.
-const GPM_METRICS: [u32; 4] = [
-    bindings::nvmlGpmMetricId_t_NVML_GPM_METRIC_SM_UTIL,
-    bindings::nvmlGpmMetricId_t_NVML_GPM_METRIC_SM_OCCUPANCY,
-    bindings::nvmlGpmMetricId_t_NVML_GPM_METRIC_ANY_TENSOR_UTIL,
-    bindings::nvmlGpmMetricId_t_NVML_GPM_METRIC_DRAM_BW_UTIL,
+const GPM_METRICS: [GpmMetricId; 4] = [
+    GpmMetricId::SmUtil,
+    GpmMetricId::SmOccupancy,
+    GpmMetricId::AnyTensorUtil,
+    GpmMetricId::DramBwUtil,
 ];
 
 /// NVML's own name of a device; valid until NVML is shut down.
@@ -94,7 +97,6 @@ struct Memory {
     /// Bits of [`Value`]s that are not supported.
     absent: u32,
     failure: Option<GpuError>,
-    processes: usize,
     use_seen_us: u64,
     /// Per pid, the time of the newest sample and its percent.
     used: BTreeMap<u32, (u64, u64)>,
@@ -208,9 +210,9 @@ impl Device {
         reading.mem_clock_mhz = memory
             .ask(Value::MemClock, || device.clock_info(Clock::Memory))?
             .map(u64::from);
-        reading.throttle_reasons = memory.ask(Value::Throttle, || {
-            raw::throttle_reasons(library.lib(), self.handle.0)
-        })?;
+        reading.throttle_reasons = memory
+            .ask(Value::Throttle, || device.current_throttle_reasons())?
+            .map(|reasons| reasons.bits());
         Ok(())
     }
 
@@ -264,18 +266,15 @@ impl Device {
         library: &Library,
         memory: &mut Memory,
     ) -> Result<Option<Vec<GpuProcess>>, GpuError> {
-        let (lib, handle, known) = (library.lib(), self.handle.0, memory.processes);
-        let found = memory.ask(Value::Processes, || {
-            raw::compute_processes(lib, handle, known)
-        })?;
+        let device = self.handle.device(library);
+        let found = memory.ask(Value::Processes, || raw::compute_processes(&device))?;
         let Some(mut found) = found else {
             return Ok(None);
         };
-        memory.processes = found.len();
         if self.kind == Kind::Whole {
             let seen = memory.use_seen_us;
             let samples = memory.ask(Value::ProcessUse, || {
-                raw::process_utilisation(lib, handle, seen)
+                raw::process_utilisation(&device, seen)
             })?;
             if let Some(samples) = samples {
                 memory.take_use_in(&samples, &mut found);
@@ -303,18 +302,25 @@ impl Device {
             Kind::Whole | Kind::Divided => self.handle.device(library).gpm_sample(),
         })?;
         let Some(taken) = taken else { return Ok(()) };
-        let taken = Sample(taken.into_handle());
-        let Some((_, before)) = memory.gpm.replace((now, Sample(taken.0))) else {
+        // SAFETY: the sample is of this library, and nothing else has it any more.
+        let before = (memory.gpm.take())
+            .map(|(_, sample)| unsafe { GpmSample::from_handle(library, sample.0) });
+        let metrics = match &before {
+            Some(before) => memory.ask(Value::Gpm, || {
+                gpm_metrics_get(library, before, &taken, &GPM_METRICS)
+            }),
+            None => Ok(None),
+        };
+        memory.gpm = Some((now, Sample(taken.into_handle())));
+        let Some(metrics) = metrics? else {
             return Ok(());
         };
-        let pair = (before.0, taken.0);
-        let metrics = memory.ask(Value::Gpm, || {
-            raw::gpm_metrics(library.lib(), pair, GPM_METRICS)
+        let shares = std::array::from_fn(|at| {
+            let metric = metrics.get(at)?.as_ref().ok()?;
+            Some(metric.value)
+                .filter(|value| value.is_finite())
+                .map(basis_points)
         });
-        free(library, before);
-        let shares = metrics?
-            .unwrap_or_default()
-            .map(|percent| percent.map(basis_points));
         [
             reading.gpm_sm_basis_points,
             reading.gpm_occupancy_basis_points,
@@ -329,7 +335,8 @@ impl Device {
         if let Ok(mut memory) = self.memory.try_lock()
             && let Some((_, sample)) = memory.gpm.take()
         {
-            free(library, sample);
+            // SAFETY: the sample is of this library, and nothing else has it any more.
+            drop(unsafe { GpmSample::from_handle(library, sample.0) });
         }
     }
 }
@@ -359,13 +366,11 @@ impl Memory {
     }
 
     /// Adds to each process its newest sample. A process without one since a while uses nothing.
-    fn take_use_in(&mut self, samples: &[(u32, u64, u32)], processes: &mut [GpuProcess]) {
-        for (pid, at_us, percent) in samples {
-            self.use_seen_us = self.use_seen_us.max(*at_us);
-            let newest = self.used.entry(*pid).or_default();
-            if *at_us >= newest.0 {
-                *newest = (*at_us, u64::from(*percent));
-            }
+    fn take_use_in(&mut self, samples: &[ProcessUtilizationSample], processes: &mut [GpuProcess]) {
+        for sample in samples {
+            self.use_seen_us = self.use_seen_us.max(sample.timestamp);
+            let newest = self.used.entry(sample.pid).or_default();
+            *newest = (*newest).max((sample.timestamp, u64::from(sample.sm_util)));
         }
         let now = now_us();
         self.used
@@ -378,11 +383,6 @@ impl Memory {
             );
         }
     }
-}
-
-fn free(library: &Library, sample: Sample) {
-    // SAFETY: the sample is of this library and is not used after this.
-    drop(unsafe { GpmSample::from_handle(library, sample.0) });
 }
 
 /// Hundredths of a percent; GPM reads a little over 100 % at times.
@@ -412,15 +412,23 @@ mod tests {
             mem_bytes: None,
             sm_percent: None,
         };
+        let sample = |pid, timestamp, sm_util| ProcessUtilizationSample {
+            pid,
+            timestamp,
+            sm_util,
+            mem_util: 0,
+            enc_util: 0,
+            dec_util: 0,
+        };
         let now = now_us();
         let mut found = [process(1), process(2), process(3)];
         let old = now - 2 * USE_FRESH_US;
         memory.take_use_in(
             &[
-                (1, now - 2, 10),
-                (1, now - 1, 20),
-                (1, now - 3, 5),
-                (2, old, 90),
+                sample(1, now - 2, 10),
+                sample(1, now - 1, 20),
+                sample(1, now - 3, 5),
+                sample(2, old, 90),
             ],
             &mut found,
         );
