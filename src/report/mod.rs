@@ -19,15 +19,15 @@ mod timeline;
 mod unlike;
 
 pub use bench::{
-    Asked, AxisFigures, Bench, CellFigures, Comparison, Effect, Environment, Failure, Figures,
-    Kind, Result, Rows,
+    Asked, AxisFigures, CellFigures, Comparison, Effect, Environment, Failure, Figures, Kind,
+    Result, Rows,
 };
 pub use timeline::{Curve, Timeline, Unit};
 
 use crate::foundation::statistics::Spread;
 use crate::job::JobState;
 use crate::record::{Missing, NodeRecord, Progress, RunRecord, Status};
-use crate::report::insight::{Insight, Request, Timing};
+use crate::report::insight::{EpochTimes, Insight, Request, Timing};
 use compare::Row;
 use scaling::Scaling;
 use serde_json::Value;
@@ -100,9 +100,13 @@ impl Run {
         self.insight.timing.as_ref()
     }
 
+    fn epoch_times(&self) -> Option<&EpochTimes> {
+        self.timing()?.epochs.as_ref()
+    }
+
     /// Its steady epochs in few figures.
     fn spread(&self) -> Option<Spread> {
-        self.timing()?.epochs.as_ref().map(compare::spread)
+        self.epoch_times().map(compare::spread)
     }
 
     /// What the node recognised whose epochs stand for the run.

@@ -41,6 +41,14 @@ pub(super) fn real(value: u64) -> f64 {
     value as f64
 }
 
+/// The least and the largest of numbers; of none the least is above the largest.
+pub(super) fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
+    numbers.fold(
+        (f64::INFINITY, f64::NEG_INFINITY),
+        |(least, most), number| (least.min(number), most.max(number)),
+    )
+}
+
 /// So many decimals that three digits are seen of a number of this size.
 pub(super) fn decimals(size: f64) -> usize {
     match size.abs() {

@@ -54,8 +54,8 @@ pub(super) fn unlike(runs: &[Run]) -> Vec<Unlike> {
     order.into_iter().map(each).collect()
 }
 
-/// A condition in words.
-pub(super) fn words(what: &str) -> String {
+/// The name of a condition for people.
+pub(super) fn condition_text(what: &str) -> String {
     if let Some(name) = what.strip_prefix("arguments.") {
         return match name.strip_prefix('#') {
             Some(place) => format!("argument {place}"),
@@ -109,7 +109,7 @@ mod tests {
                 .map(|(value, runs)| format!("{value}: {runs:?}"));
             format!(
                 "{}: {}",
-                words(&unlike.what),
+                condition_text(&unlike.what),
                 values.collect::<Vec<_>>().join(", ")
             )
         };

@@ -296,11 +296,17 @@ impl Matrix {
         self.cells.get(number).map_or(&[], Vec::as_slice)
     }
 
-    /// The cell's values in words: `compiler=xla batch_size=64`; of a matrix without axes nothing.
+    /// Of a cell each axis with the label of its value.
+    pub fn values(&self, number: usize) -> impl Iterator<Item = (&Axis, &str)> {
+        let values = self.axes.iter().zip(self.at(number));
+        values.map(|(axis, at)| (axis, axis.values[*at].label.as_str()))
+    }
+
+    /// The cell's values as text: `compiler=xla batch_size=64`; of a matrix without axes nothing.
     #[must_use]
     pub fn label(&self, number: usize) -> String {
-        let values = self.axes.iter().zip(self.at(number));
-        let words = values.map(|(axis, at)| format!("{}={}", axis.short, axis.values[*at].label));
+        let values = self.values(number);
+        let words = values.map(|(axis, value)| format!("{}={value}", axis.short));
         words.collect::<Vec<_>>().join(" ")
     }
 

@@ -1,14 +1,16 @@
 //! The figures of a matrix. Names hold the units: they are those of `--json`.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
-use super::Bench;
 use super::environment::{Environment, environment};
-use crate::foundation::statistics::{Ratio, Spread, adjusted};
+use crate::foundation::statistics::{Ratio, Spread, adjusted, mean};
 use crate::job::{JobState, RunId, SchedulerKind};
-use crate::learn::bench::{Compare, Journal, Matrix, Measured, Slot};
+use crate::learn::bench::{Axis, Compare, Header, Journal, Matrix, Measured, Slot, USUAL_REPEATS};
 use crate::record::median;
 use crate::report::compare::SIGNIFICANT;
+use crate::report::number::range;
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -186,82 +188,71 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The cells that have something to tell; where none has, all of them.
+    /// The figures of a matrix as far as it was run; `written_at_ms` is now, in Unix milliseconds UTC.
+    #[must_use]
+    pub fn new(matrix: &Matrix, header: &Header, journal: &Journal, written_at_ms: u64) -> Self {
+        // What was measured counts, though the last command asked for fewer repeats.
+        let repeats = |cell: usize| header.repeats.max(journal.repeats(cell));
+        let cells: Vec<CellFigures> = (0..matrix.len())
+            .map(|cell| cell_figures(matrix, journal, cell, repeats(cell)))
+            .collect();
+        let (effects, comparisons) = comparisons(matrix, &cells);
+        let measured = (0..matrix.len()).flat_map(|cell| counting(journal, cell, repeats(cell)));
+        let axes = matrix.axes.iter().map(|axis| AxisFigures {
+            name: axis.name.clone(),
+            short: axis.short.clone(),
+            values: axis
+                .values
+                .iter()
+                .map(|value| value.label.clone())
+                .collect(),
+        });
+        let open: usize = cells.iter().map(|cell| cell.open).sum();
+        let runs_asked = (0..matrix.len()).map(|cell| repeats(cell) as usize).sum();
+        let runs_measured = cells.iter().map(|cell| cell.runs).sum();
+        let mut figures = Self {
+            name: matrix.name.clone(),
+            asked: Asked {
+                file: header.file.clone(),
+                scheduler: header.scheduler,
+                repeats: header.repeats,
+                warm_up_epochs: matrix.warm_up,
+                seed: matrix.seed,
+                exclusive: matrix.exclusive,
+                max_jobs: matrix.max_jobs,
+            },
+            began_at_ms: header.began_at_ms,
+            written_at_ms,
+            axes: axes.collect(),
+            runs_asked,
+            runs_measured,
+            runs_failed: runs_asked - runs_measured - open,
+            cells,
+            effects,
+            comparisons,
+            environment: environment(measured),
+            remarks: Vec::new(),
+        };
+        figures.remarks = remarks(&figures, open);
+        figures
+    }
+
+    /// The cells of which anything was measured; where there is none, all of them.
     pub(super) fn begun(&self) -> Vec<&CellFigures> {
         let is_begun = |cell: &&CellFigures| cell.runs > 0 || !cell.failures.is_empty();
         let begun: Vec<&CellFigures> = self.cells.iter().filter(is_begun).collect();
         if begun.is_empty() {
-            self.cells.iter().collect()
-        } else {
-            begun
+            return self.cells.iter().collect();
         }
+        begun
     }
 }
 
-pub(super) fn figures(bench: &Bench<'_>) -> Figures {
-    let Bench {
-        matrix,
-        header,
-        journal,
-        written_at_ms,
-    } = *bench;
-    // What was measured counts, though the last command asked for fewer repeats.
-    let repeats = |cell: usize| header.repeats.max(journal.repeats(cell));
-    let cells: Vec<CellFigures> = (0..matrix.len())
-        .map(|cell| cell_figures(matrix, journal, cell, repeats(cell)))
-        .collect();
-    let samples: Vec<Option<Spread>> = cells.iter().map(logarithms).collect();
-    let (effects, comparisons) = comparisons(matrix, &cells, &samples);
-    let measured = || (0..matrix.len()).flat_map(|cell| counting(journal, cell, repeats(cell)));
-    let environment = environment(measured().map(|(_, measured)| measured));
-    let asked = Asked {
-        file: header.file.clone(),
-        scheduler: header.scheduler,
-        repeats: header.repeats,
-        warm_up_epochs: matrix.warm_up,
-        seed: matrix.seed,
-        exclusive: matrix.exclusive,
-        max_jobs: matrix.max_jobs,
-    };
-    let axes = matrix.axes.iter().map(|axis| AxisFigures {
-        name: axis.name.clone(),
-        short: axis.short.clone(),
-        values: axis
-            .values
-            .iter()
-            .map(|value| value.label.clone())
-            .collect(),
-    });
-    let open: usize = cells.iter().map(|cell| cell.open).sum();
-    let mut figures = Figures {
-        name: matrix.name.clone(),
-        asked,
-        began_at_ms: header.began_at_ms,
-        written_at_ms,
-        axes: axes.collect(),
-        runs_asked: (0..matrix.len()).map(|cell| repeats(cell) as usize).sum(),
-        runs_measured: cells.iter().map(|cell| cell.runs).sum(),
-        runs_failed: 0,
-        cells,
-        effects,
-        comparisons,
-        environment,
-        remarks: Vec::new(),
-    };
-    figures.runs_failed = figures.runs_asked - figures.runs_measured - open;
-    figures.remarks = remarks(&figures, open);
-    figures
-}
-
 /// The results of a cell that count, one a repeat.
-fn counting(
-    journal: &Journal,
-    cell: usize,
-    repeats: u32,
-) -> impl Iterator<Item = (Slot, &Measured)> {
+fn counting(journal: &Journal, cell: usize, repeats: u32) -> impl Iterator<Item = &Measured> {
     let slots = (0..repeats).map(move |repeat| Slot { cell, repeat });
-    let results = slots.filter_map(|slot| Some((slot, journal.result(slot)?.1)));
-    results.filter(|(_, measured)| measured.epoch_seconds.is_some())
+    let results = slots.filter_map(|slot| Some(journal.result(slot)?.1));
+    results.filter(|measured| measured.epoch_seconds.is_some())
 }
 
 fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -> CellFigures {
@@ -277,21 +268,14 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
             if counts.is_some_and(|(counting, _)| counting.run_id == one.run_id)
                 && let Some(epoch_seconds) = measured.epoch_seconds
             {
-                let Measured {
-                    epochs,
-                    first_extra_seconds,
-                    wall_seconds,
-                    others_cpus_busy,
-                    ..
-                } = *measured;
                 results.push(Result {
                     repeat,
                     run_id,
                     epoch_seconds,
-                    epochs,
-                    first_extra_seconds,
-                    wall_seconds,
-                    others_cpus_busy,
+                    epochs: measured.epochs,
+                    first_extra_seconds: measured.first_extra_seconds,
+                    wall_seconds: measured.wall_seconds,
+                    others_cpus_busy: measured.others_cpus_busy,
                 });
             } else if let Some(why) = why {
                 let mended = counts.is_some_and(|(_, measured)| measured.failure.is_none());
@@ -313,16 +297,14 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
         .iter()
         .filter_map(|result| result.first_extra_seconds)
         .collect();
-    let mut samples = counting(journal, cell, repeats).map(|(_, measured)| measured.samples);
+    let mut samples = counting(journal, cell, repeats).map(|measured| measured.samples);
     let first = samples.next().flatten();
     let samples = first.filter(|_| samples.all(|samples| samples == first));
     let middle = median(seconds.clone());
-    let values = matrix.axes.iter().zip(matrix.at(cell));
+    let values = matrix.values(cell);
     CellFigures {
         cell: cell + 1,
-        values: values
-            .map(|(axis, at)| axis.values[*at].label.clone())
-            .collect(),
+        values: values.map(|(_, value)| value.to_owned()).collect(),
         runs: seconds.len(),
         epoch_seconds_median: middle,
         epoch_seconds_mean: spread.map(|spread| spread.mean),
@@ -339,24 +321,17 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
     }
 }
 
-/// The logarithms of the runs' epochs in few figures.
-fn logarithms(cell: &CellFigures) -> Option<Spread> {
-    Spread::of(
-        &cell
-            .results
-            .iter()
-            .map(|result| result.epoch_seconds.ln())
-            .collect::<Vec<_>>(),
-    )
-}
+/// A cell as it is compared: the logarithms of its times, and the samples of its epochs.
+type Timed = (Spread, Option<u64>);
 
 /// The effects of values, over all pairs and of each.
-fn comparisons(
-    matrix: &Matrix,
-    cells: &[CellFigures],
-    spreads: &[Option<Spread>],
-) -> (Vec<Comparison>, Vec<Comparison>) {
-    let places: std::collections::HashMap<&[usize], usize> = (0..matrix.len())
+fn comparisons(matrix: &Matrix, cells: &[CellFigures]) -> (Vec<Comparison>, Vec<Comparison>) {
+    let timed = |cell: &CellFigures| {
+        let times = cell.results.iter().map(|result| result.epoch_seconds.ln());
+        Some((Spread::of(&times.collect::<Vec<_>>())?, cell.samples))
+    };
+    let timed: Vec<Option<Timed>> = cells.iter().map(timed).collect();
+    let places: HashMap<&[usize], usize> = (0..matrix.len())
         .map(|cell| (matrix.at(cell), cell))
         .collect();
     let (mut effects, mut comparisons) = (Vec::new(), Vec::new());
@@ -366,23 +341,22 @@ fn comparisons(
             for cell in (0..matrix.len()).filter(|cell| matrix.at(*cell)[*axis] == value) {
                 let mut other = matrix.at(cell).to_vec();
                 other[*axis] = *baseline;
-                let Some(against) = places.get(other.as_slice()).copied() else {
-                    continue;
-                };
-                let Some(spread) = spreads[cell].zip(spreads[against]) else {
-                    continue;
-                };
-                let pair = Pair {
-                    spread,
-                    samples: (cells[cell].samples, cells[against].samples),
-                };
-                if let Some(effect) = effect(&[pair]) {
+                let against = places.get(other.as_slice()).copied();
+                let pair = against.and_then(|against| timed[cell].zip(timed[against]));
+                if let (Some(pair), Some(against)) = (pair, against)
+                    && let Some(effect) = effect(&[pair])
+                {
                     pairs.push(pair);
-                    comparisons.push(comparison(matrix, *axis, (cell, against), effect));
+                    comparisons.push(Comparison {
+                        others: others(matrix, *axis, cell),
+                        cell: cell + 1,
+                        baseline_cell: against + 1,
+                        ..comparison(&matrix.axes[*axis], value, *baseline, effect)
+                    });
                 }
             }
             if let Some(effect) = effect(&pairs) {
-                effects.push(overall(matrix, *axis, (value, *baseline), effect));
+                effects.push(comparison(&matrix.axes[*axis], value, *baseline, effect));
             }
         }
     }
@@ -391,92 +365,12 @@ fn comparisons(
     (effects, comparisons)
 }
 
-/// Two cells: their times, and the samples of their epochs.
-#[derive(Clone, Copy)]
-struct Pair {
-    spread: (Spread, Spread),
-    samples: (Option<u64>, Option<u64>),
-}
-
-impl Pair {
-    /// By how much the samples of an epoch differ, as a logarithm. Where nobody tells how many there are they are as many.
-    fn grown(&self) -> Option<f64> {
-        match self.samples {
-            (Some(own), Some(baseline)) => {
-                Some((own as f64 / baseline as f64).ln()).filter(|grown| grown.is_finite())
-            }
-            (None, None) => Some(0.0),
-            _ => None,
-        }
-    }
-}
-
-fn effect(pairs: &[Pair]) -> Option<Effect> {
-    let spreads: Vec<(Spread, Spread)> = pairs.iter().map(|pair| pair.spread).collect();
-    let time = Ratio::of_logarithms(&spreads)?;
-    let grown: Option<Vec<f64>> = pairs.iter().map(Pair::grown).collect();
-    let grown = grown.map(|grown| (grown.iter().sum::<f64>() / grown.len() as f64).exp());
-    let rate = grown.map(|grown| time.inverse().times(grown));
-    let each = || {
-        spreads
-            .iter()
-            .map(|(own, baseline)| (own.mean - baseline.mean).exp())
-    };
-    Some(Effect {
-        pairs: pairs.len(),
-        time_ratio: time.ratio,
-        time_ratio_low: time.bounds.map(|(low, _)| low),
-        time_ratio_high: time.bounds.map(|(_, high)| high),
-        rate_ratio: rate.map(|rate| rate.ratio),
-        rate_ratio_low: rate.and_then(|rate| rate.bounds).map(|(low, _)| low),
-        rate_ratio_high: rate.and_then(|rate| rate.bounds).map(|(_, high)| high),
-        least_time_ratio: each().fold(f64::INFINITY, f64::min),
-        most_time_ratio: each().fold(0.0, f64::max),
-        p: time.p,
-        p_adjusted: None,
-        significant: false,
-    })
-}
-
-fn comparison(
-    matrix: &Matrix,
-    axis: usize,
-    (cell, against): (usize, usize),
-    effect: Effect,
-) -> Comparison {
-    let label = |cell: usize, axis: usize| {
-        matrix.axes[axis].values[matrix.at(cell)[axis]]
-            .label
-            .clone()
-    };
-    let others = (0..matrix.axes.len()).filter(|other| *other != axis);
-    let others: Vec<String> = others
-        .map(|other| format!("{}={}", matrix.axes[other].short, label(cell, other)))
-        .collect();
-    Comparison {
-        axis: matrix.axes[axis].name.clone(),
-        value: label(cell, axis),
-        baseline: label(against, axis),
-        others: others.join(" "),
-        cell: cell + 1,
-        baseline_cell: against + 1,
-        effect,
-    }
-}
-
-/// An effect over all pairs has no cells of its own.
-fn overall(
-    matrix: &Matrix,
-    axis: usize,
-    (value, baseline): (usize, usize),
-    effect: Effect,
-) -> Comparison {
-    let axis = &matrix.axes[axis];
-    let label = |value: usize| axis.values[value].label.clone();
+/// A comparison over all pairs, which has no cells of its own.
+fn comparison(axis: &Axis, value: usize, baseline: usize, effect: Effect) -> Comparison {
     Comparison {
         axis: axis.name.clone(),
-        value: label(value),
-        baseline: label(baseline),
+        value: axis.values[value].label.clone(),
+        baseline: axis.values[baseline].label.clone(),
         others: String::new(),
         cell: 0,
         baseline_cell: 0,
@@ -484,15 +378,61 @@ fn overall(
     }
 }
 
+/// What a cell has on the other axes.
+fn others(matrix: &Matrix, axis: usize, cell: usize) -> String {
+    let others = matrix.values(cell).enumerate();
+    let others = others.filter(|(other, _)| *other != axis);
+    let others: Vec<String> = others
+        .map(|(_, (axis, value))| format!("{}={value}", axis.short))
+        .collect();
+    others.join(" ")
+}
+
+/// By how much the samples of an epoch differ, as a logarithm. Where both are unknown they are taken to be the same.
+fn grown(((_, own), (_, baseline)): &(Timed, Timed)) -> Option<f64> {
+    match (own, baseline) {
+        (Some(own), Some(baseline)) => {
+            Some((*own as f64 / *baseline as f64).ln()).filter(|grown| grown.is_finite())
+        }
+        (None, None) => Some(0.0),
+        _ => None,
+    }
+}
+
+fn effect(pairs: &[(Timed, Timed)]) -> Option<Effect> {
+    let spreads: Vec<(Spread, Spread)> =
+        pairs.iter().map(|(own, other)| (own.0, other.0)).collect();
+    let time = Ratio::of_logarithms(&spreads)?;
+    let grown: Option<Vec<f64>> = pairs.iter().map(grown).collect();
+    let grown = grown.and_then(|grown| mean(&grown)).map(f64::exp);
+    let rate = grown.map(|grown| time.inverse().times(grown));
+    let bounds = |ratio: Option<Ratio>| ratio.and_then(|ratio| ratio.bounds).unzip();
+    let (time_ratio_low, time_ratio_high) = bounds(Some(time));
+    let (rate_ratio_low, rate_ratio_high) = bounds(rate);
+    let each = spreads
+        .iter()
+        .map(|(own, other)| (own.mean - other.mean).exp());
+    let (least_time_ratio, most_time_ratio) = range(each);
+    Some(Effect {
+        pairs: pairs.len(),
+        time_ratio: time.ratio,
+        time_ratio_low,
+        time_ratio_high,
+        rate_ratio: rate.map(|rate| rate.ratio),
+        rate_ratio_low,
+        rate_ratio_high,
+        least_time_ratio,
+        most_time_ratio,
+        p: time.p,
+        p_adjusted: None,
+        significant: false,
+    })
+}
+
 /// Says which of them count, all of them together.
 fn judge(comparisons: &mut [Comparison]) {
-    let raised = adjusted(
-        &comparisons
-            .iter()
-            .map(|comparison| comparison.effect.p)
-            .collect::<Vec<_>>(),
-    );
-    for (comparison, p) in comparisons.iter_mut().zip(raised) {
+    let all: Vec<Option<f64>> = comparisons.iter().map(|one| one.effect.p).collect();
+    for (comparison, p) in comparisons.iter_mut().zip(adjusted(&all)) {
         comparison.effect.p_adjusted = p;
         comparison.effect.significant = p.is_some_and(|p| p < SIGNIFICANT);
     }
@@ -518,7 +458,7 @@ fn remarks(figures: &Figures, open: usize) -> Vec<String> {
             figures.runs_failed, figures.runs_asked
         ));
     }
-    if figures.asked.repeats < crate::learn::bench::USUAL_REPEATS {
+    if figures.asked.repeats < USUAL_REPEATS {
         let repeats = figures.asked.repeats;
         let what = if repeats == 1 {
             "a single run of each cell: nothing tells by how much it varies"
@@ -527,7 +467,7 @@ fn remarks(figures: &Figures, open: usize) -> Vec<String> {
         };
         remarks.push(format!(
             "{repeats} of the {} repeats that are usual: {what}.",
-            crate::learn::bench::USUAL_REPEATS
+            USUAL_REPEATS
         ));
     }
     remarks.extend(figures.environment.remarks());

@@ -8,79 +8,9 @@ mod rows;
 
 pub use environment::{Environment, Kind};
 pub use figures::{Asked, AxisFigures, CellFigures, Comparison, Effect, Failure, Figures, Result};
-
-use crate::learn::bench::{Header, Journal, Matrix};
-
-/// Rows of a table of comparisons on a page; `--json` has all.
-const MOST_ROWS: usize = 2_000;
-
-/// A matrix with what was measured of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Bench<'a> {
-    /// The matrix.
-    pub matrix: &'a Matrix,
-    /// What it was when it was begun.
-    pub header: &'a Header,
-    /// What was run of it.
-    pub journal: &'a Journal,
-    /// When the report is written, in Unix milliseconds UTC.
-    pub written_at_ms: u64,
-}
-
-impl Bench<'_> {
-    /// All figures.
-    #[must_use]
-    pub fn figures(&self) -> Figures {
-        figures::figures(self)
-    }
-}
-
-/// Cells of a table: its heads and its rows.
-pub type Rows = (Vec<String>, Vec<Vec<String>>);
+pub use rows::Rows;
 
 impl Figures {
-    /// The cells as a table.
-    #[must_use]
-    pub fn cell_rows(&self) -> Rows {
-        (rows::cell_heads(self), rows::cell_rows(self))
-    }
-
-    /// The effects of values over all pairs as a table; `None` where each has one pair: then the comparisons say all.
-    #[must_use]
-    pub fn effect_rows(&self) -> Option<Rows> {
-        let heads = rows::COMPARISON_HEADS.map(str::to_owned).into();
-        page::shows_effects(self)
-            .then(|| (heads, self.effects.iter().map(Comparison::row).collect()))
-    }
-
-    /// The comparisons of pairs as a table.
-    #[must_use]
-    pub fn comparison_rows(&self) -> Rows {
-        let heads = rows::COMPARISON_HEADS.map(str::to_owned).into();
-        (
-            heads,
-            self.comparisons.iter().map(Comparison::row).collect(),
-        )
-    }
-
-    /// What failed, as a table.
-    #[must_use]
-    pub fn failure_rows(&self) -> Rows {
-        (
-            rows::FAILURE_HEADS.map(str::to_owned).into(),
-            rows::failures(self),
-        )
-    }
-
-    /// What was asked for and the conditions: pairs of a name and what it is.
-    #[must_use]
-    pub fn facts(&self) -> Vec<Vec<String>> {
-        page::facts(self)
-            .into_iter()
-            .map(|(name, what)| vec![name.to_owned(), what])
-            .collect()
-    }
-
     /// One file of HTML, with all that it shows in it.
     #[must_use]
     pub fn to_html(&self) -> String {
@@ -92,7 +22,7 @@ impl Figures {
 mod tests {
     use super::*;
     use crate::job::{JobState, RunId, SchedulerKind};
-    use crate::learn::bench::{Entry, Measured, Slot, parse};
+    use crate::learn::bench::{Entry, Header, Journal, Measured, Slot, parse};
     use crate::report::tests::assert_sound;
 
     const TEXT: &str = "[run]\ncommand = [\"a\", \"{{size}}\", \"{{threads}}\"]\n[bench]\nname = \"m\"\nrepeats = 3\n\
@@ -153,13 +83,7 @@ mod tests {
 
     fn figures(journal: &Journal, repeats: u32) -> Figures {
         let matrix = parse(TEXT, "stem").expect("valid");
-        Bench {
-            matrix: &matrix,
-            header: &header(repeats),
-            journal,
-            written_at_ms: 1,
-        }
-        .figures()
+        Figures::new(&matrix, &header(repeats), journal, 1)
     }
 
     /// Cells are small 1, small 2, small 4, large 1, large 2; 2 threads take half the time, 4 a bit more than 1.
@@ -296,30 +220,6 @@ mod tests {
         assert!(
             figures.remarks[0].ends_with("4 cells have none yet and are left out of the tables.")
         );
-    }
-
-    #[test]
-    fn what_many_axes_have_in_common_stands_above_the_rows() {
-        let text = "[run]\ncommand = [\"a\", \"{{a}}{{b}}{{c}}{{d}}\"]\n[bench]\nname = \"m\"\n[bench.axes]\n\
-                    vars.a = [\"one\", \"two\"]\nvars.b = [1]\nvars.c = [1]\nvars.d = [1, 2]\n";
-        let matrix = parse(text, "stem").expect("valid");
-        let mut journal = Journal::default();
-        (0..4).for_each(|cell| add(&mut journal, cell, 0, Some(2.0)));
-        let page = Bench {
-            matrix: &matrix,
-            header: &header(1),
-            journal: &journal,
-            written_at_ms: 1,
-        }
-        .figures()
-        .to_html();
-        assert_sound(&page);
-        for value in ["one", "two"] {
-            let head = format!(
-                "<tr class=\"common\"><th scope=\"rowgroup\" colspan=\"11\">a={value}</th></tr>"
-            );
-            assert_eq!(page.matches(&head).count(), 1, "{page}");
-        }
     }
 
     #[test]

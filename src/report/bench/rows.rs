@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 
 use super::figures::{CellFigures, Comparison, Effect, Figures};
 use crate::report::number::{
-    change, count, decimals, fixed, interval, or_unknown, probability, short, three,
+    change, count, counted, decimals, fixed, instant, interval, or_unknown, probability, range,
+    short, three,
 };
 
-pub(super) const COMPARISON_HEADS: [&str; 8] = [
+/// A table: its heads and its rows.
+pub type Rows = (Vec<String>, Vec<Vec<String>>);
+
+const COMPARISON_HEADS: [&str; 8] = [
     "Axis",
     "Value",
     "Time ratio",
@@ -17,14 +21,13 @@ pub(super) const COMPARISON_HEADS: [&str; 8] = [
     "p",
     "In words",
 ];
-pub(super) const FAILURE_HEADS: [&str; 6] =
-    ["Cell", "Values", "Starts", "What happened", "Then", "Runs"];
+const FAILURE_HEADS: [&str; 6] = ["Cell", "Values", "Starts", "What happened", "Then", "Runs"];
 /// Runs of a failure that are named.
 const MOST_NAMED: usize = 3;
 
-/// In what times are told.
+/// The unit in which times are shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Unit {
+struct Unit {
     name: &'static str,
     of_a_second: f64,
     decimals: usize,
@@ -32,15 +35,12 @@ pub(super) struct Unit {
 
 impl Unit {
     /// Milliseconds where all epochs are shorter than a second, and so many decimals that the shortest has three digits.
-    pub(super) fn of(figures: &Figures) -> Self {
-        let known = || {
-            figures
-                .cells
-                .iter()
-                .filter_map(|cell| cell.epoch_seconds_median)
-        };
-        let (least, most) =
-            known().fold((f64::INFINITY, 0.0_f64), |(a, b), x| (a.min(x), b.max(x)));
+    fn of(figures: &Figures) -> Self {
+        let known = figures
+            .cells
+            .iter()
+            .filter_map(|cell| cell.epoch_seconds_median);
+        let (least, most) = range(known);
         let (name, of_a_second) = if most > 0.0 && most < 1.0 {
             ("ms", 1e3)
         } else {
@@ -74,104 +74,127 @@ impl Unit {
     }
 }
 
-/// Heads of the figures of a cell, beside its number and its values.
-pub(super) fn figure_heads(unit: Unit) -> Vec<String> {
-    let Unit { name, .. } = unit;
-    vec![
-        "n".to_owned(),
-        format!("Median, {name}"),
-        format!("Mean, {name}"),
-        format!("95 % interval, {name}"),
-        format!("First longer by, {name}"),
-        "Samples/s".to_owned(),
-        "Failed".to_owned(),
-    ]
+impl Figures {
+    /// The cells as a table.
+    #[must_use]
+    pub fn cell_rows(&self) -> Rows {
+        let unit = Unit::of(self);
+        let name = unit.name;
+        let axes = self.axes.iter().map(|axis| axis.short.clone());
+        let figures = [
+            "n".to_owned(),
+            format!("Median, {name}"),
+            format!("Mean, {name}"),
+            format!("95 % interval, {name}"),
+            format!("First longer by, {name}"),
+            "Samples/s".to_owned(),
+            "Failed".to_owned(),
+        ];
+        let first = std::iter::once("Cell".to_owned());
+        let heads = first.chain(axes).chain(figures).collect();
+        let cells = self.begun().into_iter();
+        (heads, cells.map(|cell| cell.row(unit)).collect())
+    }
+
+    /// The effects of values over all pairs as a table; `None` where each has one pair: then the comparisons say all.
+    #[must_use]
+    pub fn effect_rows(&self) -> Option<Rows> {
+        let has_several = self.effects.iter().any(|effect| effect.effect.pairs > 1);
+        has_several.then(|| rows_of(&self.effects))
+    }
+
+    /// The comparisons of pairs as a table.
+    #[must_use]
+    pub fn comparison_rows(&self) -> Rows {
+        rows_of(&self.comparisons)
+    }
+
+    /// What failed, as a table.
+    #[must_use]
+    pub fn failure_rows(&self) -> Rows {
+        let rows = self.cells.iter().flat_map(failures_of).collect();
+        (FAILURE_HEADS.map(str::to_owned).into(), rows)
+    }
+
+    /// What was asked for and the conditions: pairs of a name and what it is.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let asked = &self.asked;
+        let whole = if asked.exclusive {
+            "nodes not shared"
+        } else {
+            "nodes may be shared"
+        };
+        let design = format!(
+            "{}, {}, {} of warm-up left out, order by seed {}, {whole}, {} at a time, by {}",
+            counted(self.cells.len() as u64, "cell"),
+            counted(asked.repeats.into(), "repeat"),
+            counted(asked.warm_up_epochs.into(), "epoch"),
+            asked.seed,
+            counted(asked.max_jobs.into(), "job"),
+            asked.scheduler.as_str()
+        );
+        let (asked_runs, failed) = (self.runs_asked, self.runs_failed);
+        let runs = format!(
+            "{} of {asked_runs} count, {failed} failed",
+            self.runs_measured
+        );
+        let own = [
+            ("Matrix", asked.file.clone()),
+            ("Begun", format!("{} UTC", instant(self.began_at_ms))),
+            ("Design", design),
+            ("Runs", runs),
+        ];
+        own.into_iter().chain(self.environment.facts()).collect()
+    }
 }
 
-/// Heads of all columns of the cells.
-pub(super) fn cell_heads(figures: &Figures) -> Vec<String> {
-    let axes = figures.axes.iter().map(|axis| axis.short.clone());
-    let heads = figure_heads(Unit::of(figures));
-    std::iter::once("Cell".to_owned())
-        .chain(axes)
-        .chain(heads)
-        .collect()
-}
-
-/// The rows of the cells.
-pub(super) fn cell_rows(figures: &Figures) -> Vec<Vec<String>> {
-    let unit = Unit::of(figures);
-    figures
-        .begun()
-        .into_iter()
-        .map(|cell| cell.row(unit, 0))
-        .collect()
+fn rows_of(comparisons: &[Comparison]) -> Rows {
+    let rows = comparisons.iter().map(Comparison::row).collect();
+    (COMPARISON_HEADS.map(str::to_owned).into(), rows)
 }
 
 impl CellFigures {
-    /// Its row, without its values on the first so many axes.
-    pub(super) fn row(&self, unit: Unit, told: usize) -> Vec<String> {
-        let values = self.values.iter().skip(told).cloned();
-        std::iter::once(self.cell.to_string())
-            .chain(values)
-            .chain(self.figures(unit))
-            .collect()
-    }
-
-    fn figures(&self, unit: Unit) -> [String; 7] {
-        [
+    fn row(&self, unit: Unit) -> Vec<String> {
+        let bounds = self.epoch_seconds_low.zip(self.epoch_seconds_high);
+        let failed = self.failures.iter().filter(|failure| !failure.mended);
+        let figures = [
             count(self.runs as u64),
             unit.or_unknown(self.epoch_seconds_median),
             unit.or_unknown(self.epoch_seconds_mean),
-            interval(
-                self.epoch_seconds_low.zip(self.epoch_seconds_high),
-                |seconds| unit.shown(seconds),
-            ),
+            interval(bounds, |seconds| unit.shown(seconds)),
             unit.or_unknown(self.first_extra_seconds_median),
             or_unknown(self.samples_per_second, short),
-            count(
-                self.failures
-                    .iter()
-                    .filter(|failure| !failure.mended)
-                    .count() as u64,
-            ),
-        ]
+            count(failed.count() as u64),
+        ];
+        std::iter::once(self.cell.to_string())
+            .chain(self.values.iter().cloned())
+            .chain(figures)
+            .collect()
     }
 }
 
 impl Comparison {
-    /// `xla against none`.
-    pub(super) fn values(&self) -> String {
-        format!("{} against {}", self.value, self.baseline)
-    }
-
-    /// Its row.
-    pub(super) fn row(&self) -> Vec<String> {
-        let on = if self.others.is_empty() {
-            String::new()
-        } else {
-            format!(", at {}", self.others)
-        };
-        [self.axis.clone(), format!("{}{on}", self.values())]
-            .into_iter()
-            .chain(self.effect.row())
-            .collect()
+    fn row(&self) -> Vec<String> {
+        let effect = &self.effect;
+        let mut values = format!("{} against {}", self.value, self.baseline);
+        if !self.others.is_empty() {
+            values = format!("{values}, at {}", self.others);
+        }
+        vec![
+            self.axis.clone(),
+            values,
+            three(effect.time_ratio),
+            interval(effect.time_ratio_low.zip(effect.time_ratio_high), three),
+            or_unknown(effect.rate_ratio, three),
+            interval(effect.rate_ratio_low.zip(effect.rate_ratio_high), three),
+            or_unknown(effect.p_adjusted, probability),
+            effect.in_words(),
+        ]
     }
 }
 
 impl Effect {
-    /// Its part of a row.
-    pub(super) fn row(&self) -> [String; 6] {
-        [
-            three(self.time_ratio),
-            interval(self.time_ratio_low.zip(self.time_ratio_high), three),
-            or_unknown(self.rate_ratio, three),
-            interval(self.rate_ratio_low.zip(self.rate_ratio_high), three),
-            or_unknown(self.p_adjusted, probability),
-            self.in_words(),
-        ]
-    }
-
     /// The effect in words.
     #[must_use]
     pub fn in_words(&self) -> String {
@@ -188,11 +211,7 @@ impl Effect {
     }
 }
 
-/// Failures as rows, those of a cell that failed in the same way together.
-pub(super) fn failures(figures: &Figures) -> Vec<Vec<String>> {
-    figures.cells.iter().flat_map(failures_of).collect()
-}
-
+/// The failures of a cell, those that failed in the same way together.
 fn failures_of(cell: &CellFigures) -> Vec<Vec<String>> {
     let mut alike: BTreeMap<(bool, &str), Vec<&str>> = BTreeMap::new();
     for failure in &cell.failures {
@@ -207,20 +226,17 @@ fn failures_of(cell: &CellFigures) -> Vec<Vec<String>> {
         } else {
             "it counts for nothing"
         };
-        let beyond = runs.len().saturating_sub(MOST_NAMED);
-        let more = if beyond > 0 {
-            format!(" and {beyond} more")
-        } else {
-            String::new()
-        };
-        let named = runs[..runs.len() - beyond].join(", ");
+        let mut named = runs[..runs.len().min(MOST_NAMED)].join(", ");
+        if runs.len() > MOST_NAMED {
+            named = format!("{named} and {} more", runs.len() - MOST_NAMED);
+        }
         vec![
             cell.cell.to_string(),
             cell.values.join(", "),
             count(runs.len() as u64),
             why.to_owned(),
             then.to_owned(),
-            format!("{named}{more}"),
+            named,
         ]
     };
     alike.into_iter().map(row).collect()

@@ -74,52 +74,39 @@ pub(in crate::report) fn backdrop(
     epochs: &[Epoch],
     node: &NodeRecord,
 ) {
-    html.element(
-        "svg",
-        &[
-            ("class", "hidden"),
-            ("width", "0"),
-            ("height", "0"),
-            ("aria-hidden", "true"),
-        ],
-        |html| {
-            html.element("defs", &[], |html| {
-                html.element("g", &[("id", id)], |html| {
-                    bands(html, clock, epochs);
-                    for (at, _) in &clock.ticks.marks {
-                        let x = place(clock.ticks.place(*at));
-                        line(html, "grid", [&x, &x], WHOLE_HEIGHT);
-                    }
-                    node.gaps
-                        .iter()
-                        .take(MOST_MARKS)
-                        .for_each(|gap| self::gap(html, clock, gap));
-                    node.events
-                        .iter()
-                        .take(MOST_MARKS)
-                        .for_each(|event| self::event(html, clock, event));
-                });
-            });
-        },
-    );
+    let hidden = [
+        ("class", "hidden"),
+        ("width", "0"),
+        ("height", "0"),
+        ("aria-hidden", "true"),
+    ];
+    let write = |html: &mut Html| {
+        bands(html, clock, epochs);
+        for (at, _) in &clock.ticks.marks {
+            let x = place(clock.ticks.place(*at));
+            line(html, "grid", [&x, &x], WHOLE_HEIGHT);
+        }
+        for gap in node.gaps.iter().take(MOST_MARKS) {
+            self::gap(html, clock, gap);
+        }
+        for event in node.events.iter().take(MOST_MARKS) {
+            self::event(html, clock, event);
+        }
+    };
+    html.element("svg", &hidden, |html| {
+        html.element("defs", &[], |html| html.element("g", &[("id", id)], write));
+    });
 }
 
 fn bands(html: &mut Html, clock: &Clock, epochs: &[Epoch]) {
     if epochs.len() > MOST_BANDS {
         return;
     }
-    let shaded = epochs
-        .iter()
-        .enumerate()
-        .filter(|(place, epoch)| place % 2 == 0 || epoch.warmup);
-    for (epoch, span) in shaded.filter_map(|(_, epoch)| Some((epoch, span_of(epoch)?))) {
-        area(
-            html,
-            clock,
-            if epoch.warmup { "warm" } else { "band" },
-            span,
-            None,
-        );
+    for (place, epoch) in epochs.iter().enumerate() {
+        let class = if epoch.warmup { "warm" } else { "band" };
+        if let Some(span) = span_of(epoch).filter(|_| place % 2 == 0 || epoch.warmup) {
+            area(html, clock, class, span, None);
+        }
     }
 }
 

@@ -1,12 +1,11 @@
-//! Drawings, as SVG: figures over time, times of epochs side by side, the gain by more nodes.
+//! Drawings, as SVG: figures over time, the gain by more nodes.
 
 pub(super) mod clock;
 pub(super) mod panel;
 pub(super) mod speed_up;
-pub(super) mod strip;
 pub(super) mod ticks;
 
-use super::html::{Attributes, Html};
+use super::html::Html;
 
 /// Units of a drawing from its left to its right side, and from its top to its bottom.
 pub(super) const WIDTH: f64 = 6000.0;
@@ -40,24 +39,12 @@ fn line_attributes<'a>(
 /// From the top of a drawing to its bottom.
 const WHOLE_HEIGHT: [&str; 2] = ["0", "100%"];
 
-/// The axis below drawings: what it is of on the left, and the texts of its marks.
-fn axis(
-    html: &mut Html,
-    class: &str,
-    (attributes, name): (Attributes<'_>, &str),
-    height: &str,
-    texts: impl FnOnce(&mut Html),
-) {
-    let hidden = [("class", class), ("aria-hidden", "true")];
+/// The axis below drawings: its name on the left, and the texts of its marks.
+fn axis(html: &mut Html, name: &str, texts: impl FnOnce(&mut Html)) {
+    let hidden = [("class", "panel axis"), ("aria-hidden", "true")];
     html.element("div", &hidden, |html| {
-        html.leaf("span", attributes, name);
-        let plot = [("class", "plot"), ("width", "100%"), ("height", height)];
+        html.leaf("span", &[], name);
+        let plot = [("class", "plot"), ("width", "100%"), ("height", "22")];
         html.element("svg", &plot, texts);
     });
-}
-
-/// What a drawing is, for those who do not see it: attributes of its `svg`, made of the ids of its title and its description.
-fn describe(html: &mut Html, id: &str, title: &str, description: &str) {
-    html.leaf("title", &[("id", &format!("{id}t"))], title);
-    html.leaf("desc", &[("id", &format!("{id}d"))], description);
 }

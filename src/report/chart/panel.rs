@@ -1,12 +1,15 @@
 //! One small drawing of a figure over time: its scale on the left, its curve, and its most important numbers above.
 
+use std::ops::Range;
+
 use super::clock::{Clock, Span};
 use super::ticks::Ticks;
-use super::{HEIGHT, WIDTH, axis, describe, line, place};
+use super::{HEIGHT, WIDTH, axis, line, place};
 use crate::report::html::Html;
-use crate::report::timeline::{Curve, Timeline};
+use crate::report::timeline::Curve;
 
 /// What a panel shows.
+#[derive(Default)]
 pub(in crate::report) struct Panel<'a> {
     /// An id that no other has on the page.
     pub(in crate::report) id: String,
@@ -23,7 +26,7 @@ pub(in crate::report) struct Panel<'a> {
     /// Its height, in pixels.
     pub(in crate::report) height: u32,
     pub(in crate::report) ticks: Ticks,
-    /// A value that the curve is held against.
+    /// A value that the curve is compared with.
     pub(in crate::report) limit: Option<f64>,
     pub(in crate::report) shapes: Vec<Shape>,
     /// The id of what lies behind it.
@@ -67,7 +70,9 @@ impl Panel<'_> {
             ];
             html.element("svg", &plot, |html| {
                 let title = format!("{}, {}", self.title, self.unit);
-                describe(html, &self.id, &title, &self.description);
+                html.leaf("title", &[("id", &format!("{}t", self.id))], &title);
+                let id = format!("{}d", self.id);
+                html.leaf("desc", &[("id", &id)], &self.description);
                 if let Some(backdrop) = self.backdrop {
                     html.shape("use", &[("href", &format!("#{backdrop}"))]);
                 }
@@ -139,16 +144,9 @@ fn scale(html: &mut Html, ticks: &Ticks, height: u32) {
             1
         };
         for (value, text) in ticks.marks.iter().step_by(every) {
-            let y = f64::from(height) * (1.0 - ticks.place(*value));
-            let y = format!(
-                "{:.1}",
-                y.clamp(9.0, f64::from(height) - 1.0)
-                    + if y < 9.0 {
-                        0.0
-                    } else {
-                        3.0_f64.min(f64::from(height) - y)
-                    }
-            );
+            let height = f64::from(height);
+            let y = height * (1.0 - ticks.place(*value));
+            let y = format!("{:.1}", (y + 3.0).clamp(9.0, height - 1.0));
             html.leaf(
                 "text",
                 &[("x", "100%"), ("y", &y), ("text-anchor", "end")],
@@ -160,109 +158,80 @@ fn scale(html: &mut Html, ticks: &Ticks, height: u32) {
 
 /// The time axis below panels.
 pub(in crate::report) fn time_axis(html: &mut Html, clock: &Clock) {
-    axis(html, "panel axis", (&[], ""), "22", |html| {
-        let last = clock.ticks.marks.len().saturating_sub(1);
-        for (number, (at, text)) in clock.ticks.marks.iter().enumerate() {
-            let share = clock.ticks.place(*at);
-            // The first and the last stay within the drawing.
-            let anchor = match number {
-                0 => "start",
-                _ if number == last && share > 0.95 => "end",
-                _ => "middle",
-            };
-            let attributes = [
-                // On a narrow screen each second one is left out.
-                ("class", if number % 2 == 1 { "odd" } else { "even" }),
-                ("x", &place(share)),
-                ("y", "15"),
-                ("text-anchor", anchor),
-            ];
-            html.leaf("text", &attributes, text);
-        }
-    });
+    axis(html, "", |html| clock.ticks.labels(html));
 }
 
-/// A curve: the band from the least to the most of each point, and a line through the values.
+/// A curve over spans of time: the band from the least to the most of each, and a line through the values.
 pub(in crate::report) fn curve(
     clock: &Clock,
-    timeline: &Timeline,
+    span: impl Fn(usize) -> Span,
     curve: &Curve,
     ticks: &Ticks,
     per: f64,
 ) -> Vec<Shape> {
-    let spans: Vec<Span> = (0..curve.value.len())
-        .map(|place| (timeline.edge_ms(place), timeline.edge_ms(place + 1)))
-        .collect();
-    envelope(clock, &spans, curve, ticks, per)
-}
-
-/// The same of points that have spans of their own.
-pub(in crate::report) fn envelope(
-    clock: &Clock,
-    spans: &[Span],
-    curve: &Curve,
-    ticks: &Ticks,
-    per: f64,
-) -> Vec<Shape> {
-    let y = |value: f64| HEIGHT * (1.0 - ticks.place(value / per));
     let (mut band, mut line) = (Path::default(), Path::default());
     for run in runs(&curve.value) {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else {
-            continue;
+        let (first, last) = (run.start, run.end - 1);
+        let left = WIDTH * clock.place(span(first).0);
+        let right = WIDTH * clock.place(span(last).1);
+        // From the left end of the run to its right end, through the middle of each point.
+        let along = |values: &[Option<f64>]| -> Vec<(f64, f64)> {
+            let y = |place: usize| {
+                let value = values[place].or(curve.value[place]).unwrap_or(0.0);
+                HEIGHT * (1.0 - ticks.place(value / per))
+            };
+            let middle = |place: usize| {
+                let (begin, end) = span(place);
+                (WIDTH * clock.place(u64::midpoint(begin, end)), y(place))
+            };
+            let ends = ([(left, y(first))], [(right, y(last))]);
+            ends.0
+                .into_iter()
+                .chain(run.clone().map(middle))
+                .chain(ends.1)
+                .collect()
         };
-        let at = |place: usize| WIDTH * clock.place(u64::midpoint(spans[place].0, spans[place].1));
-        let (left, right) = (
-            WIDTH * clock.place(spans[*first].0),
-            WIDTH * clock.place(spans[*last].1),
-        );
-        let of = |values: &[Option<f64>], place: usize| {
-            y(values[place].or(curve.value[place]).unwrap_or(0.0))
-        };
-        line.begin(left, of(&curve.value, *first));
-        run.iter()
-            .for_each(|place| line.to(at(*place), of(&curve.value, *place)));
-        line.to(right, of(&curve.value, *last));
+        line.through(along(&curve.value));
         if run
-            .iter()
-            .any(|place| curve.high[*place] > curve.low[*place])
+            .clone()
+            .any(|place| curve.high[place] > curve.low[place])
         {
-            band.begin(left, of(&curve.high, *first));
-            run.iter()
-                .for_each(|place| band.to(at(*place), of(&curve.high, *place)));
-            band.to(right, of(&curve.high, *last));
-            band.to(right, of(&curve.low, *last));
-            run.iter()
-                .rev()
-                .for_each(|place| band.to(at(*place), of(&curve.low, *place)));
-            band.to(left, of(&curve.low, *first));
+            let back = along(&curve.low).into_iter().rev();
+            band.through(along(&curve.high).into_iter().chain(back));
             band.close();
         }
     }
     [("area", band), ("line", line)]
         .into_iter()
-        .filter(|(_, path)| !path.0.is_empty())
         .map(|(class, path)| Shape {
             class,
             path: path.into_text(),
         })
+        .filter(|shape| !shape.path.is_empty())
         .collect()
 }
 
+/// A line through points: how far from the left each is, 0 to 1, and its value.
+pub(in crate::report) fn polyline(
+    points: impl Iterator<Item = (f64, f64)>,
+    ticks: &Ticks,
+) -> String {
+    let mut path = Path::default();
+    path.through(points.map(|(x, value)| (WIDTH * x, HEIGHT * (1.0 - ticks.place(value)))));
+    path.into_text()
+}
+
 /// The places of values that follow each other without a hole.
-fn runs(values: &[Option<f64>]) -> Vec<Vec<usize>> {
-    let mut runs: Vec<Vec<usize>> = Vec::new();
-    let mut is_open = false;
-    for (place, value) in values.iter().enumerate() {
-        if value.is_none() {
-            is_open = false;
-            continue;
-        }
-        if !is_open {
-            runs.push(Vec::new());
-            is_open = true;
-        }
-        if let Some(run) = runs.last_mut() {
-            run.push(place);
+fn runs(values: &[Option<f64>]) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (place, _) in values
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| value.is_some())
+    {
+        match runs.last_mut() {
+            Some(run) if run.end == place => run.end += 1,
+            _ => runs.push(place..place + 1),
         }
     }
     runs
@@ -278,14 +247,12 @@ impl Path {
         self.0
     }
 
-    /// Begins at a place.
-    pub(in crate::report) fn begin(&mut self, x: f64, y: f64) {
+    fn begin(&mut self, x: f64, y: f64) {
         self.1 = (whole(x), whole(y));
         self.0.push_str(&format!("M{} {}l", self.1.0, self.1.1));
     }
 
-    /// A straight line to a place.
-    pub(in crate::report) fn to(&mut self, x: f64, y: f64) {
+    fn to(&mut self, x: f64, y: f64) {
         let to = (whole(x), whole(y));
         let step = (to.0 - self.1.0, to.1 - self.1.1);
         self.1 = to;
@@ -298,6 +265,17 @@ impl Path {
         let comma = if step.1 < 0 { "" } else { " " };
         self.0
             .push_str(&format!("{space}{}{comma}{}", step.0, step.1));
+    }
+
+    /// Begins at the first of these places and goes through all of them.
+    pub(in crate::report) fn through(&mut self, places: impl IntoIterator<Item = (f64, f64)>) {
+        for (number, (x, y)) in places.into_iter().enumerate() {
+            if number == 0 {
+                self.begin(x, y);
+            } else {
+                self.to(x, y);
+            }
+        }
     }
 
     /// Goes back to where it began, and leaves room for another beginning.
@@ -318,7 +296,7 @@ fn whole(value: f64) -> i64 {
 mod tests {
     use super::*;
     use crate::report::chart::ticks::values;
-    use crate::report::timeline::Unit;
+    use crate::report::timeline::{Timeline, Unit};
 
     fn drawn(low: &[Option<f64>], value: &[Option<f64>], high: &[Option<f64>]) -> Vec<Shape> {
         let clock = Clock::over(std::iter::once((0, 6000))).expect("a span");
@@ -337,7 +315,8 @@ mod tests {
             high,
             mean: None,
         };
-        curve(&clock, &timeline, &figure, &values(0.0, 10.0), 1.0)
+        let span = |place| (timeline.edge_ms(place), timeline.edge_ms(place + 1));
+        curve(&clock, span, &figure, &values(0.0, 10.0), 1.0)
     }
 
     #[test]

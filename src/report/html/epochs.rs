@@ -1,15 +1,14 @@
 //! Epochs and their metrics on the clock of the run.
 
-use super::Html;
+use super::{Html, table};
 use crate::record::{Epoch, Progress};
 use crate::report::Run;
-use crate::report::chart::clock::{Clock, span_of};
-use crate::report::chart::panel::{Mark, Panel, Path, Shape, envelope};
+use crate::report::chart::clock::{Clock, Span, span_of};
+use crate::report::chart::panel::{Mark, Panel, Path, Shape, curve, polyline};
 use crate::report::chart::ticks::{Ticks, values};
 use crate::report::chart::{HEIGHT, WIDTH, place};
-use crate::report::html::table::{self, number, text};
 use crate::report::metrics::ranked;
-use crate::report::number::{UNKNOWN, decimals, duration, fixed, or_unknown, short};
+use crate::report::number::{UNKNOWN, decimals, duration, fixed, or_unknown, range, real, short};
 use crate::report::timeline::{Curve, Unit};
 
 /// Epochs that are drawn one by one; of more, the least, the mean and the most of several together.
@@ -21,12 +20,15 @@ const MOST_COLUMNS: usize = 8;
 /// Rows of the table of epochs.
 const MOST_ROWS: usize = 200;
 
+/// An epoch whose place on the clock is known, with its seconds.
+type Placed<'a> = (&'a Epoch, Span, f64);
+
 /// Epochs over time, where their places are known.
 pub(super) fn panels<'a>(run: &Run, clock: &Clock, id: &str, backdrop: &'a str) -> Vec<Panel<'a>> {
     let Some(progress) = run.progress() else {
         return Vec::new();
     };
-    let placed: Vec<(&Epoch, (u64, u64), f64)> = progress
+    let placed: Vec<Placed<'_>> = progress
         .epochs
         .iter()
         .filter_map(|epoch| Some((epoch, span_of(epoch)?, known(epoch)?)))
@@ -34,17 +36,17 @@ pub(super) fn panels<'a>(run: &Run, clock: &Clock, id: &str, backdrop: &'a str) 
     if placed.is_empty() {
         return Vec::new();
     }
-    let mut panels = vec![durations(run, clock, id, backdrop, &placed)];
-    for (number, name) in metrics(progress).iter().take(MOST_METRICS).enumerate() {
-        panels.extend(metric(
-            progress,
-            clock,
-            &format!("{id}m{number}"),
-            backdrop,
-            name,
-        ));
-    }
-    panels
+    let metrics = metrics(progress).into_iter().take(MOST_METRICS).enumerate();
+    let metrics = metrics
+        .filter_map(|(number, name)| metric(progress, clock, format!("{id}m{number}"), name));
+    std::iter::once(durations(run, clock, id, &placed))
+        .chain(metrics)
+        .map(|panel| Panel {
+            backdrop: Some(backdrop),
+            height: 56,
+            ..panel
+        })
+        .collect()
 }
 
 fn known(epoch: &Epoch) -> Option<f64> {
@@ -53,48 +55,35 @@ fn known(epoch: &Epoch) -> Option<f64> {
         .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
 }
 
-fn durations<'a>(
-    run: &Run,
-    clock: &Clock,
-    id: &str,
-    backdrop: &'a str,
-    placed: &[(&Epoch, (u64, u64), f64)],
-) -> Panel<'a> {
-    let longest = placed
-        .iter()
-        .map(|(.., seconds)| *seconds)
-        .fold(0.0, f64::max);
+fn durations<'a>(run: &Run, clock: &Clock, id: &str, placed: &[Placed<'_>]) -> Panel<'a> {
+    let (_, longest) = range(placed.iter().map(|(.., seconds)| *seconds));
     let ticks = values(0.0, longest);
     let shapes = if placed.len() > MOST_BARS {
         together(clock, placed, &ticks)
     } else {
         bars(clock, placed, &ticks)
     };
-    let times = run.timing().and_then(|timing| timing.epochs.as_ref());
-    let steady = times.map_or_else(String::new, |times| {
-        format!(" · median {}", duration(times.median_seconds))
-    });
-    let first = times.and_then(|times| times.first_seconds);
-    let first = first.map_or_else(String::new, |first| format!(" · first {}", duration(first)));
-    let said = format!("{} epochs{steady}{first}", placed.len());
-    let description = format!("{said}; longest {}.", duration(longest));
+    let mut said = format!("{} epochs", placed.len());
+    if let Some(times) = run.epoch_times() {
+        said = format!("{said} · median {}", duration(times.median_seconds));
+        if let Some(first) = times.first_seconds {
+            said = format!("{said} · first {}", duration(first));
+        }
+    }
     Panel {
         id: format!("{id}e"),
         title: "Time of an epoch".to_owned(),
         unit: "s".to_owned(),
+        description: format!("{said}; longest {}.", duration(longest)),
         said,
-        description,
         class: "epochs",
-        height: 56,
         ticks,
-        limit: None,
         shapes,
-        backdrop: Some(backdrop),
-        marks: Vec::new(),
+        ..Panel::default()
     }
 }
 
-fn bars(clock: &Clock, placed: &[(&Epoch, (u64, u64), f64)], ticks: &Ticks) -> Vec<Shape> {
+fn bars(clock: &Clock, placed: &[Placed<'_>], ticks: &Ticks) -> Vec<Shape> {
     let (mut warm, mut steady) = (Path::default(), Path::default());
     for (epoch, (from, to), seconds) in placed {
         let path = if epoch.warmup { &mut warm } else { &mut steady };
@@ -102,44 +91,43 @@ fn bars(clock: &Clock, placed: &[(&Epoch, (u64, u64), f64)], ticks: &Ticks) -> V
         // A hair of space between two of them, and never nothing.
         let right = (right - 8.0).max(left + 4.0);
         let top = HEIGHT * (1.0 - ticks.place(*seconds));
-        path.begin(left, HEIGHT);
-        path.to(left, top);
-        path.to(right, top);
-        path.to(right, HEIGHT);
+        path.through([(left, HEIGHT), (left, top), (right, top), (right, HEIGHT)]);
         path.close();
     }
-    let shapes = [("coldbar", warm), ("bar", steady)].map(|(class, path)| Shape {
-        class,
-        path: path.into_text(),
-    });
-    shapes
+    [("coldbar", warm), ("bar", steady)]
         .into_iter()
+        .map(|(class, path)| Shape {
+            class,
+            path: path.into_text(),
+        })
         .filter(|shape| !shape.path.is_empty())
         .collect()
 }
 
 /// Several epochs as one point each.
-fn together(clock: &Clock, placed: &[(&Epoch, (u64, u64), f64)], ticks: &Ticks) -> Vec<Shape> {
-    let each = placed.len().div_ceil(MOST_BARS);
-    let mut curve = Curve {
+fn together(clock: &Clock, placed: &[Placed<'_>], ticks: &Ticks) -> Vec<Shape> {
+    let chunks: Vec<&[Placed<'_>]> = placed.chunks(placed.len().div_ceil(MOST_BARS)).collect();
+    let each = |of: fn((f64, f64), f64) -> f64| {
+        let value = |several: &&[Placed<'_>]| {
+            let seconds = || several.iter().map(|(.., seconds)| *seconds);
+            let mean = seconds().sum::<f64>() / real(several.len() as u64);
+            Some(of(range(seconds()), mean))
+        };
+        chunks.iter().map(value).collect()
+    };
+    let figure = Curve {
         name: "epoch_seconds",
         unit: Unit::Number,
-        low: Vec::new(),
-        value: Vec::new(),
-        high: Vec::new(),
+        low: each(|(least, _), _| least),
+        value: each(|_, mean| mean),
+        high: each(|(_, most), _| most),
         mean: None,
     };
-    let mut spans = Vec::new();
-    for several in placed.chunks(each) {
-        let seconds = || several.iter().map(|(.., seconds)| *seconds);
-        curve.low.push(seconds().reduce(f64::min));
-        curve.high.push(seconds().reduce(f64::max));
-        curve
-            .value
-            .push(Some(seconds().sum::<f64>() / several.len() as f64));
-        spans.push((several[0].1.0, several[several.len() - 1].1.1));
-    }
-    envelope(clock, &spans, &curve, ticks, 1.0)
+    let span = |place: usize| {
+        let several = chunks[place];
+        (several[0].1.0, several[several.len() - 1].1.1)
+    };
+    curve(clock, span, &figure, ticks, 1.0)
 }
 
 /// Names of metrics, losses before others.
@@ -154,72 +142,39 @@ fn metrics(progress: &Progress) -> Vec<&str> {
     )
 }
 
-fn metric<'a>(
-    progress: &Progress,
-    clock: &Clock,
-    id: &str,
-    backdrop: &'a str,
-    name: &str,
-) -> Option<Panel<'a>> {
+fn metric<'a>(progress: &Progress, clock: &Clock, id: String, name: &str) -> Option<Panel<'a>> {
     let points: Vec<(u64, f64)> = progress
         .epochs
         .iter()
         .filter_map(|epoch| Some((epoch.ended_at_ms?, *epoch.metrics.get(name)?)))
         .filter(|(_, value)| value.is_finite())
         .collect();
-    let (first, last) = (points.first()?, points.last()?);
-    let least = points
-        .iter()
-        .map(|(_, value)| *value)
-        .fold(f64::INFINITY, f64::min);
-    let most = points
-        .iter()
-        .map(|(_, value)| *value)
-        .fold(f64::NEG_INFINITY, f64::max);
+    let (_, last) = *points.last()?;
+    let (least, most) = range(points.iter().map(|(_, value)| *value));
     let ticks = values(least, most);
-    let mut path = Path::default();
-    path.begin(
-        WIDTH * clock.place(first.0),
-        HEIGHT * (1.0 - ticks.place(first.1)),
-    );
-    points.iter().for_each(|(at, value)| {
-        path.to(
-            WIDTH * clock.place(*at),
-            HEIGHT * (1.0 - ticks.place(*value)),
-        )
-    });
     let mark = |(at, value): &(u64, f64)| Mark {
         x: clock.percent(*at),
         y: place(1.0 - ticks.place(*value)),
         bounds: None,
     };
-    let dots = if points.len() <= 60 {
-        points.iter().map(mark).collect()
-    } else {
-        Vec::new()
-    };
-    let said = format!(
-        "last {} · least {} · most {}",
-        short(last.1),
-        short(least),
-        short(most)
-    );
+    let dots = points.iter().filter(|_| points.len() <= 60);
+    let along = points.iter().map(|(at, value)| (clock.place(*at), *value));
+    let [last, least, most] = [last, least, most].map(short);
+    let said = format!("last {last} · least {least} · most {most}");
     Some(Panel {
-        id: id.to_owned(),
+        id,
         title: name.chars().take(60).collect(),
         unit: "at the end of each epoch".to_owned(),
         description: format!("{said}, over {} epochs.", points.len()),
         said,
         class: "metric",
-        height: 56,
-        limit: None,
         shapes: vec![Shape {
             class: "line",
-            path: path.into_text(),
+            path: polyline(along, &ticks),
         }],
-        backdrop: Some(backdrop),
-        marks: dots,
+        marks: dots.map(mark).collect(),
         ticks,
+        ..Panel::default()
     })
 }
 
@@ -232,29 +187,24 @@ pub(super) fn table(html: &mut Html, run: &Run) {
         return;
     };
     let metrics: Vec<&str> = metrics(progress).into_iter().take(MOST_COLUMNS).collect();
-    let has = |of: fn(&Epoch) -> bool| progress.epochs.iter().any(of);
-    let (evaluated, checkpointed) = (
-        has(|epoch| epoch.evaluation_seconds.is_some()),
-        has(|epoch| epoch.checkpoint_seconds.is_some()),
-    );
-    let mut columns = vec![number("Epoch"), number("Time, s"), text("Source"), text("")];
-    columns.extend(evaluated.then(|| number("Evaluation, s")));
-    columns.extend(checkpointed.then(|| number("Checkpoint, s")));
-    let names: Vec<String> = metrics
-        .iter()
-        .map(|name| name.chars().take(60).collect())
-        .collect();
-    columns.extend(names.iter().map(|name| number(name)));
-    let digits = progress
-        .epochs
-        .iter()
-        .filter_map(known)
-        .fold(f64::INFINITY, f64::min);
-    let digits = if digits.is_finite() {
-        decimals(digits)
-    } else {
-        2
+    // Columns that some epoch fills.
+    let parts: [(&str, fn(&Epoch) -> Option<f64>); 2] = [
+        ("Evaluation, s", |epoch| epoch.evaluation_seconds),
+        ("Checkpoint, s", |epoch| epoch.checkpoint_seconds),
+    ];
+    let is_filled = |(_, of): &(&str, fn(&Epoch) -> Option<f64>)| {
+        progress.epochs.iter().any(|epoch| of(epoch).is_some())
     };
+    let parts: Vec<_> = parts.into_iter().filter(is_filled).collect();
+    let first = ["Epoch", "Time, s", "Source", ""].map(str::to_owned);
+    let heads: Vec<String> = first
+        .into_iter()
+        .chain(parts.iter().map(|(head, _)| (*head).to_owned()))
+        .chain(metrics.iter().map(|name| name.chars().take(60).collect()))
+        .collect();
+    let (shortest, _) = range(progress.epochs.iter().filter_map(known));
+    let digits = Some(shortest).filter(|shortest| shortest.is_finite());
+    let digits = digits.map_or(2, decimals);
     let seconds = |value: Option<f64>| or_unknown(value, |value| fixed(value, digits));
     let row = |epoch: &Epoch| {
         let source = epoch.time().map_or(UNKNOWN, |(_, source)| source.as_str());
@@ -265,32 +215,22 @@ pub(super) fn table(html: &mut Html, run: &Run) {
             source.to_owned(),
             warm.to_owned(),
         ];
-        cells.extend(evaluated.then(|| seconds(epoch.evaluation_seconds)));
-        cells.extend(checkpointed.then(|| seconds(epoch.checkpoint_seconds)));
+        cells.extend(parts.iter().map(|(_, of)| seconds(of(epoch))));
         let metric = |name: &&str| or_unknown(epoch.metrics.get(*name).copied(), short);
         cells.extend(metrics.iter().map(metric));
         cells
     };
     let left_out = progress.epochs.len().saturating_sub(MOST_ROWS);
-    let shown = progress
-        .epochs
-        .iter()
-        .take(1)
-        .chain(progress.epochs.iter().skip(1 + left_out));
+    let (first, others) = progress.epochs.split_at(1);
+    let shown = first.iter().chain(&others[left_out..]);
     let rows: Vec<Vec<String>> = shown.map(row).collect();
     html.element("details", &[], |html| {
-        html.leaf(
-            "summary",
-            &[],
-            &format!("All {} epochs as a table", progress.epochs_completed),
-        );
+        let summary = format!("All {} epochs as a table", progress.epochs_completed);
+        html.leaf("summary", &[], &summary);
         if left_out > 0 {
-            html.leaf(
-                "p",
-                &[("class", "muted")],
-                &format!("The first and the last {} are shown.", MOST_ROWS - 1),
-            );
+            let shown = format!("The first and the last {} are shown.", MOST_ROWS - 1);
+            html.paragraph("muted", &shown);
         }
-        table::write(html, "Epochs", &columns, &rows);
+        table::write(html, "Epochs", &heads, &rows);
     });
 }

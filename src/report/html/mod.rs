@@ -8,62 +8,94 @@ pub(super) mod table;
 mod timelines;
 mod writer;
 
-pub(super) use writer::{Attributes, Html};
+pub(super) use writer::Html;
 
 use super::number::instant;
 use super::{Findings, Run};
-use comparison::has_comparison;
 
-/// The whole page.
+/// The report of runs.
 pub(super) fn page(findings: &Findings<'_>) -> String {
-    let body = |html: &mut Html| {
-        header(html, findings);
-        html.element("main", &[("id", "main")], |html| main(html, findings));
-        html.element("footer", &[], footer);
+    let report = findings.report;
+    let is_comparison = report.runs.len() > 1;
+    let mut contents = Vec::new();
+    if is_comparison {
+        contents.push(("comparison".to_owned(), "Comparison".to_owned()));
+        if findings.scaling.is_some() {
+            contents.push(("scaling-of".to_owned(), "Scaling".to_owned()));
+        }
+        for (place, run) in report.runs.iter().enumerate() {
+            contents.push((format!("run{}", place + 1), label(place, run)));
+        }
+    }
+    let document = Document {
+        title: &report.title(),
+        kind: "Training report",
+        written_at_ms: report.written_at_ms,
+        remarks: &report.remarks,
+        contents: &contents,
     };
-    around(&findings.report.title(), body)
-}
-
-/// A page of another kind: its title, what it is, when it was written, and what the reader must know before all else.
-pub(super) fn document(
-    title: &str,
-    subtitle: &str,
-    written_at: &str,
-    remarks: &[String],
-    main: impl FnOnce(&mut Html),
-) -> String {
-    around(title, |html| {
-        html.element("header", &[], |html| {
-            html.leaf("p", &[("class", "kind")], subtitle);
-            html.leaf("h1", &[], title);
-            written(html, written_at);
-            remarks
-                .iter()
-                .for_each(|remark| html.leaf("p", &[("class", "remark")], remark));
-        });
-        html.element("main", &[("id", "main")], main);
+    document.write(|html| {
+        if is_comparison {
+            comparison::write(html, findings);
+        }
+        for (place, run) in report.runs.iter().enumerate() {
+            run::write(html, place, run, is_comparison);
+        }
+        html.element("footer", &[], footer);
     })
 }
 
-fn around(title: &str, body: impl FnOnce(&mut Html)) -> String {
-    let mut html = Html::default();
-    html.markup("<!DOCTYPE html>\n");
-    html.element("html", &[("lang", "en")], |html| {
-        html.element("head", &[], |html| head(html, title));
-        html.element("body", &[], |html| {
-            html.markup("<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
-            body(html);
-        });
-    });
-    html.into_text()
+/// A page: its title, what kind it is, when it was written, what the reader must know before all else, and the ids of its parts
+/// with their names.
+pub(super) struct Document<'a> {
+    pub(super) title: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) written_at_ms: u64,
+    pub(super) remarks: &'a [String],
+    pub(super) contents: &'a [(String, String)],
 }
 
-fn written(html: &mut Html, at: &str) {
-    let text = format!(
-        "Written {at} UTC by dlrun {}. All times of day are UTC.",
-        env!("CARGO_PKG_VERSION")
-    );
-    html.leaf("p", &[("class", "muted")], &text);
+impl Document<'_> {
+    /// The page around what `main` writes.
+    pub(super) fn write(&self, main: impl FnOnce(&mut Html)) -> String {
+        let mut html = Html::default();
+        html.markup("<!DOCTYPE html>\n");
+        html.element("html", &[("lang", "en")], |html| {
+            html.element("head", &[], |html| head(html, self.title));
+            html.element("body", &[], |html| {
+                html.markup("<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
+                html.element("header", &[], |html| self.header(html));
+                html.element("main", &[("id", "main")], main);
+            });
+        });
+        html.into_text()
+    }
+
+    fn header(&self, html: &mut Html) {
+        html.paragraph("kind", self.kind);
+        html.leaf("h1", &[], self.title);
+        let written = format!(
+            "Written {} UTC by dlrun {}. All times of day are UTC.",
+            instant(self.written_at_ms),
+            env!("CARGO_PKG_VERSION")
+        );
+        html.paragraph("muted", &written);
+        for remark in self.remarks {
+            html.paragraph("remark", remark);
+        }
+        if self.contents.is_empty() {
+            return;
+        }
+        html.element("nav", &[("aria-label", "Contents")], |html| {
+            html.element("ul", &[], |html| {
+                for (id, name) in self.contents {
+                    html.element("li", &[], |html| {
+                        html.leaf("a", &[("href", &format!("#{id}"))], name);
+                    });
+                }
+            });
+        });
+    }
 }
 
 fn head(html: &mut Html, title: &str) {
@@ -88,52 +120,9 @@ fn head(html: &mut Html, title: &str) {
     html.markup("</style>\n");
 }
 
-fn header(html: &mut Html, findings: &Findings<'_>) {
-    html.element("header", &[], |html| {
-        html.markup("<p class=\"kind\">Training report</p>");
-        html.leaf("h1", &[], &findings.report.title());
-        written(html, &instant(findings.report.written_at_ms));
-        for remark in &findings.report.remarks {
-            html.leaf("p", &[("class", "remark")], remark);
-        }
-        if findings.report.runs.len() > 1 {
-            contents(html, findings);
-        }
-    });
-}
-
-fn contents(html: &mut Html, findings: &Findings<'_>) {
-    html.element("nav", &[("aria-label", "Contents")], |html| {
-        html.element("ul", &[], |html| {
-            html.markup("<li><a href=\"#comparison\">Comparison</a></li>");
-            if findings.scaling.is_some() {
-                html.markup("<li><a href=\"#scaling-of\">Scaling</a></li>");
-            }
-            for (place, run) in findings.report.runs.iter().enumerate() {
-                html.element("li", &[], |html| {
-                    html.leaf(
-                        "a",
-                        &[("href", &format!("#run{}", place + 1))],
-                        &label(place, run),
-                    );
-                });
-            }
-        });
-    });
-}
-
 /// `2 resnet50 (k7f2)`.
 fn label(place: usize, run: &Run) -> String {
     format!("{} {} ({})", place + 1, run.name(), run.id())
-}
-
-fn main(html: &mut Html, findings: &Findings<'_>) {
-    if has_comparison(findings) {
-        comparison::write(html, findings);
-    }
-    for (place, run) in findings.report.runs.iter().enumerate() {
-        run::write(html, place, run, findings.report.runs.len() > 1);
-    }
 }
 
 fn footer(html: &mut Html) {

@@ -1,6 +1,6 @@
 //! All that a report says of one run.
 
-use super::table::{self, pairs, text, tiles};
+use super::table::{self, pairs};
 use super::{Html, epochs, label, timelines};
 use crate::report::insight::{Balance, Compared, Evidence, NodeUsed, Timing};
 use crate::report::number::{bytes, count, duration, or_unknown, percent, real, short};
@@ -23,15 +23,11 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several:
             };
             html.leaf("h2", &[("id", &id)], &title);
             if run.is_going_on() {
-                html.leaf(
-                    "p",
-                    &[("class", "remark")],
-                    &format!("This run is {}.", facts::state(run)),
-                );
+                html.paragraph("remark", &format!("This run is {}.", facts::state(run)));
             }
             pairs(html, &facts::of_run(run));
             html.markup("<h3>In short</h3>");
-            tiles(html, &in_short(run));
+            in_short(run).write(html);
             limits(html, run);
             advice(html, run);
             html.markup("<h3>Over time</h3>");
@@ -45,25 +41,40 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several:
     );
 }
 
-/// The figures that say most: name, value, and what is said beside it. What is not known is left out.
+/// The figures that say most: name, value, and what is written beside it. What is not known is left out.
 #[derive(Default)]
-struct Tiles(Vec<(String, String, String)>);
+struct Tiles(Vec<(&'static str, String, String)>);
 
 impl Tiles {
-    fn add(&mut self, name: &str, value: Option<String>, more: &str) {
-        let tile = value.map(|value| (name.to_owned(), value, more.to_owned()));
+    fn add(&mut self, name: &'static str, value: Option<String>, more: &str) {
+        let tile = value.map(|value| (name, value, more.to_owned()));
         self.0.extend(tile);
+    }
+
+    fn write(&self, html: &mut Html) {
+        html.element("dl", &[("class", "tiles")], |html| {
+            for (name, value, more) in &self.0 {
+                html.element("div", &[], |html| {
+                    html.leaf("dt", &[], name);
+                    html.element("dd", &[], |html| {
+                        html.leaf("b", &[], value);
+                        html.markup(" ");
+                        html.leaf("span", &[], more);
+                    });
+                });
+            }
+        });
     }
 }
 
-fn in_short(run: &Run) -> Vec<(String, String, String)> {
+fn in_short(run: &Run) -> Tiles {
     let mut tiles = Tiles::default();
     tiles.add("ran for", facts::wall_seconds(run).map(duration), "");
     if let Some(timing) = run.timing() {
         timed(&mut tiles, timing);
     }
     used(&mut tiles, run);
-    tiles.0
+    tiles
 }
 
 fn timed(tiles: &mut Tiles, timing: &Timing) {
@@ -115,45 +126,35 @@ fn used(tiles: &mut Tiles, run: &Run) {
     let most = |of: fn(&NodeUsed) -> Option<f64>| used.nodes.iter().filter_map(of).reduce(f64::max);
     let sum = |of: fn(&NodeUsed) -> Option<u64>| {
         let known = used.nodes.iter().filter_map(of).map(real);
-        known.reduce(|a, b| a + b)
+        known.reduce(|a, b| a + b).map(bytes)
     };
     let each = if used.nodes.len() > 1 {
         "on the busiest node"
     } else {
         "on average"
     };
+    let busy = used.gpu_busy_mean_percent.map(|busy| percent(busy / 100.0));
+    let gpus = format!("of {} GPUs, on average", used.gpus_allocated);
+    let idle = (used.gpus_idle > 0).then(|| used.gpus_idle.to_string());
+    let of_an_epoch = used.gpu_joules_per_epoch.map(joules);
+    let of_a_sample = used.gpu_joules_per_sample.map(joules);
+    let energy = used.gpu_energy_joules.map(joules);
+    let efficiency = used.cpu_efficiency_ratio.map(percent);
+    let memory = most(|node| node.mem_peak_bytes.map(real)).map(bytes);
     tiles.add(
         "CPUs busy",
         most(|node| node.cpus_busy_mean).map(short),
         each,
     );
-    let efficiency = used.cpu_efficiency_ratio.map(percent);
     tiles.add("CPU efficiency", efficiency, "of the CPUs it was given");
-    let memory = most(|node| node.mem_peak_bytes.map(real)).map(bytes);
     tiles.add("memory", memory, "most on a node");
-    tiles.add(
-        "read",
-        sum(|node| node.io_read_bytes).map(bytes),
-        "from storage",
-    );
-    tiles.add(
-        "written",
-        sum(|node| node.io_write_bytes).map(bytes),
-        "to storage",
-    );
-    let busy = used
-        .gpu_busy_mean_percent
-        .map(|busy| format!("{} %", short(busy)));
-    let gpus = format!("of {} GPUs, on average", used.gpus_allocated);
+    tiles.add("read", sum(|node| node.io_read_bytes), "from storage");
+    tiles.add("written", sum(|node| node.io_write_bytes), "to storage");
     tiles.add("GPUs busy", busy, &gpus);
-    let idle = (used.gpus_idle > 0).then(|| used.gpus_idle.to_string());
     tiles.add("idle GPUs", idle, "given and never used");
-    let energy = used.gpu_energy_joules.map(joules);
     tiles.add("GPU energy", energy, "nothing else is measured");
-    let epoch = used.gpu_joules_per_epoch.map(joules);
-    tiles.add("energy of an epoch", epoch, "GPUs alone");
-    let sample = used.gpu_joules_per_sample.map(joules);
-    tiles.add("energy of a sample", sample, "GPUs alone");
+    tiles.add("energy of an epoch", of_an_epoch, "GPUs alone");
+    tiles.add("energy of a sample", of_a_sample, "GPUs alone");
 }
 
 /// Joules, or watt-hours of much.
@@ -175,16 +176,11 @@ fn asked(html: &mut Html, run: &Run) {
         return;
     }
     html.markup("<h3>Asked for and used</h3>");
-    let columns = [
-        text("What"),
-        table::number("Asked for"),
-        table::number("Used"),
-        table::number("Used of it"),
-    ];
+    let heads = ["What", "Asked for", "Used", "Used of it"];
     table::write(
         html,
         "Of several nodes the one that used most",
-        &columns,
+        &heads,
         &rows,
     );
 }
@@ -207,32 +203,26 @@ fn compared_cells(compared: &Compared) -> Vec<String> {
 }
 
 fn limits(html: &mut Html, run: &Run) {
+    let mut texts: Vec<String> = Vec::new();
+    for limit in run.insight.limits.iter().take(MOST_ITEMS) {
+        let text = format!("{}{}", limit.text, rests_on(&limit.rests_on));
+        texts.push(match run.nodes.len() {
+            0 | 1 => text,
+            _ => format!("{}: {text}", limit.node),
+        });
+    }
     let uneven = run
         .insight
         .balance
         .iter()
         .filter(|balance| balance.is_uneven);
-    let uneven: Vec<&Balance> = uneven.collect();
-    if run.insight.limits.is_empty() && uneven.is_empty() {
+    texts.extend(uneven.map(uneven_text));
+    if texts.is_empty() {
         return;
     }
     html.markup("<h3>What limited it</h3>");
     html.element("ul", &[("class", "advice")], |html| {
-        for limit in run.insight.limits.iter().take(MOST_ITEMS) {
-            let node = if run.nodes.len() > 1 {
-                format!("{}: ", limit.node)
-            } else {
-                String::new()
-            };
-            html.leaf(
-                "li",
-                &[],
-                &format!("{node}{}{}", limit.text, rests_on(&limit.rests_on)),
-            );
-        }
-        for balance in uneven {
-            html.leaf("li", &[], &uneven_text(balance));
-        }
+        texts.iter().for_each(|text| html.leaf("li", &[], text));
     });
 }
 
@@ -307,12 +297,7 @@ fn unknown(html: &mut Html, run: &Run) {
         return;
     }
     html.markup("<h3>What could not be measured</h3>");
-    table::write(
-        html,
-        "What is missing, and why",
-        &[text("What"), text("Why")],
-        &rows,
-    );
+    table::write(html, "What is missing, and why", &["What", "Why"], &rows);
 }
 
 /// What is missing: what insight could not tell, what the nodes could not read, what could not be read of their records.

@@ -1,13 +1,14 @@
 //! What a node did over time: small drawings, one below the other, on one clock.
 
-use super::Html;
-use super::epochs;
+use std::borrow::Cow;
+
+use super::{Html, epochs, table};
 use crate::record::{GpuUsage, NodeRecord};
 use crate::report::chart::clock::{Clock, backdrop, is_grave};
-use crate::report::chart::panel::{Panel, curve as shapes, time_axis};
+use crate::report::chart::panel::{Panel, curve, time_axis};
 use crate::report::chart::ticks::values;
-use crate::report::html::table::{self, number, text};
-use crate::report::number::{UNKNOWN, byte_unit, duration, instant, real, seconds_between, short};
+use crate::report::insight::Request;
+use crate::report::number::{byte_unit, duration, instant, real, seconds_between, short};
 use crate::report::timeline::{Curve, Timeline, Unit};
 use crate::report::{Node, Run};
 
@@ -15,8 +16,6 @@ use crate::report::{Node, Run};
 const GPUS_APART: usize = 2;
 /// GPUs whose use has a drawing each.
 const GPUS_DRAWN: usize = 16;
-/// Rows of the table that stands for the drawings.
-const ROWS: usize = 24;
 /// Rows of gaps and events.
 const MOST_EVENTS: usize = 100;
 
@@ -66,106 +65,71 @@ const CLOCK: &str = "sm_clock_mhz";
 /// Clocks that never fall below this share of the highest are not drawn: the environment has their mean.
 const STEADY_SHARE: f64 = 0.85;
 
-/// The curves of every node that has any, and the table of gaps and events.
+/// The curves of every node that has any, the epochs above the first of them, and the table of gaps and events.
 pub(super) fn write(html: &mut Html, place: usize, run: &Run) {
-    let drawn: Vec<(usize, &Node)> = run
-        .nodes
-        .iter()
-        .enumerate()
-        .filter(|(_, node)| node.timeline.is_some())
-        .collect();
-    let spans = drawn.iter().flat_map(|(_, node)| {
-        let record = &node.record;
-        let of_curves = node
-            .timeline
-            .iter()
-            .map(|timeline| (timeline.begin_ms, timeline.edge_ms(timeline.points)));
+    let spans = run.nodes.iter().flat_map(|node| {
+        let (record, curves) = (&node.record, node.timeline.iter());
+        let curves = curves.map(|its| (its.begin_ms, its.edge_ms(its.points)));
         let end_ms = record.ended_at_ms.unwrap_or(record.updated_at_ms);
-        of_curves.chain(std::iter::once((record.started_at_ms, end_ms)))
+        curves.chain([(record.started_at_ms, end_ms)])
     });
-    let of_epochs = || {
-        let nodes = run.nodes.iter().map(|node| &node.record);
-        Clock::over(nodes.map(|node| {
-            (
-                node.started_at_ms,
-                node.ended_at_ms.unwrap_or(node.updated_at_ms),
-            )
-        }))
-    };
-    let Some(clock) = Clock::over(spans).or_else(of_epochs) else {
-        html.markup("<p class=\"muted\">There are no samples to draw.</p>");
+    let Some(clock) = Clock::over(spans) else {
+        html.paragraph("muted", "There are no samples to draw.");
         return;
     };
-    for (number, node) in &drawn {
-        self::node(html, place, *number, run, node, &clock, drawn.len() > 1);
+    let is_drawn = |node: &&Node| node.timeline.is_some();
+    let mut nodes: Vec<&Node> = run.nodes.iter().filter(is_drawn).collect();
+    if nodes.is_empty() {
+        let text = "There are no samples: CPU, memory, storage and GPUs cannot be drawn.";
+        html.paragraph("muted", text);
+        nodes.extend(run.nodes.first());
     }
-    if drawn.is_empty() {
-        without_samples(html, place, run, &clock);
+    for (number, node) in nodes.iter().enumerate() {
+        if nodes.len() > 1 {
+            html.leaf("h4", &[], &format!("Node {}", node.record.key.node));
+        }
+        self::node(
+            html,
+            run,
+            node,
+            &clock,
+            &format!("r{place}n{number}"),
+            number == 0,
+        );
     }
-    let left = run.nodes.len() - drawn.len();
-    if !drawn.is_empty() && left > 0 {
+    let left = run.nodes.len() - nodes.len();
+    if is_drawn(&nodes[0]) && left > 0 {
         let text = format!(
             "{left} more nodes are not drawn: those without samples, and all beyond the first {}.",
             crate::report::NODES_DRAWN
         );
-        html.leaf("p", &[("class", "muted")], &text);
+        html.paragraph("muted", &text);
     }
     events(html, run, &clock);
 }
 
-fn node(
-    html: &mut Html,
-    place: usize,
-    number: usize,
-    run: &Run,
-    node: &Node,
-    clock: &Clock,
-    is_one_of_several: bool,
-) {
-    let Some(timeline) = &node.timeline else {
-        return;
-    };
-    if is_one_of_several {
-        html.leaf("h4", &[], &format!("Node {}", node.record.key.node));
+fn node(html: &mut Html, run: &Run, node: &Node, clock: &Clock, id: &str, has_epochs: bool) {
+    let behind = format!("{id}b");
+    let mut panels = Vec::new();
+    if has_epochs {
+        panels.extend(epochs::panels(run, clock, id, &behind));
     }
-    let (id, behind) = (format!("r{place}n{number}"), format!("r{place}n{number}b"));
-    let progress = run.progress();
-    html.element("figure", &[], |html| {
-        html.leaf("figcaption", &[], &caption(clock, timeline));
-        let epochs = progress.map_or(&[][..], |progress| &progress.epochs);
-        backdrop(html, &behind, clock, epochs, &node.record);
-        // The epochs of the run stand above the first of its nodes.
-        let first = run.nodes.iter().position(|node| node.timeline.is_some()) == Some(number);
-        if first {
-            epochs::panels(run, clock, &id, &behind)
-                .iter()
-                .for_each(|panel| panel.write(html));
-        }
-        for (count, drawing) in drawings(run, node, timeline).iter().enumerate() {
-            drawing
-                .panel(clock, timeline, format!("{id}p{count}"), &behind)
-                .write(html);
-        }
-        time_axis(html, clock);
-        data(html, clock, node, timeline, &drawings(run, node, timeline));
-    });
-}
-
-/// Epochs alone, where no samples are kept.
-fn without_samples(html: &mut Html, place: usize, run: &Run, clock: &Clock) {
-    html.markup(
-        "<p class=\"muted\">There are no samples: CPU, memory, storage and GPUs cannot be drawn.</p>",
-    );
-    let (Some(node), Some(progress)) = (run.nodes.first(), run.progress()) else {
-        return;
-    };
-    let (id, behind) = (format!("r{place}n"), format!("r{place}nb"));
-    let panels = epochs::panels(run, clock, &id, &behind);
+    if let Some(timeline) = &node.timeline {
+        let drawings = drawings(run, node, timeline);
+        panels.extend(drawings.iter().enumerate().map(|(count, drawing)| {
+            drawing.panel(clock, timeline, format!("{id}p{count}"), &behind)
+        }));
+    }
     if panels.is_empty() {
         return;
     }
     html.element("figure", &[], |html| {
-        backdrop(html, &behind, clock, &progress.epochs, &node.record);
+        if let Some(timeline) = &node.timeline {
+            html.leaf("figcaption", &[], &caption(clock, timeline));
+        }
+        let progress = run.progress();
+        let epochs = progress.map_or(&[][..], |progress| &progress.epochs);
+        backdrop(html, &behind, clock, epochs, &node.record);
         panels.iter().for_each(|panel| panel.write(html));
         time_axis(html, clock);
     });
@@ -186,156 +150,108 @@ fn caption(clock: &Clock, timeline: &Timeline) -> String {
 struct Drawing<'a> {
     title: String,
     figure: &'a Figure,
-    curve: std::borrow::Cow<'a, Curve>,
-    /// A value in the unit of the curve that it is held against, and what that is.
+    curve: Cow<'a, Curve>,
+    /// A value in the unit of the curve that it is compared with, and what that is.
     limit: Option<(f64, &'static str)>,
 }
 
 fn drawings<'a>(run: &Run, node: &'a Node, timeline: &'a Timeline) -> Vec<Drawing<'a>> {
-    let mut drawings = Vec::new();
-    for figure in &OF_RUN {
-        let Some(curve) = timeline
-            .curve(figure.name)
-            .filter(|curve| curve.peak() >= figure.least_peak)
-        else {
-            continue;
-        };
-        let limit = limit_of_run(figure.name, run, &node.record);
-        drawings.push(Drawing {
+    let of_run = OF_RUN.iter().filter_map(|figure| {
+        let curve = timeline.curve(figure.name)?;
+        (curve.peak() >= figure.least_peak).then(|| Drawing {
             title: figure.title.to_owned(),
             figure,
-            curve: std::borrow::Cow::Borrowed(curve),
-            limit,
-        });
-    }
-    drawings.extend(of_gpus(node, timeline));
-    drawings
+            curve: Cow::Borrowed(curve),
+            limit: limit_of_run(figure.name, run, &node.record),
+        })
+    });
+    let of_gpus = OF_GPU
+        .iter()
+        .flat_map(|figure| of_gpus(figure, node, timeline));
+    of_run.chain(of_gpus).collect()
 }
 
-fn of_gpus<'a>(node: &'a Node, timeline: &'a Timeline) -> Vec<Drawing<'a>> {
+/// The drawings of one figure of the GPUs: one each of a few GPUs, one together of many.
+fn of_gpus<'a>(figure: &'a Figure, node: &'a Node, timeline: &'a Timeline) -> Vec<Drawing<'a>> {
     let usage = |uuid: &str| node.record.gpus.iter().find(|usage| usage.gpu.uuid == uuid);
-    let apart = timeline.gpus.len() <= GPUS_APART;
-    let mut drawings = Vec::new();
-    for figure in &OF_GPU {
-        let curves = timeline.of_gpus(figure.name);
-        let is_steady = |curve: &&Curve| curve.least() > STEADY_SHARE * curve.peak();
-        if curves.iter().map(|(_, curve)| curve).all(is_steady) && figure.name == CLOCK {
-            continue;
-        }
-        if apart || (figure.name == BUSY && curves.len() <= GPUS_DRAWN) {
-            for (number, (uuid, curve)) in curves.into_iter().enumerate() {
-                let limit = usage(uuid).and_then(|usage| limit_of_gpu(figure.name, usage));
-                let title = format!("{} {}", gpu_name(number, usage(uuid)), figure.title);
-                drawings.push(Drawing {
-                    title,
+    let limit = |uuid: &str| limit_of_gpu(figure.name, usage(uuid)?);
+    let curves = timeline.of_gpus(figure.name);
+    let is_steady = |curve: &Curve| curve.least() > STEADY_SHARE * curve.peak();
+    if figure.name == CLOCK && curves.iter().all(|(_, curve)| is_steady(curve)) {
+        return Vec::new();
+    }
+    if timeline.gpus.len() <= GPUS_APART || (figure.name == BUSY && curves.len() <= GPUS_DRAWN) {
+        let each = curves
+            .into_iter()
+            .enumerate()
+            .map(|(number, (uuid, curve))| {
+                let minor = usage(uuid).and_then(|usage| usage.gpu.minor);
+                let name = minor.map_or_else(|| number.to_string(), |minor| minor.to_string());
+                Drawing {
+                    title: format!("GPU {name} {}", figure.title),
                     figure,
-                    curve: std::borrow::Cow::Borrowed(curve),
-                    limit,
-                });
-            }
-            continue;
-        }
-        let of_all: Vec<&Curve> = curves.iter().map(|(_, curve)| *curve).collect();
-        if let Some(curve) = Curve::envelope(&of_all) {
-            let title = format!("{} of {} GPUs", capitalised(figure.title), of_all.len());
-            let limit = curves
-                .first()
-                .and_then(|(uuid, _)| limit_of_gpu(figure.name, usage(uuid)?));
-            drawings.push(Drawing {
-                title,
-                figure,
-                curve: std::borrow::Cow::Owned(curve),
-                limit,
+                    curve: Cow::Borrowed(curve),
+                    limit: limit(uuid),
+                }
             });
-        }
+        return each.collect();
     }
-    drawings
-}
-
-fn capitalised(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
-}
-
-fn gpu_name(number: usize, usage: Option<&GpuUsage>) -> String {
-    match usage.and_then(|usage| usage.gpu.minor) {
-        Some(minor) => format!("GPU {minor}"),
-        None => format!("GPU {number}"),
-    }
+    let all: Vec<&Curve> = curves.iter().map(|(_, curve)| *curve).collect();
+    let together = Curve::envelope(&all).map(|curve| Drawing {
+        title: format!("GPUs {}, all {} of them", figure.title, all.len()),
+        figure,
+        curve: Cow::Owned(curve),
+        limit: curves.first().and_then(|(uuid, _)| limit(uuid)),
+    });
+    together.into_iter().collect()
 }
 
 fn limit_of_run(name: &str, run: &Run, node: &NodeRecord) -> Option<(f64, &'static str)> {
+    let host = &node.host;
     match name {
         "cpu_busy" => {
-            let allowed = || node.host.cpus_allowed.or(node.host.cpus).map(real);
-            node.conditions
-                .cpus_effective
-                .or_else(allowed)
-                .map(|cpus| (cpus, "usable"))
+            let allowed = || host.cpus_allowed.or(host.cpus).map(real);
+            let cpus = node.conditions.cpus_effective.or_else(allowed);
+            cpus.map(|cpus| (cpus, "usable"))
         }
         "mem_used_bytes" => {
             let asked = run
                 .request
                 .as_ref()
-                .and_then(|request| request.memory_per_node_bytes());
-            let asked = asked.map(|memory| (real(memory), "asked for"));
-            asked.or_else(|| {
-                node.host
-                    .mem_total_bytes
-                    .map(|total| (real(total), "of the node"))
-            })
+                .and_then(Request::memory_per_node_bytes);
+            let asked = asked.map(|bytes| (real(bytes), "asked for"));
+            asked.or_else(|| Some((real(host.mem_total_bytes?), "of the node")))
         }
         _ => None,
     }
 }
 
 fn limit_of_gpu(name: &str, usage: &GpuUsage) -> Option<(f64, &'static str)> {
-    match name {
-        "utilisation_percent" => Some((100.0, "")),
-        "mem_used_bytes" => usage
-            .gpu
-            .mem_total_bytes
-            .map(|total| (real(total), "there")),
-        "power_milliwatts" => usage
-            .gpu
-            .power_limit_watts
-            .map(|watts| (f64::from(watts) * 1e3, "allowed")),
-        "sm_clock_mhz" => usage
-            .gpu
-            .sm_clock_max_mhz
-            .map(|mhz| (f64::from(mhz), "possible")),
-        _ => None,
-    }
+    let gpu = &usage.gpu;
+    Some(match name {
+        "utilisation_percent" => (100.0, ""),
+        "mem_used_bytes" => (real(gpu.mem_total_bytes?), "there"),
+        "power_milliwatts" => (f64::from(gpu.power_limit_watts?) * 1e3, "allowed"),
+        "sm_clock_mhz" => (f64::from(gpu.sm_clock_max_mhz?), "possible"),
+        _ => return None,
+    })
 }
 
 impl Drawing<'_> {
     /// What the values are divided by, and the unit that they have then.
     fn unit(&self) -> (f64, String) {
-        let peak = self.curve.peak();
-        match self.curve.unit {
-            Unit::Cpus => (1.0, "CPUs busy".to_owned()),
-            Unit::Share => (0.01, "% of the time".to_owned()),
-            Unit::Percent => (1.0, "%".to_owned()),
-            Unit::Milliwatts => (1e3, "W".to_owned()),
-            Unit::Number => (
-                1.0,
-                if self.curve.name.ends_with("mhz") {
-                    "MHz".to_owned()
-                } else {
-                    String::new()
-                },
-            ),
-            Unit::Bytes => {
-                let (factor, unit) = byte_unit(peak);
-                (factor, unit.to_owned())
-            }
-            Unit::BytesPerSecond => {
-                let (factor, unit) = byte_unit(peak);
-                (factor, format!("{unit}/s"))
-            }
-        }
+        let (bytes, byte_unit) = byte_unit(self.curve.peak());
+        let (per, unit) = match self.curve.unit {
+            Unit::Cpus => (1.0, "CPUs busy"),
+            Unit::Share => (0.01, "% of the time"),
+            Unit::Percent => (1.0, "%"),
+            Unit::Milliwatts => (1e3, "W"),
+            Unit::Number if self.curve.name.ends_with("mhz") => (1.0, "MHz"),
+            Unit::Number => (1.0, ""),
+            Unit::Bytes => (bytes, byte_unit),
+            Unit::BytesPerSecond => return (bytes, format!("{byte_unit}/s")),
+        };
+        (per, unit.to_owned())
     }
 
     fn panel<'a>(
@@ -346,37 +262,34 @@ impl Drawing<'_> {
         behind: &'a str,
     ) -> Panel<'a> {
         let (per, unit) = self.unit();
-        let (peak, limit) = (
-            self.curve.peak() / per,
-            self.limit.map(|(limit, _)| limit / per),
-        );
-        // A limit far above would press the curve to the ground: then it is only said.
-        let near = limit.filter(|limit| *limit <= 2.5 * peak || self.curve.unit == Unit::Percent);
-        let mut ticks = values(self.curve.least() / per, peak.max(near.unwrap_or(0.0)));
-        if self.curve.unit == Unit::Percent && peak <= 100.0 {
-            ticks = values(0.0, 100.0);
-        }
+        let (peak, is_percent) = (self.curve.peak() / per, self.curve.unit == Unit::Percent);
+        // A limit far above would press the curve to the ground: then it is only written.
+        let limit = self.limit.map(|(limit, _)| limit / per);
+        let near = limit.filter(|limit| *limit <= 2.5 * peak && !is_percent);
+        let ticks = if is_percent && peak <= 100.0 {
+            values(0.0, 100.0)
+        } else {
+            values(self.curve.least() / per, peak.max(near.unwrap_or(0.0)))
+        };
         let said = self.said(per, &unit);
-        let at = self
-            .curve
-            .peak_place()
-            .map(|place| clock.since(timeline.edge_ms(place)));
-        let at = at.map_or_else(String::new, |at| {
+        let at = self.curve.peak_place().map_or_else(String::new, |place| {
+            let at = clock.since(timeline.edge_ms(place));
             format!(" The highest is {at} after the start.")
         });
+        let span = |place| (timeline.edge_ms(place), timeline.edge_ms(place + 1));
         Panel {
             id,
             title: self.title.clone(),
-            said: said.clone(),
             description: format!("{said}, {unit}.{at}"),
+            said,
             unit,
             class: self.figure.class,
             height: self.figure.height,
-            shapes: shapes(clock, timeline, &self.curve, &ticks, per),
-            limit: near.filter(|_| self.curve.unit != Unit::Percent),
+            shapes: curve(clock, span, &self.curve, &ticks, per),
+            limit: near,
             ticks,
             backdrop: Some(behind),
-            marks: Vec::new(),
+            ..Panel::default()
         }
     }
 
@@ -398,121 +311,45 @@ impl Drawing<'_> {
     }
 }
 
-/// The curves as numbers.
-fn data(
-    html: &mut Html,
-    clock: &Clock,
-    node: &Node,
-    timeline: &Timeline,
-    drawings: &[Drawing<'_>],
-) {
-    let each = timeline.points.div_ceil(ROWS).max(1);
-    let heads: Vec<(f64, String)> = drawings
-        .iter()
-        .map(|drawing| {
-            let (per, unit) = drawing.unit();
-            (per, format!("{}, {unit}", drawing.title))
-        })
-        .collect();
-    let columns: Vec<table::Column<'_>> = std::iter::once(text("From"))
-        .chain(heads.iter().map(|(_, head)| number(head)))
-        .collect();
-    let row = |place: usize| {
-        let begin = place * each;
-        let of = |(drawing, (per, _)): (&Drawing<'_>, &(f64, String))| {
-            let part = |values: &[Option<f64>]| -> Vec<f64> {
-                values
-                    .iter()
-                    .skip(begin)
-                    .take(each)
-                    .flatten()
-                    .copied()
-                    .collect()
-            };
-            let (known, peak) = (part(&drawing.curve.value), part(&drawing.curve.high));
-            let Some(peak) = peak.into_iter().reduce(f64::max) else {
-                return UNKNOWN.to_owned();
-            };
-            let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
-            format!("{} ({})", short(mean / per), short(peak / per))
-        };
-        let first = clock.since(timeline.edge_ms(begin));
-        std::iter::once(first)
-            .chain(drawings.iter().zip(&heads).map(of))
-            .collect()
-    };
-    let rows: Vec<Vec<String>> = (0..timeline.points.div_ceil(each)).map(row).collect();
-    html.element("details", &[], |html| {
-        html.markup("<summary>The curves as numbers</summary>");
-        let span = duration(real(timeline.interval_ms) * each as f64 / 1e3);
-        let caption = format!(
-            "{}: mean and, in brackets, the highest reading of each {span}",
-            node.record.key.node
-        );
-        table::write(html, &caption, &columns, &rows);
-    });
-}
-
 /// Gaps and events of all nodes, in the order of their times.
 fn events(html: &mut Html, run: &Run, clock: &Clock) {
-    let mut rows: Vec<(u64, Vec<String>)> = Vec::new();
+    let mut found: Vec<(u64, &str, String, &str)> = Vec::new();
     for record in run.nodes.iter().map(|node| &node.record) {
-        let row = |at_ms: u64, what: String, why: &str| {
-            let shown = seconds_between(clock.begin_ms, at_ms);
+        let node = record.key.node.as_str();
+        found.extend(record.gaps.iter().map(|gap| {
+            let length = duration(seconds_between(gap.from_ms, gap.to_ms));
             (
-                at_ms,
-                vec![
-                    duration(shown),
-                    instant(at_ms),
-                    record.key.node.clone(),
-                    what,
-                    why.to_owned(),
-                ],
-            )
-        };
-        rows.extend(record.gaps.iter().map(|gap| {
-            row(
                 gap.from_ms,
-                format!(
-                    "gap of {}",
-                    duration(seconds_between(gap.from_ms, gap.to_ms))
-                ),
-                &gap.why,
+                node,
+                format!("gap of {length}"),
+                gap.why.as_str(),
             )
         }));
-        rows.extend(record.events.iter().map(|event| {
+        found.extend(record.events.iter().map(|event| {
             let mark = if is_grave(event.kind) { " (!)" } else { "" };
-            row(
+            let what = event.kind.as_str().replace('_', " ");
+            (
                 event.at_ms,
-                format!("{}{mark}", event.kind.as_str().replace('_', " ")),
-                &event.detail,
+                node,
+                format!("{what}{mark}"),
+                event.detail.as_str(),
             )
         }));
     }
-    if rows.is_empty() {
+    if found.is_empty() {
         return;
     }
-    rows.sort();
-    let more = rows.len().saturating_sub(MOST_EVENTS);
-    let rows: Vec<Vec<String>> = rows
-        .into_iter()
-        .take(MOST_EVENTS)
-        .map(|(_, row)| row)
-        .collect();
+    found.sort();
+    let more = found.len().saturating_sub(MOST_EVENTS);
+    let row = |(at_ms, node, what, why): (u64, &str, String, &str)| {
+        let (node, why) = (node.to_owned(), why.to_owned());
+        vec![clock.since(at_ms), instant(at_ms), node, what, why]
+    };
+    let rows: Vec<Vec<String>> = found.into_iter().take(MOST_EVENTS).map(row).collect();
     html.markup("<h3>Gaps and events</h3>");
-    let columns = [
-        number("After"),
-        number("UTC"),
-        text("Node"),
-        text("What"),
-        text("Why"),
-    ];
-    table::write(html, "What happened, in the order of time", &columns, &rows);
+    let heads = ["After", "UTC", "Node", "What", "Why"];
+    table::write(html, "What happened, in the order of time", &heads, &rows);
     if more > 0 {
-        html.leaf(
-            "p",
-            &[("class", "muted")],
-            &format!("{more} more are in the records."),
-        );
+        html.paragraph("muted", &format!("{more} more are in the records."));
     }
 }

@@ -46,27 +46,6 @@ impl Html {
         }
     }
 
-    /// Text in which words that are longer than `kept` characters may be broken, behind what parts them.
-    pub(in crate::report) fn breakable(&mut self, text: &str, kept: usize) {
-        if text.chars().nth(MOST_CHARACTERS).is_some() {
-            return self.text(text);
-        }
-        for (place, word) in text.split(' ').enumerate() {
-            self.0.push_str(if place > 0 { " " } else { "" });
-            if word.chars().count() <= kept {
-                self.text(word);
-                continue;
-            }
-            for (place, part) in word
-                .split_inclusive(['/', ':', '.', '=', '_', '@', '-'])
-                .enumerate()
-            {
-                self.0.push_str(if place > 0 { "<wbr/>" } else { "" });
-                self.text(part);
-            }
-        }
-    }
-
     /// Text of several lines.
     pub(in crate::report) fn lines(&mut self, text: &str) {
         for (place, line) in text.lines().enumerate() {
@@ -140,6 +119,24 @@ impl Html {
         self.element(name, attributes, |html| html.text(text));
     }
 
+    /// A paragraph of a class, such as `muted`.
+    pub(in crate::report) fn paragraph(&mut self, class: &str, text: &str) {
+        self.leaf("p", &[("class", class)], text);
+    }
+
+    /// A section under a head of its own, which links may lead to.
+    pub(in crate::report) fn section(
+        &mut self,
+        id: &str,
+        head: &str,
+        inner: impl FnOnce(&mut Self),
+    ) {
+        self.element("section", &[("aria-labelledby", id)], |html| {
+            html.leaf("h2", &[("id", id)], head);
+            inner(html);
+        });
+    }
+
     /// An SVG element with nothing in it.
     pub(in crate::report) fn shape(&mut self, name: &'static str, attributes: Attributes<'_>) {
         self.begin(name, attributes);
@@ -166,17 +163,6 @@ mod tests {
         assert_eq!(text, format!("<td title=\"{escaped}\">{escaped}</td>"));
         let text = written(|html| html.text("a\u{202e}b\0c\u{1b}[31m\nd"));
         assert_eq!(text, "a\u{fffd}b\u{fffd}c\u{fffd}[31m d");
-    }
-
-    #[test]
-    fn long_words_may_be_broken_where_they_have_parts() {
-        let text = written(|html| html.breakable("docker://a.example/<b>:1 a-b x.y", 10));
-        assert_eq!(
-            text,
-            "docker:<wbr/>/<wbr/>/<wbr/>a.<wbr/>example/<wbr/>&lt;b&gt;:<wbr/>1 a-b x.y"
-        );
-        let long = written(|html| html.breakable(&"9".repeat(5_000), 10));
-        assert_eq!(long.chars().count(), MOST_CHARACTERS + 1);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::cli::table::{fitted, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::printable;
 use crate::learn::bench::Matrix;
-use crate::report::{Bench, Figures, Rows};
+use crate::report::{Figures, Rows};
 
 /// Comparisons and cells that a terminal is shown.
 const MOST_ROWS: usize = 60;
@@ -49,13 +49,7 @@ pub(crate) fn tell(
     bench: &BenchDir,
     output_dir: Option<&Path>,
 ) -> Result<Told, Error> {
-    let of = Bench {
-        matrix,
-        header: &bench.header,
-        journal: &bench.journal,
-        written_at_ms: now_ms(),
-    };
-    let figures = of.figures();
+    let figures = Figures::new(matrix, &bench.header, &bench.journal, now_ms());
     let mut value = json!(figures);
     value["id"] = json!(bench.id);
     value["records"] = json!(bench.path().to_string_lossy());
@@ -97,8 +91,8 @@ fn write(dir: &Path, contents: [String; 2]) -> Result<Vec<String>, Error> {
 /// The figures for a terminal.
 fn text(figures: &Figures) -> String {
     let mut text = format!("{}\n", figures.name);
-    for fact in figures.facts() {
-        text.push_str(&format!("  {}\n", fact.join(": ")));
+    for (name, fact) in figures.facts() {
+        text.push_str(&format!("  {name}: {fact}\n"));
     }
     for remark in &figures.remarks {
         text.push_str(&format!("  note: {remark}\n"));
