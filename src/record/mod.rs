@@ -74,7 +74,7 @@ pub use node::{
 };
 pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
 pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
-pub use row::{RowCoder, RowLayout};
+pub use row::{decode_row, encode_row};
 pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{
     COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, ONE_MOMENT_MS, PROCESS_COLUMNS,

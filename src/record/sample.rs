@@ -258,6 +258,71 @@ impl Sample {
     }
 }
 
+/// What a reading is of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Source {
+    /// The run as a whole.
+    Run,
+    /// The GPU with this UUID.
+    Gpu(Arc<str>),
+    /// A process: its pid, its start in clock ticks since boot, its name.
+    Process(u32, u64, Arc<str>),
+}
+
+impl Source {
+    pub(super) fn columns(&self) -> &'static [Column] {
+        match self {
+            Self::Run => &COLUMNS,
+            Self::Gpu(_) => &GPU_COLUMNS,
+            Self::Process(..) => &PROCESS_COLUMNS,
+        }
+    }
+}
+
+impl Sample {
+    /// The run, then its GPUs, then its processes.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
+        let gpus = self.gpus.iter().map(|gpu| Source::Gpu(gpu.uuid.clone()));
+        let processes = self.commands.iter().map(|process| {
+            Source::Process(process.pid, process.start_time_ticks, process.name.clone())
+        });
+        [Source::Run].into_iter().chain(gpus).chain(processes)
+    }
+
+    /// The sources and the values of their columns.
+    pub(super) fn readings(&self) -> impl Iterator<Item = (Source, Vec<Option<u64>>)> {
+        let gpus = self.gpus.iter().map(|gpu| gpu.values().to_vec());
+        let processes = self
+            .commands
+            .iter()
+            .map(|process| process.values().to_vec());
+        let values = [self.values().to_vec()].into_iter();
+        self.sources().zip(values.chain(gpus).chain(processes))
+    }
+
+    /// Puts the values of a source in, by the places of their columns.
+    pub(super) fn add_reading(&mut self, source: &Source, value: impl Fn(usize) -> Option<u64>) {
+        match source {
+            Source::Run => self.set_values(std::array::from_fn(value)),
+            Source::Gpu(uuid) => {
+                let mut gpu = GpuReading::of(uuid.clone());
+                gpu.set_values(std::array::from_fn(value));
+                self.gpus.push(gpu);
+            }
+            Source::Process(pid, start_time_ticks, name) => {
+                let mut process = ProcessReading {
+                    pid: *pid,
+                    start_time_ticks: *start_time_ticks,
+                    name: name.clone(),
+                    ..ProcessReading::default()
+                };
+                process.set_values(std::array::from_fn(value));
+                self.commands.push(process);
+            }
+        }
+    }
+}
+
 impl GpuReading {
     /// A reading of the GPU `uuid` that says nothing yet.
     #[must_use]

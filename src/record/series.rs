@@ -33,10 +33,10 @@
 //! There is one step fewer than present values. The writer tries the four codings and keeps the shortest.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use super::column::{Reader, SeriesError, damaged, decode_column, encode_column, put_varint};
-use super::{COLUMNS, Column, GPU_COLUMNS, GpuReading, PROCESS_COLUMNS, ProcessReading, Sample};
+use super::sample::Source;
+use super::{Column, Sample};
 
 /// Samples that one segment holds at most.
 pub const MAX_SEGMENT_SAMPLES: usize = 4096;
@@ -78,17 +78,8 @@ pub fn encode_segments(samples: &[Sample]) -> Vec<Vec<u8>> {
 /// as all. It is what a segment takes in memory, 16 bytes a cell; processes that come and go make it large.
 #[must_use]
 pub fn segment_cells(samples: &[Sample]) -> usize {
-    let gpus: HashSet<_> = samples
-        .iter()
-        .flat_map(|sample| &sample.gpus)
-        .map(|gpu| &gpu.uuid)
-        .collect();
-    let processes = samples.iter().flat_map(|sample| &sample.commands);
-    let processes: HashSet<_> = processes
-        .map(|process| (process.pid, process.start_time_ticks, &process.name))
-        .collect();
-    let width =
-        COLUMNS.len() + gpus.len() * GPU_COLUMNS.len() + processes.len() * PROCESS_COLUMNS.len();
+    let sources: HashSet<Source> = samples.iter().flat_map(Sample::sources).collect();
+    let width: usize = sources.iter().map(|source| source.columns().len()).sum();
     samples.len() * width
 }
 
@@ -126,40 +117,18 @@ fn encode_segment(samples: &[Sample]) -> Option<Vec<u8>> {
 fn payloads(samples: &[Sample]) -> Vec<(String, Vec<u8>)> {
     let times: Vec<_> = samples.iter().map(|sample| Some(sample.at_ms)).collect();
     let mut payloads = vec![(TIME.to_owned(), encode_column(&times))];
-    let mut add = |name: &dyn Fn() -> String, values: &[Option<u64>]| {
-        if values.iter().any(Option::is_some) {
-            payloads.push((name(), encode_column(values)));
-        }
-    };
-    let rows: Vec<_> = samples.iter().map(Sample::values).collect();
-    for (index, column) in COLUMNS.iter().enumerate() {
-        let values: Vec<_> = rows.iter().map(|row| row[index]).collect();
-        add(&|| column.name.to_owned(), &values);
-    }
-    let (mut gpus, mut processes) = (Table::new(samples.len()), Table::new(samples.len()));
+    let mut grid = Grid::new(samples.len());
     for (row, sample) in samples.iter().enumerate() {
-        sample
-            .gpus
-            .iter()
-            .for_each(|gpu| gpus.put_row(gpu.uuid.clone(), row, gpu.values()));
-        for process in &sample.commands {
-            let key = (process.pid, process.start_time_ticks, process.name.clone());
-            processes.put_row(key, row, process.values());
+        for (source, values) in sample.readings() {
+            let columns = grid.columns_of(source);
+            (columns.iter_mut().zip(values)).for_each(|(column, value)| column[row] = value);
         }
     }
-    for (uuid, rows) in &gpus.things {
-        for (index, column) in GPU_COLUMNS.iter().enumerate() {
-            let values: Vec<_> = rows.iter().map(|row| row[index]).collect();
-            add(&|| format!("gpu/{uuid}/{}", column.name), &values);
-        }
-    }
-    for ((pid, start, name), rows) in &processes.things {
-        for (index, column) in PROCESS_COLUMNS.iter().enumerate() {
-            let values: Vec<_> = rows.iter().map(|row| row[index]).collect();
-            add(
-                &|| format!("process/{pid}/{start}/{}/{name}", column.name),
-                &values,
-            );
+    for (source, columns) in &grid.sources {
+        for (column, values) in source.columns().iter().zip(columns) {
+            if values.iter().any(Option::is_some) {
+                payloads.push((column_name(source, column.name), encode_column(values)));
+            }
         }
     }
     payloads
@@ -302,23 +271,15 @@ fn assemble(
     columns: &[RawColumn<'_>],
     most: usize,
 ) -> Result<Vec<Sample>, SeriesError> {
-    let mut run = Table::<(), { COLUMNS.len() }>::new(count);
-    let mut gpus = Table::<Arc<str>, { GPU_COLUMNS.len() }>::new(count);
-    let mut processes = Table::<(u32, u64, Arc<str>), { PROCESS_COLUMNS.len() }>::new(count);
+    let mut grid = Grid::new(count);
     for (name, payload) in columns {
-        let Some(place) = std::str::from_utf8(name).ok().and_then(Place::of) else {
+        let Some((source, column)) = std::str::from_utf8(name).ok().and_then(named_column) else {
             continue;
         };
-        let cells = run.cells() + gpus.cells() + processes.cells();
-        if cells > most {
+        if grid.cells() > most {
             return damaged("too many values");
         }
-        let values = decode_column(payload, count)?;
-        match place {
-            Place::Run(column) => run.put((), column, values),
-            Place::Gpu(uuid, column) => gpus.put(uuid, column, values),
-            Place::Process(process, column) => processes.put(process, column, values),
-        }
+        grid.columns_of(source)[column] = decode_column(payload, count)?;
     }
     let mut samples = Vec::with_capacity(count);
     for (row, at_ms) in times(count, columns)?.into_iter().enumerate() {
@@ -326,104 +287,81 @@ fn assemble(
             at_ms,
             ..Sample::default()
         };
-        run.of_row(row)
-            .for_each(|((), values)| sample.set_values(values));
-        for (uuid, values) in gpus.of_row(row) {
-            let mut gpu = GpuReading::of(uuid.clone());
-            gpu.set_values(values);
-            sample.gpus.push(gpu);
-        }
-        for ((pid, start_time_ticks, name), values) in processes.of_row(row) {
-            let (pid, start_time_ticks, name) = (*pid, *start_time_ticks, name.clone());
-            let mut process = ProcessReading {
-                pid,
-                start_time_ticks,
-                name,
-                ..ProcessReading::default()
-            };
-            process.set_values(values);
-            sample.commands.push(process);
+        for (source, columns) in &grid.sources {
+            if columns.iter().any(|column| column[row].is_some()) {
+                sample.add_reading(source, |column| columns[column][row]);
+            }
         }
         samples.push(sample);
     }
     Ok(samples)
 }
 
-/// Where a column belongs.
-enum Place {
-    Run(usize),
-    Gpu(Arc<str>, usize),
-    Process((u32, u64, Arc<str>), usize),
-}
-
-impl Place {
-    /// `None` for a column that is not known here.
-    fn of(name: &str) -> Option<Self> {
-        let index =
-            |columns: &[Column], name: &str| columns.iter().position(|column| column.name == name);
-        if let Some(rest) = name.strip_prefix("gpu/") {
-            let (uuid, column) = rest.rsplit_once('/')?;
-            return Some(Self::Gpu(uuid.into(), index(&GPU_COLUMNS, column)?));
-        }
-        if let Some(rest) = name.strip_prefix("process/") {
-            let mut parts = rest.splitn(4, '/');
-            let (pid, start) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-            let column = index(&PROCESS_COLUMNS, parts.next()?)?;
-            return Some(Self::Process((pid, start, parts.next()?.into()), column));
-        }
-        index(&COLUMNS, name).map(Self::Run)
+/// The name in a segment of a column of this source.
+fn column_name(source: &Source, column: &str) -> String {
+    match source {
+        Source::Run => column.to_owned(),
+        Source::Gpu(uuid) => format!("gpu/{uuid}/{column}"),
+        Source::Process(pid, start, name) => format!("process/{pid}/{start}/{column}/{name}"),
     }
 }
 
-/// The values of several things of one kind, a row for each sample.
-struct Table<K, const N: usize> {
-    count: usize,
-    places: HashMap<K, usize>,
-    things: Vec<(K, Vec<[Option<u64>; N]>)>,
+/// The source and the place of the column with this name in a segment; `None` for one that is not known here.
+fn named_column(name: &str) -> Option<(Source, usize)> {
+    let (source, column) = if let Some(rest) = name.strip_prefix("gpu/") {
+        let (uuid, column) = rest.rsplit_once('/')?;
+        (Source::Gpu(uuid.into()), column)
+    } else if let Some(rest) = name.strip_prefix("process/") {
+        let mut parts = rest.splitn(4, '/');
+        let (pid, start) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let (column, name) = (parts.next()?, parts.next()?);
+        (Source::Process(pid, start, name.into()), column)
+    } else {
+        (Source::Run, name)
+    };
+    let place = |known: &Column| known.name == column;
+    let place = source.columns().iter().position(place)?;
+    Some((source, place))
 }
 
-impl<K: std::hash::Hash + Eq + Clone, const N: usize> Table<K, N> {
+/// The values of a column, one for each sample.
+type Values = Vec<Option<u64>>;
+
+/// The columns of several sources, in the order in which the sources appeared.
+struct Grid {
+    count: usize,
+    places: HashMap<Source, usize>,
+    sources: Vec<(Source, Vec<Values>)>,
+}
+
+impl Grid {
     fn new(count: usize) -> Self {
         Self {
             count,
             places: HashMap::new(),
-            things: Vec::new(),
+            sources: Vec::new(),
         }
     }
 
     fn cells(&self) -> usize {
-        self.things.len() * self.count * N
+        let columns: usize = self.sources.iter().map(|(_, columns)| columns.len()).sum();
+        columns * self.count
     }
 
-    fn rows_of(&mut self, key: K) -> &mut Vec<[Option<u64>; N]> {
-        let place = *self.places.entry(key).or_insert_with_key(|key| {
-            self.things.push((key.clone(), vec![[None; N]; self.count]));
-            self.things.len() - 1
+    fn columns_of(&mut self, source: Source) -> &mut [Values] {
+        let place = *self.places.entry(source).or_insert_with_key(|source| {
+            let columns = vec![vec![None; self.count]; source.columns().len()];
+            self.sources.push((source.clone(), columns));
+            self.sources.len() - 1
         });
-        &mut self.things[place].1
-    }
-
-    fn put_row(&mut self, key: K, row: usize, values: [Option<u64>; N]) {
-        self.rows_of(key)[row] = values;
-    }
-
-    fn put(&mut self, key: K, column: usize, values: Vec<Option<u64>>) {
-        self.rows_of(key)
-            .iter_mut()
-            .zip(values)
-            .for_each(|(row, value)| row[column] = value);
-    }
-
-    /// What has any value in this row.
-    fn of_row(&self, row: usize) -> impl Iterator<Item = (&K, [Option<u64>; N])> {
-        let of_row = self.things.iter().map(move |(key, rows)| (key, rows[row]));
-        of_row.filter(|(_, values)| values.iter().any(Option::is_some))
+        &mut self.sources[place].1
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{COLUMNS, GpuReading, ProcessReading};
     use proptest::prelude::*;
 
     /// Deterministic noise: a 64-bit linear congruential generator's upper bits.

@@ -44,7 +44,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             2.5,
         )
         .detailed(format!(
-            "{TICKS} ticks, folded every {FOLD}, roll-ups included; rows with an index take 42"
+            "{TICKS} ticks, folded every {FOLD}; rows with an index take 42"
         )),
         Row::budget(
             "store",
@@ -68,9 +68,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             many.disk_bytes,
             "bytes a value",
         )
-        .detailed(
-            "18 of the 25 grow by 20 random bits, which are 2.5 bytes, and each has its roll-ups",
-        ),
+        .detailed("18 of the 25 grow by 20 random bits, which are 2.5 bytes"),
         Row::figure(
             "store",
             "25 series of each of 20 runs: written",

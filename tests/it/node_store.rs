@@ -1,6 +1,5 @@
 //! The node's database: what was measured comes back, whatever happens to the process that writes.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -13,7 +12,7 @@ use dlrun::record::{
 use tempfile::TempDir;
 
 use crate::records::{node, run, run_id};
-use crate::support::index_rows::{blocks, rollups};
+use crate::support::index_rows::blocks;
 use crate::support::noisy::{Noisy, SERIES};
 
 /// When the tests begin.
@@ -361,66 +360,6 @@ fn processes_that_come_and_go_are_handed_over_too() {
         after = Some(collected.through_seq);
     }
     assert_eq!(read, samples);
-}
-
-#[test]
-fn roll_ups_are_what_the_samples_say() {
-    let (_tmp, mut store) = store();
-    let node = registered(&mut store, 1);
-    let samples = samples(150);
-    for part in samples.chunks(37) {
-        append(&mut store, node, part);
-        store.fold(&[node]).expect("folded");
-    }
-    let key = records(1).1.key;
-    for span in [60_u32, 3600] {
-        let found = rollups(store.store(), &key, span);
-        let begins: BTreeSet<u64> = found.iter().map(|rollup| rollup.t0_ms).collect();
-        let t0_of =
-            |sample: &Sample| sample.at_ms / u64::from(span * 1000) * u64::from(span * 1000);
-        assert_eq!(begins, samples.iter().map(t0_of).collect());
-        for t0_ms in begins {
-            let within: Vec<_> = samples
-                .iter()
-                .filter(|sample| t0_of(sample) == t0_ms)
-                .collect();
-            let uuid = &within[0].gpus[3].uuid;
-            let one = |series: &str| {
-                found
-                    .iter()
-                    .find(|one| one.t0_ms == t0_ms && one.series == series)
-                    .expect("one")
-            };
-            let power: Vec<u64> = within
-                .iter()
-                .filter_map(|sample| sample.gpus[3].power_milliwatts)
-                .collect();
-            let rolled = one(&format!("gpu/{uuid}/power_milliwatts"));
-            assert_eq!(
-                (rolled.samples, rolled.last),
-                (power.len() as u64, power[power.len() - 1])
-            );
-            assert_eq!(
-                (Some(&rolled.minimum), Some(&rolled.maximum)),
-                (power.iter().min(), power.iter().max())
-            );
-            assert!(
-                (rolled.sum
-                    - f64::from(u32::try_from(power.iter().sum::<u64>()).expect("it fits")))
-                .abs()
-                    < 1.0
-            );
-            assert_eq!(
-                Some(one("cpu_user_us").maximum),
-                within[within.len() - 1].cpu_user_us
-            );
-        }
-        assert!(
-            found
-                .iter()
-                .all(|rollup| !rollup.series.starts_with("process/"))
-        );
-    }
 }
 
 #[test]

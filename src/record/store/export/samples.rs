@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use rusqlite::Row;
 
 use super::Selection;
+use crate::record::sample::Source;
 use crate::record::store::sql::integer;
 use crate::record::{Cell, Sample, Table, decode_segment};
 
@@ -24,13 +25,21 @@ pub(super) fn each<E>(
     {
         cells.truncate(BEFORE);
         cells.push(Cell::Whole(integer(sample.at_ms)));
-        match selection.table {
-            Table::GpuSamples => gpus(&mut cells, sample, out)?,
-            Table::ProcessSamples => processes(&mut cells, sample, out)?,
-            _ => {
-                cells.extend(sample.values().map(value));
-                out(&cells)?;
+        let before = cells.len();
+        for (source, values) in sample.readings() {
+            cells.truncate(before);
+            match (selection.table, &source) {
+                (Table::Samples, Source::Run) => {}
+                (Table::GpuSamples, Source::Gpu(uuid)) => cells.push(text(uuid)),
+                (Table::ProcessSamples, Source::Process(pid, start, name)) => {
+                    let (pid, start) = (i64::from(*pid), integer(*start));
+                    cells.extend([Cell::Whole(pid), Cell::Whole(start), text(name)]);
+                }
+                _ => continue,
             }
+            let value = |value: Option<u64>| value.map_or(Cell::Null, |v| Cell::Whole(integer(v)));
+            cells.extend(values.into_iter().map(value));
+            out(&cells)?;
         }
     }
     Ok(())
@@ -60,42 +69,6 @@ pub(super) fn block(store: &str, row: &Row<'_>) -> rusqlite::Result<Vec<Cell<'st
     ])
 }
 
-fn gpus<E>(
-    cells: &mut Vec<Cell<'static>>,
-    sample: &Sample,
-    out: &mut impl FnMut(&[Cell<'_>]) -> Result<(), E>,
-) -> Result<(), E> {
-    let before = cells.len();
-    for gpu in &sample.gpus {
-        cells.truncate(before);
-        cells.push(text(&gpu.uuid));
-        cells.extend(gpu.values().map(value));
-        out(cells)?;
-    }
-    Ok(())
-}
-
-fn processes<E>(
-    cells: &mut Vec<Cell<'static>>,
-    sample: &Sample,
-    out: &mut impl FnMut(&[Cell<'_>]) -> Result<(), E>,
-) -> Result<(), E> {
-    let before = cells.len();
-    for process in &sample.commands {
-        cells.truncate(before);
-        cells.push(Cell::Whole(i64::from(process.pid)));
-        cells.push(Cell::Whole(integer(process.start_time_ticks)));
-        cells.push(text(&process.name));
-        cells.extend(process.values().map(value));
-        out(cells)?;
-    }
-    Ok(())
-}
-
 fn text(text: &str) -> Cell<'static> {
     Cell::Text(Cow::Owned(text.to_owned()))
-}
-
-fn value(value: Option<u64>) -> Cell<'static> {
-    value.map_or(Cell::Null, |value| Cell::Whole(integer(value)))
 }

@@ -2,10 +2,10 @@
 
 use rusqlite::params;
 
-use super::spool::{Rows, each_spooled, undecodable};
+use super::spool::spool_error;
 use super::{NodeId, NodeStore, Safety};
 use crate::record::store::error::StoreError;
-use crate::record::store::sql::integer;
+use crate::record::store::sql::{damaged, integer};
 use crate::record::{MAX_SEGMENT_SAMPLES, Sample, decode_segment, encode_segments, segment_cells};
 
 /// Cells that are merged into one segment at most: more than ten minutes of 500 series, 8 MB in memory.
@@ -79,12 +79,11 @@ impl NodeStore {
         let mut samples = Vec::new();
         for bytes in blocks {
             samples.extend(
-                decode_segment(&bytes).map_err(|error| undecodable(&self.store.path, error))?,
+                decode_segment(&bytes)
+                    .map_err(|error| spool_error(&self.store.path, damaged(error)))?,
             );
         }
-        let keep = |_, sample| samples.push(sample);
-        self.store
-            .reading(|connection| each_spooled(connection, node, &mut Rows::default(), keep))?;
+        samples.extend(self.store.spooled(node)?);
         samples.retain(|sample| sample.at_ms >= from_ms);
         Ok(samples)
     }

@@ -2,17 +2,17 @@
 
 use rusqlite::params;
 
-use super::spool::{Rows, undecodable};
+use super::spool::spool_error;
 use super::{NodeId, NodeStore, Safety, Work};
 use crate::record::store::error::StoreError;
-use crate::record::store::sql::integer;
+use crate::record::store::sql::{damaged, integer};
 use crate::record::{ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
 
 /// Samples that are folded into one block: more than there should be, few enough to hold in memory.
 const MAX_FOLDED: usize = 240;
 
 impl NodeStore {
-    /// Folds what is spooled of these nodes into blocks and roll-ups, in one transaction. It is on disk when this returns, with
+    /// Folds what is spooled of these nodes into blocks, in one transaction. It is on disk when this returns, with
     /// all that was written before. Worth it every 60 ticks, for all nodes at once: they share pages of the spool and the wait
     /// for the disk.
     ///
@@ -55,7 +55,6 @@ impl Work<'_> {
             return Ok(());
         }
         self.add_blocks(node, &new)?;
-        self.roll_up(node, &new)?;
         // The next reading here may be of the very millisecond of the last there.
         let newest = new.iter().map(|sample| sample.at_ms).max();
         if let Some(tail) = self.tail(node)? {
@@ -69,20 +68,13 @@ impl Work<'_> {
             return Ok(());
         };
         let (rows, last_at_ms) = (std::mem::take(&mut tail.rows), tail.last_at_ms);
-        // The next row has nothing before it.
-        tail.coder = Rows::default();
-        let mut coder = Rows::default();
         for rows in rows.chunks(MAX_FOLDED) {
-            let samples = self.samples_of(rows, &mut coder)?;
-            self.add_blocks(node, &samples)?;
-            self.roll_up(node, &samples)?;
+            self.add_blocks(node, &self.samples_of(rows)?)?;
         }
         for id in rows {
             self.writer
                 .execute("DELETE FROM spool WHERE id = ?1", [id])?;
         }
-        self.writer
-            .execute("DELETE FROM spool_columns WHERE node = ?1", [node.0])?;
         let last = "UPDATE live SET last_at_ms = ?2 WHERE node = ?1";
         self.writer
             .execute(last, params![node.0, last_at_ms.map(integer)])?;
@@ -96,7 +88,7 @@ impl Work<'_> {
             let count = match segments.len() {
                 1 => rest.len(),
                 _ => decode_segment(bytes)
-                    .map_err(|error| undecodable(self.writer.path, error))?
+                    .map_err(|error| spool_error(self.writer.path, damaged(error)))?
                     .len(),
             };
             let (of_block, after) = rest.split_at(count.min(rest.len()));

@@ -1,18 +1,15 @@
 //! The database of the node daemon: the samples of many runs at once, written at every tick.
 //!
-//! A sample goes into the spool, as a row of differences; every 60 ticks the spool is folded into a compressed block and
-//! roll-ups. So a tick costs little, and a value ends up in two bytes. Commits of ticks wait for no disk: a killed process
+//! A sample goes into the spool, as a row; every 60 ticks the spool is folded into a compressed block. So a tick costs little, and a value ends up in two bytes. Commits of ticks wait for no disk: a killed process
 //! loses nothing, a power failure what the kernel had not written yet. Schema, registration, folds and ends are on disk when
 //! their call returns. One process has the database at a time; others may read.
 
-mod append;
 mod backlog;
 mod collect;
 mod fold;
 mod live;
 mod open;
 mod retain;
-mod rollup;
 mod spool;
 
 pub use backlog::{Backlog, Dropped};
@@ -41,8 +38,6 @@ pub struct NodeStore {
     store: Store,
     /// What is known of the spool of each node; emptied where a transaction fails, and read again.
     tails: HashMap<NodeId, Tail>,
-    /// Ids of the names of series, likewise.
-    series: HashMap<String, i64>,
     safety: Safety,
     file_system: FileSystem,
     /// After the store, so that it is closed first.
@@ -62,7 +57,6 @@ enum Safety {
 struct Work<'a> {
     writer: &'a Writer<'a>,
     tails: &'a mut HashMap<NodeId, Tail>,
-    series: &'a mut HashMap<String, i64>,
 }
 
 impl NodeStore {
@@ -100,22 +94,10 @@ impl NodeStore {
         work: impl FnOnce(&mut Work<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.set_safety(safety)?;
-        let Self {
-            store,
-            tails,
-            series,
-            ..
-        } = self;
-        let done = store.write(|writer| {
-            work(&mut Work {
-                writer,
-                tails,
-                series,
-            })
-        });
+        let Self { store, tails, .. } = self;
+        let done = store.write(|writer| work(&mut Work { writer, tails }));
         if done.is_err() {
             self.tails.clear();
-            self.series.clear();
         }
         if matches!(done, Err(StoreError::Full { .. })) {
             // The journal may have the room that is missing. What cannot be moved now is still in it, so that this fails is

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use rusqlite::Connection;
 
+use super::spool::DROP_OTHER_FORMS;
 use super::{NodeStore, Safety};
 use crate::foundation::filesystem::{FileSystem, Kind};
 use crate::record::store::error::StoreError;
@@ -51,11 +52,9 @@ impl NodeStore {
         }
         let lock = lock(path)?;
         let store = prepare(connect(path, MODE)?, path)?;
-        let (tails, series) = (HashMap::new(), HashMap::new());
         Ok(Self {
             store,
-            tails,
-            series,
+            tails: HashMap::new(),
             safety: Safety::PowerLoss,
             file_system,
             _lock: lock,
@@ -73,9 +72,10 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Store, StoreError>
         connection.execute_batch(SETTINGS).map_err(failed)?;
     }
     let store = Store::prepare(connection, path, "FULL")?;
+    let connection = &store.connection;
+    connection.execute_batch(DROP_OTHER_FORMS).map_err(failed)?;
     // Without this a power failure could take the schema itself away.
-    store
-        .connection
+    connection
         .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         .map_err(failed)?;
     Ok(store)

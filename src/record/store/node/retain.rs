@@ -183,11 +183,7 @@ impl NodeStore {
         self.transact(Safety::Kill, |work| {
             let sql = "DELETE FROM block WHERE node = ?1 AND seq <= ?2";
             work.writer
-                .execute(sql, params![node.0, integer(last_seq)])?;
-            let sql =
-                "DELETE FROM rollup WHERE node = ?1 AND span_seconds = 60 AND t0_ms < ?2 - 60000";
-            work.writer
-                .execute(sql, params![node.0, integer(gone.to_ms)])
+                .execute(sql, params![node.0, integer(last_seq)])
                 .map(drop)
         })?;
         Ok(Some(gone))

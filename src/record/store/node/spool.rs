@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{NodeId, Work};
+use super::{NodeId, NodeStore, Safety, Work};
 use crate::record::store::error::StoreError;
 use crate::record::store::open::Store;
 use crate::record::store::sql::{damaged, unsigned};
-use crate::record::{RowCoder, RowLayout, Sample};
+use crate::record::{Sample, decode_row, encode_row};
 
 /// The end of a node's spool, where the next row goes.
 #[derive(Debug)]
@@ -17,73 +17,51 @@ pub(super) struct Tail {
     pub(super) last_at_ms: Option<u64>,
     /// Its rows, ascending.
     pub(super) rows: Vec<i64>,
-    /// Knows the last row.
-    pub(super) coder: Rows,
 }
 
-/// Reads rows one after another, and can go on writing after the last.
-#[derive(Debug, Default)]
-pub(super) struct Rows {
-    /// The id of the layout and what codes its rows.
-    current: Option<(i64, RowCoder)>,
-}
+/// Rows of other forms, which earlier versions wrote, have other numbers in `columns`.
+pub(super) const DROP_OTHER_FORMS: &str =
+    "DELETE FROM spool WHERE columns <> 0; DELETE FROM spool_columns;";
 
-impl Rows {
-    /// Decodes the next row.
-    fn read(
-        &mut self,
-        connection: &Connection,
-        columns: i64,
-        bytes: &[u8],
-    ) -> rusqlite::Result<Sample> {
-        if self.current.as_ref().is_none_or(|(id, _)| *id != columns) {
-            let mut statement =
-                connection.prepare_cached("SELECT names FROM spool_columns WHERE id = ?1")?;
-            let names: String = statement.query_row([columns], |row| row.get(0))?;
-            let layout: RowLayout = serde_json::from_str(&names).map_err(damaged)?;
-            self.current = Some((columns, RowCoder::new(layout).map_err(damaged)?));
+impl NodeStore {
+    /// Takes the samples of a tick in, in one transaction: all of them, or none where it fails. One of the same time as the
+    /// last of its node changes nothing, nor does one of a node that is not there (any more). A killed process loses
+    /// nothing of it, a power failure may.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], [`StoreError::Query`], [`StoreError::Damaged`]. The store can be used on.
+    pub fn append(&mut self, tick: &[(NodeId, &Sample)]) -> Result<(), StoreError> {
+        if tick.is_empty() {
+            return Ok(());
         }
-        let (_, coder) = self.current.as_mut().expect("it was just set");
-        coder.decode(bytes).map_err(damaged)
+        self.transact(Safety::Kill, |work| {
+            tick.iter()
+                .try_for_each(|(node, sample)| work.spool(*node, sample))
+        })
     }
-
-    /// Encodes the next row; `None` where it needs another layout.
-    pub(super) fn write(&mut self, sample: &Sample) -> Option<(i64, Vec<u8>)> {
-        let (id, coder) = self.current.as_mut()?;
-        Some((*id, coder.encode(sample)?))
-    }
-
-    /// Goes on with another layout.
-    pub(super) fn turn_to(&mut self, id: i64, layout: RowLayout) -> rusqlite::Result<()> {
-        self.current = Some((id, RowCoder::new(layout).map_err(damaged)?));
-        Ok(())
-    }
-}
-
-/// Shows each sample in the spool of a node, with the id of its row.
-pub(super) fn each_spooled(
-    connection: &Connection,
-    node: NodeId,
-    rows: &mut Rows,
-    mut show: impl FnMut(i64, Sample),
-) -> rusqlite::Result<()> {
-    let mut statement = connection
-        .prepare_cached("SELECT id, columns, bytes FROM spool WHERE node = ?1 ORDER BY id")?;
-    let mut found = statement.query([node.0])?;
-    while let Some(row) = found.next()? {
-        show(
-            row.get(0)?,
-            rows.read(connection, row.get(1)?, row.get_ref(2)?.as_blob()?)?,
-        );
-    }
-    Ok(())
 }
 
 impl Work<'_> {
-    /// The tail of a node's spool; `None` where there is no such node.
+    fn spool(&mut self, node: NodeId, sample: &Sample) -> Result<(), StoreError> {
+        let writer = self.writer;
+        let Some(tail) = self
+            .tail(node)?
+            .filter(|tail| tail.last_at_ms != Some(sample.at_ms))
+        else {
+            return Ok(());
+        };
+        let insert = "INSERT INTO spool (node, columns, bytes) VALUES (?1, 0, ?2)";
+        writer.execute(insert, params![node.0, encode_row(sample)])?;
+        tail.rows.push(writer.transaction.last_insert_rowid());
+        tail.last_at_ms = Some(sample.at_ms);
+        Ok(())
+    }
+
+    /// The end of a node's spool; `None` where the node is not there (any more).
     pub(super) fn tail(&mut self, node: NodeId) -> Result<Option<&mut Tail>, StoreError> {
         if !self.tails.contains_key(&node) {
-            let Some(tail) = self.reading(|connection| load(connection, node))? else {
+            let loaded = load(self.writer.transaction, node);
+            let Some(tail) = loaded.map_err(|source| spool_error(self.writer.path, source))? else {
                 return Ok(None);
             };
             self.tails.insert(node, tail);
@@ -91,29 +69,16 @@ impl Work<'_> {
         Ok(self.tails.get_mut(&node))
     }
 
-    /// The samples of these rows, which come after those that `coder` read before.
-    pub(super) fn samples_of(
-        &self,
-        rows: &[i64],
-        coder: &mut Rows,
-    ) -> Result<Vec<Sample>, StoreError> {
-        self.reading(|connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT columns, bytes FROM spool WHERE id = ?1")?;
-            let one = |id: &i64| {
-                statement.query_row([id], |row| {
-                    coder.read(connection, row.get(0)?, row.get_ref(1)?.as_blob()?)
-                })
-            };
-            rows.iter().map(one).collect()
-        })
-    }
-
-    pub(super) fn reading<T>(
-        &self,
-        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        read(self.writer.transaction).map_err(|source| of_spool(self.writer.path, source))
+    /// The samples of these rows.
+    pub(super) fn samples_of(&self, rows: &[i64]) -> Result<Vec<Sample>, StoreError> {
+        let connection = self.writer.transaction;
+        let found = connection
+            .prepare_cached("SELECT bytes FROM spool WHERE id = ?1")
+            .and_then(|mut statement| {
+                let read = rows.iter().map(|id| statement.query_row([id], sample));
+                read.collect()
+            });
+        found.map_err(|source| spool_error(self.writer.path, source))
     }
 }
 
@@ -122,11 +87,24 @@ impl Store {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        read(&self.connection).map_err(|source| of_spool(&self.path, source))
+        read(&self.connection).map_err(|source| spool_error(&self.path, source))
+    }
+
+    /// What is spooled of a node, oldest first.
+    pub(super) fn spooled(&self, node: NodeId) -> Result<Vec<Sample>, StoreError> {
+        let sql = "SELECT bytes FROM spool WHERE node = ?1 ORDER BY id";
+        self.reading(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_map([node.0], sample)?.collect()
+        })
     }
 }
 
-/// The tail of a node's spool, read anew; `None` where there is no such node.
+fn sample(row: &rusqlite::Row<'_>) -> rusqlite::Result<Sample> {
+    decode_row(row.get_ref("bytes")?.as_blob()?).map_err(damaged)
+}
+
+/// Reads the spool of a node; `None` where the node is not there.
 pub(super) fn load(connection: &Connection, node: NodeId) -> rusqlite::Result<Option<Tail>> {
     // A run that is not live any more has its last block.
     let known = "
@@ -135,23 +113,22 @@ pub(super) fn load(connection: &Connection, node: NodeId) -> rusqlite::Result<Op
     let folded = connection
         .query_row(known, [node.0], |row| unsigned(row, 0))
         .optional()?;
-    let Some(last_at_ms) = folded else {
+    let Some(mut last_at_ms) = folded else {
         return Ok(None);
     };
-    let mut tail = Tail {
-        last_at_ms,
-        rows: Vec::new(),
-        coder: Rows::default(),
-    };
-    each_spooled(connection, node, &mut tail.coder, |id, sample| {
-        tail.rows.push(id);
-        tail.last_at_ms = Some(sample.at_ms);
-    })?;
-    Ok(Some(tail))
+    let mut statement =
+        connection.prepare_cached("SELECT id, bytes FROM spool WHERE node = ?1 ORDER BY id")?;
+    let mut found = statement.query([node.0])?;
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        rows.push(row.get(0)?);
+        last_at_ms = Some(sample(row)?.at_ms);
+    }
+    Ok(Some(Tail { last_at_ms, rows }))
 }
 
-/// What cannot be decoded was not written so.
-fn of_spool(path: &Path, source: rusqlite::Error) -> StoreError {
+/// Bytes that make no sense are a damaged database.
+pub(super) fn spool_error(path: &Path, source: rusqlite::Error) -> StoreError {
     match source {
         rusqlite::Error::FromSqlConversionFailure(..) => StoreError::Damaged {
             path: path.to_owned(),
@@ -161,10 +138,43 @@ fn of_spool(path: &Path, source: rusqlite::Error) -> StoreError {
     }
 }
 
-/// An error for bytes of the database that make no sense.
-pub(super) fn undecodable(
-    path: &Path,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> StoreError {
-    of_spool(path, damaged(error))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::store::node::open::tests::with_node;
+
+    fn sample(at_ms: u64) -> Sample {
+        Sample::from_values(at_ms, std::array::from_fn(|_| Some(at_ms << 40)))
+    }
+
+    #[test]
+    fn a_full_disk_takes_nothing_and_later_all_goes_on() {
+        let (_tmp, mut store, node) = with_node();
+        store.append(&[(node, &sample(1))]).expect("there is room");
+        // The limit may be no less than what there is.
+        store.pragma("PRAGMA max_page_count = 1").expect("set");
+        let tick: Vec<Sample> = (2..500).map(sample).collect();
+        let tick: Vec<_> = tick.iter().map(|sample| (node, sample)).collect();
+        for _ in 0..2 {
+            let full = store.append(&tick);
+            assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
+            assert_eq!(store.read_samples(node, 0).expect("read"), [sample(1)]);
+        }
+        store.pragma("PRAGMA max_page_count = 100000").expect("set");
+        store.append(&tick).expect("there is room again");
+        store.fold(&[node]).expect("folded");
+        let all: Vec<Sample> = (1..500).map(sample).collect();
+        assert_eq!(store.read_samples(node, 0).expect("read"), all);
+    }
+
+    #[test]
+    fn samples_of_nobody_are_passed_over() {
+        let (_tmp, mut store, node) = with_node();
+        let nobody = NodeId(node.0 + 1);
+        store
+            .append(&[(nobody, &sample(1)), (node, &sample(1))])
+            .expect("appended");
+        assert_eq!(store.read_samples(node, 0).expect("read").len(), 1);
+        assert_eq!(store.read_samples(nobody, 0).expect("read"), []);
+    }
 }
