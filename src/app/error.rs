@@ -18,6 +18,14 @@ use crate::record::store::StoreError;
 use crate::scheduler::find::WrongQsub;
 use crate::scheduler::{SchedulerError, adapter_for};
 
+/// An [`Error`] of a kind, with a text as `format!` takes it: `failure!(Missing, "there is no run `{text}`")`.
+macro_rules! failure {
+    ($kind:ident, $($text:tt)+) => {
+        $crate::app::error::Error::new($crate::app::error::Kind::$kind, format!($($text)+))
+    };
+}
+pub(crate) use failure;
+
 /// Kinds of failure; the number is the exit code (`sysexits.h`), but for [`Kind::Data`], which shares one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::output::Output;
 use crate::app::session::hostname;
 use crate::foundation::command::{CommandError, replace_by};
@@ -34,8 +34,9 @@ fn context() -> Context {
 /// Starts and watches a command; the exit code is the command's own.
 pub(crate) fn run(output: Output, command: &[OsString], in_image: usize) -> Result<u8, Error> {
     if command.is_empty() {
-        let error = Error::new(Kind::Usage, "no command is given");
-        return Err(error.hinted("write: dlrun exec -- python train.py"));
+        return Err(
+            failure!(Usage, "no command is given").hinted("write: dlrun exec -- python train.py")
+        );
     }
     let prepared = match supervise::prepare(command.to_vec(), in_image, context()) {
         Ok(prepared) => prepared,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::scheduler::explain::{self, Columns, MAX_BYTES};
 
 pub(crate) use crate::scheduler::explain::{JobSeen, NodeSeen, Printed, Seen};
@@ -22,12 +22,8 @@ pub(crate) fn explain(file: &Path, columns: &[String], separator: &str) -> Resul
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    let unreadable = |error: std::io::Error| {
-        Error::new(
-            Kind::Missing,
-            format!("cannot read `{}`: {error}", path.display()),
-        )
-    };
+    let unreadable =
+        |error: std::io::Error| failure!(Missing, "cannot read `{}`: {error}", path.display());
     let source: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
@@ -40,20 +36,21 @@ fn read(path: &Path) -> Result<String, Error> {
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
     if bytes.len() > MAX_BYTES {
-        let message = format!(
+        return Err(failure!(
+            Usage,
             "`{}` is larger than {} MiB",
             path.display(),
             MAX_BYTES >> 20
-        );
-        return Err(Error::new(Kind::Usage, message));
+        ));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn unknown(file: &Path, columns: &[String]) -> Error {
-    let error = Error::new(
-        Kind::JobFile,
-        format!("`{}` is no output that dlrun knows", file.display()),
+    let error = failure!(
+        JobFile,
+        "`{}` is no output that dlrun knows",
+        file.display()
     );
     if columns.is_empty() {
         return error

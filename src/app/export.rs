@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::imported::{of_reading, open_store};
 use crate::app::output::Output;
 use crate::app::session::Session;
@@ -111,37 +111,33 @@ fn check(session: &Session, request: &ExportRequest) -> Result<(), Error> {
     let tables = &request.tables;
     let one_file = request.output_dir.is_none() && request.since_last.is_none();
     if one_file && tables.len() > 1 && request.format != Format::Jsonl {
-        let error = Error::new(
-            Kind::Usage,
-            "rows of several tables do not fit into one file of this format",
-        );
-        return Err(
-            error.hinted("`--format jsonl` takes them, or `--output-dir DIR` makes a file of each")
-        );
+        return Err(failure!(
+            Usage,
+            "rows of several tables do not fit into one file of this format"
+        )
+        .hinted("`--format jsonl` takes them, or `--output-dir DIR` makes a file of each"));
     }
     if request.format == Format::Openmetrics
         && let Some(table) = tables
             .iter()
             .find(|table| series_families(**table).is_empty())
     {
-        let error = Error::new(
-            Kind::Usage,
-            format!("{} make no series for OpenMetrics", table.as_str()),
+        return Err(
+            failure!(Usage, "{} make no series for OpenMetrics", table.as_str()).hinted(
+                "runs, usage, timings, gpus and samples do; the other formats take all tables",
+            ),
         );
-        return Err(error.hinted(
-            "runs, usage, timings, gpus and samples do; the other formats take all tables",
-        ));
     }
     if one_file && request.output.is_none() {
         if session.output.json {
-            let error = Error::new(Kind::Usage, "with --json there must be a file for the rows");
             return Err(
-                error.hinted("name `--output FILE`; `--format jsonl` alone prints rows as JSON")
+                failure!(Usage, "with --json there must be a file for the rows")
+                    .hinted("name `--output FILE`; `--format jsonl` alone prints rows as JSON"),
             );
         }
         if request.format == Format::Parquet && io::stdout().is_terminal() {
-            let error = Error::new(Kind::Usage, "Parquet is nothing for a terminal");
-            return Err(error.hinted("name `--output FILE`, or write it into a pipe"));
+            return Err(failure!(Usage, "Parquet is nothing for a terminal")
+                .hinted("name `--output FILE`, or write it into a pipe"));
         }
     }
     Ok(())
@@ -231,17 +227,13 @@ fn find(store: &Store, text: &str) -> Result<RunId, Error> {
         Found::One(run_id) => Ok(run_id),
         Found::None => {
             let place = store.path().display();
-            Err(Error::new(
-                Kind::Missing,
-                format!("there is no run `{text}` in `{place}`"),
-            ))
+            Err(failure!(Missing, "there is no run `{text}` in `{place}`"))
         }
         Found::Ambiguous(run_ids) => {
-            let error = Error::new(
-                Kind::Missing,
-                format!("`{text}` may mean {} runs", run_ids.len()),
-            );
-            Err(error.hinted("write more of the id"))
+            Err(
+                failure!(Missing, "`{text}` may mean {} runs", run_ids.len())
+                    .hinted("write more of the id"),
+            )
         }
     }
 }
@@ -324,11 +316,10 @@ fn whole(request: &ExportRequest, source: &Source, dir: &OutputDir) -> Result<Ve
 /// Puts a file in its place once it is whole.
 fn replace(path: &Path, write: impl FnOnce(File) -> Result<u64, Failure>) -> Result<u64, Error> {
     let Some(name) = path.file_name().and_then(OsStr::to_str) else {
-        let no_name = Error::new(
-            Kind::Usage,
-            format!("`{}` is no name of a file in UTF-8", path.display()),
+        return Err(
+            failure!(Usage, "`{}` is no name of a file in UTF-8", path.display())
+                .hinted("name another file after --output"),
         );
-        return Err(no_name.hinted("name another file after --output"));
     };
     let parent = path
         .parent()

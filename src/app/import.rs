@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::imported::open_store;
 use crate::app::incoming::{Counts, Problem, Stop, take_lines};
 use crate::app::job::source::open;
@@ -177,12 +177,12 @@ impl<'a> Target<'a> {
             .is_of_a_node()
             .map_err(|error| of_database(error, path))?
         {
-            let message = format!(
+            return Err(failure!(
+                NotPermitted,
                 "`{}` is the database of a node daemon, which alone writes it",
                 path.display()
-            );
-            return Err(Error::new(Kind::NotPermitted, message)
-                .hinted("name another database with `--store`"));
+            )
+            .hinted("name another database with `--store`"));
         }
         Ok(Self::Database(store))
     }
@@ -236,10 +236,7 @@ fn take_file(
         Ok(counts) => Ok(counts),
         Err(Stop::DryRun(counts)) => Ok(*counts),
         Err(Stop::Wrong(problem)) => Err(wrong(&problem, shown)),
-        Err(Stop::Unreadable(error)) => Err(Error::new(
-            Kind::Missing,
-            format!("cannot read `{shown}`: {error}"),
-        )),
+        Err(Stop::Unreadable(error)) => Err(failure!(Missing, "cannot read `{shown}`: {error}")),
         Err(Stop::Copy(error)) => Err(error.into()),
         Err(Stop::Store(error)) if is_database => Err(of_database(error, &target.path())),
         Err(Stop::Store(error)) => Err(error.into()),
@@ -320,8 +317,8 @@ fn opened(file: &Path) -> Result<std::fs::File, Error> {
     };
     let opened = open(file).map_err(unreadable)?;
     if opened.metadata().map_err(unreadable)?.is_dir() {
-        let error = Error::new(Kind::Missing, format!("`{shown}` is a directory"));
-        return Err(error.hinted(format!("name the files in it: {shown}/*.jsonl")));
+        return Err(failure!(Missing, "`{shown}` is a directory")
+            .hinted(format!("name the files in it: {shown}/*.jsonl")));
     }
     Ok(opened)
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::app::accounts;
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::track::{Tracked, output_path};
 use crate::job::RunId;
 use crate::record::rundir::{Attempt, Reading};
@@ -86,7 +86,7 @@ pub(crate) fn imported_run(
     element: Option<u32>,
 ) -> Result<Tracked, Error> {
     let Some(row) = store.run(run_id)? else {
-        return Err(Error::new(Kind::Internal, "the run vanished"));
+        return Err(failure!(Internal, "the run vanished"));
     };
     let records = store.node_records(run_id)?;
     let is_array = row.record.array.is_some();
@@ -105,8 +105,10 @@ pub(crate) fn imported_run(
     };
     if let Some(element) = element {
         let Some(seen) = tracked.elements.iter().find(|seen| seen.element == element) else {
-            let message = format!("nothing is known of an element {element} of run {run_id}");
-            return Err(Error::new(Kind::Missing, message));
+            return Err(failure!(
+                Missing,
+                "nothing is known of an element {element} of run {run_id}"
+            ));
         };
         tracked.status = seen.status.clone();
         tracked.elements = Vec::new();

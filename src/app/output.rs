@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::foundation::diagnostic::printable;
 
 /// Version of the JSON envelope.
@@ -111,9 +111,9 @@ impl Output {
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::new(
-                Kind::CannotWrite,
-                format!("cannot write standard output: {error}"),
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure!(
+                CannotWrite,
+                "cannot write standard output: {error}"
             )),
             _ => Ok(()),
         }

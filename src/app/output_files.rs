@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::track::{Tracked, output_path};
 use crate::job::{ArraySpec, JobState};
 use crate::record::NodeRecord;
@@ -55,10 +55,7 @@ pub(crate) fn outputs(
     let record = &tracked.record;
     let Some(array) = &record.array else {
         if wanted.elements.is_some() {
-            return Err(Error::new(
-                Kind::Usage,
-                format!("run {} is no array", record.run_id),
-            ));
+            return Err(failure!(Usage, "run {} is no array", record.run_id));
         }
         return of_nodes(
             None,
@@ -71,11 +68,10 @@ pub(crate) fn outputs(
         .elements
         .and_then(|some| some.indexes().find(|i| !array.contains(*i)))
     {
-        let error = Error::new(
-            Kind::Missing,
-            format!("run {} has no element {missing}", record.run_id),
+        return Err(
+            failure!(Missing, "run {} has no element {missing}", record.run_id)
+                .hinted(format!("its elements are {array}")),
         );
-        return Err(error.hinted(format!("its elements are {array}")));
     }
     let mut files = Vec::new();
     for element in &tracked.elements {
@@ -101,9 +97,9 @@ pub(crate) fn outputs(
         files.extend(of_nodes(Some(index), path, &nodes, wanted.node).unwrap_or_default());
     }
     match wanted.node.filter(|_| files.is_empty()) {
-        Some(node) => Err(Error::new(
-            Kind::Missing,
-            format!("no element has output of a node `{node}`"),
+        Some(node) => Err(failure!(
+            Missing,
+            "no element has output of a node `{node}`"
         )),
         None => Ok(files),
     }
@@ -147,11 +143,10 @@ fn of_nodes(
             .iter()
             .map(|record| record.key.node.as_str())
             .collect();
-        let error = Error::new(
-            Kind::Missing,
-            format!("the run has no output of a node `{node}`"),
+        return Err(
+            failure!(Missing, "the run has no output of a node `{node}`")
+                .hinted(format!("nodes with output so far: {}", known.join(", "))),
         );
-        return Err(error.hinted(format!("nodes with output so far: {}", known.join(", "))));
     }
     Ok(files)
 }

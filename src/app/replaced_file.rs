@@ -5,22 +5,16 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::foundation::clock::now_ms;
 
 fn cannot(path: &Path, why: impl std::fmt::Display) -> Error {
-    Error::new(
-        Kind::CannotWrite,
-        format!("cannot write `{}`: {why}", path.display()),
-    )
+    failure!(CannotWrite, "cannot write `{}`: {why}", path.display())
 }
 
 fn denied(path: &Path, error: &io::Error) -> Error {
-    let error = Error::new(
-        Kind::NotPermitted,
-        format!("cannot write `{}`: {error}", path.display()),
-    );
-    error.hinted("nothing was changed; name a file elsewhere with `--output`")
+    failure!(NotPermitted, "cannot write `{}`: {error}", path.display())
+        .hinted("nothing was changed; name a file elsewhere with `--output`")
 }
 
 /// Only a regular file is replaced: not what a link leads to, no device, no directory. Returns its rights, if it is there.

@@ -1,6 +1,6 @@
 //! Gathers what a report shows: runs, their records, curves and what follows from them.
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::insight;
 use crate::app::runs::element_of;
 use crate::app::series::Series;
@@ -37,12 +37,12 @@ pub(crate) fn report_of(
         }
     }
     if run_ids.len() > MOST_RUNS {
-        let message = format!(
+        return Err(failure!(
+            Usage,
             "{} runs are named; a report holds {MOST_RUNS} at most",
             run_ids.len()
-        );
-        return Err(Error::new(Kind::Usage, message)
-            .hinted("`dlrun export` gives any number of runs as a table"));
+        )
+        .hinted("`dlrun export` gives any number of runs as a table"));
     }
     let tracked = tracker.refresh(&run_ids, history)?;
     let prefixes = tracker.store.shortest_prefixes(&run_ids)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::imported::{imported_run, open_store};
 use crate::app::live;
 use crate::app::session::Session;
@@ -134,11 +134,11 @@ pub(crate) fn look_at_run(session: &Session, request: &ShowRequest<'_>) -> Resul
     let run_id = tracker.find(request.run)?;
     if tracker.store.is_imported(&run_id)? {
         if request.series {
-            let error = Error::new(
-                Kind::Missing,
-                format!("run {run_id} was imported: its series is not in files here"),
-            );
-            return Err(error.hinted("`dlrun export --what samples` gives what is in the index"));
+            return Err(failure!(
+                Missing,
+                "run {run_id} was imported: its series is not in files here"
+            )
+            .hinted("`dlrun export --what samples` gives what is in the index"));
         }
         return Shown::imported(&tracker.store, &run_id, request.element);
     }
@@ -217,10 +217,7 @@ pub(crate) fn element_of(run: &RunDir, tracked: Tracked, element: u32) -> Result
         ..
     } = tracked;
     let Some(seen) = elements.into_iter().find(|seen| seen.element == element) else {
-        let error = Error::new(
-            Kind::Missing,
-            format!("run {} has no element {element}", record.run_id),
-        );
+        let error = failure!(Missing, "run {} has no element {element}", record.run_id);
         return Err(match &record.array {
             Some(array) => error.hinted(format!("its elements are {array}")),
             None => error.hinted("it is no array"),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::unistd::{User, gethostname, getuid};
 use serde::Serialize;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::job::source::open;
 use crate::app::output::Output;
 use crate::config::{Defaults, Fragment, Key, Origin, Settings};
@@ -145,13 +145,12 @@ impl Session {
             }
         })?;
         opened.ok_or_else(|| {
-            let message = format!(
+            failure!(
+                Missing,
                 "there are no records in `{}`",
                 self.settings.state_dir().display()
-            );
-            Error::new(Kind::Missing, message).hinted(
-                "`dlrun submit JOB_FILE` makes the first; `--state-dir` names another place",
             )
+            .hinted("`dlrun submit JOB_FILE` makes the first; `--state-dir` names another place")
         })
     }
 
@@ -219,12 +218,12 @@ pub(super) fn within<T: Send + 'static>(
         Ok(result) => result.map_err(Error::from),
         Err(_) => {
             let seconds = patience.as_secs();
-            let message = format!(
+            Err(failure!(
+                TryAgain,
                 "the state directory `{}` gave no answer within {seconds} s",
                 path.display()
-            );
-            Err(Error::new(Kind::TryAgain, message)
-                .hinted("its file system may hang; `--state-dir` names another"))
+            )
+            .hinted("its file system may hang; `--state-dir` names another"))
         }
     }
 }
@@ -280,20 +279,25 @@ fn read_fragment(path: &Path, output: &Output) -> Result<Option<Fragment>, Error
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(Error::new(
-                Kind::Config,
-                format!("cannot read `{}`: {error}", path.display()),
+            return Err(failure!(
+                Config,
+                "cannot read `{}`: {error}",
+                path.display()
             ));
         }
         Ok(bytes) if bytes as u64 > MAX_CONFIG_BYTES => {
-            return Err(Error::new(
-                Kind::Config,
-                format!("`{}` is larger than 1 MiB", path.display()),
+            return Err(failure!(
+                Config,
+                "`{}` is larger than 1 MiB",
+                path.display()
             ));
         }
         Ok(0) if fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) => {
-            let message = format!("`{}` is a pipe, and nobody writes to it", path.display());
-            return Err(Error::new(Kind::Config, message));
+            return Err(failure!(
+                Config,
+                "`{}` is a pipe, and nobody writes to it",
+                path.display()
+            ));
         }
         Ok(_) => {}
     }

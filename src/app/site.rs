@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::session::{Session, within};
 use crate::app::times::ago;
 use crate::config::site::{Queue, SiteModel, overlaid};
@@ -127,7 +127,7 @@ pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
 pub(crate) fn ask(session: &Session, kind: SchedulerKind) -> Result<SiteModel, Error> {
     match kind {
         SchedulerKind::Local | SchedulerKind::Auto => {
-            Err(Error::new(Kind::Missing, "there is no scheduler"))
+            Err(failure!(Missing, "there is no scheduler"))
         }
         SchedulerKind::Slurm => {
             // Slurm's commands lie together, so the others need not be looked for.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::interrupt::Interrupt;
 use crate::app::progress::{Display, Epochs};
 use crate::app::runs::plan_of;
@@ -210,15 +210,16 @@ pub(crate) fn until_over(
                 .collect());
         }
         if interrupt.came() {
-            let error = Error::new(Kind::TryAgain, "interrupted; what was submitted goes on");
-            return Err(error.hinted("`dlrun wait` waits again, `dlrun cancel` ends a run"));
+            return Err(
+                failure!(TryAgain, "interrupted; what was submitted goes on")
+                    .hinted("`dlrun wait` waits again, `dlrun cancel` ends a run"),
+            );
         }
         if limit.is_some_and(|limit| begun.elapsed() >= limit) {
-            let error = Error::new(
-                Kind::TryAgain,
-                "the runs are not over within the time given",
+            return Err(
+                failure!(TryAgain, "the runs are not over within the time given")
+                    .hinted("they go on; wait again, or look with `dlrun list`"),
             );
-            return Err(error.hinted("they go on; wait again, or look with `dlrun list`"));
         }
         is_first = false;
         std::thread::sleep(LOCAL_PAUSE.min(Duration::from_millis(100)));

@@ -56,7 +56,7 @@ keys! {
         provenance: Option<Option<Provenance>> = optional(word(&PROVENANCES).with("default", "any")),
         /// Graph compiler, such as `xla`, `inductor`, `glow`; `none`; or `auto`.
         compiler: Option<String> = optional(name_word()),
-        /// Share of the runs that try what the performance model does not know yet.
+        /// Ignored: dlrun 0.1 drew this share of the choices to learn from them.
         explore: f64 = or_default(decimal(0.0..=1.0).or(0.0)),
     }
 }

@@ -182,7 +182,7 @@ pub struct Framework {
 pub struct LeftToModel {
     /// `compiler = "auto"`.
     pub compiler: bool,
-    /// Share of the runs that try what is not yet known, 0 to 1.
+    /// Ignored: dlrun 0.1 drew this share of the choices to learn from them.
     pub explore: f64,
 }
 

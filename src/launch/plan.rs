@@ -45,7 +45,7 @@ pub struct Rejected {
 }
 
 /// Resources with defaults applied; `None`: the line is left out and the site's default holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedResources {
     /// Nodes.
     pub nodes: u32,
@@ -189,7 +189,7 @@ pub struct Step {
 }
 
 /// A resolved job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Version of this form, 1.
     pub format: u32,

@@ -1,31 +1,25 @@
 //! What is fetched and built before the run.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
+use super::identity::hex;
 use super::resolver::{Resolver, text};
 use super::{PlannedBuild, Source};
 use crate::foundation::diagnostic::Problem;
-use crate::image::flags::Container;
 
 impl Resolver<'_> {
     /// Where the source comes from and where it is built: a directory of the state directory that all runs share which
     /// build the same.
-    pub(super) fn build(
-        &mut self,
-        image: Option<&Container>,
-        modules: &[String],
-    ) -> Option<PlannedBuild> {
-        let build = self.spec.build.as_ref()?;
+    pub(super) fn build(&mut self) {
+        let Some(build) = &self.spec.build else {
+            return;
+        };
         let span = build.source.span.clone();
         let kind = match Source::of(&build.source.value) {
             Ok(kind) => kind,
             Err(why) => {
-                self.problems
-                    .push(Problem::at(span, format!("`build.source`: {why}")));
-                return None;
+                let problem = Problem::at(span, format!("`build.source`: {why}"));
+                return self.problems.push(problem);
             }
         };
         let fault = checksum_fault(kind, &build.source.value, build.checksum.as_deref());
@@ -38,14 +32,10 @@ impl Resolver<'_> {
             .command
             .as_ref()
             .map(|command| command.replace("{{parallelism}}", &number));
-        let environment: Vec<&str> = image
-            .map(|image| &image.source[..])
-            .into_iter()
-            .chain(modules.iter().map(|name| &name[..]))
-            .collect();
-        let dir = text(self.settings.state_dir());
+        let image = self.plan.image.iter().map(|image| &image.source);
+        let environment: Vec<&String> = image.chain(&self.plan.modules).collect();
         let key = key(&(&source, &build.checksum, &build.command, environment));
-        let dir = format!("{dir}/builds/{key}");
+        let dir = format!("{}/builds/{key}", self.plan.state_dir);
         let why = match (kind, &build.checksum) {
             (Source::Git, Some(_)) => "a git repository, at the commit of `build.checksum`",
             (Source::Git, None) => "a git repository, as it is when it is first built",
@@ -59,12 +49,12 @@ impl Resolver<'_> {
             source.clone(),
             format!("{why}; in {dir}, once for all runs that build the same"),
         );
-        Some(PlannedBuild {
+        self.plan.build = Some(PlannedBuild {
             source,
             command,
             checksum: build.checksum.clone(),
             dir,
-        })
+        });
     }
 
     /// A path beside the job file as an absolute one; URLs and `user@host:path.git` as they are.
@@ -111,11 +101,5 @@ fn checksum_fault(
 
 /// A name for what is built: 64 hexadecimal digits.
 fn key(parts: &impl serde::Serialize) -> String {
-    let json = serde_json::to_vec(parts).expect("texts have a JSON form");
-    Sha256::digest(&json)
-        .iter()
-        .fold(String::new(), |mut digits, byte| {
-            let _ = write!(digits, "{byte:02x}");
-            digits
-        })
+    hex(&serde_json::to_vec(parts).expect("texts have a JSON form"))
 }

@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use super::Candidate;
 use super::candidate_text::software;
 use super::facts::ModelFacts;
+use super::forecast_text;
 use super::resolver::Resolver;
-use super::{PlannedResources, exploration, forecast_text};
 use crate::config::site;
 use crate::foundation::units::display_seconds;
 use crate::image::catalogue::Entry;
 use crate::image::choice::{Choice, Device, Wanted, choose, compiler_by_rule, compilers_of};
-use crate::job::{JobSpec, NodeCount, Provenance, SchedulerKind, Workload};
+use crate::job::{JobSpec, NodeCount, Provenance, Workload};
 use crate::learn::model::Situation;
 use crate::record::{Basis, Forecast, Identity, Interval};
 
@@ -108,8 +108,7 @@ impl Prospect {
     }
 
     /// Why the chosen one, by the model: `3.10 s an epoch (..), from 12 runs like this; next best X, 4.00 s`. `differs` says
-    /// which candidate stands for another choice. Of a run that explores: what it tries, and what is best known, of all that
-    /// could be chosen.
+    /// which candidate stands for another choice.
     pub(super) fn reason(&self, differs: impl Fn(&Candidate) -> bool) -> Option<String> {
         let (forecast, chosen) = (self.forecast()?, self.chosen()?);
         let mut reason = format!(
@@ -117,19 +116,7 @@ impl Prospect {
             forecast_text::time_with_range(forecast),
             forecast_text::basis_of(forecast)
         );
-        if forecast.explored {
-            let best = self.others().next().map(|(best, theirs)| {
-                format!(
-                    "; best known is {}, {}",
-                    apart(best, chosen),
-                    forecast_text::time(theirs)
-                )
-            });
-            reason = format!(
-                "drawn to learn (`framework.explore`): {reason}{}",
-                best.unwrap_or_default()
-            );
-        } else if let Some((other, theirs)) = self.others().find(|(other, _)| differs(other)) {
+        if let Some((other, theirs)) = self.others().find(|(other, _)| differs(other)) {
             reason.push_str(&format!(
                 "; next best {}, {}",
                 apart(other, chosen),
@@ -156,13 +143,9 @@ impl Prospect {
         let image = chosen.image.as_ref()?;
         let (what, own, theirs) = expected_of_both(forecast, other)?;
         let (own, theirs) = (display_seconds(own), display_seconds(theirs));
-        Some(if forecast.explored {
-            format!(
-                "`{image}` was drawn to learn (`framework.explore`); of this one {theirs} {what} are expected"
-            )
-        } else {
-            format!("the performance model expects {theirs} {what} of it, and {own} of `{image}`")
-        })
+        Some(format!(
+            "the performance model expects {theirs} {what} of it, and {own} of `{image}`"
+        ))
     }
 }
 
@@ -214,18 +197,12 @@ fn expected_of_both(one: &Forecast, other: &Forecast) -> Option<(&'static str, f
 
 impl Resolver<'_> {
     /// Gathers the candidates, asks the model, and puts the one to be taken first.
-    pub(super) fn prospect(
-        &self,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-        resources: &PlannedResources,
-        identity: &Identity,
-    ) -> Prospect {
+    pub(super) fn prospect(&self, identity: &Identity) -> Prospect {
         let facts = self.facts;
         let entries = &facts.images.entries;
-        let mut fitting = self.fitting(scheduler, queue);
-        let device = self.device(scheduler.is_local(), queue);
-        let (sizes, most_nodes) = self.sizes(scheduler, queue);
+        let mut fitting = self.fitting();
+        let device = self.device();
+        let (sizes, most_nodes) = self.sizes();
         let (mut ways, compiler_rule) = self.ways(
             fitting.as_ref().and_then(|found| found.as_ref().ok()),
             &device,
@@ -240,7 +217,7 @@ impl Resolver<'_> {
             ways.iter().enumerate().flat_map(of_way).collect();
         let (mut assumed_hardware, mut silence) = (None, None);
         if let Some(model) = &facts.model {
-            let asked = self.question(model, scheduler, queue, resources, identity);
+            let asked = self.question(model, identity);
             let situation = |(at, candidate): &(usize, Candidate)| {
                 situation_of(&asked.situation, &ways[*at], candidate.nodes)
             };
@@ -254,8 +231,7 @@ impl Resolver<'_> {
             }
             let scaled = model.model.has_scaled(&asked.situation);
             self.judge_sizes(&mut candidates, sizes.len(), scaled);
-            let draw = |seed| model.model.draw_on(&situations, &asked.kinds, seed);
-            self.choose_by_model(model, &mut candidates, draw);
+            sort_by_forecast(&mut candidates);
             assumed_hardware = asked.assumed;
             if let Some(Ok(found)) = &mut fitting {
                 found.choice = reordered(entries, found, &ways, &candidates);
@@ -326,20 +302,18 @@ impl Resolver<'_> {
     }
 
     /// Numbers of nodes, the fewest first, and why not so many as the job file allows.
-    fn sizes(&self, scheduler: SchedulerKind, queue: Option<&str>) -> (Vec<u32>, Option<String>) {
+    fn sizes(&self) -> (Vec<u32>, Option<String>) {
         let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
         let Some(NodeCount::Between { min, max, .. }) = asked else {
             return (vec![asked.map_or(1, |nodes| nodes.bounds().0)], None);
         };
-        if scheduler.is_local() {
+        if self.is_local() {
             return (
                 vec![min],
                 (max > min).then(|| "a local job has one node".to_owned()),
             );
         }
-        let limit = self
-            .most_nodes_of(scheduler, queue)
-            .filter(|(limit, _)| *limit < max);
+        let limit = self.most_nodes_of_queue().filter(|(limit, _)| *limit < max);
         let most = limit.as_ref().map_or(max, |(limit, _)| (*limit).max(min));
         let sizes = if most - min < MAX_SIZES {
             (min..=most).collect()
@@ -354,22 +328,13 @@ impl Resolver<'_> {
     }
 
     /// The most nodes that a job of the queue gets, and why.
-    fn most_nodes_of(
-        &self,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-    ) -> Option<(u32, String)> {
-        let name = queue?;
-        let model = self
-            .facts
-            .site
-            .as_ref()
-            .filter(|model| model.scheduler == scheduler)?;
-        let model = site::overlaid(model, &self.settings.tables().queues);
+    fn most_nodes_of_queue(&self) -> Option<(u32, String)> {
+        let name = self.queue.as_ref()?;
+        let model = self.site()?;
         let limit = model
             .queues
             .iter()
-            .find(|queue| queue.name == name)
+            .find(|queue| queue.name == *name)
             .and_then(|queue| queue.max_nodes);
         let counted = |nodes: u32| forecast_text::count(nodes.into(), "node");
         let limit = limit.map(|nodes| {
@@ -509,61 +474,19 @@ impl Resolver<'_> {
             }
         }
     }
+}
 
-    /// Sorts by what the model expects; where it sees no difference, the rules' order stays. A run that explores takes what
-    /// a draw of what may be true puts first.
-    fn choose_by_model(
-        &self,
-        facts: &ModelFacts,
-        candidates: &mut Vec<(usize, Candidate)>,
-        draw: impl Fn(u64) -> Vec<f64>,
-    ) {
-        let forecasts = || {
-            candidates
-                .iter()
-                .map(|(_, candidate)| candidate.forecast.as_ref())
-        };
-        let by_total =
-            forecasts().all(|forecast| forecast.is_some_and(|known| known.total_seconds.is_some()));
-        let mut order: Vec<usize> = (0..candidates.len()).collect();
-        order.sort_by_key(|at| {
-            let candidate = &candidates[*at].1;
-            (
-                candidate.rejected.is_some(),
-                expected(candidate.forecast.as_ref(), by_total),
-            )
-        });
-        let share = self.spec.left_to_model.explore;
-        let seed = exploration::seed(
-            share,
-            &facts.model.head().name,
-            &self.spec.workload,
-            facts.runs,
-        );
-        if let Some(seed) = seed.filter(|_| candidates.len() > 1) {
-            let draws = draw(seed);
-            let drawn = |at: &usize| {
-                draws
-                    .get(*at)
-                    .copied()
-                    .filter(|draw| !draw.is_nan())
-                    .unwrap_or(f64::INFINITY)
-            };
-            let may_be = order
-                .iter()
-                .copied()
-                .filter(|at| candidates[*at].1.rejected.is_none());
-            let tried = may_be.min_by(|left, right| drawn(left).total_cmp(&drawn(right)));
-            if let Some(tried) = tried.filter(|tried| order.first() != Some(tried)) {
-                order.retain(|at| *at != tried);
-                order.insert(0, tried);
-                if let Some(forecast) = &mut candidates[tried].1.forecast {
-                    forecast.explored = true;
-                }
-            }
-        }
-        *candidates = order.into_iter().map(|at| candidates[at].clone()).collect();
-    }
+/// Sorts by what the model expects; where it sees no difference, the rules' order stays.
+fn sort_by_forecast(candidates: &mut [(usize, Candidate)]) {
+    let has_total = |(_, candidate): &(usize, Candidate)| {
+        let forecast = candidate.forecast.as_ref();
+        forecast.is_some_and(|forecast| forecast.total_seconds.is_some())
+    };
+    let by_total = candidates.iter().all(has_total);
+    candidates.sort_by_key(|(_, candidate)| {
+        let expected = expected(candidate.forecast.as_ref(), by_total);
+        (candidate.rejected.is_some(), expected)
+    });
 }
 
 /// The expected time in steps of a millionth, so that rounding errors decide nothing; what is not known comes last.

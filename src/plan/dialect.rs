@@ -1,7 +1,7 @@
 //! The job file against what the scheduler can do: nothing is dropped in silence.
 
 use super::resolver::Resolver;
-use crate::job::{Launcher, Resources, SchedulerKind, kind_and_count};
+use crate::job::{Resources, kind_and_count};
 use crate::scheduler::adapter::{Asked, Findings, Lack};
 use crate::scheduler::adapter_for;
 
@@ -10,14 +10,14 @@ const MAX_CPUS_PER_NODE: u64 = 65_536;
 
 impl Resolver<'_> {
     /// Holds the job file against what the scheduler can do.
-    pub(super) fn dialect(&mut self, scheduler: SchedulerKind, name: &str, launcher: Launcher) {
+    pub(super) fn dialect(&mut self) {
         let mut found = Findings::default();
         self.check_shape(&mut found);
-        let adapter = adapter_for(scheduler);
+        let adapter = adapter_for(self.plan.scheduler);
         let asked = Asked {
             spec: self.spec,
-            name,
-            launcher,
+            name: &self.plan.name,
+            launcher: self.plan.launcher,
             tables: self.settings.tables(),
             has_mpirun: self.facts.mpirun.is_some(),
         };
@@ -28,8 +28,8 @@ impl Resolver<'_> {
         }
         adapter.check(&asked, &mut found);
         self.problems.extend(found.problems);
-        self.warnings.extend(found.warnings);
-        self.notes.extend(found.notes);
+        self.plan.warnings.extend(found.warnings);
+        self.plan.notes.extend(found.notes);
     }
 
     /// Contradictions that no site could resolve.
@@ -79,9 +79,9 @@ fn cpus_per_node(asked: &Resources) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::config::{Defaults, Settings};
     use crate::foundation::diagnostic::Problem;
+    use crate::job::SchedulerKind;
     use crate::plan::{Plan, SiteFacts, resolve};
 
     const KINDS: [(&str, SchedulerKind); 4] = [

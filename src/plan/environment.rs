@@ -96,7 +96,7 @@ impl Resolver<'_> {
             return None;
         };
         let no_container = match &self.facts.container_runtime {
-            _ if self.spec.image.none || !self.candidates.is_empty() => no_image.to_owned(),
+            _ if self.spec.image.none || !self.plan.candidates.is_empty() => no_image.to_owned(),
             Some(runtime) => {
                 format!("{} is there, but {no_image}", runtime.display())
             }

@@ -6,7 +6,7 @@ use super::facts::ModelFacts;
 use super::forecast_text::per_cent;
 use super::resolver::Resolver;
 use crate::config::site::{self, NodeType};
-use crate::job::{SchedulerKind, kind_and_count};
+use crate::job::kind_and_count;
 use crate::learn::model::{Hardware, Kind, Likely, Met};
 use crate::scheduler::adapter_for;
 
@@ -63,24 +63,22 @@ impl Resolver<'_> {
     pub(super) fn likely(
         &self,
         facts: &ModelFacts,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-        resources: &PlannedResources,
         wish: &Wish<'_>,
     ) -> (Vec<Likely>, Option<String>) {
+        let (scheduler, resources) = (self.plan.scheduler, &self.plan.resources);
         let queues: Vec<Option<&str>> = match resources.queue.as_deref() {
             // Slurm takes several with commas between, and gives the job to one of them.
             Some(named) => std::iter::once(named)
                 .chain(named.split(','))
                 .map(Some)
                 .collect(),
-            None => vec![None, queue],
+            None => vec![None, self.queue.as_deref()],
         };
         let Met {
             mut kinds,
             of_queue,
         } = facts.model.hardware_met(scheduler, &queues, wish.gpus > 0);
-        self.narrow(&mut kinds, scheduler, resources, wish);
+        self.narrow(&mut kinds, wish);
         let all: u64 = kinds.iter().map(|kind| kind.runs).sum();
         let met = kinds.len();
         let mut kept = 0.0;
@@ -133,13 +131,7 @@ impl Resolver<'_> {
 
     /// Leaves out what the job cannot get by what it asks for. What nothing is known to speak against stays; only a type of GPU
     /// that is asked for must be there.
-    fn narrow(
-        &self,
-        kinds: &mut Vec<Kind>,
-        scheduler: SchedulerKind,
-        resources: &PlannedResources,
-        wish: &Wish<'_>,
-    ) {
+    fn narrow(&self, kinds: &mut Vec<Kind>, wish: &Wish<'_>) {
         if let Some(asked) = wish.gpu_type.map(plain) {
             kinds.retain(|kind| names(&kind.hardware).contains(&asked));
         }
@@ -148,7 +140,7 @@ impl Resolver<'_> {
                 kind.hardware.cpus.is_none_or(|cpus| asked <= cpus)
             });
         }
-        let Some(constraint) = resources.constraint.as_deref() else {
+        let Some(constraint) = self.plan.resources.constraint.as_deref() else {
             return;
         };
         by_words(kinds, constraint);
@@ -156,7 +148,7 @@ impl Resolver<'_> {
             .facts
             .site
             .as_ref()
-            .filter(|model| model.scheduler == scheduler);
+            .filter(|model| model.scheduler == self.plan.scheduler);
         let nodes = model.map_or(&[][..], |model| &model.nodes);
         leave(kinds, |kind| {
             let mut same = nodes

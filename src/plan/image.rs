@@ -15,7 +15,7 @@ use crate::image::choice::{
 };
 use crate::image::flags::{self, Container};
 use crate::image::runtime;
-use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind, kind_and_count};
+use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, kind_and_count};
 use crate::record::Forecast;
 
 /// More images are not named in a decision: it travels in the script.
@@ -116,11 +116,7 @@ impl Resolver<'_> {
     }
 
     /// The images of the catalogue, held against the job and in the order of the rules; `None`: the job takes none of them.
-    pub(super) fn fitting(
-        &self,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-    ) -> Option<Result<Fitting, String>> {
+    pub(super) fn fitting(&self) -> Option<Result<Fitting, String>> {
         let image = &self.spec.image;
         if image.none || image.path.is_some() || image.uri.is_some() {
             return None;
@@ -132,7 +128,7 @@ impl Resolver<'_> {
                 "the job names no image, and the catalogue knows none of {framework}"
             )));
         }
-        Some(self.wanted(framework, scheduler, queue).map(|wanted| {
+        Some(self.wanted(framework).map(|wanted| {
             let choice = choose(entries, &wanted, &|_| None);
             Fitting { wanted, choice }
         }))
@@ -151,6 +147,7 @@ impl Resolver<'_> {
             match is_error {
                 true => self.problems.push(Problem::of_file(message).hinted(hint)),
                 false => self
+                    .plan
                     .warnings
                     .push(format!("{message}: no image is chosen; {hint}")),
             }
@@ -179,7 +176,7 @@ impl Resolver<'_> {
             );
             tell(message, &format!("write `name = {meant:?}`"));
         } else if let Some(meant) = mistyped(name) {
-            self.warnings.push(format!(
+            self.plan.warnings.push(format!(
                 "`framework.name`: {name:?} is not known; did you mean {meant:?}?"
             ));
         }
@@ -237,7 +234,7 @@ impl Resolver<'_> {
     ) -> Result<Container, String> {
         let facts = self.facts;
         let Fitting { wanted, choice } = fitting;
-        self.candidates = candidates(&facts.images.entries, choice, prospect);
+        self.plan.candidates = candidates(&facts.images.entries, choice, prospect);
         let winner = choice.winner.map(|winner| &facts.images.entries[winner]);
         let Some(entry) = winner else {
             let why = none_fits(choice, wanted);
@@ -281,7 +278,7 @@ impl Resolver<'_> {
         if facts.python.is_some() {
             self.reject("python environment", "an image of the catalogue fits");
         }
-        self.notes.extend(
+        self.plan.notes.extend(
             first
                 .unknown
                 .iter()
@@ -294,7 +291,7 @@ impl Resolver<'_> {
     fn image_to_build(&mut self, no_image: NoImage) -> Result<Container, String> {
         let Some((name, path)) = &self.facts.images.built else {
             let why = no_image.why.clone();
-            self.no_image = Some(no_image);
+            self.plan.no_image = Some(no_image);
             return Err(why);
         };
         let why = format!(
@@ -305,13 +302,13 @@ impl Resolver<'_> {
         self.reject_candidates();
         let mut container = self.container(text(path), None);
         container.name = Some(name.clone());
-        self.no_image = Some(no_image);
+        self.plan.no_image = Some(no_image);
         Ok(container)
     }
 
     /// Names the images beside the chosen one, behind the decision.
     pub(super) fn reject_candidates(&mut self) {
-        let candidates = std::mem::take(&mut self.candidates);
+        let candidates = std::mem::take(&mut self.plan.candidates);
         let others: Vec<&ImageCandidate> = candidates
             .iter()
             .filter(|candidate| !candidate.chosen)
@@ -336,7 +333,7 @@ impl Resolver<'_> {
                 self.reject(&format!("image {} ({})", entry.name, entry.origin), why);
             }
         }
-        self.candidates = candidates;
+        self.plan.candidates = candidates;
     }
 
     /// A key of the job file that only a container has a use for.
@@ -350,7 +347,7 @@ impl Resolver<'_> {
             (image.cleanenv, "cleanenv"),
             (!image.options.is_empty(), "options"),
             (
-                image.build == BuildMode::Auto && self.no_image.is_none(),
+                image.build == BuildMode::Auto && self.plan.no_image.is_none(),
                 "build",
             ),
         ];
@@ -362,12 +359,14 @@ impl Resolver<'_> {
         let image = &self.spec.image;
         let Some(key) = self.key_of_containers() else {
             // They say which image is meant, as the framework does, and nothing of how it is entered.
-            if !self.candidates.is_empty() || !image.packages.is_empty() {
-                self.warnings.push(format!("no image is chosen: {why}"));
+            if !self.plan.candidates.is_empty() || !image.packages.is_empty() {
+                self.plan
+                    .warnings
+                    .push(format!("no image is chosen: {why}"));
             }
             return;
         };
-        if self.no_image.is_some() {
+        if self.plan.no_image.is_some() {
             return;
         }
         let hint = match &self.spec.framework.name {
@@ -390,12 +389,7 @@ impl Resolver<'_> {
     }
 
     /// What the job wants of an image.
-    fn wanted(
-        &self,
-        framework: String,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-    ) -> Result<Wanted, String> {
+    fn wanted(&self, framework: String) -> Result<Wanted, String> {
         let asked = &self.spec.framework;
         let version = match asked
             .version
@@ -406,13 +400,13 @@ impl Resolver<'_> {
             Ok(version) => version,
             Err(why) => return Err(format!("`framework.version` cannot be compared: {why}")),
         };
-        let is_local = scheduler.is_local();
+        let is_local = self.is_local();
         let here = &self.facts.images.here;
         let tables = self.settings.tables();
         let table = tables
             .queues
             .iter()
-            .find(|table| !is_local && Some(&table.name[..]) == queue);
+            .find(|table| !is_local && Some(&table.name) == self.queue.as_ref());
         let of_queue = |said: Option<&String>| Some((said?.clone(), table?.origin.to_string()));
         let of_site = |said: &Option<(String, crate::config::Origin)>| {
             said.as_ref()
@@ -443,7 +437,7 @@ impl Resolver<'_> {
             None if is_local && !here.features.is_empty() => Processor::Here(here.features.clone()),
             None => Processor::Unknown,
         };
-        let device = self.device(is_local, queue);
+        let device = self.device();
         Ok(Wanted {
             framework,
             version,
@@ -456,7 +450,8 @@ impl Resolver<'_> {
         })
     }
 
-    pub(super) fn device(&self, is_local: bool, queue: Option<&str>) -> Device {
+    pub(super) fn device(&self) -> Device {
+        let is_local = self.is_local();
         let Some(asked) = self.spec.resources.gpus_on_node() else {
             return Device::Cpu;
         };
@@ -468,7 +463,7 @@ impl Resolver<'_> {
             None => tables
                 .gpus
                 .iter()
-                .filter(|gpu| gpu.queue.as_deref().is_none_or(|own| Some(own) == queue))
+                .filter(|gpu| gpu.queue.is_none() || gpu.queue == self.queue)
                 .collect(),
         };
         let here = &self.facts.images.here;
@@ -578,7 +573,13 @@ impl Resolver<'_> {
     }
 
     /// The flags as they are expected; the node decides.
-    pub(super) fn flags(&mut self, container: &Container) {
+    pub(super) fn flags(&mut self) {
+        let variables = self.plan.env.iter().map(|variable| variable.name.clone());
+        let variables = variables.collect();
+        let Some(container) = &mut self.plan.image else {
+            return;
+        };
+        container.variables = variables;
         let command = container
             .runtime
             .as_deref()
@@ -588,11 +589,12 @@ impl Resolver<'_> {
                 for reason in expected.reasons {
                     self.decide("flag", reason.flag, reason.why);
                 }
-                self.warnings.extend(expected.warnings);
+                self.plan.warnings.extend(expected.warnings);
             }
             // Of the runtime on the nodes nothing is known here: what an unknown one cannot do, theirs may.
             Err(refusal) => {
-                self.warnings
+                self.plan
+                    .warnings
                     .push(format!("the nodes decide, and may refuse: {refusal}"));
             }
         }

@@ -10,7 +10,7 @@ use super::similar_runs::{Ladder, Needed};
 use super::site_check::wanted;
 use crate::config::site::{self, NodeType, Queue, SiteModel, Wanted};
 use crate::foundation::units::{Bytes, Walltime, display_seconds};
-use crate::job::{Asked, SchedulerKind};
+use crate::job::Asked;
 
 /// A run takes up to so many times what the longest of its like took: on a busy node, with cold caches, after a driver's change.
 /// Of 112 measured trainings that others disturbed one in twenty took more than 1.4 times the median of its like.
@@ -30,24 +30,21 @@ type Settled<T> = (Option<T>, String);
 
 /// Where the job goes, as far as it is known.
 struct Place {
-    scheduler: SchedulerKind,
+    is_local: bool,
     /// Its queues; several with commas between on Slurm.
     queue: Option<String>,
     site: Option<SiteModel>,
 }
 
 impl Place {
-    fn is_local(&self) -> bool {
-        self.scheduler.is_local()
+    fn queue_names(&self) -> Vec<&str> {
+        let names = self.queue.iter().flat_map(|names| names.split(','));
+        names.collect()
     }
 
     /// The queues that may take the job, as far as the site tells of them.
     fn queues(&self) -> Vec<&Queue> {
-        let names: Vec<&str> = self
-            .queue
-            .iter()
-            .flat_map(|names| names.split(','))
-            .collect();
+        let names = self.queue_names();
         let all = self.site.iter().flat_map(|site| &site.queues);
         all.filter(|queue| names.contains(&queue.name.as_str()))
             .collect()
@@ -63,11 +60,7 @@ impl Place {
 
     /// The kinds of nodes of the queues.
     fn nodes(&self) -> impl Iterator<Item = &NodeType> {
-        let names: Vec<&str> = self
-            .queue
-            .iter()
-            .flat_map(|names| names.split(','))
-            .collect();
+        let names = self.queue_names();
         let is_of = move |node: &&NodeType| {
             node.queues.is_empty()
                 || names.is_empty()
@@ -79,25 +72,20 @@ impl Place {
 
 impl Resolver<'_> {
     /// Fills in the limits that the job file leaves open.
-    pub(super) fn limits(
-        &mut self,
-        resources: &mut PlannedResources,
-        ladder: &Ladder<'_>,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-    ) {
+    pub(super) fn limits(&mut self, ladder: &Ladder<'_>) {
         let asked = &self.spec.resources;
         if asked.memory != Some(Asked::Auto) && asked.walltime != Some(Asked::Auto) {
             return;
         }
-        let place = self.place(resources, scheduler, queue);
+        let place = self.place();
         let nearest = match &self.facts.history.unread {
             Some(why) => format!("the records could not be read ({why})"),
-            None => format!("no run is known to be alike: {}", ladder.told()),
+            None => format!("no run is known to be alike: {}", ladder.nearest_runs()),
         };
         if asked.memory == Some(Asked::Auto) {
+            let resources = &self.plan.resources;
             let spread = resources.tasks.is_some_and(|tasks| tasks > 1)
-                && !(resources.nodes_asked || resources.tasks_per_node_asked || place.is_local());
+                && !(resources.nodes_asked || resources.tasks_per_node_asked || place.is_local);
             let (memory, why) = match ladder.bytes() {
                 // Memory is a node's, and which tasks share one is not known before.
                 _ if spread => (
@@ -107,50 +95,31 @@ impl Resolver<'_> {
                 Some(needed) => self.memory_of(&needed, &place),
                 None => share(resources, &place, &nearest),
             };
-            resources.memory = memory;
-            self.settled("memory", memory.map(|memory| memory.to_string()), why);
+            self.plan.resources.memory = memory;
+            self.settle_limit("memory", memory, why);
         }
         if asked.walltime == Some(Asked::Auto) {
             let (walltime, why) = match ladder.seconds() {
                 Some(needed) => self.walltime_of(&needed, &place),
                 None => self.all_time(&place, &nearest),
             };
-            resources.walltime = walltime;
-            self.settled(
-                "walltime",
-                walltime.map(|walltime| walltime.to_string()),
-                why,
-            );
+            self.plan.resources.walltime = walltime;
+            self.settle_limit("walltime", walltime, why);
         }
     }
 
-    fn settled(&mut self, what: &str, value: Option<String>, why: String) {
-        self.redecide(
-            what,
-            value.unwrap_or_else(|| "left out".to_owned()),
-            why,
-            Vec::new(),
-        );
+    fn settle_limit(&mut self, what: &str, value: Option<impl ToString>, why: String) {
+        let shown = value.map_or_else(|| "left out".to_owned(), |value| value.to_string());
+        self.redecide(what, shown, why, Vec::new());
     }
 
     /// Options handed through and the user's environment may send the job elsewhere.
-    fn place(
-        &self,
-        resources: &PlannedResources,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-    ) -> Place {
-        let elsewhere = self.elsewhere(resources, scheduler);
-        let site = self
-            .facts
-            .site
-            .as_ref()
-            .filter(|model| model.scheduler == scheduler);
-        let site = site.filter(|_| !elsewhere.other_cluster);
+    fn place(&self) -> Place {
+        let elsewhere = self.elsewhere();
         Place {
-            scheduler,
-            queue: elsewhere.queue.or(queue).map(str::to_owned),
-            site: site.map(|model| site::overlaid(model, &self.settings.tables().queues)),
+            is_local: self.is_local(),
+            queue: elsewhere.queue.map(str::to_owned).or(self.queue.clone()),
+            site: self.site().filter(|_| !elsewhere.other_cluster),
         }
     }
 
@@ -166,7 +135,7 @@ impl Resolver<'_> {
         #[expect(clippy::cast_precision_loss, reason = "seconds of a time limit")]
         if (limit.0 as f64) < needed.at_least {
             let least = display_seconds(needed.at_least);
-            self.warnings.push(format!(
+            self.plan.warnings.push(format!(
                 "walltime = {limit} is the queue's longest, and the run may take {least}: it may be cut off"
             ));
         }
@@ -178,7 +147,7 @@ impl Resolver<'_> {
 
     /// All the time that the queue allows.
     fn all_time(&mut self, place: &Place, nearest: &str) -> Settled<Walltime> {
-        if place.is_local() {
+        if place.is_local {
             return (None, format!("a local job needs none; {nearest}"));
         }
         let Some(name) = &place.queue else {
@@ -198,7 +167,7 @@ impl Resolver<'_> {
             .iter()
             .find_map(|queue| queue.default_walltime)
         {
-            self.warnings.push(format!(
+            self.plan.warnings.push(format!(
                 "walltime is left out, and queue `{name}` gives {default} to jobs that ask for none: write a limit if that is too short"
             ));
         }
@@ -218,7 +187,7 @@ impl Resolver<'_> {
             "; three tenths more, rounded up to {}",
             Bytes(MEMORY_STEP)
         ));
-        if place.is_local() {
+        if place.is_local {
             return (
                 Some(wanted),
                 format!("{why}; a local job is not held to it"),
@@ -232,7 +201,7 @@ impl Resolver<'_> {
         #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
         if (limit.0 as f64) < needed.at_least {
             let least = shown(needed.at_least);
-            self.warnings.push(format!(
+            self.plan.warnings.push(format!(
                 "memory = {limit} is the largest node's, and the run may take {least}"
             ));
         }
@@ -245,7 +214,7 @@ impl Resolver<'_> {
 
 /// What of a node's memory goes with the CPUs, or the GPUs, that are asked for.
 fn share(resources: &PlannedResources, place: &Place, nearest: &str) -> Settled<Bytes> {
-    if place.is_local() {
+    if place.is_local {
         return (None, format!("a local job may use all there is; {nearest}"));
     }
     if place.site.as_ref().and_then(|site| site.accounts_memory) == Some(false) {

@@ -9,7 +9,6 @@ mod candidates;
 mod compiler;
 mod dialect;
 mod environment;
-mod exploration;
 mod facts;
 pub mod forecast_text;
 mod hardware;

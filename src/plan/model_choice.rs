@@ -3,7 +3,7 @@
 use super::candidate_text::named;
 use super::candidates::{Prospect, says_what_it_trains};
 use super::resolver::{JOB_FILE, Resolver};
-use super::{Candidate, PlannedResources, Rejected, forecast_text};
+use super::{Candidate, Rejected, forecast_text};
 use crate::job::NodeCount;
 use crate::record::Basis;
 
@@ -11,16 +11,11 @@ use crate::record::Basis;
 const MAX_NAMED: usize = 8;
 
 impl Resolver<'_> {
-    /// Fills in the nodes, which follow from the candidates.
-    pub(super) fn settle(&mut self, resources: &mut PlannedResources, prospect: &Prospect) {
+    /// Fills in the nodes, which follow from the candidates; of a range with the decision.
+    pub(super) fn settle(&mut self, prospect: &Prospect) {
         if let Some(chosen) = prospect.chosen() {
-            resources.nodes = chosen.nodes;
+            self.plan.resources.nodes = chosen.nodes;
         }
-        self.sized(prospect);
-    }
-
-    /// The decision on a range of nodes.
-    fn sized(&mut self, prospect: &Prospect) {
         let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
         let (
             Some(NodeCount::Between {
@@ -109,12 +104,12 @@ impl Resolver<'_> {
         );
         self.decide("forecast", forecast_text::all_of(forecast), why);
         for beyond in &forecast.beyond {
-            self.notes.push(format!(
+            self.plan.notes.push(format!(
                 "the forecast goes beyond what was measured: {beyond}"
             ));
         }
-        self.notes.extend(prospect.assumed_hardware.clone());
-        self.notes.extend(
+        self.plan.notes.extend(prospect.assumed_hardware.clone());
+        self.plan.notes.extend(
             forecast
                 .assumed
                 .iter()
@@ -122,18 +117,9 @@ impl Resolver<'_> {
         );
         if self.spec.workload.samples.is_none() && forecast.basis > Basis::Workload {
             let why = "without it runs of other trainings cannot be compared with this one";
-            self.notes
+            self.plan
+                .notes
                 .push(format!("`workload.samples` is not set: {why}"));
-        }
-        let choices = prospect
-            .candidates
-            .iter()
-            .filter(|other| other.rejected.is_none())
-            .count();
-        if self.spec.left_to_model.explore > 0.0 && choices < 2 {
-            self.notes.push(
-                "`framework.explore` has no effect: there is nothing to choose among".to_owned(),
-            );
         }
     }
 

@@ -3,7 +3,7 @@
 use super::facts::ModelFacts;
 use super::hardware::Wish;
 use super::resolver::Resolver;
-use super::{PlannedResources, PlannedStorage};
+use super::{Plan, PlannedResources};
 use crate::job::{EnvVar, SchedulerKind};
 use crate::learn::model::{Hardware, Likely, Situation};
 use crate::record::Identity;
@@ -19,26 +19,17 @@ pub(super) struct Question {
 }
 
 impl Resolver<'_> {
-    /// What to ask of the job on `resources`.
-    pub(super) fn question(
-        &self,
-        facts: &ModelFacts,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-        resources: &PlannedResources,
-        identity: &Identity,
-    ) -> Question {
-        // Rules and storage are decided later and tell their reasons then; what they come to is needed now.
-        let mut ahead = Resolver::new(self.spec, self.settings, self.facts);
-        let storage = ahead.storage(queue);
-        let env = ahead.rules(scheduler, queue, storage.as_ref()).env;
+    /// What to ask of the job.
+    pub(super) fn question(&self, facts: &ModelFacts, identity: &Identity) -> Question {
+        let resources = &self.plan.resources;
+        let Plan { env, storage, .. } = self.ahead();
         let wish = Wish::of(resources, threads_asked(&env, resources));
         let (hardware, kinds, assumed) = if let Some(meant) = &facts.meant {
             (meant_hardware(meant, &wish), Vec::new(), None)
-        } else if scheduler.is_local() {
+        } else if self.is_local() {
             (hardware_here(facts, &wish), Vec::new(), None)
         } else {
-            let (kinds, told) = self.likely(facts, scheduler, queue, resources, &wish);
+            let (kinds, told) = self.likely(facts, &wish);
             (Hardware::default(), kinds, told)
         };
         let situation = Situation {
@@ -48,7 +39,7 @@ impl Resolver<'_> {
             hardware,
             nodes: resources.nodes,
             tasks_per_node: resources.tasks_per_node,
-            storage: storage.map(|PlannedStorage { class, .. }| class),
+            storage: storage.map(|storage| storage.class),
         };
         Question {
             situation,

@@ -1,21 +1,14 @@
 //! From the job file to the plan, one function per choice.
 
-use super::candidates::Prospect;
 use super::facts::SiteFacts;
 use super::identity::identity_of;
 use super::plan_text::is_secret;
 use super::resolver::{JOB_FILE, Resolver, text};
-use super::rules::Attached;
-use super::run_context::{Going, Surroundings};
-use super::secrets::{shown_argv, shown_overrides};
-use super::{Plan, PlannedBuild, PlannedResources, PlannedStorage, Rejected, compiler};
+use super::secrets::shown_argv;
+use super::{Plan, Rejected, compiler};
 use crate::config::{Origin, Settings};
 use crate::foundation::diagnostic::Problem;
-use crate::image::flags::Container;
-use crate::job::{
-    Command, Framework, JobSpec, Launcher, Located, SchedulerKind, name_problem, output_of,
-};
-use crate::record::Identity;
+use crate::job::{Command, JobSpec, Located, SchedulerKind, name_problem, output_of};
 use crate::scheduler::adapter_for;
 use crate::{launch, observe::timing};
 
@@ -33,144 +26,53 @@ pub fn resolve(
     facts: &SiteFacts,
 ) -> Result<Plan, Vec<Problem>> {
     let mut resolver = Resolver::new(spec, settings, facts);
-    let name = resolver.name();
-    let scheduler = resolver.scheduler();
-    let command = resolver.command();
-    let output = resolver.output(&name);
-    let before_environment = resolver.decisions.len();
+    resolver.name();
+    resolver.scheduler();
+    resolver.command();
+    resolver.output();
+    let before_environment = resolver.plan.decisions.len();
     let (fewest, most) = spec.resources.node_bounds();
-    let most = if scheduler.is_local() { fewest } else { most };
-    let launcher = resolver.launcher(most, scheduler);
-    let mut resources = resolver.resources(fewest, scheduler);
-    resolver.dialect(scheduler, &name, launcher);
-    let queue = resolver.final_queue(&resources, scheduler);
+    resolver.launcher(if resolver.is_local() { fewest } else { most });
+    resolver.resources(fewest);
+    resolver.dialect();
+    resolver.queue = resolver.final_queue();
     let identity = identity_of(spec, facts);
-    let mut prospect = resolver.prospect(scheduler, queue.as_deref(), &resources, &identity);
-    resolver.settle(&mut resources, &prospect);
-    let behind = resolver.decisions.len();
-    let going = Going {
-        launcher,
-        scheduler,
-        queue: queue.as_deref(),
-    };
-    let Surroundings {
-        mut image,
-        python_env,
-        framework,
-        identity,
-    } = resolver.surroundings(identity, &going, &mut resources, &mut prospect);
-    // It is told where it was asked for, though it goes by the queue.
-    resolver.decisions[before_environment..].rotate_left(behind - before_environment);
-    resolver.house(&resources, scheduler.is_local());
-    let storage = resolver.storage(queue.as_deref());
-    let mut attached = resolver.rules(scheduler, queue.as_deref(), storage.as_ref());
-    compiler::add_variables(
-        &mut attached.env,
-        &framework,
-        resources.gpus_on_node().is_some(),
-    );
-    if let Some(image) = &mut image {
-        image.variables = attached
-            .env
-            .iter()
-            .map(|variable| variable.name.clone())
-            .collect();
-        resolver.flags(image);
+    let mut prospect = resolver.prospect(&identity);
+    resolver.settle(&prospect);
+    let behind = resolver.plan.decisions.len();
+    resolver.surroundings(identity, &mut prospect);
+    // The environment is shown where it was asked for, though it depends on the queue.
+    resolver.plan.decisions[before_environment..].rotate_left(behind - before_environment);
+    resolver.house_rules();
+    resolver.storage();
+    resolver.rules();
+    let on_gpus = resolver.plan.resources.gpus_on_node().is_some();
+    compiler::add_variables(&mut resolver.plan.env, &resolver.plan.framework, on_gpus);
+    resolver.flags();
+    resolver.build();
+    resolver.timing();
+    resolver.monitoring();
+    resolver.pass_through();
+    resolver.variables();
+    resolver.warn_of_secrets();
+    if spec.left_to_model.explore > 0.0 {
+        let warning =
+            "`framework.explore` has no effect: dlrun no longer draws candidates to learn";
+        resolver.plan.warnings.push(warning.to_owned());
     }
-    let build = resolver.build(image.as_ref(), &attached.modules);
-    resolver.rest(&resources, scheduler);
-    let problems = std::mem::take(&mut resolver.problems);
-    let chosen = Chosen {
-        name,
-        scheduler,
-        output,
-        command,
-        launcher,
-        resources,
-        image,
-        python_env,
-        framework,
-        identity,
-        storage,
-        attached,
-        build,
-        prospect,
-    };
-    check_size(plan_of(resolver, chosen), problems)
-}
-
-/// What was chosen, one by one.
-struct Chosen {
-    name: String,
-    scheduler: SchedulerKind,
-    output: Option<String>,
-    command: Vec<String>,
-    launcher: Launcher,
-    resources: PlannedResources,
-    image: Option<Container>,
-    python_env: Option<String>,
-    framework: Framework,
-    identity: Identity,
-    storage: Option<PlannedStorage>,
-    attached: Attached,
-    build: Option<PlannedBuild>,
-    prospect: Prospect,
-}
-
-fn plan_of(resolver: Resolver<'_>, chosen: Chosen) -> Plan {
-    let (spec, settings, facts) = (resolver.spec, resolver.settings, resolver.facts);
-    let attached = chosen.attached;
-    Plan {
-        format: Plan::FORMAT,
-        name: chosen.name,
-        scheduler: chosen.scheduler,
-        workdir: text(&facts.workdir),
-        output: chosen.output,
-        job_file: text(&facts.job_file),
-        command: chosen.command,
-        overrides: shown_overrides(&spec.overrides),
-        env: attached.env,
-        env_file: facts.env_file.as_deref().map(text),
-        modules: attached.modules,
-        python_env: chosen.python_env,
-        conda: spec.conda().cloned(),
-        launcher: chosen.launcher,
-        inherit: spec.run.inherit.clone(),
-        image: chosen.image,
-        framework: chosen.framework,
-        storage: chosen.storage,
-        build: chosen.build,
-        prologue: attached.prologue,
-        epilogue: attached.epilogue,
-        resources: chosen.resources,
-        directives: attached.directives,
-        arguments: attached.arguments,
-        workload: spec.workload.clone(),
-        identity: Some(chosen.identity),
-        forecast: chosen.prospect.forecast().cloned(),
-        timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
-        interval_ms: millis(settings.monitor_interval()),
-        process_interval_ms: millis(settings.process_interval()),
-        daemon_socket: settings.daemon_socket().map(text),
-        nvml_library: settings.nvml_library().map(text),
-        record_seconds: settings.record_interval().as_secs(),
-        kill_wait_seconds: settings.local_kill_wait().as_secs(),
-        state_dir: text(settings.state_dir()),
-        dlrun: text(settings.node_dlrun().unwrap_or(&facts.dlrun)),
-        decisions: resolver.decisions,
-        warnings: resolver.warnings,
-        notes: resolver.notes,
-        candidates: resolver.candidates,
-        ways: chosen.prospect.candidates,
-        no_forecast: chosen.prospect.silence,
-        no_image: resolver.no_image,
-    }
+    resolver.fit();
+    resolver.plan.forecast = prospect.forecast().cloned();
+    resolver.plan.ways = prospect.candidates;
+    resolver.plan.no_forecast = prospect.silence;
+    check_size(resolver.plan, resolver.problems)
 }
 
 /// Who would take the job: what [`resolve`] chooses, for those who must ask the scheduler before.
 #[must_use]
 pub fn scheduler_of(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> SchedulerKind {
-    Resolver::new(spec, settings, facts).scheduler()
+    let mut resolver = Resolver::new(spec, settings, facts);
+    resolver.scheduler();
+    resolver.plan.scheduler
 }
 
 /// The scheduler that flag, job file or setting name, with the reason; `None`: the one that is found.
@@ -208,16 +110,13 @@ fn check_size(plan: Plan, mut problems: Vec<Problem>) -> Result<Plan, Vec<Proble
     }
 }
 
-fn millis(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 impl Resolver<'_> {
     /// The job file's name, else the file's stem with unusable characters replaced.
-    fn name(&mut self) -> String {
+    fn name(&mut self) {
         if let Some(name) = &self.spec.name {
             self.decide("name", name.clone(), JOB_FILE);
-            return name.clone();
+            self.plan.name.clone_from(name);
+            return;
         }
         let stem = self
             .facts
@@ -244,17 +143,18 @@ impl Resolver<'_> {
             name,
             "the job file names none, so its file name serves",
         );
-        name.to_owned()
+        self.plan.name = name.to_owned();
     }
 
     /// Design rule: a scheduler whose commands are found takes the job; none found and none configured means this
     /// machine, said loudly. A scheduler that is down is never replaced by this machine: that is the caller's error.
-    fn scheduler(&mut self) -> SchedulerKind {
+    fn scheduler(&mut self) {
         let (kind, why) = asked_scheduler(self.spec, self.settings).unwrap_or_else(|| {
             if let Some(found) = self.facts.schedulers.first() {
                 return (found.kind, format!("found {}", found.command.display()));
             }
-            self.warnings
+            self.plan
+                .warnings
                 .push("no scheduler found: the job runs on THIS machine".to_owned());
             (
                 SchedulerKind::Local,
@@ -286,21 +186,21 @@ impl Resolver<'_> {
         let is_here = self.facts.schedulers.iter().any(|found| found.kind == kind);
         if kind.is_pbs() && !is_here {
             for Rejected { value, why } in &self.facts.passed_over {
-                self.warnings.push(format!(
+                self.plan.warnings.push(format!(
                     "the job is for {}, but {value}: {why}",
                     kind.as_str()
                 ));
             }
         }
-        kind
+        self.plan.scheduler = kind;
     }
 
-    fn command(&mut self) -> Vec<String> {
+    fn command(&mut self) {
         match &self.spec.run.command.value {
             Command::Argv(argv) => {
                 let why = "an argument vector: no shell reads it".to_owned();
                 self.decide("command", shown_argv(argv), why);
-                argv.clone()
+                self.plan.command.clone_from(argv);
             }
             Command::Script(name) => {
                 let script = self.facts.script.as_ref();
@@ -317,19 +217,9 @@ impl Resolver<'_> {
                 let argv: Vec<String> = words.into_iter().chain([path]).collect();
                 let argv = [argv, self.spec.run.arguments.clone()].concat();
                 self.decide("command", shown_argv(&argv), why);
-                argv
+                self.plan.command = argv;
             }
         }
-    }
-
-    /// What no other choice waits for.
-    fn rest(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
-        self.timing();
-        self.monitoring();
-        self.pass_through(resources, scheduler);
-        self.variables(resources, scheduler);
-        self.warn_of_secrets();
-        self.fit(resources, scheduler);
     }
 
     fn warn_of_secrets(&mut self) {
@@ -344,27 +234,31 @@ impl Resolver<'_> {
             .collect();
         if !names.is_empty() {
             let names = names.join(", ");
-            self.warnings.push(format!(
+            self.plan.warnings.push(format!(
                 "{names} looks like a secret, and values of `run.env` stay in the run's `job.sh`; put it into a file that `run.env_file` names"
             ));
         }
     }
 
-    fn output(&mut self, name: &str) -> Option<String> {
-        let asked = self.spec.run.output.as_ref()?;
+    fn output(&mut self) {
+        let Some(asked) = &self.spec.run.output else {
+            return;
+        };
         let is_array = self.spec.resources.array.is_some();
-        let output = output_of(asked, name, &self.facts.user, is_array);
-        let output = output.map_err(|problem| self.problems.push(problem)).ok()?;
+        let output = match output_of(asked, &self.plan.name, &self.facts.user, is_array) {
+            Ok(output) => output,
+            Err(problem) => return self.problems.push(problem),
+        };
         if !output.contains("%j") {
-            self.warnings.push(
+            self.plan.warnings.push(
                 "epochs are not recognised: other jobs may write to the output file; put `%j` into `run.output`"
                     .to_owned(),
             );
         }
-        Some(output)
+        self.plan.output = Some(output);
     }
 
-    fn launcher(&mut self, nodes: u32, scheduler: SchedulerKind) -> Launcher {
+    fn launcher(&mut self, nodes: u32) {
         let asked = self.spec.run.launcher.as_ref();
         match launch::choose(
             asked.map(|asked| asked.value),
@@ -373,7 +267,7 @@ impl Resolver<'_> {
         ) {
             Ok(choice) => {
                 self.decide("launcher", choice.launcher.as_str(), choice.why);
-                choice.launcher
+                self.plan.launcher = choice.launcher;
             }
             Err(why) => {
                 let named = &self.spec.resources;
@@ -388,7 +282,7 @@ impl Resolver<'_> {
                     message = format!(
                         "`resources.tasks = {tasks}` with `tasks_per_node = {each}` makes {nodes} nodes, and {message}"
                     );
-                    if scheduler.is_local() {
+                    if self.is_local() {
                         hint = "a local job has one node: leave `tasks_per_node` out";
                     }
                 }
@@ -397,7 +291,6 @@ impl Resolver<'_> {
                     message,
                     hint: Some(hint.to_owned()),
                 });
-                Launcher::None
             }
         }
     }
@@ -420,7 +313,7 @@ impl Resolver<'_> {
     }
 
     fn monitoring(&mut self) {
-        let interval = millis(self.settings.monitor_interval());
+        let interval = self.plan.interval_ms;
         let origin = self.settings.origin("monitor.interval_ms").to_string();
         self.decide(
             "monitor",
@@ -434,22 +327,20 @@ impl Resolver<'_> {
     }
 
     /// Options handed through must not take over what dlrun writes and relies on.
-    fn pass_through(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
+    fn pass_through(&mut self) {
         let section = &self.spec.scheduler;
         let options = section.directives.iter().chain(&section.arguments);
         let is_found = section.kind.is_none_or(|kind| kind == SchedulerKind::Auto);
         // Of a local job they have no effect, and are written for a cluster.
-        let adapter = match scheduler {
+        let adapter = match self.plan.scheduler {
             SchedulerKind::Local => adapter_for(SchedulerKind::Slurm),
             kind => adapter_for(kind),
         };
-        let is_local = scheduler.is_local();
-        let beside = (!is_local).then_some((resources, is_found));
+        let beside = (!self.is_local()).then_some((&self.plan.resources, is_found));
         let problem = |option: &Located<String>| adapter.option_problem(option, beside);
         self.problems.extend(options.filter_map(problem));
-        if scheduler.is_local() && !(section.directives.is_empty() && section.arguments.is_empty())
-        {
-            self.warnings.push(
+        if self.is_local() && !(section.directives.is_empty() && section.arguments.is_empty()) {
+            self.plan.warnings.push(
                 "without effect on a local job: [scheduler] directives and arguments".to_owned(),
             );
         }

@@ -3,47 +3,85 @@
 use std::path::Path;
 
 use super::facts::SiteFacts;
-use super::{Decision, ImageCandidate, NoImage, Rejected};
+use super::secrets::shown_overrides;
+use super::{Decision, Plan, Rejected};
 use crate::config::Settings;
+use crate::config::site::{SiteModel, overlaid};
 use crate::foundation::diagnostic::Problem;
 use crate::job::{JobSpec, Located};
 
-/// The job, what is known of the site, and what was decided so far.
+/// The job, what is known of the site, and the plan as far as it is decided.
 pub(super) struct Resolver<'a> {
     pub(super) spec: &'a JobSpec,
     pub(super) settings: &'a Settings,
     pub(super) facts: &'a SiteFacts,
-    pub(super) decisions: Vec<Decision>,
-    pub(super) warnings: Vec<String>,
-    pub(super) notes: Vec<String>,
+    pub(super) plan: Plan,
+    /// The queue that the job goes to, as far as it is known.
+    pub(super) queue: Option<String>,
     pub(super) problems: Vec<Problem>,
-    pub(super) candidates: Vec<ImageCandidate>,
-    pub(super) no_image: Option<NoImage>,
 }
 
 /// Why most things are as they are.
 pub(super) const JOB_FILE: &str = "the job file says so";
 
 impl<'a> Resolver<'a> {
+    /// Begins the plan with what needs no decision.
     pub(super) fn new(spec: &'a JobSpec, settings: &'a Settings, facts: &'a SiteFacts) -> Self {
-        let (decisions, warnings, notes, problems) = (vec![], vec![], vec![], vec![]);
-        let (candidates, no_image) = (vec![], None);
+        let plan = Plan {
+            format: Plan::FORMAT,
+            workdir: text(&facts.workdir),
+            job_file: text(&facts.job_file),
+            overrides: shown_overrides(&spec.overrides),
+            env_file: facts.env_file.as_deref().map(text),
+            conda: spec.conda().cloned(),
+            inherit: spec.run.inherit.clone(),
+            workload: spec.workload.clone(),
+            timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
+            interval_ms: millis(settings.monitor_interval()),
+            process_interval_ms: millis(settings.process_interval()),
+            daemon_socket: settings.daemon_socket().map(text),
+            nvml_library: settings.nvml_library().map(text),
+            record_seconds: settings.record_interval().as_secs(),
+            kill_wait_seconds: settings.local_kill_wait().as_secs(),
+            state_dir: text(settings.state_dir()),
+            dlrun: text(settings.node_dlrun().unwrap_or(&facts.dlrun)),
+            ..Plan::default()
+        };
         Self {
             spec,
             settings,
             facts,
-            decisions,
-            warnings,
-            notes,
-            problems,
-            candidates,
-            no_image,
+            plan,
+            queue: None,
+            problems: vec![],
         }
+    }
+
+    /// What storage and rules come to. They give their reasons later, but other choices need to know before.
+    pub(super) fn ahead(&self) -> Plan {
+        let mut ahead = Resolver::new(self.spec, self.settings, self.facts);
+        ahead.plan.scheduler = self.plan.scheduler;
+        ahead.queue.clone_from(&self.queue);
+        ahead.storage();
+        ahead.rules();
+        ahead.plan
+    }
+
+    /// The site as its scheduler and its configuration describe it, if the scheduler was asked.
+    pub(super) fn site(&self) -> Option<SiteModel> {
+        let asked = self.facts.site.as_ref();
+        let model = asked.filter(|model| model.scheduler == self.plan.scheduler)?;
+        Some(overlaid(model, &self.settings.tables().queues))
+    }
+
+    pub(super) fn is_local(&self) -> bool {
+        self.plan.scheduler.is_local()
     }
 
     /// Why something is as it is, where that was decided.
     pub(super) fn reason_of(&self, what: &str) -> Option<&str> {
-        self.decisions
+        self.plan
+            .decisions
             .iter()
             .find(|decision| decision.what == what)
             .map(|decision| decision.why.as_str())
@@ -51,7 +89,7 @@ impl<'a> Resolver<'a> {
 
     pub(super) fn decide(&mut self, what: &str, value: impl Into<String>, why: impl Into<String>) {
         let (value, why) = (value.into(), why.into());
-        self.decisions.push(Decision {
+        self.plan.decisions.push(Decision {
             what: what.to_owned(),
             value,
             why,
@@ -68,6 +106,7 @@ impl<'a> Resolver<'a> {
         rejected: Vec<Rejected>,
     ) {
         if let Some(decision) = self
+            .plan
             .decisions
             .iter_mut()
             .find(|decision| decision.what == what)
@@ -82,7 +121,7 @@ impl<'a> Resolver<'a> {
     }
 
     pub(super) fn reject(&mut self, value: &str, why: impl Into<String>) {
-        if let Some(decision) = self.decisions.last_mut() {
+        if let Some(decision) = self.plan.decisions.last_mut() {
             decision.rejected.push(Rejected {
                 value: value.to_owned(),
                 why: why.into(),
@@ -93,6 +132,10 @@ impl<'a> Resolver<'a> {
 
 pub(super) fn values(options: &[Located<String>]) -> Vec<String> {
     options.iter().map(|option| option.value.clone()).collect()
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn text(path: &Path) -> String {

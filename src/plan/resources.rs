@@ -3,26 +3,26 @@
 use super::resolver::{JOB_FILE, Resolver};
 use super::{GPU_VARIABLES, PlannedDependency, PlannedResources, TargetFacts};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{Asked, DependencyKind, EnvVar, JobState, Located, NodeCount, SchedulerKind};
+use crate::job::{Asked, DependencyKind, EnvVar, JobState, Located, NodeCount};
 use crate::scheduler::adapter_for;
 
 impl Resolver<'_> {
-    pub(super) fn resources(&mut self, nodes: u32, scheduler: SchedulerKind) -> PlannedResources {
+    pub(super) fn resources(&mut self, nodes: u32) {
         let asked = &self.spec.resources;
-        let local = scheduler.is_local();
-        self.nodes(local);
+        self.nodes();
         if let Some(tasks) = asked.tasks {
             self.decide("tasks", tasks.to_string(), JOB_FILE);
         }
         if let Some(tasks) = asked.tasks_per_node {
             self.decide("tasks_per_node", tasks.to_string(), JOB_FILE);
         }
-        let gpus = self.gpus(local);
-        let cpus = self.cpus(&gpus, local);
-        let memory = self.auto_or_left_out("memory", asked.memory.as_ref(), local);
-        let walltime = self.auto_or_left_out("walltime", asked.walltime.as_ref(), local);
+        let gpus = self.gpus();
+        let cpus = self.cpus(&gpus);
+        let memory = self.auto_or_left_out("memory", asked.memory.as_ref());
+        let walltime = self.auto_or_left_out("walltime", asked.walltime.as_ref());
         // No default may stand beside a reservation that is a queue.
-        let reserved = adapter_for(scheduler).reserves_by_queue() && asked.reservation.is_some();
+        let reserved =
+            adapter_for(self.plan.scheduler).reserves_by_queue() && asked.reservation.is_some();
         let default_queue = self.settings.default_queue().filter(|_| !reserved);
         let queue = match gpus.queue.filter(|_| asked.queue.is_none() && !reserved) {
             Some((queue, why)) => {
@@ -36,10 +36,10 @@ impl Resolver<'_> {
             asked.account.as_deref(),
             self.settings.default_account(),
         );
-        if local {
+        if self.is_local() {
             self.name_what_local_lacks();
         }
-        PlannedResources {
+        self.plan.resources = PlannedResources {
             nodes,
             nodes_asked: asked.nodes.is_some(),
             tasks: asked.tasks,
@@ -64,7 +64,7 @@ impl Resolver<'_> {
             begin: asked.begin,
             mail: asked.mail.clone(),
             licenses: asked.licenses.clone(),
-        }
+        };
     }
 
     /// The jobs that the dependencies mean. One that is met already needs no scheduler; one that cannot be met is an error.
@@ -101,7 +101,8 @@ impl Resolver<'_> {
         planned
     }
 
-    fn nodes(&mut self, local: bool) {
+    fn nodes(&mut self) {
+        let local = self.is_local();
         let Some(asked) = &self.spec.resources.nodes else {
             match self.spec.resources.tasks {
                 Some(tasks) if !local => {
@@ -128,8 +129,8 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn left_out(&mut self, what: &str, local: bool) {
-        let why = match (what, local) {
+    pub(super) fn left_out(&mut self, what: &str) {
+        let why = match (what, self.is_local()) {
             ("cpus_per_task", true) if self.asks_tasks() => {
                 "not asked for; one for each task is counted"
             }
@@ -158,11 +159,10 @@ impl Resolver<'_> {
         &mut self,
         what: &str,
         asked: Option<&Asked<T>>,
-        local: bool,
     ) -> Option<T> {
         match asked {
             Some(Asked::Value(value)) => {
-                let why = match (what, local) {
+                let why = match (what, self.is_local()) {
                     ("memory", true) => "the job file says so; a local job is not held to it",
                     _ => JOB_FILE,
                 };
@@ -175,7 +175,7 @@ impl Resolver<'_> {
                 None
             }
             None => {
-                self.left_out(what, local);
+                self.left_out(what);
                 None
             }
         }
@@ -224,7 +224,7 @@ impl Resolver<'_> {
             .map(|(key, _)| key)
             .collect();
         if !named.is_empty() {
-            self.warnings.push(format!(
+            self.plan.warnings.push(format!(
                 "without effect on a local job: {}",
                 named.join(", ")
             ));
@@ -233,7 +233,8 @@ impl Resolver<'_> {
             let text = "a local job sees all GPUs, so it waits until no other job has any; name its own in \
                         `run.env`, as CUDA_VISIBLE_DEVICES, and it shares them";
             let is_named = |variable: &EnvVar| GPU_VARIABLES.contains(&variable.name.as_str());
-            self.warnings
+            self.plan
+                .warnings
                 .extend((!self.spec.run.env.iter().any(is_named)).then(|| text.to_owned()));
         }
     }

@@ -1,79 +1,33 @@
 //! The rules of the configuration: which of them hold for a job, and what they attach to it.
 
+use super::Step;
 use super::resolver::{Resolver, values};
 use super::secrets::shown_argv;
-use super::{PlannedResources, PlannedStorage, Step};
-use crate::config::site;
 use crate::config::{Condition, Rule, Subject, VersionRange, Wanted};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{EnvVar, Located, SchedulerKind};
+use crate::job::Located;
 use crate::scheduler::adapter_for;
-
-/// What the job file and the rules that hold make together.
-#[derive(Debug, Default)]
-pub(super) struct Attached {
-    pub(super) env: Vec<EnvVar>,
-    pub(super) modules: Vec<String>,
-    pub(super) prologue: Vec<Step>,
-    pub(super) epilogue: Vec<Step>,
-    pub(super) directives: Vec<String>,
-    pub(super) arguments: Vec<String>,
-}
-
-/// What conditions are held against.
-struct Known<'a> {
-    resolver: &'a Resolver<'a>,
-    scheduler: SchedulerKind,
-    queue: Option<&'a str>,
-    storage: Option<&'a PlannedStorage>,
-}
 
 impl Resolver<'_> {
     /// The queue that the job goes to: the one that it names, else the default by the configuration or the scheduler.
-    pub(super) fn final_queue(
-        &self,
-        resources: &PlannedResources,
-        scheduler: SchedulerKind,
-    ) -> Option<String> {
+    pub(super) fn final_queue(&self) -> Option<String> {
         let default = || {
-            let model = self
-                .facts
-                .site
-                .as_ref()
-                .filter(|model| model.scheduler == scheduler)?;
-            let model = site::overlaid(model, &self.settings.tables().queues);
-            Some(
-                model
-                    .queues
-                    .iter()
-                    .find(|queue| queue.is_default)?
-                    .name
-                    .clone(),
-            )
+            let mut queues = self.site()?.queues.into_iter();
+            queues
+                .find(|queue| queue.is_default)
+                .map(|queue| queue.name)
         };
-        resources.queue.clone().or_else(default)
+        self.plan.resources.queue.clone().or_else(default)
     }
 
     /// Attaches what the rules say that hold. The job file wins over rules, a later rule over an earlier one.
-    pub(super) fn rules(
-        &mut self,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-        storage: Option<&PlannedStorage>,
-    ) -> Attached {
-        let settings = self.settings;
-        let rules = &settings.tables().rules;
-        let known = Known {
-            resolver: self,
-            scheduler,
-            queue,
-            storage,
-        };
+    pub(super) fn rules(&mut self) {
+        let rules = &self.settings.tables().rules;
         let verdicts: Vec<(&Rule, Result<String, String>)> = rules
             .iter()
-            .map(|rule| (rule, known.verdict(rule)))
+            .map(|rule| (rule, self.verdict(rule)))
             .collect();
-        let mut attached = self.of_the_house(scheduler);
+        self.house_prologue();
         if !rules.is_empty() {
             let names: Vec<&str> = verdicts
                 .iter()
@@ -103,29 +57,26 @@ impl Resolver<'_> {
                     effects(rule),
                     format!("{}: {why}", rule.origin),
                 );
-                self.attach(&mut attached, rule, scheduler);
+                self.attach(rule);
             }
         }
-        self.add_the_jobs_own(&mut attached);
-        attached
+        self.add_the_jobs_own();
     }
 
-    fn of_the_house(&mut self, scheduler: SchedulerKind) -> Attached {
-        let prologue = &self.settings.tables().house.prologue;
-        let mut attached = Attached::default();
-        if !scheduler.is_local() && !prologue.is_empty() {
-            for (command, origin) in prologue {
-                self.decide("house prologue", shown_argv(command), origin.to_string());
-                attached.prologue.push(Step {
-                    command: command.clone(),
-                    rule: "house".to_owned(),
-                });
-            }
+    fn house_prologue(&mut self) {
+        if self.is_local() {
+            return;
         }
-        attached
+        for (command, origin) in &self.settings.tables().house.prologue {
+            self.decide("house prologue", shown_argv(command), origin.to_string());
+            self.plan.prologue.push(Step {
+                command: command.clone(),
+                rule: "house".to_owned(),
+            });
+        }
     }
 
-    fn attach(&mut self, attached: &mut Attached, rule: &Rule, scheduler: SchedulerKind) {
+    fn attach(&mut self, rule: &Rule) {
         for variable in &rule.env {
             if self
                 .spec
@@ -137,7 +88,8 @@ impl Resolver<'_> {
                 self.reject(&variable.name, "the job file sets it");
                 continue;
             }
-            match attached
+            match self
+                .plan
                 .env
                 .iter_mut()
                 .find(|known| known.name == variable.name)
@@ -150,68 +102,64 @@ impl Resolver<'_> {
                         "an earlier rule sets it so, and a later one wins",
                     );
                 }
-                None => attached.env.push(variable.clone()),
+                None => self.plan.env.push(variable.clone()),
             }
         }
         for module in &rule.modules {
-            push_new(&mut attached.modules, module);
+            push_new(&mut self.plan.modules, module);
         }
         let step = |command: &Vec<String>| Step {
             command: command.clone(),
             rule: rule.name.clone(),
         };
-        attached.prologue.extend(rule.prologue.iter().map(step));
-        attached.epilogue.extend(rule.epilogue.iter().map(step));
-        self.options(&mut attached.directives, rule, &rule.directives, scheduler);
-        self.options(&mut attached.arguments, rule, &rule.arguments, scheduler);
-    }
-
-    /// Options of the scheduler. What the job file hands through itself beats a rule's.
-    fn options(
-        &mut self,
-        attached: &mut Vec<String>,
-        rule: &Rule,
-        options: &[String],
-        scheduler: SchedulerKind,
-    ) {
-        for option in options {
-            let own = &self.spec.scheduler;
-            let problem_of = |option: &String| {
-                let option = Located {
-                    value: option.clone(),
-                    span: 0..0,
-                };
-                adapter_for(scheduler).option_problem(&option, None)
-            };
-            let same = |own: &Located<String>| option_name(&own.value) == option_name(option);
-            if scheduler.is_local() {
-                self.reject(option, "without effect on a local job");
-            } else if own.directives.iter().chain(&own.arguments).any(same) {
-                self.reject(option, "the job file hands that option through itself");
-            } else if let Some(problem) = problem_of(option) {
-                let message = format!(
-                    "the rule {} ({}): {}",
-                    rule.name, rule.origin, problem.message
-                );
-                let problem = Problem::of_file(message).hinted(problem.hint.unwrap_or_default());
-                self.problems.push(problem);
-            } else {
-                push_new(attached, option);
+        self.plan.prologue.extend(rule.prologue.iter().map(step));
+        self.plan.epilogue.extend(rule.epilogue.iter().map(step));
+        for option in &rule.directives {
+            if self.takes_option(rule, option) {
+                push_new(&mut self.plan.directives, option);
+            }
+        }
+        for option in &rule.arguments {
+            if self.takes_option(rule, option) {
+                push_new(&mut self.plan.arguments, option);
             }
         }
     }
 
-    fn add_the_jobs_own(&self, attached: &mut Attached) {
-        attached.env.extend(self.spec.run.env.iter().cloned());
-        for module in &self.spec.run.modules {
-            push_new(&mut attached.modules, module);
+    /// Whether a rule's option of the scheduler is used. What the job file hands through itself beats a rule's.
+    fn takes_option(&mut self, rule: &Rule, option: &str) -> bool {
+        let own = &self.spec.scheduler;
+        let same = |own: &Located<String>| option_name(&own.value) == option_name(option);
+        if self.is_local() {
+            self.reject(option, "without effect on a local job");
+            return false;
         }
-        attached
-            .directives
-            .extend(values(&self.spec.scheduler.directives));
-        attached
-            .arguments
-            .extend(values(&self.spec.scheduler.arguments));
+        if own.directives.iter().chain(&own.arguments).any(same) {
+            self.reject(option, "the job file hands that option through itself");
+            return false;
+        }
+        let located = Located {
+            value: option.to_owned(),
+            span: 0..0,
+        };
+        let problem = adapter_for(self.plan.scheduler).option_problem(&located, None);
+        let Some(Problem { message, hint, .. }) = problem else {
+            return true;
+        };
+        let message = format!("the rule {} ({}): {message}", rule.name, rule.origin);
+        let problem = Problem::of_file(message).hinted(hint.unwrap_or_default());
+        self.problems.push(problem);
+        false
+    }
+
+    fn add_the_jobs_own(&mut self) {
+        let (run, own) = (&self.spec.run, &self.spec.scheduler);
+        self.plan.env.extend(run.env.iter().cloned());
+        for module in &run.modules {
+            push_new(&mut self.plan.modules, module);
+        }
+        self.plan.directives.extend(values(&own.directives));
+        self.plan.arguments.extend(values(&own.arguments));
     }
 }
 
@@ -261,7 +209,7 @@ fn effects(rule: &Rule) -> String {
     }
 }
 
-impl Known<'_> {
+impl Resolver<'_> {
     /// `Ok` with what held, or the first condition that does not.
     fn verdict(&self, rule: &Rule) -> Result<String, String> {
         let held: Result<Vec<String>, String> = rule
@@ -279,7 +227,7 @@ impl Known<'_> {
 
     fn holds(&self, condition: &Condition) -> Result<String, String> {
         let key = condition.subject.as_str();
-        let values = self.values(condition.subject)?;
+        let values = self.values_of(condition.subject)?;
         let found = values
             .iter()
             .find(|value| condition.any_of.iter().any(|wanted| fits(wanted, value)));
@@ -302,8 +250,8 @@ impl Known<'_> {
     }
 
     /// What is known of a subject; an error says why nothing is.
-    fn values(&self, subject: Subject) -> Result<Vec<String>, String> {
-        let framework = &self.resolver.spec.framework;
+    fn values_of(&self, subject: Subject) -> Result<Vec<String>, String> {
+        let framework = &self.spec.framework;
         let one = |value: Option<&str>, why: &str| {
             value
                 .map(|value| vec![value.to_owned()])
@@ -323,15 +271,14 @@ impl Known<'_> {
         };
         match subject {
             Subject::Site => one(
-                self.resolver
-                    .settings
+                self.settings
                     .tables()
                     .site
                     .as_ref()
                     .map(|(name, _)| &name[..]),
                 "the configuration has no `[site] name`",
             ),
-            Subject::Queue => one(self.queue, "the job names no queue"),
+            Subject::Queue => one(self.queue.as_deref(), "the job names no queue"),
             Subject::Framework => in_job(&framework.name),
             Subject::Version => {
                 let version = in_job(&framework.version)?;
@@ -341,14 +288,15 @@ impl Known<'_> {
                 }
             }
             Subject::Compiler => in_job(&framework.compiler),
-            Subject::Accelerator => Ok(accelerators(
-                self.resolver.spec.resources.gpus_on_node().as_deref(),
-            )),
+            Subject::Accelerator => Ok(accelerators(self.spec.resources.gpus_on_node().as_deref())),
             Subject::Storage => one(
-                self.storage.map(|storage| storage.class.as_str()),
+                self.plan
+                    .storage
+                    .as_ref()
+                    .map(|storage| storage.class.as_str()),
                 "no storage is chosen",
             ),
-            Subject::Scheduler => Ok(vec![self.scheduler.as_str().to_owned()]),
+            Subject::Scheduler => Ok(vec![self.plan.scheduler.as_str().to_owned()]),
         }
     }
 }
@@ -379,6 +327,7 @@ mod tests {
 
     use crate::config::site::{Queue, SiteModel};
     use crate::config::{Defaults, Fragment, Settings};
+    use crate::job::SchedulerKind;
     use crate::plan::{Plan, SchedulerFacts, SiteFacts, resolve};
 
     use super::*;

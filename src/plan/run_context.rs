@@ -1,66 +1,36 @@
 //! What a job runs in and on, as its identity keeps it.
 
 use super::candidates::Prospect;
+use super::compiler;
 use super::identity::hex;
 use super::resolver::{Resolver, text};
 use super::similar_runs::Ladder;
 use super::site_check::wanted;
-use super::{PlannedResources, compiler};
-use crate::image::flags::Container;
-use crate::job::{Framework, Launcher, Provenance, SchedulerKind, kind_and_count};
+use crate::job::{Framework, Launcher, Provenance, kind_and_count};
 use crate::record::{Asked, Identity};
-
-/// Who takes the job, and how its command gets onto the nodes.
-pub(super) struct Going<'a> {
-    pub(super) launcher: Launcher,
-    pub(super) scheduler: SchedulerKind,
-    pub(super) queue: Option<&'a str>,
-}
-
-/// What was chosen to run the command in, and what it is a run of there.
-pub(super) struct Surroundings {
-    pub(super) image: Option<Container>,
-    pub(super) python_env: Option<String>,
-    pub(super) framework: Framework,
-    pub(super) identity: Identity,
-}
 
 impl Resolver<'_> {
     /// Chooses what the command runs in, completes with it what the job is a run of, and settles the limits that are left open.
-    pub(super) fn surroundings(
-        &mut self,
-        mut identity: Identity,
-        going: &Going<'_>,
-        resources: &mut PlannedResources,
-        prospect: &mut Prospect,
-    ) -> Surroundings {
-        let (image, python_env) = self.environment(prospect);
-        let framework = self.framework(prospect);
-        let on_gpus = resources.gpus_on_node().is_some();
-        identity.environment = self.described_environment(image.as_ref(), python_env.as_deref());
-        identity
-            .environment
-            .push_str(&self.added(&framework, going, on_gpus));
-        identity.asked = self.asked(going, resources);
-        let ladder = Ladder::new(&identity, going.scheduler, &self.facts.history);
-        self.limits(resources, &ladder, going.scheduler, going.queue);
+    pub(super) fn surroundings(&mut self, mut identity: Identity, prospect: &mut Prospect) {
+        (self.plan.image, self.plan.python_env) = self.environment(prospect);
+        self.plan.framework = self.framework(prospect);
+        identity.environment = self.described_environment();
+        identity.environment.push_str(&self.added());
+        identity.asked = self.asked();
+        let ladder = Ladder::new(&identity, self.plan.scheduler, &self.facts.history);
+        self.limits(&ladder);
         prospect.cover(ladder.repeats());
-        identity.asked.memory_bytes = wanted(resources, None, None)
-            .memory_per_node()
-            .map(|bytes| bytes.0);
+        let resources = &self.plan.resources;
+        let memory = wanted(resources, None, None).memory_per_node();
+        identity.asked.memory_bytes = memory.map(|bytes| bytes.0);
         identity.asked.walltime_seconds = resources.walltime.map(|walltime| walltime.0);
         self.told(prospect);
-        Surroundings {
-            image,
-            python_env,
-            framework,
-            identity,
-        }
+        self.plan.identity = Some(identity);
     }
 
     /// Image, Python environment or host, and what is built there, in words.
-    fn described_environment(&self, image: Option<&Container>, python_env: Option<&str>) -> String {
-        let mut words = match (image, python_env) {
+    fn described_environment(&self) -> String {
+        let mut words = match (&self.plan.image, self.plan.python_env.as_deref()) {
             (Some(image), _) => match &image.digest {
                 Some(digest) => format!("image {digest}"),
                 None => format!("image {}", image.source),
@@ -86,7 +56,8 @@ impl Resolver<'_> {
     }
 
     /// What else the program meets there: software, modules, storage, and what the site adds.
-    fn added(&self, framework: &Framework, going: &Going<'_>, on_gpus: bool) -> String {
+    fn added(&self) -> String {
+        let framework = &self.plan.framework;
         let Framework {
             name,
             version,
@@ -100,11 +71,10 @@ impl Resolver<'_> {
                 .map(|compiler| format!("compiler {compiler}")),
         );
         parts.extend(provenance.map(Provenance::as_str).map(str::to_owned));
-        // Rules and storage tell their reasons later; what they come to is needed now.
-        let mut ahead = Resolver::new(self.spec, self.settings, self.facts);
-        let storage = ahead.storage(going.queue);
-        let mut attached = ahead.rules(going.scheduler, going.queue, storage.as_ref());
+        let mut attached = self.ahead();
+        let on_gpus = self.plan.resources.gpus_on_node().is_some();
         compiler::add_variables(&mut attached.env, framework, on_gpus);
+        let storage = attached.storage.iter();
         parts.extend(storage.map(|storage| format!("storage {}", storage.name)));
         if !attached.modules.is_empty() {
             parts.push(format!("modules {}", attached.modules.join(" ")));
@@ -135,13 +105,9 @@ impl Resolver<'_> {
     }
 
     /// Shape and place of the job.
-    fn asked(&self, going: &Going<'_>, resources: &PlannedResources) -> Asked {
-        let Going {
-            launcher,
-            scheduler,
-            ..
-        } = *going;
-        let wanted = wanted(resources, None, self.elsewhere(resources, scheduler).queue);
+    fn asked(&self) -> Asked {
+        let (resources, launcher) = (&self.plan.resources, self.plan.launcher);
+        let wanted = wanted(resources, None, self.elsewhere().queue);
         let mut else_asked = Vec::new();
         let mut add = |what: &str, value: Option<String>| {
             else_asked.extend(value.map(|value| format!("{what} {value}")));
@@ -162,14 +128,10 @@ impl Resolver<'_> {
         let section = &self.spec.scheduler;
         let options = section.directives.iter().chain(&section.arguments);
         // They decide nothing of a local job.
-        let options =
-            options.filter(|option| !scheduler.is_local() && !is_of_waiting(&option.value));
+        let options = options.filter(|option| !self.is_local() && !is_of_waiting(&option.value));
         options.for_each(|option| add("option", Some(option.value.clone())));
         Asked {
-            queue: wanted
-                .queue
-                .filter(|_| !scheduler.is_local())
-                .map(str::to_owned),
+            queue: wanted.queue.filter(|_| !self.is_local()).map(str::to_owned),
             nodes: resources.nodes,
             tasks_per_node: resources.tasks_per_node,
             cpus_per_task: resources.cpus_per_task,

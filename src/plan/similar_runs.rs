@@ -40,16 +40,6 @@ impl Rung {
             Self::Program => "same program, another script",
         }
     }
-
-    /// What such runs took says what this one takes but for so large a factor, up and down.
-    fn width(self) -> f64 {
-        match self {
-            Self::Same => 1.5,
-            Self::Near => 2.0,
-            Self::Script => 4.0,
-            Self::Program => 10.0,
-        }
-    }
 }
 
 /// What runs that are alike needed.
@@ -116,15 +106,8 @@ impl<'a> Ladder<'a> {
         };
         completed().next()?;
         self.job.numbers.iter().find_map(|(name, asked)| {
-            let ran = || {
-                completed()
-                    .filter_map(|past| past.identity.numbers.get(name))
-                    .copied()
-            };
-            let (low, high) = (
-                ran().fold(f64::INFINITY, f64::min),
-                ran().fold(f64::NEG_INFINITY, f64::max),
-            );
+            let ran = completed().filter_map(|past| past.identity.numbers.get(name));
+            let (low, high) = range(ran.copied()).unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
             if (low..=high).contains(asked) {
                 return None;
             }
@@ -209,46 +192,27 @@ impl<'a> Ladder<'a> {
             .iter()
             .filter(|past| past.state == JobState::Completed);
         let equal = completed.filter(|past| past.identity.numbers == self.job.numbers);
-        let mut seconds = equal.filter_map(|past| past.wall_seconds);
-        let first = seconds.next()?;
-        Some(seconds.fold((first, first), |(low, high), next| {
-            (low.min(next), high.max(next))
-        }))
+        range(equal.filter_map(|past| past.wall_seconds))
     }
 
-    /// Why nothing can be told of the job's needs, with what there is: the nearest rung that holds runs.
-    pub(super) fn told(&self) -> String {
-        let lower = self
-            .lower
-            .first_key_value()
-            .map(|(rung, runs)| (*rung, runs));
+    /// Why the job's needs are not known, with the nearest runs that there are.
+    pub(super) fn nearest_runs(&self) -> String {
         let nearest = if self.same.is_empty() {
-            lower
+            self.lower.first_key_value()
         } else {
-            Some((Rung::Same, &self.same))
+            Some((&Rung::Same, &self.same))
         };
         let Some((rung, runs)) = nearest else {
             return "no run of this program is recorded".to_owned();
         };
-        let mut seconds: Vec<f64> = runs.iter().filter_map(|past| past.wall_seconds).collect();
-        seconds.sort_by(f64::total_cmp);
         let counted = count(runs.len() as u64, "run");
-        let took = match (seconds.first(), seconds.last()) {
-            (Some(low), Some(high)) => {
-                let width = rung.width();
-                let wide = format!(
-                    "{} to {}",
-                    display_seconds(low / width),
-                    display_seconds(high * width)
-                );
-                let ran = if low == high {
-                    display_seconds(*low)
-                } else {
-                    format!("{} to {}", display_seconds(*low), display_seconds(*high))
-                };
-                format!("{counted} took {ran}, this one may take {wide}")
+        let took = match range(runs.iter().filter_map(|past| past.wall_seconds)) {
+            Some((low, high)) if low == high => format!("{counted} took {}", display_seconds(low)),
+            Some((low, high)) => {
+                let (low, high) = (display_seconds(low), display_seconds(high));
+                format!("{counted} took {low} to {high}")
             }
-            _ => format!("{counted}, of unknown length"),
+            None => format!("{counted}, of unknown length"),
         };
         let why = match rung {
             Rung::Same if runs.iter().all(|past| past.state != JobState::Completed) => {
@@ -258,12 +222,19 @@ impl<'a> Ladder<'a> {
             Rung::Near => self
                 .lacks
                 .as_ref()
-                .map(|lack| format!(" ({lack})"))
-                .unwrap_or_default(),
+                .map_or_else(String::new, |lack| format!(" ({lack})")),
             _ => String::new(),
         };
         format!("{}: {took}{why}", rung.words())
     }
+}
+
+/// The smallest and the largest of some numbers.
+fn range(mut numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let first = numbers.next()?;
+    Some(numbers.fold((first, first), |(low, high), next| {
+        (low.min(next), high.max(next))
+    }))
 }
 
 /// On which rung a run stands, and what it lacks for the first.

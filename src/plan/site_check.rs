@@ -4,29 +4,24 @@ use super::PlannedResources;
 use super::resolver::Resolver;
 use crate::config::site::{self, Misfit, Wanted};
 use crate::foundation::diagnostic::Problem;
-use crate::job::SchedulerKind;
 use crate::scheduler::adapter::Elsewhere;
 use crate::scheduler::adapter_for;
 
 impl<'a> Resolver<'a> {
     /// Misfits become problems, each at its key.
-    pub(super) fn fit(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
-        let facts = self.facts;
-        let held = facts
-            .site
-            .as_ref()
-            .filter(|model| facts.hold_against_site && model.scheduler == scheduler);
-        let Some(model) = held else { return };
-        let elsewhere = self.elsewhere(resources, scheduler);
+    pub(super) fn fit(&mut self) {
+        let held = self.site().filter(|_| self.facts.hold_against_site);
+        let Some(model) = &held else { return };
+        let elsewhere = self.elsewhere();
         if elsewhere.other_cluster {
             return;
         }
         let tables = &self.settings.tables().queues;
-        let model = &site::overlaid(model, tables);
+        let resources = self.plan.resources.clone();
         let gpus = resources.gpus_on_node();
         let wanted = Wanted {
             qos: elsewhere.qos.or(resources.qos.as_deref()),
-            ..wanted(resources, gpus.as_deref(), elsewhere.queue)
+            ..wanted(&resources, gpus.as_deref(), elsewhere.queue)
         };
         for table in tables
             .iter()
@@ -36,7 +31,7 @@ impl<'a> Resolver<'a> {
                 "limits of queue `{}` are by the site's configuration too ({})",
                 table.name, table.origin
             );
-            self.notes.push(note);
+            self.plan.notes.push(note);
         }
         let misfits = site::check(&wanted, model, tables).into_iter();
         let mut problems: Vec<Problem> = misfits.map(|misfit| self.problem_of(misfit)).collect();
@@ -44,18 +39,18 @@ impl<'a> Resolver<'a> {
         let fits = problems.is_empty();
         self.problems.extend(problems);
         // One that does not fit is no warning but a problem.
-        self.warnings
+        self.plan
+            .warnings
             .extend(site::pause(&wanted, model).filter(|_| fits));
         let last_index = resources.array.as_ref().map(crate::job::ArraySpec::last);
-        self.notes.extend(site::remarks(&wanted, last_index, model));
+        self.plan
+            .notes
+            .extend(site::remarks(&wanted, last_index, model));
     }
 
     /// What decides in place of the job file and the settings.
-    pub(super) fn elsewhere(
-        &self,
-        resources: &PlannedResources,
-        scheduler: SchedulerKind,
-    ) -> Elsewhere<'a> {
+    pub(super) fn elsewhere(&self) -> Elsewhere<'a> {
+        let (scheduler, resources) = (self.plan.scheduler, &self.plan.resources);
         let section = &self.spec.scheduler;
         let options: Vec<&'a str> = section
             .directives

@@ -23,7 +23,7 @@ pub(super) struct Gpus {
 
 impl Resolver<'_> {
     /// The GPUs of a node.
-    pub(super) fn gpus(&mut self, local: bool) -> Gpus {
+    pub(super) fn gpus(&mut self) -> Gpus {
         let asked = &self.spec.resources;
         let Some(on_node) = asked.gpus_on_node() else {
             return Gpus::default();
@@ -31,10 +31,12 @@ impl Resolver<'_> {
         let (kind, count) = kind_and_count(&on_node);
         let settings = self.settings;
         let tables = settings.tables();
-        let table = kind.and_then(|kind| tables.gpu(kind)).filter(|_| !local);
+        let table = kind
+            .and_then(|kind| tables.gpu(kind))
+            .filter(|_| !self.is_local());
         let per_node = self.gpu_request("gpus_per_node", asked.gpus_per_node.as_deref(), table);
         let per_task = self.gpu_request("gpus_per_task", asked.gpus_per_task.as_deref(), table);
-        if local {
+        if self.is_local() {
             return Gpus {
                 per_node,
                 per_task,
@@ -134,7 +136,7 @@ impl Resolver<'_> {
     }
 
     /// CPUs of each task: the job file's, else those that go with its GPUs.
-    pub(super) fn cpus(&mut self, gpus: &Gpus, local: bool) -> Option<u32> {
+    pub(super) fn cpus(&mut self, gpus: &Gpus) -> Option<u32> {
         let what = "cpus_per_task";
         let tasks = self
             .spec
@@ -148,16 +150,16 @@ impl Resolver<'_> {
                     .filter(|(share, _)| cpus.saturating_mul(tasks) != *share)
                 {
                     let here = cpus.saturating_mul(tasks);
-                    self.warnings.push(format!(
+                    self.plan.warnings.push(format!(
                         "cpus_per_task = {cpus} makes {here} CPUs on a node, where {share} go with its GPUs ({why})"
                     ));
                 }
                 let here = self
                     .facts
                     .cpus
-                    .filter(|here| local && u64::from(cpus) > *here);
+                    .filter(|here| self.is_local() && u64::from(cpus) > *here);
                 if let Some(here) = here {
-                    self.warnings.push(format!(
+                    self.plan.warnings.push(format!(
                         "cpus_per_task = {cpus}, but this machine has {here}"
                     ));
                 }
@@ -174,15 +176,15 @@ impl Resolver<'_> {
                 Some(cpus)
             }
             (None, None) => {
-                self.left_out(what, local);
+                self.left_out(what);
                 None
             }
         }
     }
 
     /// What the site forbids and requires. A local job is none of its business.
-    pub(super) fn house(&mut self, resources: &PlannedResources, local: bool) {
-        if local {
+    pub(super) fn house_rules(&mut self) {
+        if self.is_local() {
             return;
         }
         let settings = self.settings;
@@ -206,7 +208,7 @@ impl Resolver<'_> {
             self.problems
                 .push(Problem::at(span.clone(), message).hinted(hint));
         }
-        let spec = &self.spec.resources;
+        let (resources, spec) = (&self.plan.resources, &self.spec.resources);
         for rule in house
             .require
             .iter()

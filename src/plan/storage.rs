@@ -9,8 +9,8 @@ use crate::config::{Rule, StorageTable, Subject};
 use crate::job::StorageClass;
 
 impl Resolver<'_> {
-    /// The storage, where the job prefers a class or a rule goes by it. `queue` is the one that the job goes to.
-    pub(super) fn storage(&mut self, queue: Option<&str>) -> Option<PlannedStorage> {
+    /// The storage, where the job prefers a class or a rule goes by it.
+    pub(super) fn storage(&mut self) {
         let settings = self.settings;
         let tables = settings.tables();
         let goes_by_it = |rule: &&Rule| rule.when.iter().any(|one| one.subject == Subject::Storage);
@@ -21,15 +21,15 @@ impl Resolver<'_> {
                 "the job file prefers none, and the rule {} goes by it",
                 rule.name
             ),
-            (None, None) => return None,
+            (None, None) => return,
         };
         if tables.storage.is_empty() {
-            self.no_storage_configured();
-            return None;
+            return self.no_storage_configured();
         }
+        let queue = self.queue.clone();
         let serves = |table: &&StorageTable| {
-            table.queues.is_empty()
-                || queue.is_some_and(|queue| table.queues.iter().any(|own| own == queue))
+            let is_named = |queue| table.queues.contains(queue);
+            table.queues.is_empty() || queue.as_ref().is_some_and(is_named)
         };
         let usable: Vec<&StorageTable> = tables.storage.iter().filter(serves).collect();
         let chosen = choose(&usable, preferred);
@@ -43,7 +43,7 @@ impl Resolver<'_> {
                 "none",
                 format!("{why}, and none serves the job's queue"),
             );
-            self.warnings.push(
+            self.plan.warnings.push(
                 "no storage is chosen: none of the configuration serves the job's queue".into(),
             );
         }
@@ -57,12 +57,11 @@ impl Resolver<'_> {
             };
             self.reject(&other.name, why);
         }
-        let chosen = chosen?;
-        Some(PlannedStorage {
+        self.plan.storage = chosen.map(|chosen| PlannedStorage {
             name: chosen.name.clone(),
             path: chosen.path.clone(),
             class: chosen.class,
-        })
+        });
     }
 
     /// A preference is no need, so the job may run; but it is told.
@@ -71,7 +70,7 @@ impl Resolver<'_> {
             return;
         };
         self.decide("storage", "none", "the site's configuration names none");
-        self.warnings.push(format!(
+        self.plan.warnings.push(format!(
             "`storage.prefer = \"{}\"` has no effect: the configuration has no [storage.NAME] with `path` and `class`",
             class.as_str()
         ));

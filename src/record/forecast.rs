@@ -69,7 +69,7 @@ pub struct Forecast {
     /// Among how many other ways it was chosen: images, compilers, sizes that the job left open. 0: there was no choice.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub alternatives: u32,
-    /// Whether the choice was made to learn (`framework.explore`), not because it seemed quickest.
+    /// Whether dlrun 0.1 made the choice to learn (`framework.explore`), not because it seemed quickest.
     #[serde(default)]
     pub explored: bool,
 }

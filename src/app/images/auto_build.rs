@@ -4,7 +4,7 @@ use std::fs;
 
 use super::build_job::{self, Resources};
 use super::making::{Made, Order, Origins, make, standing};
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::job::load::Job;
 use crate::app::session::Session;
 use crate::app::track::Tracker;
@@ -100,7 +100,7 @@ fn hand_over(session: &Session, order: &Order, job: &Job) -> Result<(RunId, JobI
     let (record, _) = build_job::submit(session, order, &resources, Some(job.plan.scheduler))?;
     let job_id = record
         .job_id
-        .ok_or_else(|| Error::new(Kind::Internal, "the build has no job id"))?;
+        .ok_or_else(|| failure!(Internal, "the build has no job id"))?;
     Ok((record.run_id, job_id))
 }
 

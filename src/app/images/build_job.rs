@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::making::{MAX_DEFINITION_BYTES, Order, Origins};
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::job::load::{Against, Job, JobRequest};
 use crate::app::job::submit;
 use crate::app::session::Session;
@@ -68,7 +68,7 @@ pub(crate) fn submit(
 /// Writes what is to be built: on the node it is the same, whatever the recipes say by then.
 fn write_order(dir: &Path, order: &Order) -> Result<PathBuf, Error> {
     let Origins::Definition { text, .. } = &order.origins else {
-        return Err(Error::new(Kind::Internal, "only builds are jobs"));
+        return Err(failure!(Internal, "only builds are jobs"));
     };
     let name = &order.entry.name;
     keep_description(dir, &format!("{name}.def"), text, false)?;
@@ -92,12 +92,7 @@ pub(crate) fn read_order(
             0..=MAX_DEFINITION_BYTES => fs::read_to_string(path),
             _ => Err(std::io::Error::other("it is larger than 1 MiB")),
         });
-        text.map_err(|error| {
-            Error::new(
-                Kind::Missing,
-                format!("cannot read {}: {error}", path.display()),
-            )
-        })
+        text.map_err(|error| failure!(Missing, "cannot read {}: {error}", path.display()))
     };
     let described = small(file)?;
     let shelf = read(file, &described, owner);
@@ -219,9 +214,9 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
         .to_str()
         .filter(|text| !text.chars().any(char::is_control));
     text.map(str::to_owned).ok_or_else(|| {
-        Error::new(
-            Kind::Usage,
-            format!("the path {path:?} is no text that a job file can hold"),
+        failure!(
+            Usage,
+            "the path {path:?} is no text that a job file can hold"
         )
     })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::interrupt::Interrupt;
 use crate::app::progress::Display;
 use crate::app::session::Session;
@@ -205,15 +205,11 @@ pub(crate) fn shelf_dir(owner: Owner) -> Result<PathBuf, Error> {
     match owner {
         Owner::Site => Ok(dirs.site),
         Owner::User => dirs.user.ok_or_else(|| {
-            Error::new(
-                Kind::Config,
-                "there is no place for your descriptions of images",
-            )
-            .hinted("set HOME")
+            failure!(Config, "there is no place for your descriptions of images").hinted("set HOME")
         }),
     }
 }
 
 fn interrupted() -> Error {
-    Error::new(Kind::TryAgain, "it was interrupted; nothing was kept")
+    failure!(TryAgain, "it was interrupted; nothing was kept")
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::check::{Bench, Subject, digest_of, keep, keep_check, shelf_dir};
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::interrupt::Interrupt;
 use crate::app::progress::Display;
 use crate::app::session::Session;
@@ -94,16 +94,16 @@ impl Made {
         if problems.is_empty() {
             return Ok(self);
         }
-        let message = format!(
+        Err(failure!(
+            JobFile,
             "{} is there, and is not as it should be: {problems}",
             self.entry.place
-        );
-        Err(Error::new(Kind::JobFile, message)
-            .hinted(format!(
-                "no plan takes it; its log is {}",
-                self.log.display()
-            ))
-            .hinted("`--force` makes it anew; `dlrun image check` looks again"))
+        )
+        .hinted(format!(
+            "no plan takes it; its log is {}",
+            self.log.display()
+        ))
+        .hinted("`--force` makes it anew; `dlrun image check` looks again"))
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -355,8 +355,10 @@ impl Work<'_> {
         ) = (&self.order.origins, &digest)
             && wanted != digest
         {
-            let message = format!("what was pulled is {digest}, and not {wanted}");
-            return Err(Error::new(Kind::JobFile, message).hinted("it is not kept"));
+            return Err(
+                failure!(JobFile, "what was pulled is {digest}, and not {wanted}")
+                    .hinted("it is not kept"),
+            );
         }
         if self.interrupt.is_here() {
             return Err(MakeError::Interrupted(format!("the making of {}", entry.name)).into());
@@ -399,12 +401,13 @@ fn shelf_of(session: &Session, entry: &Entry) -> Result<PathBuf, Error> {
     let same = others.filter(|known| known.name == entry.name && known.owner == entry.owner);
     for known in same {
         if !matches!(&known.origin, Origin::File { path, .. } if *path == shelf) {
-            let message = format!(
+            return Err(failure!(
+                CannotWrite,
                 "there is an image {} already, described in {}",
-                entry.name, known.origin
-            );
-            return Err(Error::new(Kind::CannotWrite, message)
-                .hinted("`--name` gives this one another name"));
+                entry.name,
+                known.origin
+            )
+            .hinted("`--name` gives this one another name"));
         }
     }
     Ok(shelf)
@@ -416,19 +419,19 @@ pub(crate) fn log_of(order: &Order) -> Result<PathBuf, Error> {
 }
 
 fn from_something_else(image: &Path) -> Error {
-    let message = format!(
+    failure!(
+        CannotWrite,
         "{} is there, and it was made from something else",
         image.display()
-    );
-    Error::new(Kind::CannotWrite, message)
-        .hinted("`--force` takes its place; `--name` gives this one another name")
+    )
+    .hinted("`--force` takes its place; `--name` gives this one another name")
 }
 
 /// The file that an order makes.
 pub(crate) fn file_of(entry: &Entry) -> Result<PathBuf, Error> {
     match &entry.place {
         Place::Path(path) => Ok(path.clone()),
-        Place::Uri(uri) => Err(Error::new(Kind::Internal, format!("{uri} is no file"))),
+        Place::Uri(uri) => Err(failure!(Internal, "{uri} is no file")),
     }
 }
 
@@ -458,15 +461,13 @@ fn options(session: &Session, order: &Order, node: &NodeFacts) -> Result<Vec<Str
             ));
             Ok(flags)
         }
-        Err(unusable) => {
-            let message = format!(
-                "`--fakeroot`, by which users build images, does not work here: {}",
-                unusable.why
-            );
-            Err(Error::new(Kind::NotPermitted, message)
-                .hinted(unusable.remedy)
-                .hinted("`--submit` builds on a node, where it may work"))
-        }
+        Err(unusable) => Err(failure!(
+            NotPermitted,
+            "`--fakeroot`, by which users build images, does not work here: {}",
+            unusable.why
+        )
+        .hinted(unusable.remedy)
+        .hinted("`--submit` builds on a node, where it may work")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::check::shelf_dir;
 use super::making::{Order, Origins};
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::session::Session;
 use crate::config::{Origin, Owner};
 use crate::foundation::diagnostic::Problem;
@@ -50,14 +50,14 @@ pub(crate) fn definition_for(target: &Target, site: &Site) -> Result<Definition,
     let missing = definition.needs.files.iter().find(|file| !file.exists());
     match missing {
         Some(file) => {
-            let message = format!(
+            let hint = "`--base` names another base image; the table [recipes.base] says which images there are";
+            Err(failure!(
+                Missing,
                 "the recipe {} needs {}, which is not there",
                 definition.recipe,
                 file.display()
-            );
-            Err(Error::new(Kind::Missing, message).hinted(
-                "`--base` names another base image; the table [recipes.base] says which images there are",
-            ))
+            )
+            .hinted(hint))
         }
         None => Ok(definition),
     }
@@ -143,11 +143,11 @@ pub(crate) fn order_of_plan(
     if plan.scheduler == SchedulerKind::Slurm
         && let Some(option) = handed_through(plan, &["--dependency", "-d"])
     {
-        let message = format!(
+        return Err(failure!(
+            JobFile,
             "the run waits for its image's build, and `{option}` would take the place of that"
-        );
-        return Err(Error::new(Kind::JobFile, message)
-            .hinted("say it by `resources.depends`: both hold then"));
+        )
+        .hinted("say it by `resources.depends`: both hold then"));
     }
     let definition = definition_for(&wanted_target(&none.wanted), &session.recipes()?)?;
     order_of_recipe(session, &definition, None, Owner::User)

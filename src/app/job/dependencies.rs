@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::foundation::diagnostic::Problem;
@@ -130,7 +130,7 @@ impl Look<'_> {
                 .run(run_id)?
                 .map(|row| (row.record, row.status.state))
         }
-        .ok_or_else(|| Error::new(Kind::Internal, "the run vanished"))?;
+        .ok_or_else(|| failure!(Internal, "the run vanished"))?;
         if state.is_final() {
             return Ok(Ok(TargetFacts::Over(state)));
         }

@@ -18,7 +18,7 @@ use crate::app::job::history;
 use crate::app::job::schedulers;
 use crate::app::job::source::{self, Source};
 use crate::app::models;
-use crate::app::session::{PATIENCE, Session, user_name, within};
+use crate::app::session::{Session, user_name};
 use crate::app::site::{self, Known};
 use crate::config::{Rule, Settings, Subject};
 use crate::foundation::command::find;
@@ -29,7 +29,6 @@ use crate::job::{Asked, Command, JobSpec, NodeCount, Overrides, OwnPython, Sched
 use crate::learn::model::Hardware;
 use crate::observe::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
-use crate::record::rundir::StateDir;
 use crate::scheduler::script;
 
 /// More than the kernel reads of a script's first line.
@@ -276,12 +275,6 @@ fn resolved(
 /// The performance model, where there is one, with what it must know of this moment.
 fn model_facts(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> Option<ModelFacts> {
     let (model, origin) = models::current(session)?;
-    // Only runs that explore draw by it.
-    let runs = if spec.left_to_model.explore > 0.0 {
-        recorded_runs(session)
-    } else {
-        0
-    };
     let here = match plan::scheduler_of(spec, &session.settings, facts) {
         SchedulerKind::Local => Hardware {
             cpu_model: host_facts(None).cpu_model,
@@ -294,19 +287,9 @@ fn model_facts(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> Option<M
     Some(ModelFacts {
         model: Arc::new(model),
         origin: origin.to_string(),
-        runs,
         here,
         meant,
     })
-}
-
-/// Runs in the state directory; 0 where there is none.
-fn recorded_runs(session: &Session) -> u64 {
-    let path = session.settings.state_dir().to_owned();
-    let count = within(PATIENCE, &path.clone(), move || {
-        Ok(StateDir::open(&path)?.runs()?.count())
-    });
-    count.map_or(0, |count| count as u64)
 }
 
 /// Says whether the default queue decides what the job becomes: rules and storage may go by it. Then the scheduler is asked

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::foundation::diagnostic::{Problem, nearest};
 use crate::job::convert::{Converted, convert, looks_like_json};
 use crate::job::{JobSpec, MAX_JOB_FILE_BYTES, Overrides, is_toml, parse_with};
@@ -62,8 +62,9 @@ impl Source {
         if let Some((what, hint)) = not_a_job_file(file)
             && !is_toml(&source.text)
         {
-            let message = format!("`{}` is {what}, not a job file", file.display());
-            return Err(Error::new(Kind::JobFile, message).hinted(hint));
+            return Err(
+                failure!(JobFile, "`{}` is {what}, not a job file", file.display()).hinted(hint),
+            );
         }
         Ok(source)
     }
@@ -225,17 +226,18 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let file = open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
-        let error = Error::new(Kind::Missing, format!("`{shown}` is a directory"));
-        return Err(error.hinted(format!(
-            "name the job file in it, such as `{}`",
-            path.join("train.toml").display()
-        )));
+        return Err(
+            failure!(Missing, "`{shown}` is a directory").hinted(format!(
+                "name the job file in it, such as `{}`",
+                path.join("train.toml").display()
+            )),
+        );
     }
     let text = read_text(file, &shown.to_string())?;
     if text.is_empty() && metadata.file_type().is_fifo() {
-        return Err(Error::new(
-            Kind::Missing,
-            format!("`{shown}` is a pipe, and nobody writes to it"),
+        return Err(failure!(
+            Missing,
+            "`{shown}` is a pipe, and nobody writes to it"
         ));
     }
     Ok(text)
@@ -254,22 +256,19 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
 
 /// Text of at most 1 MiB. `shown` names where it comes from.
 pub(crate) fn read_text(from: impl Read, shown: &str) -> Result<String, Error> {
-    let unreadable = |error: std::io::Error| {
-        Error::new(Kind::Missing, format!("cannot read `{shown}`: {error}"))
-    };
+    let unreadable = |error: std::io::Error| failure!(Missing, "cannot read `{shown}`: {error}");
     let mut bytes = Vec::with_capacity(8 << 10);
     from.take(MAX_JOB_FILE_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_JOB_FILE_BYTES {
-        let message = format!("`{shown}` is larger than 1 MiB, which no job file is");
-        return Err(Error::new(Kind::JobFile, message));
+        return Err(failure!(
+            JobFile,
+            "`{shown}` is larger than 1 MiB, which no job file is"
+        ));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Error::new(
-            Kind::JobFile,
-            format!("`{shown}` is not UTF-8 text: byte {at}"),
-        )
+        failure!(JobFile, "`{shown}` is not UTF-8 text: byte {at}")
     })
 }

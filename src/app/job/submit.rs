@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::commit::revision;
 use super::load::Job;
 use super::refusal::explained;
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::progress::Display;
 use crate::app::session::{Session, user_name};
 use crate::foundation::clock::now_ms;
@@ -151,11 +151,12 @@ fn make_output_dir(plan: &Plan) -> Result<(), Error> {
         return Ok(());
     };
     fs::create_dir_all(&dir).map_err(|error| {
-        let message = format!(
+        failure!(
+            CannotWrite,
             "cannot create `{}`, where the output goes: {error}",
             dir.display()
-        );
-        Error::new(Kind::CannotWrite, message).hinted("name another place in `run.output`")
+        )
+        .hinted("name another place in `run.output`")
     })
 }
 

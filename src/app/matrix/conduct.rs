@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::dir::BenchDir;
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::images::auto_build;
 use crate::app::interrupt::Interrupt;
 use crate::app::job::load::{Against, Job, JobRequest};
@@ -450,10 +450,7 @@ impl<'a> Conductor<'a> {
             .map(|flight| &flight.watched.run_id().as_str()[..6])
             .collect();
         let jobs = counted(ids.len(), "job goes on", "jobs go on");
-        let error = Error::new(
-            Kind::TryAgain,
-            format!("interrupted; {jobs}: {}", ids.join(", ")),
-        );
+        let error = failure!(TryAgain, "interrupted; {jobs}: {}", ids.join(", "));
         let done = self.total.saturating_sub(self.queue.len() + ids.len());
         error
             .hinted(format!(

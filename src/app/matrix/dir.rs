@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
@@ -78,13 +78,11 @@ impl BenchDir {
         let lock = lock(session, &dir, &name)?;
         let kept = read_header(&dir)?;
         if former == Former::Need && kept.is_none() {
-            let error = Error::new(
-                Kind::Missing,
-                format!("nothing was measured of this matrix `{name}` yet"),
+            return Err(
+                failure!(Missing, "nothing was measured of this matrix `{name}` yet").hinted(
+                    "without `--resume` it begins; a matrix of which a job changed is another one",
+                ),
             );
-            return Err(error.hinted(
-                "without `--resume` it begins; a matrix of which a job changed is another one",
-            ));
         }
         let journal_is_there = match dir.open_file(JOURNAL) {
             Ok(_) => true,
@@ -173,9 +171,10 @@ impl BenchDir {
         };
         let text = dir.read(MATRIX, 1 << 20)?;
         let text = String::from_utf8(text).map_err(|_| {
-            Error::new(
-                Kind::Data,
-                format!("`{}` is not UTF-8 text", dir.path().join(MATRIX).display()),
+            failure!(
+                Data,
+                "`{}` is not UTF-8 text",
+                dir.path().join(MATRIX).display()
             )
         })?;
         let journal = read_journal(session, &dir)?;
@@ -199,7 +198,7 @@ impl BenchDir {
     /// Adds a line to the journal; it is on the disk before this returns.
     pub(crate) fn note(&mut self, entry: Entry) -> Result<(), Error> {
         let Some((file, _)) = &mut self.writer else {
-            return Err(Error::new(Kind::Internal, "a journal that is only read"));
+            return Err(failure!(Internal, "a journal that is only read"));
         };
         let mut line =
             serde_json::to_vec(&entry).map_err(|error| Error::new(Kind::Internal, error))?;
@@ -208,11 +207,7 @@ impl BenchDir {
             .and_then(|()| file.sync_data())
             .map_err(|error| {
                 let path = self.dir.path().join(JOURNAL);
-                Error::new(
-                    Kind::CannotWrite,
-                    format!("cannot write `{}`: {error}", path.display()),
-                )
-                .hinted(
+                failure!(CannotWrite, "cannot write `{}`: {error}", path.display()).hinted(
                     "jobs that were handed over go on; the same command goes on with the matrix",
                 )
             })?;
@@ -223,12 +218,8 @@ impl BenchDir {
 
 fn lock(session: &Session, dir: &PrivateDir, name: &str) -> Result<Lock, Error> {
     let path = dir.path().join(LOCK);
-    let lock = acquire_now(&path).map_err(|error| {
-        Error::new(
-            Kind::CannotWrite,
-            format!("cannot lock `{}`: {error}", path.display()),
-        )
-    })?;
+    let lock = acquire_now(&path)
+        .map_err(|error| failure!(CannotWrite, "cannot lock `{}`: {error}", path.display()))?;
     match lock {
         Ok(lock) => {
             if !lock.is_exclusive() {
@@ -240,11 +231,10 @@ fn lock(session: &Session, dir: &PrivateDir, name: &str) -> Result<Lock, Error> 
             let who = owner.map_or_else(String::new, |owner| {
                 format!(" (pid {} on {})", owner.pid, owner.host)
             });
-            let error = Error::new(
-                Kind::TryAgain,
-                format!("another dlrun{who} runs the matrix `{name}`"),
-            );
-            Err(error.hinted("`dlrun bench show` tells how far it is"))
+            Err(
+                failure!(TryAgain, "another dlrun{who} runs the matrix `{name}`")
+                    .hinted("`dlrun bench show` tells how far it is"),
+            )
         }
     }
 }
@@ -276,19 +266,16 @@ fn read_header(dir: &PrivateDir) -> Result<Option<Header>, Error> {
         Err(error) => return Err(error.into()),
     };
     let path = dir.path().join(HEAD);
-    let header: Header = serde_json::from_slice(&bytes).map_err(|error| {
-        Error::new(
-            Kind::Data,
-            format!("cannot read `{}`: {error}", path.display()),
-        )
-    })?;
+    let header: Header = serde_json::from_slice(&bytes)
+        .map_err(|error| failure!(Data, "cannot read `{}`: {error}", path.display()))?;
     if header.format > Header::FORMAT {
-        let message = format!(
+        return Err(failure!(
+            Data,
             "`{}` has format {}, which a later dlrun wrote",
             path.display(),
             header.format
-        );
-        return Err(Error::new(Kind::Data, message).hinted("use that one"));
+        )
+        .hinted("use that one"));
     }
     Ok(Some(header))
 }
@@ -329,9 +316,6 @@ fn open_journal(dir: &PrivateDir) -> Result<File, Error> {
     };
     opened().map_err(|error| {
         let why = chain(&error).join(": ");
-        Error::new(
-            Kind::CannotWrite,
-            format!("cannot write `{}`: {why}", path.display()),
-        )
+        failure!(CannotWrite, "cannot write `{}`: {why}", path.display())
     })
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::recorded::Source;
 use super::{Shelf, may_publish, of_site, own, place, publish};
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::job::source::{open, read_text};
 use crate::app::progress::Display;
 use crate::app::session::Session;
@@ -162,7 +162,7 @@ pub(crate) fn priors(session: &Session) -> Result<Priors, Error> {
     };
     let shown = path.display().to_string();
     let unreadable = |error: std::io::Error| {
-        Error::new(Kind::Config, format!("cannot read `{shown}`: {error}"))
+        failure!(Config, "cannot read `{shown}`: {error}")
             .hinted("the setting `model.priors` names it; without it dlrun's own are taken")
     };
     let file = open(path).map_err(unreadable)?;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::geteuid;
 
 use crate::app::accounts::user_name;
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::job::source::open;
 use crate::app::session::Session;
 use crate::config::Owner;
@@ -103,15 +103,18 @@ pub(crate) fn meant(session: &Session) -> Result<(Model, Origin), Error> {
         return Ok((model, Origin::user(named.to_owned())));
     }
     let Some(name) = named.to_str().filter(|name| is_name(name)) else {
-        let message = format!(
+        return Err(failure!(
+            Missing,
             "`{}` is neither the name of a model nor a file",
             named.display()
-        );
-        return Err(Error::new(Kind::Missing, message).hinted(NAME_OR_FILE));
+        )
+        .hinted(NAME_OR_FILE));
     };
     let Some(shelf) = Shelf::open(session)? else {
-        let message = format!("there is no model `{name}`: you have fitted none");
-        return Err(Error::new(Kind::Missing, message).hinted("`dlrun model fit` makes one"));
+        return Err(
+            failure!(Missing, "there is no model `{name}`: you have fitted none")
+                .hinted("`dlrun model fit` makes one"),
+        );
     };
     let (model, path) = shelf.model(name)?;
     Ok((model, Origin::user(path)))

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::learn::model::{LONGEST_LINE, Model, Pieces, Unreadable};
 
 /// No model's front or piece is as large; more is not read, in bytes.
@@ -33,18 +33,11 @@ impl Pieces for Rest {
 
 /// Reads the model in `file`, which `path` names.
 pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
-    let unreadable = |error: io::Error| {
-        Error::new(
-            Kind::TryAgain,
-            format!("cannot read `{}`: {error}", path.display()),
-        )
-    };
+    let unreadable =
+        |error: io::Error| failure!(TryAgain, "cannot read `{}`: {error}", path.display());
     let about = file.metadata().map_err(unreadable)?;
     if !about.is_file() {
-        return Err(Error::new(
-            Kind::Data,
-            format!("`{}` is no file", path.display()),
-        ));
+        return Err(failure!(Data, "`{}` is no file", path.display()));
     }
     let mut bytes = Vec::with_capacity(BEGINNING);
     more(&file, &mut bytes, BEGINNING).map_err(unreadable)?;

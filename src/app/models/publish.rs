@@ -7,7 +7,7 @@ use nix::unistd::geteuid;
 
 use super::exposed::{Exposed, Others, exposed};
 use crate::app::accounts::user_name;
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::record::export::OutputDir;
 
 /// Puts a model in the place of `path`, for all to read whatever the umask. The directory must be there and not be open to
@@ -68,8 +68,8 @@ fn directory(path: &Path) -> &Path {
 
 fn put(path: &Path, chunks: &[impl AsRef<[u8]>], whose: For) -> Result<(), Error> {
     let Some(name) = path.file_name() else {
-        let error = Error::new(Kind::Usage, format!("`{}` names no file", path.display()));
-        return Err(error.hinted("name a file, such as `site.model`"));
+        return Err(failure!(Usage, "`{}` names no file", path.display())
+            .hinted("name a file, such as `site.model`"));
     };
     let failed = |error| failed(path, error, whose);
     let dir = OutputDir::open(directory(path)).map_err(failed)?;
@@ -77,13 +77,12 @@ fn put(path: &Path, chunks: &[impl AsRef<[u8]>], whose: For) -> Result<(), Error
         return Err(open_to_all(path));
     }
     if dir.has_no_file(name).map_err(failed)? {
-        let message = format!(
+        return Err(failure!(
+            CannotWrite,
             "cannot write `{}`: it is there and no regular file",
             path.display()
-        );
-        return Err(
-            Error::new(Kind::CannotWrite, message).hinted("name another file, or remove it")
-        );
+        )
+        .hinted("name another file, or remove it"));
     }
     let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
     let temporary = format!(".dlrun-model.{random:016x}.tmp");
@@ -122,8 +121,11 @@ fn not_by_root(path: &Path, found: &Exposed) -> Error {
 
 fn open_to_all(path: &Path) -> Error {
     let (dir, path) = (directory(path).display(), path.display());
-    let message = format!("everybody may write to `{dir}`, so anybody could exchange `{path}`");
-    Error::new(Kind::NotPermitted, message).hinted(format!(
+    failure!(
+        NotPermitted,
+        "everybody may write to `{dir}`, so anybody could exchange `{path}`"
+    )
+    .hinted(format!(
         "{}, or `chmod o-w '{dir}'`",
         For::Others.other_place()
     ))

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::session::Session;
 use crate::foundation::private::PrivateDir;
 use crate::learn::model::Model;
@@ -56,8 +56,12 @@ impl Shelf {
             .map(|text| text.trim_end().to_owned());
         let Some(name) = name.filter(|name| is_name(name)) else {
             let path = self.dir.path().join(CURRENT);
-            let message = format!("`{}` does not hold the name of a model", path.display());
-            return Err(Error::new(Kind::Data, message).hinted("`dlrun model fit` writes it anew"));
+            return Err(failure!(
+                Data,
+                "`{}` does not hold the name of a model",
+                path.display()
+            )
+            .hinted("`dlrun model fit` writes it anew"));
         };
         Ok(Some(name))
     }
@@ -74,11 +78,8 @@ impl Shelf {
             .open_file(&format!("{name}{ENDING}"))
             .map_err(|error| {
                 if error.is_missing() {
-                    let missing = Error::new(
-                        Kind::Missing,
-                        format!("there is no model `{}`", self.path(name).display()),
-                    );
-                    return missing.hinted(self.hint());
+                    return failure!(Missing, "there is no model `{}`", self.path(name).display())
+                        .hinted(self.hint());
                 }
                 error.into()
             })?;

@@ -1,7 +1,7 @@
 //! Finds runs by what people type.
 
 use super::Tracker;
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::job::{JobState, RunId};
 use crate::record::RunRow;
 use crate::record::store::{Filter, Found};
@@ -11,18 +11,13 @@ pub(crate) fn found(found: Found, text: &str) -> Result<RunId, Error> {
     match found {
         Found::One(run_id) => Ok(run_id),
         Found::None => {
-            let error = Error::new(Kind::Missing, format!("there is no run `{text}`"));
-            Err(error.hinted(
+            Err(failure!(Missing, "there is no run `{text}`").hinted(
                 "`dlrun list` shows the runs; one is named by four or more letters of its id, its name or its job id",
             ))
         }
         Found::Ambiguous(run_ids) => {
             let some: Vec<String> = run_ids.iter().take(5).map(ToString::to_string).collect();
-            let error = Error::new(
-                Kind::Missing,
-                format!("`{text}` may mean {} runs", run_ids.len()),
-            );
-            Err(error.hinted(format!("write more of the id: {}", some.join(", "))))
+            Err(failure!(Missing, "`{text}` may mean {} runs", run_ids.len()).hinted(format!("write more of the id: {}", some.join(", "))))
         }
     }
 }
@@ -69,8 +64,8 @@ impl Tracker<'_> {
                     .iter()
                     .map(|row| row.record.run_id.to_string())
                     .collect();
-                let error = Error::new(Kind::Usage, format!("several runs named `{text}` go on"));
-                Err(error.hinted(format!("name one by its id: {}", ids.join(", "))))
+                Err(failure!(Usage, "several runs named `{text}` go on")
+                    .hinted(format!("name one by its id: {}", ids.join(", "))))
             }
         }
     }

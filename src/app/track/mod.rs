@@ -9,7 +9,7 @@ mod look;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
@@ -226,7 +226,7 @@ impl<'a> Tracker<'a> {
     /// Looks at one run.
     pub(crate) fn look_at(&mut self, run_id: &RunId, history: bool) -> Result<Tracked, Error> {
         let tracked = self.refresh(std::slice::from_ref(run_id), history)?;
-        let vanished = || Error::new(Kind::Internal, "the run vanished");
+        let vanished = || failure!(Internal, "the run vanished");
         tracked.into_iter().next().ok_or_else(vanished)
     }
 
@@ -235,11 +235,11 @@ impl<'a> Tracker<'a> {
         if !self.store.is_imported(run_id)? {
             return Ok(());
         }
-        let error = Error::new(
-            Kind::Missing,
-            format!("run {run_id} was imported: it has no directory here"),
-        );
-        Err(error.hinted("`dlrun show` tells what is known of it"))
+        Err(failure!(
+            Missing,
+            "run {run_id} was imported: it has no directory here"
+        )
+        .hinted("`dlrun show` tells what is known of it"))
     }
 
     fn look(

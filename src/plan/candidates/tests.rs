@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::config::{Defaults, Origin, Owner, Settings};
-use crate::foundation::units::{Bytes, Walltime, display_seconds};
+use crate::foundation::units::{Bytes, Walltime};
 use crate::image::catalogue::{Entry, Place};
 use crate::job::{Framework, Provenance, RunId, SchedulerKind, Workload};
 use crate::learn::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
-use crate::plan::{Decision, ImageFacts, ModelFacts, Plan, SchedulerFacts, SiteFacts, resolve};
+use crate::plan::{
+    Candidate, Decision, ImageFacts, ModelFacts, Plan, SchedulerFacts, SiteFacts, resolve,
+};
 use crate::record::Basis;
 
 const JOB: &str = r#"
@@ -97,7 +99,6 @@ fn model(runs: Vec<Observation>) -> Option<ModelFacts> {
     Some(ModelFacts {
         model: Arc::new(model),
         origin: "your own model".into(),
-        runs: 0,
         here,
         meant: None,
     })
@@ -320,58 +321,13 @@ fn a_new_workload_borrows_what_is_known_of_its_software_and_says_so() {
 }
 
 #[test]
-fn runs_that_explore_try_what_is_not_known_and_are_marked() {
-    let job = |share: &str| JOB.replace("\"auto\"", &format!("\"auto\"\nexplore = {share}"));
-    let fitted = model(vec![run(1, "none", 4.0)]).expect("a model");
-    let runs = |number: u64, share: &str| {
-        let mut model = fitted.clone();
-        model.runs = number;
-        plan(&job(share), &facts(Some(model)))
-    };
-    let tried = |share: &str| -> Vec<(String, bool)> {
-        let told = |plan: &Plan| {
-            let explored = plan
-                .forecast
-                .as_ref()
-                .is_some_and(|forecast| forecast.explored);
-            (compiler(plan).to_owned(), explored)
-        };
-        (0..20).map(|number| told(&runs(number, share))).collect()
-    };
-    assert!(
-        tried("0")
-            .iter()
-            .all(|(compiler, explored)| compiler == "none" && !explored)
-    );
-    let always = tried("1");
-    assert!(
-        always.iter().any(|(compiler, _)| compiler == "xla"),
-        "{always:?}"
-    );
-    assert!(
-        always
-            .iter()
-            .all(|(compiler, explored)| (compiler == "xla") == *explored),
-        "{always:?}"
-    );
-    assert_eq!(tried("1"), always, "the same moment gives the same plan");
-    let some = tried("0.3")
-        .iter()
-        .filter(|(_, explored)| *explored)
-        .count();
-    assert!(some < always.iter().filter(|(_, explored)| *explored).count());
-    let number = (0..20)
-        .find(|number| always[usize::try_from(*number).expect("small")].1)
-        .expect("one");
-    let why = decision(&runs(number, "1"), "compiler").why.clone();
-    assert!(
-        why.contains("drawn to learn (`framework.explore`): "),
-        "{why}"
-    );
-    assert!(
-        why.contains("; best known is no compiler, ") && why.ends_with(" s an epoch"),
-        "{why}"
-    );
+fn explore_of_0_1_has_no_effect_and_says_so() {
+    let fitted = model(vec![run(1, "none", 4.0)]);
+    let job = JOB.replace("\"auto\"", "\"auto\"\nexplore = 1");
+    let plan = plan(&job, &facts(fitted));
+    assert_eq!(compiler(&plan), "none");
+    let warned = |warning: &String| warning.starts_with("`framework.explore` has no effect");
+    assert!(plan.warnings.iter().any(warned), "{:?}", plan.warnings);
 }
 
 #[test]
@@ -631,72 +587,8 @@ fn images_and_compilers_are_chosen_together_and_hard_constraints_hold() {
         built.why
     );
     assert!(by_model.candidates[0].chosen && by_model.candidates[0].name == "wheel");
-    for runs in 0..50 {
-        if let Some(model) = &mut facts.model {
-            model.runs = runs;
-        }
-        let explored = plan(&JOB.replace("\"auto\"", "\"auto\"\nexplore = 1"), &facts);
-        assert_ne!(name(&explored), "foreign");
-        assert!(
-            explored
-                .ways
-                .iter()
-                .all(|way| way.image.as_deref() != Some("foreign"))
-        );
-        is_honest_of_what_was_drawn(&explored, &name(&explored));
-    }
-}
-
-/// Says of a plan that explores what it drew, what is best known, and no time of one as that of another.
-fn is_honest_of_what_was_drawn(plan: &Plan, image: &str) {
-    let drawn = plan
-        .forecast
-        .as_ref()
-        .is_some_and(|forecast| forecast.explored);
-    let told = decision(plan, "environment");
-    assert_eq!(
-        told.why.contains("drawn to learn (`framework.explore`)"),
-        drawn,
-        "{}",
-        told.why
-    );
-    if !drawn {
-        return;
-    }
-    let median = |way: &crate::plan::Candidate| {
-        display_seconds(
-            way.forecast
-                .as_ref()
-                .expect("a forecast")
-                .time()
-                .expect("a time")
-                .median,
-        )
-    };
-    let best = &plan.ways[1];
-    let (own, theirs) = (median(&plan.ways[0]), median(best));
-    assert!(
-        told.why
-            .contains(&format!("(`framework.explore`): {own} an epoch")),
-        "{}",
-        told.why
-    );
-    assert!(
-        told.why.contains("; best known is ")
-            && told.why.contains(&format!(", {theirs} an epoch;")),
-        "{}",
-        told.why
-    );
-    let other = told
-        .rejected
-        .iter()
-        .find(|other| other.value.starts_with("image ") && !other.value.contains("foreign"));
-    if let Some(other) = other {
-        let tried = format!(
-            "it fits, but `{image}` was drawn to learn (`framework.explore`); of this one "
-        );
-        assert!(other.why.starts_with(&tried), "{}", other.why);
-    }
+    let is_foreign = |way: &Candidate| way.image.as_deref() == Some("foreign");
+    assert!(!by_model.ways.iter().any(is_foreign));
 }
 
 /// The images are what is chosen among, not the compiler.

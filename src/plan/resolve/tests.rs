@@ -7,6 +7,7 @@ use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::config::{Defaults, Fragment, Key};
 use crate::foundation::units::Walltime;
 use crate::job::Overrides;
+use crate::plan::secrets::shown_overrides;
 use crate::plan::{Decision, PythonFacts, SchedulerFacts, ScriptFacts};
 
 pub(in crate::plan) fn facts() -> SiteFacts {
