@@ -396,7 +396,6 @@ fn values_of_modak_become_ours() {
     for (options, line) in [
         ("\"wall_time_limit\": \"12:00:00 \"", "walltime = \"12h\""),
         ("\"wall_time_limit\": \"1-12:00:00\"", "walltime = \"36h\""),
-        ("\"wall_time_limit\": \"P1DT12H\"", "walltime = \"36h\""),
         ("\"wall_time_limit\": 5400", "walltime = \"1h30m\""),
         ("\"memory_limit\": \"10 MB\"", "memory = \"10MiB\""),
         ("\"memory_limit\": 64000", "memory = \"64000MiB\""),
@@ -839,6 +838,55 @@ fn sbatch_options_in_all_spellings() {
                 .any(|note| note.starts_with(&format!("{about}: "))),
             "{about} in {notes:#?}"
         );
+    }
+}
+
+#[test]
+fn script_that_prepares_and_starts_one_program_is_taken_apart() {
+    let script = "#SBATCH -n 4\ncd $SLURM_SUBMIT_DIR\nset -e\nmodule load a b\nsource env/bin/activate\n\
+                  export A=1 B='x y'\nsrun -n 4 python train.py\n";
+    assert_lines(
+        script,
+        &[
+            "command = [\"python\", \"train.py\"]",
+            "env = { A = \"1\", B = \"x y\" }",
+            "modules = [\"a\", \"b\"]",
+            "launcher = \"mpi\"",
+            "venv = \"env\"",
+        ],
+    );
+    let contained =
+        "#SBATCH -N 1\nsingularity exec --nv -B /data:/d:ro --no-home tf.sif python a.py\n";
+    assert_lines(
+        contained,
+        &[
+            "command = [\"python\", \"a.py\"]",
+            "path = \"tf.sif\"",
+            "bind = [\"/data:/d:ro\"]",
+            "gpu = \"nvidia\"",
+            "options = [\"--no-home\"]",
+        ],
+    );
+}
+
+#[test]
+fn script_that_hangs_on_its_shell_is_kept() {
+    for body in [
+        "python a.py $A",
+        "A=1\npython a.py",
+        "conda activate x\npython a.py",
+        "python a.py | tee log",
+        "export A=~/x\npython a.py",
+        "cd x\nsource env/bin/activate\npython a.py",
+        "source /opt/conda/bin/activate\npython a.py",
+        "singularity exec -B data:/data a.sif ./a",
+        "python a.py\npython b.py",
+    ] {
+        let text = format!("#SBATCH -N 1\n{body}\n");
+        let run = spec(&converted(&text)).run.command.value;
+        let is_kept = run == Command::Script("job.sh".to_owned());
+        let is_program = matches!(&run, Command::Argv(words) if words[0] == "singularity");
+        assert!(is_kept || is_program, "{body}: {run:?}");
     }
 }
 

@@ -5,11 +5,9 @@ use crate::job::Begin;
 /// The moment as the job file has it; `None` where the text is none, or depends on when it is read (`now+1hour`, `0800`).
 pub(super) fn moment(text: &str) -> Option<String> {
     let text = text.trim();
-    let candidates = [Some(text.to_owned()), pbs(text), american(text)];
-    let moment = candidates
-        .into_iter()
-        .flatten()
-        .find_map(|text| Begin::parse(&text).ok())?;
+    let moment = Begin::parse(text)
+        .ok()
+        .or_else(|| Begin::parse(&pbs(text)?).ok())?;
     let shown = moment.to_string();
     // A person leaves the seconds out where there are none.
     Some(
@@ -41,17 +39,6 @@ fn pbs(text: &str) -> Option<String> {
     ))
 }
 
-/// `MM/DD/YY[-HH:MM[:SS]]` (`sbatch(1)`, `--begin`).
-fn american(text: &str) -> Option<String> {
-    let (date, time) = text.split_once(['-', 'T']).unwrap_or((text, "00:00"));
-    let parts: Vec<&str> = date.split('/').collect();
-    let &[month, day, year] = &parts[..] else {
-        return None;
-    };
-    let century = if year.len() == 2 { "20" } else { "" };
-    Some(format!("{century}{year}-{month}-{day}T{time}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,8 +51,6 @@ mod tests {
             ("2027-01-31", "2027-01-31T00:00"),
             ("202701310800", "2027-01-31T08:00"),
             ("2701310800.15", "2027-01-31T08:00:15"),
-            ("01/31/27", "2027-01-31T00:00"),
-            ("01/31/27-16:00", "2027-01-31T16:00"),
         ] {
             assert_eq!(moment(text).as_deref(), Some(expected), "{text}");
         }
@@ -73,7 +58,7 @@ mod tests {
             "now+1hour",
             "16:00",
             "0800",
-            "31/31/27",
+            "01/31/27",
             "date/time",
             "",
             "999999999999",

@@ -83,6 +83,14 @@ impl Draft {
         Some(&entry.value)
     }
 
+    /// The number that a key has.
+    pub(super) fn number(&self, key: &str) -> Option<u32> {
+        match self.get(key)? {
+            Value::Number(number) => u32::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
     pub(super) fn holds(&self, key: &str) -> bool {
         self.get(key).is_some()
     }

@@ -4,53 +4,44 @@ use super::draft::{Draft, Origin};
 use super::write::Value;
 use crate::job::MailEvent;
 
-/// Sets `resources.mail`: what of a list of events has a word, and the first of the addresses. An empty address is the
-/// submitting user's.
+/// Sets `resources.mail`: the events that have a word in the job file, and the address. An empty address is the submitting
+/// user's.
 pub(super) fn set(
     draft: &mut Draft,
     (text, origin): (&str, &Origin),
     to: Option<&(String, Origin)>,
 ) {
-    let events = events(text);
-    if !events.unknown.is_empty() {
-        let unknown = events.unknown.join(", ");
-        draft.note(origin, format!("no word here for {unknown}"));
+    let (on, unknown) = events(text);
+    if !unknown.is_empty() {
+        draft.note(origin, format!("no word here for {}", unknown.join(", ")));
     }
-    if events.on.is_empty() {
+    if on.is_empty() {
+        if let Some((_, origin)) = to {
+            draft.note(
+                origin,
+                "no events are named, so no mail is sent: `resources.mail`",
+            );
+        }
         return;
     }
-    let mut pairs = Vec::new();
-    if let Some((list, _)) = to.filter(|(list, _)| !list.is_empty()) {
-        pairs.push(("to".to_owned(), list.as_str().into()));
+    let on = (
+        "on".to_owned(),
+        Value::Texts(on.into_iter().map(str::to_owned).collect()),
+    );
+    if let Some((address, origin)) = to.filter(|(address, _)| !address.is_empty()) {
+        let pairs = vec![("to".to_owned(), address.as_str().into()), on.clone()];
+        if draft.try_set("resources.mail", pairs, origin) {
+            return;
+        }
     }
-    pairs.push(("on".to_owned(), events.words()));
-    draft.set("resources.mail", pairs, origin);
+    draft.set("resources.mail", vec![on], origin);
 }
 
-/// What a list of events means here.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Events {
-    /// Words of the job file, each once, in its order.
-    pub(super) on: Vec<&'static str>,
-    /// What has no word here.
-    pub(super) unknown: Vec<String>,
-    /// Said in so many words that no mail is wanted.
-    pub(super) none: bool,
-}
-
-impl Events {
-    /// The words as the value of a key.
-    pub(super) fn words(&self) -> Value {
-        Value::Texts(self.on.iter().map(|word| (*word).to_owned()).collect())
-    }
-}
-
-/// Reads letters (`abe`, `qsub(1B)`, `-m`) or words (`BEGIN,END`, `sbatch(1)`, `--mail-type`).
-pub(super) fn events(text: &str) -> Events {
+/// Reads letters (`abe`, `qsub(1B)`, `-m`) or words (`BEGIN,END`, `sbatch(1)`, `--mail-type`): words of the job file, each once,
+/// and what has none there.
+fn events(text: &str) -> (Vec<&'static str>, Vec<String>) {
     let text = text.trim();
     let has_letters_only = !text.is_empty() && text.bytes().all(|b| b"abefnpABEFNP".contains(&b));
-    let mut events = Events::default();
-    let mut on = Vec::new();
     let parts: Vec<String> = if has_letters_only {
         text.to_ascii_lowercase()
             .chars()
@@ -60,6 +51,7 @@ pub(super) fn events(text: &str) -> Events {
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
         words.map(str::to_ascii_uppercase).collect()
     };
+    let (mut on, mut unknown) = (Vec::new(), Vec::new());
     for part in parts {
         match part.as_str() {
             "b" | "BEGIN" => on.push(MailEvent::Begin),
@@ -69,20 +61,14 @@ pub(super) fn events(text: &str) -> Events {
             "REQUEUE" => on.push(MailEvent::Requeue),
             "TIME_LIMIT" => on.push(MailEvent::TimeLimit),
             // `sbatch(1)`: "equivalent to BEGIN, END, FAIL, INVALID_DEPEND, REQUEUE, and STAGE_OUT".
-            "ALL" => on.extend([
-                MailEvent::Begin,
-                MailEvent::End,
-                MailEvent::Fail,
-                MailEvent::Requeue,
-            ]),
-            "n" | "p" | "NONE" => events.none = true,
-            _ => events.unknown.push(part),
+            "ALL" => on.extend(MailEvent::WORDS.map(|(_, event)| event).into_iter().take(4)),
+            "n" | "p" | "NONE" => {}
+            _ => unknown.push(part),
         }
     }
     on.sort_unstable();
     on.dedup();
-    events.on = on.into_iter().map(MailEvent::as_str).collect();
-    events
+    (on.into_iter().map(MailEvent::as_str).collect(), unknown)
 }
 
 #[cfg(test)]
@@ -98,26 +84,11 @@ mod tests {
             ("ALL", vec!["begin", "end", "fail", "requeue"]),
             ("END, TIME_LIMIT", vec!["end", "time_limit"]),
             ("f", vec!["fail"]),
+            ("n", vec![]),
         ] {
-            assert_eq!(
-                events(text),
-                Events {
-                    on,
-                    ..Events::default()
-                },
-                "{text}"
-            );
+            assert_eq!(events(text), (on, Vec::new()), "{text}");
         }
-    }
-
-    #[test]
-    fn no_mail_and_unknown_words_are_told_apart() {
-        assert!(events("n").none && events("NONE").none && !events("").none);
-        assert_eq!(events("events").unknown, ["EVENTS"]);
         let mixed = events("END,TIME_LIMIT_90");
-        assert_eq!(
-            (mixed.on, mixed.unknown),
-            (vec!["end"], vec!["TIME_LIMIT_90".to_owned()])
-        );
+        assert_eq!(mixed, (vec!["end"], vec!["TIME_LIMIT_90".to_owned()]));
     }
 }

@@ -5,10 +5,9 @@
 //! result can be read by it.
 
 mod begin;
-mod block;
 mod depend;
 mod draft;
-mod json;
+mod form;
 mod mail;
 mod modak;
 mod script;
@@ -24,6 +23,7 @@ use std::ops::Range;
 pub use draft::Note;
 
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::vocabulary::vocabulary;
 use write::{Entry, Line, Value};
 
 /// A description larger than this is refused, as a job file is.
@@ -32,29 +32,17 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// What an image is made to run (`apptainer(1)`, "run").
 const RUNSCRIPT: &str = "/.singularity.d/runscript";
 
-/// Whose description it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// MODAK's JSON.
-    Modak,
-    /// A script with `#SBATCH` lines.
-    Slurm,
-    /// A script with `#PBS` lines in Torque's words, or in those that all of PBS share.
-    Torque,
-    /// A script with `#PBS` lines in OpenPBS's words.
-    OpenPbs,
-}
-
-impl Format {
-    /// The word for programs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Modak => "modak",
-            Self::Slurm => "slurm",
-            Self::Torque => "torque",
-            Self::OpenPbs => "openpbs",
-        }
+vocabulary! {
+    /// Whose description it is.
+    pub enum Format {
+        /// MODAK's JSON.
+        Modak = "modak",
+        /// A script with `#SBATCH` lines.
+        Slurm = "slurm",
+        /// A script with `#PBS` lines in Torque's words, or in those that all of PBS share.
+        Torque = "torque",
+        /// A script with `#PBS` lines in OpenPBS's words.
+        OpenPbs = "openpbs",
     }
 }
 

@@ -1,14 +1,5 @@
 //! Shell text as words, where the shell would do nothing else with it.
 
-/// What a shell makes of a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Words {
-    /// A program and its arguments; no shell is needed.
-    Plain(Vec<String>),
-    /// Variables, patterns, several commands: only a shell understands it.
-    Shell,
-}
-
 /// Commands that only a shell knows, or that would mean something else without it.
 const BUILTINS: [&str; 41] = [
     "{", ".", ":", "alias", "bg", "break", "case", "cd", "command", "continue", "declare", "do",
@@ -17,73 +8,46 @@ const BUILTINS: [&str; 41] = [
     "trap", "ulimit", "umask", "unset", "until", "wait", "while",
 ];
 
-/// Reads one simple command. Quotes and backslashes are taken as the shell does (POSIX, "Shell Command Language", 2.2);
-/// whatever else has a meaning for a shell makes it [`Words::Shell`].
-pub(super) fn simple_command(text: &str) -> Words {
-    let Some(words) = split(text) else {
-        return Words::Shell;
-    };
-    match words.first() {
-        Some(first) if is_builtin(first) || assignment(first).is_some() => Words::Shell,
-        _ => Words::Plain(words),
-    }
+/// The words of one simple command; `None` where only a shell understands the text.
+pub(super) fn simple_command(text: &str) -> Option<Vec<String>> {
+    split(text).filter(|words| {
+        let is_for_shell = |first: &String| is_builtin(first) || assignment(first).is_some();
+        !words.first().is_some_and(is_for_shell)
+    })
 }
 
+/// Whether only a shell has a command of that name.
 pub(super) fn is_builtin(word: &str) -> bool {
     BUILTINS.contains(&word)
 }
 
 /// `NAME=value`, which before a command sets a variable for it.
 pub(super) fn assignment(word: &str) -> Option<(&str, &str)> {
-    word.split_once('=').filter(|(name, _)| is_name(name))
-}
-
-fn is_name(text: &str) -> bool {
     let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    text.bytes().all(is_part) && text.starts_with(|c: char| !c.is_ascii_digit())
+    word.split_once('=').filter(|(name, _)| {
+        name.bytes().all(is_part) && name.starts_with(|c: char| !c.is_ascii_digit())
+    })
 }
 
-/// The words of a text in which nothing but quotes and backslashes has a meaning; `None` where something else has.
+/// The words of a text in which nothing but quotes and backslashes has a meaning (POSIX, "Shell Command Language", 2.2);
+/// `None` where something else has.
 pub(super) fn split(text: &str) -> Option<Vec<String>> {
-    expand(text, &|_| None)
-}
-
-/// [`split`] with the variables whose values are known, `HOME` among them for `~/`. Where a shell would split a value
-/// or take it for a pattern, the text is not understood.
-pub(super) fn expand(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<Vec<String>> {
     let text = text.replace("\\\r\n", "").replace("\\\n", "");
     let mut words = Vec::new();
     let mut word: Option<String> = None;
-    let mut chars = text.trim().chars().peekable();
+    let mut chars = text.trim().chars();
     while let Some(c) = chars.next() {
         match c {
-            '\n' | '`' | '*' | '?' | '[' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '{' | '}'
-            | '!' => {
-                return None;
-            }
-            '$' => {
-                let value = known(&variable(&mut chars)?)?;
-                let is_one = !value.is_empty()
-                    && !value.contains(|c: char| c.is_whitespace() || "*?[".contains(c));
-                word.get_or_insert_default()
-                    .push_str(Some(&value).filter(|_| is_one)?);
-            }
-            '~' if word.is_none() => {
-                let home = known("HOME").filter(|_| chars.peek() == Some(&'/'))?;
-                word = Some(home);
-            }
+            c if "\n`*?[;&|<>(){}!$".contains(c) => return None,
+            '~' if word.is_none() => return None,
             '#' if word.is_none() => break,
             c if c.is_whitespace() => words.extend(word.take()),
             '\'' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars.next()? {
-                        '\'' => break,
-                        c => word.push(c),
-                    }
-                }
+                let (quoted, rest) = chars.as_str().split_once('\'')?;
+                word.get_or_insert_default().push_str(quoted);
+                chars = rest.chars();
             }
-            '"' => in_double_quotes(&mut chars, word.get_or_insert_default(), known)?,
+            '"' => in_double_quotes(&mut chars, word.get_or_insert_default())?,
             '\\' => word.get_or_insert_default().push(chars.next()?),
             c => word.get_or_insert_default().push(c),
         }
@@ -92,29 +56,11 @@ pub(super) fn expand(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Opti
     Some(words)
 }
 
-type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
-
-/// The name behind `$`, as `NAME` or `{NAME}`.
-fn variable(chars: &mut Chars<'_>) -> Option<String> {
-    let mut name = String::new();
-    let is_braced = chars.next_if_eq(&'{').is_some();
-    while let Some(c) = chars.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
-        name.push(c);
-    }
-    let is_whole = !is_braced || chars.next_if_eq(&'}').is_some();
-    (is_whole && !name.is_empty() && is_name(&name)).then_some(name)
-}
-
-fn in_double_quotes(
-    chars: &mut Chars<'_>,
-    word: &mut String,
-    known: &dyn Fn(&str) -> Option<String>,
-) -> Option<()> {
+fn in_double_quotes(chars: &mut std::str::Chars<'_>, word: &mut String) -> Option<()> {
     loop {
         match chars.next()? {
             '"' => return Some(()),
-            '$' => word.push_str(&known(&variable(chars)?)?),
-            '`' | '!' => return None,
+            '$' | '`' | '!' => return None,
             '\\' => match chars.next()? {
                 c @ ('"' | '\\' | '$' | '`') => word.push(c),
                 c => word.extend(['\\', c]),
@@ -131,10 +77,7 @@ mod tests {
     use super::*;
 
     fn plain(text: &str) -> Option<Vec<String>> {
-        match simple_command(text) {
-            Words::Plain(words) => Some(words),
-            Words::Shell => None,
-        }
+        simple_command(text)
     }
 
     #[test]
@@ -186,7 +129,7 @@ mod tests {
             "exec a",
             "echo \"a!b\"",
         ] {
-            assert_eq!(simple_command(text), Words::Shell, "{text}");
+            assert_eq!(simple_command(text), None, "{text}");
         }
     }
 

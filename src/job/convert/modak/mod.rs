@@ -2,144 +2,556 @@
 //!
 //! All keys of its published specification are known, those too that its own validator refuses.
 
-mod application;
-mod command;
-mod optimisation;
-mod options;
+mod document;
 mod sizes;
 
-use super::block::Block;
 use super::draft::{Draft, Origin};
-use super::json::{self, Json, Node};
-use super::{Converted, Format};
+use super::form::Form::{self, Conditions, Moment, Number, Seconds, Size, Text};
+use super::shell_words::simple_command;
+use super::write::Value;
+use super::{Converted, Format, RUNSCRIPT, mail, variables};
 use crate::foundation::diagnostic::Problem;
 use crate::job::SchedulerKind;
+use document::Document;
+use sizes::Sizes;
 
 const TITLE: &str = "From a job description of MODAK. `dlrun check` tells whether it can run.";
+/// Where the training is described.
+const TRAINING: &str = "optimisation.app_type-ai_training";
+const FRAMEWORKS: [&str; 5] = ["tensorflow", "pytorch", "keras", "cntk", "mxnet"];
+const DATA_SETS: [&str; 3] = ["imagenet", "cifar", "mnist"];
 
-/// The objects of a job; older files call the last one by its American name.
-const PARTS: [&str; 5] = [
-    "job_options",
-    "target",
-    "application",
-    "optimisation",
-    "optimization",
+/// Keys that one of the job file says too, and how their values are written.
+const KEYS: [(&str, &str, Form); 10] = [
+    ("job_options.queue", "resources.queue", Text),
+    ("job_options.account", "resources.account", Text),
+    ("job_options.qos", "resources.qos", Text),
+    ("job_options.job_array", "resources.array", Text),
+    (
+        "job_options.request_gpus",
+        "resources.gpus_per_node",
+        Number,
+    ),
+    ("job_options.wall_time_limit", "resources.walltime", Seconds),
+    (
+        "job_options.job_dependency",
+        "resources.depends",
+        Conditions,
+    ),
+    ("job_options.defer_job", "resources.begin", Moment),
+    (
+        "optimisation.app_type-ai_training.config.parameters",
+        "workload.parameters",
+        Number,
+    ),
+    (
+        "optimisation.app_type-ai_training.data.count",
+        "workload.samples",
+        Number,
+    ),
 ];
+
+const OUTPUT: &str = "dlrun writes output and errors to NAME-JOBID.out in `run.workdir`";
+const UNUSED: &str = "has no meaning here";
+const IMAGE: &str = "chose an image of MODAK's; name yours in `[image]`, or the catalogue has one for `[framework]`";
+const SHAPE: &str = "is not recorded: `[workload]` has no key for it";
+const RESULT: &str =
+    "names where MODAK puts its result; `dlrun convert -o FILE` and `dlrun render` do that";
+
+/// Keys, and objects of keys, that the job file has nothing for.
+const NOTES: [(&str, &str); 24] = [
+    ("job_script", RESULT),
+    ("build_script", RESULT),
+    ("job_content", RESULT),
+    ("build_content", RESULT),
+    (
+        "target.name",
+        "names a site of MODAK's database; dlrun asks the machine that it runs on",
+    ),
+    ("job_options.standard_output_file", OUTPUT),
+    ("job_options.standard_error_file", OUTPUT),
+    ("application.app_tag", IMAGE),
+    (
+        "application.minimal_efficiency",
+        "is for MODAK's model of scaling; dlrun starts the ranks asked for",
+    ),
+    ("optimisation.enable_opt_build", IMAGE),
+    ("optimisation.opt_build.cpu_type", IMAGE),
+    ("optimisation.enable_autotuning", "dlrun tunes nothing"),
+    ("optimisation.autotuning", "dlrun tunes nothing"),
+    ("optimisation.arch_build", UNUSED),
+    ("optimisation.app_build", UNUSED),
+    (
+        "optimisation.app_type-hpc",
+        "MPI comes from the image or from `run.modules`; the rest has no meaning here",
+    ),
+    ("optimisation.app_type-ai_inference", UNUSED),
+    ("optimisation.app_type-big_data", UNUSED),
+    ("optimisation.app_type-ai_training.config.type", SHAPE),
+    ("optimisation.app_type-ai_training.config.layers", SHAPE),
+    (
+        "optimisation.app_type-ai_training.config.distributed_training",
+        "how the program gets onto the nodes is `run.launcher`",
+    ),
+    (
+        "optimisation.app_type-ai_training.data.location",
+        "is not handed to the program; write it among its arguments",
+    ),
+    ("optimisation.app_type-ai_training.data.size", UNUSED),
+    ("optimisation.app_type-ai_training.data.etl", UNUSED),
+];
+
+/// Values of the specification's own examples that are none.
+const PLACEHOLDERS: [&str; 4] = ["date/time", "arch", "git://solver", "script to run "];
 
 /// Converts a description.
 pub(super) fn convert(text: &str) -> Result<Converted, Vec<Problem>> {
-    let root = json::parse(text)?;
     let mut draft = Draft::default();
-    let job = find_job(&root, &mut draft)?;
-    read_job(job, &mut draft);
-    if !draft.holds("run.command") {
-        stand_in(&mut draft);
-    }
+    let mut document = Document::parse(text, &mut draft)?;
+    let mut modak = Modak {
+        document: &mut document,
+        draft: &mut draft,
+    };
+    modak.read();
+    document.finish(&mut draft);
     draft.finish(Format::Modak, TITLE)
 }
 
-/// The object that describes the job: the value of `job`, or the document itself.
-fn find_job<'a>(root: &'a Node, draft: &mut Draft) -> Result<Block<'a>, Problem> {
-    let none = |message: &str| Err(Problem::at(root.span.start..root.span.start, message));
-    let Json::Object(pairs) = &root.value else {
-        return none("this JSON is no job description: it is no object");
-    };
-    let holds = |name: &str| pairs.iter().any(|(key, _)| key == name);
-    let is_image = ["container_file", "container_name", "image_type"]
-        .into_iter()
-        .any(holds);
-    let mut document = match Block::of("", root) {
-        Some(document) if holds("job") || (PARTS.into_iter().any(holds) && !is_image) => document,
-        _ if is_image => {
-            return none(
-                "this is an entry of MODAK's image catalogue, no job; a job file names its image with `image.uri`",
-            );
-        }
-        _ => {
-            return none(
-                "this JSON is no job description of MODAK: it has neither `job` nor `application`",
-            );
-        }
-    };
-    if !holds("job") {
-        return Ok(document);
-    }
-    let Some((node, _)) = document.value("job") else {
-        return none("`job` is empty");
-    };
-    document.finish(draft);
-    // Keys are named as MODAK's specification names them, without the outermost.
-    Block::of("", node).ok_or_else(|| Problem::at(node.span.clone(), "`job` is no object"))
+/// A description while it is converted.
+struct Modak<'a> {
+    document: &'a mut Document,
+    draft: &'a mut Draft,
 }
 
-fn read_job(mut job: Block<'_>, draft: &mut Draft) {
-    let kind = job
-        .block("target", draft)
-        .and_then(|target| read_target(target, draft));
-    let mut sizes = sizes::Sizes::default();
-    let mut wishes = options::Wishes::default();
-    if let Some(options) = job.block("job_options", draft) {
-        wishes = options::read(options, kind, &mut sizes, draft);
+impl Modak<'_> {
+    /// A text, unless it is the specification's placeholder.
+    fn text(&mut self, path: &str) -> Option<(String, Origin)> {
+        let (text, origin) = self.document.text(path, self.draft)?;
+        if PLACEHOLDERS
+            .iter()
+            .any(|known| text == *known || (known.ends_with(' ') && text.starts_with(known)))
+        {
+            self.draft
+                .note(&origin, "is the specification's placeholder, no value");
+            return None;
+        }
+        Some((text, origin))
     }
-    if let Some(application) = job.block("application", draft) {
-        application::read(application, sizes, draft);
-    } else {
-        sizes::set(&sizes, sizes::Program::Single, draft);
+
+    /// One word in small letters. A list of them, as `x86/arm/amd/power`, is the specification's sheet and no job.
+    fn word(&mut self, path: &str) -> Option<(String, Origin)> {
+        let (word, origin) = self.document.text(path, self.draft)?;
+        if word.contains('/') {
+            let what = format!("`{word}` are the specification's alternatives; write one of them");
+            self.draft.refuse(&origin, what);
+            return None;
+        }
+        Some((word.to_ascii_lowercase(), origin))
     }
-    for name in ["optimisation", "optimization"] {
-        if let Some(optimisation) = job.block(name, draft) {
-            optimisation::read(optimisation, draft);
+
+    fn set(&mut self, key: &'static str, form: Form, text: &str, origin: &Origin) {
+        match form.value(text) {
+            Some(value) => self.draft.set(key, value, origin),
+            None => self
+                .draft
+                .refuse(origin, format!("`{text}` cannot be written as `{key}`")),
         }
     }
-    options::tell_streams(&wishes, draft);
-    let outputs =
-        "names where MODAK puts its result; `dlrun convert -o FILE` and `dlrun render` do that";
-    job.note(
-        &["job_script", "build_script", "job_content", "build_content"],
-        outputs,
-        draft,
-    );
-    job.finish(draft);
-}
 
-fn read_target(mut target: Block<'_>, draft: &mut Draft) -> Option<SchedulerKind> {
-    let name = "names a site of MODAK's database; dlrun asks the machine that it runs on";
-    target.note(&["name"], name, draft);
-    let mut kind = None;
-    for key in ["job_scheduler_type", "queue_type"] {
-        let Some((word, origin)) = target.text(key, draft) else {
-            continue;
-        };
-        let known = match word.to_ascii_lowercase().as_str() {
-            "none" => Some(SchedulerKind::Local),
-            "pbs" | "pbspro" => Some(SchedulerKind::OpenPbs),
-            word => SchedulerKind::from_word(word).filter(|kind| *kind != SchedulerKind::Auto),
-        };
-        match known {
-            Some(known) => {
-                draft.set("scheduler.kind", known.as_str(), &origin);
-                kind = Some(known);
+    fn read(&mut self) {
+        let kind = self.read_target();
+        self.read_name();
+        for (path, key, form) in KEYS {
+            if let Some((text, origin)) = self.text(path) {
+                self.set(key, form, &text, &origin);
             }
-            None => draft.refuse(
-                &origin,
-                format!("`{word}` is no scheduler that dlrun knows"),
-            ),
+        }
+        let sizes = Sizes::read(self.document, self.draft);
+        self.read_memory(kind, &sizes);
+        self.read_nodes(&sizes);
+        self.read_environment();
+        if let Some((true, origin)) = self.document.flag("job_options.node_exclusive", self.draft) {
+            self.draft.set("resources.exclusive", true, &origin);
+        }
+        let to = self.text("job_options.email_address");
+        match (self.text("job_options.request_event_notification"), &to) {
+            (Some((events, origin)), to) => mail::set(self.draft, (&events, &origin), to.as_ref()),
+            (None, Some((_, origin))) => {
+                self.draft.note(
+                    origin,
+                    "no events are named, so no mail is sent: `resources.mail`",
+                );
+            }
+            (None, None) => {}
+        }
+        if let Some((false, origin)) = self
+            .document
+            .flag("job_options.combine_stdout_stderr", self.draft)
+        {
+            self.draft
+                .note(&origin, "output and errors go into one file");
+        }
+        let is_mpi = self.read_program(&sizes);
+        self.read_image();
+        self.read_command(is_mpi);
+        self.read_build();
+        self.read_training();
+        for (path, what) in NOTES {
+            if let Some(origin) = self.document.take(path) {
+                self.draft.note(&origin, what);
+            }
         }
     }
-    target.finish(draft);
-    kind
-}
 
-/// A description without a program is no job yet. What it does say is worth having; the command fails until it is written.
-fn stand_in(draft: &mut Draft) {
-    let origin = Origin::new("application.executable", 0..0);
-    draft.set("run.command", vec!["false".to_owned()], &origin);
-    draft.comment(
-        "run.command",
-        "The description names no program: write yours here.",
-    );
-    draft.refuse(
-        &origin,
-        "no program is named; `run.command` must be written by hand",
-    );
+    fn read_target(&mut self) -> Option<SchedulerKind> {
+        let mut kind = None;
+        for path in ["target.job_scheduler_type", "target.queue_type"] {
+            let Some((word, origin)) = self.word(path) else {
+                continue;
+            };
+            let word = match word.as_str() {
+                "none" => "local",
+                "pbs" | "pbspro" => "openpbs",
+                word => word,
+            };
+            kind = SchedulerKind::from_word(word);
+            self.draft.set("scheduler.kind", word, &origin);
+        }
+        kind
+    }
+
+    /// MODAK makes file names of it unchanged; here it must be a name.
+    fn read_name(&mut self) {
+        let Some((name, origin)) = self.text("job_options.job_name") else {
+            return;
+        };
+        if Draft::takes("name", &Value::Text(name.clone())) {
+            return self.draft.set("name", name, &origin);
+        }
+        let is_usable = |c: char| c.is_alphanumeric() || "._+-".contains(c);
+        let usable = |c: char| if is_usable(c) { c } else { '-' };
+        let cleaned: String = name.chars().map(usable).take(40).collect();
+        let cleaned = Value::from(cleaned.trim_matches(|c: char| !c.is_alphanumeric()));
+        let what = if Draft::takes("name", &cleaned) {
+            self.draft.set("name", cleaned, &origin);
+            "cannot name a job as it is"
+        } else {
+            "cannot name a job; the file's name serves"
+        };
+        self.draft.note(&origin, format!("{name:?} {what}"));
+    }
+
+    /// A bare number is MiB to Slurm and bytes to PBS.
+    fn read_memory(&mut self, kind: Option<SchedulerKind>, sizes: &Sizes) {
+        let is_pbs = kind.is_some_and(SchedulerKind::is_pbs);
+        let form = Size(if is_pbs { 1 } else { 1 << 20 });
+        let each = self.text("job_options.minimum_memory_per_processor");
+        if let Some((text, origin)) = self.text("job_options.memory_limit") {
+            self.set("resources.memory", form, &text, &origin);
+            if is_pbs && sizes.nodes.as_ref().is_some_and(|(nodes, _)| *nodes > 1) {
+                let what = "is taken for each node; PBS would have taken it for the whole job";
+                self.draft.note(&origin, what);
+            }
+        }
+        match each {
+            Some((_, origin)) if self.draft.holds("resources.memory") => {
+                let what = "`memory_limit` is given too, and only one can hold";
+                self.draft.note(&origin, what);
+            }
+            Some((text, origin)) => self.set("resources.memory_per_cpu", form, &text, &origin),
+            None => {}
+        }
+    }
+
+    /// Nodes by name, and by their properties.
+    fn read_nodes(&mut self, sizes: &Sizes) {
+        let mut features: Vec<(String, Origin)> = Vec::new();
+        if let Some((nodes, origin)) = self.text("job_options.request_specific_nodes") {
+            let names = nodes.split(['+', ',', ' ']).filter(|name| !name.is_empty());
+            let names: Vec<&str> = names.collect();
+            let asked = sizes.nodes.as_ref().map_or(1, |(nodes, _)| *nodes);
+            // Names of nodes have numbers, and there are as many as nodes; else it is a property, which Torque takes here too.
+            let has_digit = nodes.contains(|c: char| c.is_ascii_digit());
+            if nodes.contains('[') || (has_digit && (names.len() > 1 || asked == 1)) {
+                self.draft
+                    .set("resources.nodelist", names.join(","), &origin);
+            } else {
+                let what =
+                    format!("`{nodes}` is taken for a property of nodes: `resources.constraint`");
+                self.draft.note(&origin, what);
+                features.push((nodes, origin));
+            }
+        }
+        if let Some((partition, origin)) = self.text("job_options.partition") {
+            match self.draft.get("resources.queue") {
+                None => self.draft.set("resources.queue", partition, &origin),
+                Some(queue) if *queue == Value::from(partition.as_str()) => {}
+                Some(_) => features.push((partition, origin)),
+            }
+        }
+        features.extend(self.text("job_options.architecture_constraint"));
+        if let Some((_, origin)) = features.first() {
+            let all: Vec<&str> = features.iter().map(|(text, _)| text.as_str()).collect();
+            self.draft
+                .set("resources.constraint", all.join("&"), origin);
+        }
+    }
+
+    fn read_environment(&mut self) {
+        let all = self
+            .document
+            .flag("job_options.copy_environment", self.draft);
+        let names = self.text("job_options.copy_environment_variable");
+        // Variables by name are what `none` leaves.
+        if let Some((all, origin)) = all.filter(|(all, _)| *all || names.is_none()) {
+            let word = if all { "all" } else { "none" };
+            self.draft.set("run.inherit", word, &origin);
+        }
+        if let Some((list, origin)) = names {
+            variables::set(self.draft, &list, &origin);
+        }
+    }
+
+    /// Sets the launcher and how many it starts; says whether they are the ranks of an MPI program.
+    fn read_program(&mut self, sizes: &Sizes) -> bool {
+        let app_type = self.word("application.app_type");
+        let ranks = sizes.ranks.clone().filter(|(ranks, _)| *ranks > 1);
+        let is_mpi = match &app_type {
+            Some((word, origin)) => {
+                let is_mpi = ["mpi", "hpc"].contains(&word.as_str());
+                if !is_mpi && word != "python" {
+                    let what = "is none of mpi, hpc and python; the program is started once";
+                    self.draft.note(origin, format!("`{word}` {what}"));
+                }
+                is_mpi
+            }
+            None => ranks.is_some(),
+        };
+        sizes.set(is_mpi, self.draft);
+        let named = app_type
+            .map(|(_, origin)| origin)
+            .or(ranks.map(|(_, origin)| origin));
+        match (is_mpi, named, &sizes.nodes) {
+            (true, Some(origin), _) => self.draft.set("run.launcher", "mpi", &origin),
+            // MODAK starts a program that is not MPI's on the first node only, and the others stand idle.
+            (false, _, Some((nodes, origin))) if *nodes > 1 => {
+                self.draft.set("run.launcher", "each", origin);
+                let how = "\"none\" with `run.idle_nodes = true` does as MODAK does";
+                self.draft.note(
+                    origin,
+                    format!(
+                        "the program is started once on each of the {nodes} nodes; launcher {how}"
+                    ),
+                );
+            }
+            _ => {}
+        }
+        is_mpi
+    }
+
+    fn read_image(&mut self) {
+        let Some((image, origin)) = self.text("application.container_runtime") else {
+            return;
+        };
+        let is_path = [".sif", ".simg"].iter().any(|end| image.ends_with(end))
+            || image.starts_with(['/', '.']);
+        let (key, text) = if image.contains("://") {
+            ("image.uri", image)
+        } else if is_path {
+            ("image.path", image)
+        } else {
+            // MODAK's own examples leave the scheme out.
+            ("image.uri", format!("docker://{image}"))
+        };
+        self.draft.set(key, text, &origin);
+    }
+
+    /// `executable` and `arguments` are shell text in MODAK: words where no shell is needed, else text for bash.
+    fn read_command(&mut self, is_mpi: bool) {
+        let executable = self.document.raw_text("application.executable", self.draft);
+        let arguments = self.document.raw_text("application.arguments", self.draft);
+        let mut around = ["pre-execution", "post-execution"]
+            .map(|step| self.text(&format!("application.{step}")));
+        let has_image = self.draft.holds("image.uri") || self.draft.holds("image.path");
+        let image = || {
+            (
+                RUNSCRIPT.to_owned(),
+                Origin::new("application.container_runtime", 0..0),
+            )
+        };
+        let program = executable.or_else(|| has_image.then(image));
+        if is_mpi || program.is_none() {
+            let what = if is_mpi {
+                "would run once for every rank; put it into a script around the job"
+            } else {
+                "belongs to no `executable`"
+            };
+            let lost = arguments.iter().filter(|_| program.is_none());
+            for (_, origin) in around.iter().flatten().chain(lost) {
+                self.draft.refuse(origin, what);
+            }
+            around = [None, None];
+        }
+        let Some((program, origin)) = program else {
+            return self.stand_in();
+        };
+        let arguments = arguments
+            .map(|(arguments, _)| arguments)
+            .unwrap_or_default();
+        let text = format!("{} {arguments}", program.trim());
+        let text = text.trim();
+        let words = simple_command(text)
+            .filter(|words| !words.is_empty() && around.iter().all(Option::is_none));
+        let needs_shell = words.is_none();
+        let words = words.unwrap_or_else(|| {
+            // The program's own exit code is the job's; without what comes before, it does not start.
+            let [before, after] = around.map(|step| step.map(|(text, _)| text));
+            let before = before
+                .map(|before| format!("{before} || exit\n"))
+                .unwrap_or_default();
+            let after = after
+                .map(|after| format!("\ncode=$?\n{after}\nexit $code"))
+                .unwrap_or_default();
+            vec![
+                "bash".to_owned(),
+                "-c".to_owned(),
+                format!("{before}{text}{after}"),
+            ]
+        });
+        self.draft.set("run.command", words, &origin);
+        if needs_shell {
+            let prose = "Shell text, as MODAK has it: variables and operators need a shell.";
+            self.draft.comment("run.command", prose);
+        }
+    }
+
+    /// A description without a program is no job yet. What it does say is worth having; the command fails until it is written.
+    fn stand_in(&mut self) {
+        let origin = Origin::new("application.executable", 0..0);
+        self.draft
+            .set("run.command", vec!["false".to_owned()], &origin);
+        let prose = "The description names no program: write yours here.";
+        self.draft.comment("run.command", prose);
+        let what = "no program is named; `run.command` must be written by hand";
+        self.draft.refuse(&origin, what);
+    }
+
+    fn read_build(&mut self) {
+        if let Some((class, origin)) = self.text("application.storage_class_pref") {
+            let class = class
+                .strip_prefix("default-")
+                .unwrap_or(&class)
+                .replace('-', "_");
+            self.draft.set("storage.prefer", class, &origin);
+        }
+        let has_source = self.document.holds("application.build.src");
+        let source = self.text("application.build.src");
+        let command = self
+            .document
+            .raw_text("application.build.build_command", self.draft);
+        let parallelism = self
+            .document
+            .count("application.build.build_parallelism", self.draft);
+        match (source, &command) {
+            (Some((source, origin)), _)
+                if self.draft.try_set("build.source", source.as_str(), &origin) =>
+            {
+                if let Some((command, origin)) = command {
+                    // MODAK's template variable by dlrun's name.
+                    let command = command
+                        .replace("{{ BUILD_PARALLELISM }}", "{{parallelism}}")
+                        .replace("{{BUILD_PARALLELISM}}", "{{parallelism}}");
+                    self.draft.set("build.command", command.trim(), &origin);
+                }
+                if let Some((count, origin)) = parallelism {
+                    self.draft.set("build.parallelism", count, &origin);
+                }
+            }
+            (None, Some((_, origin))) if !has_source => {
+                self.draft.refuse(origin, "names no `src` to build");
+            }
+            _ => {}
+        }
+    }
+
+    fn read_training(&mut self) {
+        if let Some((word, origin)) = self.word("optimisation.app_type")
+            && !["ai_training", "hpc"].contains(&word.as_str())
+        {
+            self.draft
+                .note(&origin, format!("`{word}` has no meaning here"));
+        }
+        if let Some((name, origin)) = self.text(&format!("{TRAINING}.data.basedata")) {
+            let lower = name.to_ascii_lowercase();
+            if DATA_SETS.iter().any(|known| lower.starts_with(known)) && !name.contains('/') {
+                self.draft.set("workload.dataset", lower, &origin);
+            } else {
+                let what = format!("`{name}` names no data set ({})", DATA_SETS.join(", "));
+                self.draft.note(&origin, what);
+            }
+        }
+        self.read_framework();
+        let has_image = self.draft.holds("image.uri") || self.draft.holds("image.path");
+        if let Some((kind, origin)) = self.word("optimisation.opt_build.acc_type") {
+            // The catalogue has images for GPUs of both makers.
+            if kind == "amd" && !has_image && self.draft.holds("framework.name") {
+                self.draft.set("image.gpu", "amd", &origin);
+            } else if kind != "none" {
+                self.draft.note(&origin, IMAGE);
+            }
+        }
+    }
+
+    /// The framework that is named, else the only one that has a block.
+    fn read_framework(&mut self) {
+        let mut named = self.word(&format!("{TRAINING}.config.ai_framework"));
+        if let Some((word, origin)) =
+            named.take_if(|(word, _)| !FRAMEWORKS.contains(&word.as_str()))
+        {
+            let what = format!("`{word}` names no framework ({})", FRAMEWORKS.join(", "));
+            self.draft.note(&origin, what);
+        }
+        let path = |name: &str| format!("{TRAINING}.ai_framework-{name}");
+        let described = FRAMEWORKS.map(|name| (name, self.document.holds(&path(name))));
+        let described: Vec<&str> = described
+            .into_iter()
+            .filter(|(_, is_there)| *is_there)
+            .map(|(name, _)| name)
+            .collect();
+        let chosen = match (&named, &described[..]) {
+            (Some((name, _)), _) => Some(name.clone()),
+            (None, [only]) => Some((*only).to_owned()),
+            (None, _) => None,
+        };
+        for name in described {
+            let path = path(name);
+            if chosen.as_deref() != Some(name) {
+                if let Some(origin) = self.document.take(&path) {
+                    self.draft
+                        .note(&origin, "is not the framework that is named; left out");
+                }
+                continue;
+            }
+            if let Some((version, origin)) = self.text(&format!("{path}.version")) {
+                self.draft.set("framework.version", version, &origin);
+            }
+            for compiler in ["xla", "glow"] {
+                let flag = self
+                    .document
+                    .flag(&format!("{path}.{compiler}"), self.draft);
+                if let Some((wanted, origin)) = flag {
+                    let word = if wanted { compiler } else { "none" };
+                    self.draft.set("framework.compiler", word, &origin);
+                }
+            }
+            if let Some(origin) = self.document.take(&format!("{path}.backend")) {
+                let what = "is not recorded; the program chooses its backend, by KERAS_BACKEND";
+                self.draft.note(&origin, what);
+            }
+        }
+        if let Some(name) = chosen {
+            let origin = named.map_or_else(|| Origin::new(path(&name), 0..0), |(_, origin)| origin);
+            self.draft.set("framework.name", name, &origin);
+        }
+    }
 }

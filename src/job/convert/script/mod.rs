@@ -3,17 +3,14 @@
 //! A script that only loads modules, sets variables and starts one program becomes a job file of its own. Any other
 //! script is kept as it is, and the job file runs it: when in doubt, nothing is taken apart.
 
-mod body;
-mod container;
 mod line;
 mod option;
 mod output;
 mod pbs;
 mod pbs_resources;
-mod shell;
+mod program;
 mod slurm;
 mod slurm_options;
-mod start;
 
 use std::ops::Range;
 

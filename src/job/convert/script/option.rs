@@ -47,7 +47,8 @@ impl Draft {
     ) {
         let value = value.into();
         // These are dlrun's own to write, so that Slurm's option would be refused.
-        let is_own = ["name", "run.workdir", "resources.array"].contains(&key);
+        let own = "name run.workdir resources.array resources.nodes resources.tasks resources.tasks_per_node";
+        let is_own = own.split(' ').any(|own| own == key);
         if is_own || Self::takes(key, &value) {
             self.set(key, value, &option.origin());
         } else {
