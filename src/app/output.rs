@@ -34,8 +34,6 @@ pub(crate) struct Output {
     operation: &'static str,
     /// Colour on standard error.
     pub(crate) colour: bool,
-    /// `NO_COLOR` is not set.
-    may_colour: bool,
     /// Standard error is a terminal that can redraw a line.
     pub(crate) lively: bool,
 }
@@ -50,14 +48,8 @@ impl Output {
             json,
             operation,
             colour: lively && !no_colour,
-            may_colour: !no_colour,
             lively: lively && !json,
         }
-    }
-
-    /// True where a terminal that is drawn on may have colours.
-    pub(crate) fn is_colourful(&self) -> bool {
-        self.may_colour
     }
 
     /// The columns that sentences are wrapped into: those of the terminal, where standard output is one.

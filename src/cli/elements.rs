@@ -1,104 +1,87 @@
-//! Elements of arrays and attempts of runs, as tables.
+//! Elements of arrays and attempts of runs, as rows and tables.
 
 use std::collections::BTreeMap;
 
 use crate::app::runs::Shown;
 use crate::app::times::local_time;
 use crate::app::track::Tracked;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{Rows, headed, or_dash};
 use crate::job::{ArraySpec, JobState};
 use crate::record::{ExitStatus, signal_name};
 
-/// Elements that ended badly and are told one by one; more are counted.
+/// Failed elements that are listed one by one; more are counted.
 const SHOWN_SINGLY: usize = 20;
 
 /// `37 of 100 over`, and one row for each state with its elements.
-pub(crate) fn rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
+pub(crate) fn add_rows(tracked: &Tracked, rows: &mut Rows) {
     let Some(counts) = &tracked.status.elements else {
         return;
     };
-    row(
-        "elements",
-        format!("{} of {} over", counts.over(), counts.total),
-    );
+    let over = format!("{} of {} over", counts.over(), counts.total);
+    rows.add("elements", over);
     let mut by_state: BTreeMap<JobState, Vec<u32>> = BTreeMap::new();
     for element in &tracked.elements {
-        by_state
-            .entry(element.status.state)
-            .or_default()
-            .push(element.element);
+        let indexes = by_state.entry(element.status.state).or_default();
+        indexes.push(element.element);
     }
     for (state, indexes) in by_state {
-        row(state.as_str(), ArraySpec::of(&indexes, None).to_string());
+        rows.add(state.as_str(), ArraySpec::of(&indexes, None).to_string());
     }
 }
 
-/// The elements that ended badly, with exit and node.
+/// The elements that failed, with exit and node.
 pub(crate) fn failed_table(shown: &Shown) -> String {
     let failed = shown.failed_elements(SHOWN_SINGLY);
     if failed.is_empty() {
         return String::new();
     }
-    let mut table = table();
-    table.set_header(["ELEMENT", "STATE", "EXIT", "NODE", "ENDED"]);
-    for (element, node) in failed.iter().take(SHOWN_SINGLY) {
-        table.add_row([
+    let rows = failed.iter().take(SHOWN_SINGLY).map(|(element, node)| {
+        [
             element.element.to_string(),
             element.status.state.to_string(),
-            element.status.exit.map_or_else(dash, exit_text),
-            node.clone().unwrap_or_else(dash),
-            element.status.ended_at_ms.map_or_else(dash, local_time),
-        ]);
+            or_dash(element.status.exit.map(exit_text)),
+            or_dash(node.as_deref()),
+            or_dash(element.status.ended_at_ms.map(local_time)),
+        ]
+    });
+    let table = headed(["ELEMENT", "STATE", "EXIT", "NODE", "ENDED"], rows);
+    match failed.len().saturating_sub(SHOWN_SINGLY) {
+        0 => format!("\n{table}"),
+        more => format!("\n{table}and {more} more\n"),
     }
-    let more = match failed.len().saturating_sub(SHOWN_SINGLY) {
-        0 => String::new(),
-        more => format!("and {more} more\n"),
-    };
-    format!("\n{}{more}", rendered(table))
-}
-
-fn dash() -> String {
-    "-".to_owned()
 }
 
 /// The attempts as a table; nothing where there was only one.
-pub(crate) fn attempts_table(
-    Shown {
+pub(crate) fn attempts_table(shown: &Shown) -> String {
+    let Shown {
         attempts, tracked, ..
-    }: &Shown,
-) -> String {
-    if attempts
-        .iter()
-        .all(|one| one.attempt.is_none_or(|attempt| attempt == 0))
-    {
+    } = shown;
+    if attempts.iter().all(|one| one.attempt.unwrap_or(0) == 0) {
         return String::new();
     }
-    let mut table = table();
-    table.set_header(["ATTEMPT", "STARTED", "ENDED", "HOW", "NODE"]);
-    for (place, one) in attempts.iter().enumerate() {
-        let (Some(element), Some(attempt)) = (one.element, one.attempt) else {
-            continue;
-        };
+    let known = attempts.iter().enumerate().filter_map(|(place, one)| {
+        let (element, number) = (one.element?, one.attempt? + 1);
         let next = attempts.get(place + 1).and_then(|next| next.element);
-        let name = (attempt + 1).to_string();
         let how = match one.exit {
             Some(exit) => exit_text(exit),
             None if next == Some(element) => "killed, and restarted".to_owned(),
             None => tracked.status.state.to_string(),
         };
-        table.add_row([
-            if tracked.record.array.is_some() {
-                format!("{name} of element {element}")
-            } else {
-                name
-            },
-            one.started_at_ms.map_or_else(dash, local_time),
-            one.ended_at_ms.map_or_else(dash, local_time),
+        let name = match tracked.record.array {
+            Some(_) => format!("{number} of element {element}"),
+            None => number.to_string(),
+        };
+        let (started, ended) = (one.started_at_ms, one.ended_at_ms);
+        Some([
+            name,
+            or_dash(started.map(local_time)),
+            or_dash(ended.map(local_time)),
             how,
-            one.node.clone().unwrap_or_else(dash),
-        ]);
-    }
-    format!("\n{}", rendered(table))
+            or_dash(one.node.as_deref()),
+        ])
+    });
+    let table = headed(["ATTEMPT", "STARTED", "ENDED", "HOW", "NODE"], known);
+    format!("\n{table}")
 }
 
 /// `exit code 3`, or `SIGTERM, exit code 143`.

@@ -1,90 +1,61 @@
-//! Forecasts of the performance model in words, and beside what came.
+//! Forecasts of the performance model as text, and compared with what was measured.
 
 use crate::app::track::Tracked;
 use crate::foundation::units::display_seconds;
-use crate::job::RunId;
 use crate::learn::model::{Came, Ending, Foretold, Situation, Start, Submitted};
 use crate::plan::forecast_text::size;
 pub(crate) use crate::plan::forecast_text::{basis, basis_in_short, count, memory, seconds};
-use crate::record::{Forecast, NodeMeasure, RunRecord};
+use crate::record::NodeMeasure;
 
-/// The forecast of a run that is over, beside what came; `None` where there was none, or nothing was measured.
-pub(crate) fn held(tracked: &Tracked) -> Option<Foretold> {
-    let forecast = tracked.record.forecast.as_ref()?;
+/// The forecast of a run that is over, compared with what was measured; `None` where there is none of either.
+pub(crate) fn compared(tracked: &Tracked) -> Option<Foretold> {
+    let (record, status) = (&tracked.record, &tracked.status);
+    let forecast = record.forecast.as_ref()?;
     let outcome = &tracked.reading.outcome;
     let nodes: Vec<NodeMeasure> = outcome.nodes.iter().map(NodeMeasure::of).collect();
     let (begin, end) = (outcome.start.as_ref(), outcome.end.as_ref());
     let shell_code = end.and_then(|end| end.exit_code);
+    let (started, ended) = (status.started_at_ms, status.ended_at_ms);
+    let attempt = tracked.reading.attempt;
     let start = Start {
-        element: tracked.reading.attempt.map_or(0, |attempt| attempt.element),
-        attempt: tracked.reading.attempt.map_or(0, |attempt| attempt.attempt),
-        ending: Ending::of(Some(tracked.status.state), true, shell_code, &nodes),
-        started_at_ms: begin
-            .map(|mark| mark.at_ms)
-            .or(tracked.status.started_at_ms),
-        ended_at_ms: end
-            .map(|mark| mark.ended_at_ms(begin))
-            .or(tracked.status.ended_at_ms),
+        element: attempt.map_or(0, |attempt| attempt.element),
+        attempt: attempt.map_or(0, |attempt| attempt.attempt),
+        ending: Ending::of(Some(status.state), true, shell_code, &nodes),
+        started_at_ms: begin.map(|mark| mark.at_ms).or(started),
+        ended_at_ms: end.map(|mark| mark.ended_at_ms(begin)).or(ended),
         nodes,
     };
-    Some(Foretold::of(
-        forecast,
-        &start.observe(&submitted(&tracked.record))?,
-    ))
-}
-
-/// Of what was submitted only the name matters here.
-fn submitted(record: &RunRecord) -> Submitted {
-    let run_id: RunId = record.run_id.clone();
-    let situation = Situation::default();
-    Submitted {
-        run_id,
+    // Of what was submitted only the name matters here.
+    let submitted = Submitted {
+        run_id: record.run_id.clone(),
         at_ms: record.submitted_at_ms,
         scheduler: record.scheduler,
         queue: None,
-        situation,
-    }
+        situation: Situation::default(),
+    };
+    Some(Foretold::of(forecast, &start.observe(&submitted)?))
 }
 
 /// The line of the table of a run that has a forecast.
 pub(crate) fn line(tracked: &Tracked) -> Option<String> {
     let forecast = tracked.record.forecast.as_ref()?;
-    let held = held(tracked);
+    let compared = compared(tracked);
     let came = |of: fn(&Foretold) -> Option<Came>, shown: fn(f64) -> String| {
-        let came = held
-            .as_ref()
-            .and_then(of)
-            .map(|came| format!(", came {}", shown(came.came)));
-        came.unwrap_or_default()
+        let came = compared.as_ref().and_then(of);
+        came.map_or_else(String::new, |came| format!(", came {}", shown(came.came)))
     };
-    let Forecast {
-        epoch_seconds,
-        total_seconds,
-        memory_bytes,
-        ..
-    } = forecast;
-    let mut words = Vec::new();
-    if let Some(epoch) = epoch_seconds {
-        words.push(format!(
-            "an epoch {}{}",
-            seconds(epoch),
-            came(|held| held.epoch_seconds, display_seconds)
-        ));
+    let mut parts = Vec::new();
+    if let Some(epoch) = &forecast.epoch_seconds {
+        let came = came(|of| of.epoch_seconds, display_seconds);
+        parts.push(format!("an epoch {}{came}", seconds(epoch)));
     }
-    if let Some(total) = total_seconds {
-        words.push(format!(
-            "in all {}{}",
-            seconds(total),
-            came(|held| held.total_seconds, display_seconds)
-        ));
+    if let Some(total) = &forecast.total_seconds {
+        let came = came(|of| of.total_seconds, display_seconds);
+        parts.push(format!("in all {}{came}", seconds(total)));
     }
-    if let Some(bytes) = memory_bytes {
-        let shown = |bytes: f64| size(bytes).to_string();
-        words.push(format!(
-            "memory {}{}",
-            memory(bytes),
-            came(|held| held.memory_bytes, shown)
-        ));
+    if let Some(bytes) = &forecast.memory_bytes {
+        let came = came(|of| of.memory_bytes, |bytes| size(bytes).to_string());
+        parts.push(format!("memory {}{came}", memory(bytes)));
     }
-    Some(words.join("; "))
+    Some(parts.join("; "))
 }

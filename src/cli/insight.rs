@@ -1,172 +1,131 @@
 //! An insight for people: rows of the table of `show`, what to paste, what is not known.
 
+use crate::cli::table::Rows;
 use crate::foundation::units::{Bytes, Walltime, display_seconds};
 use crate::record::TimeSource;
-use crate::report::insight::{Advice, Compared, EpochTimes, Insight, Setting, Timing, Unmeasured};
+use crate::report::insight::{Advice, Compared, EpochTimes, Insight, Setting, Timing};
 
-/// The names of rows and the blanks behind them.
-const NAMES: usize = 13;
-/// Columns of a terminal.
-const WIDTH: usize = 80;
-
-/// Rows of timing: epochs, steps, rates, each with where it comes from.
-pub(crate) fn rows(insight: &Insight, row: &mut impl FnMut(&str, String)) {
+/// Rows of timing: epochs, steps, rates, each with where it comes from; then what the run used.
+pub(crate) fn add_rows(insight: &Insight, rows: &mut Rows) {
     if let Some(timing) = &insight.timing {
-        timing_rows(timing, row);
-        let conditions = conditions(&insight.setting);
-        if !conditions.is_empty() {
-            folded_row("timed on", &conditions.join(", "), row);
-        }
+        add_timing(timing, rows);
+        rows.add_list("timed on", &conditions(&insight.setting), ", ");
     }
     for limit in &insight.limits {
-        folded_row("limited by", &limit.text, row);
+        rows.add("limited by", limit.text.as_str());
     }
     for compared in &insight.compared {
-        if let Some(text) = compared_text(compared) {
-            row(name(compared), text);
-        }
+        let name = match compared.what {
+            "cpus" => "CPUs used",
+            "memory_bytes" => "memory used",
+            "gpus" => "GPUs used",
+            _ => "time used",
+        };
+        rows.add_known(name, compared_text(compared));
     }
     let used = &insight.used;
     let energy = [
-        (used.gpu_joules_per_epoch, "an epoch"),
-        (used.gpu_joules_per_sample, "a sample"),
+        used.gpu_joules_per_epoch
+            .map(|joules| format!("{} an epoch", energy_text(joules))),
+        used.gpu_joules_per_sample
+            .map(|joules| format!("{} a sample", energy_text(joules))),
     ];
-    let energy: Vec<String> = energy
-        .iter()
-        .filter_map(|(joules, each)| Some(format!("{} {each}", energy_text((*joules)?))))
-        .collect();
-    if !energy.is_empty() {
-        row("GPU energy", energy.join(", "));
-    }
+    rows.add_list("GPU energy", &known(energy), ", ");
     for balance in insight.balance.iter().filter(|balance| balance.is_uneven) {
         let (least, most) = (&balance.least_node, &balance.most_node);
         let text = format!(
             "{}: {:.1} on {least}, {:.1} on {most}",
             balance.what, balance.least, balance.most
         );
-        folded_row("uneven", &text, row);
+        rows.add("uneven", text);
     }
 }
 
-fn timing_rows(timing: &Timing, row: &mut impl FnMut(&str, String)) {
+fn known<const N: usize>(parts: [Option<String>; N]) -> Vec<String> {
+    parts.into_iter().flatten().collect()
+}
+
+fn add_timing(timing: &Timing, rows: &mut Rows) {
     if let Some(epochs) = &timing.epochs {
-        row("epoch", epoch_text(epochs));
+        rows.add("epoch", epoch_text(epochs));
         if let Some(first) = epochs.first_seconds {
             let more = first - epochs.median_seconds;
-            // Below a hundredth of a second there is no sign to tell.
+            // A difference below a hundredth of a second is shown without a sign.
             let sign = match more {
                 0.005.. => "+",
                 ..-0.005 => "-",
                 _ => "",
             };
-            let more = display_seconds(more.abs());
-            row(
-                "first epoch",
-                format!(
-                    "{}, {sign}{more} against the later ones",
-                    display_seconds(first)
-                ),
-            );
+            let (first, more) = (display_seconds(first), display_seconds(more.abs()));
+            let text = format!("{first}, {sign}{more} against the later ones");
+            rows.add("first epoch", text);
         }
     }
-    let aside = [
-        (timing.evaluation_seconds, "evaluation"),
-        (timing.checkpoint_seconds, "checkpoints"),
-    ];
-    let aside: Vec<String> = aside
-        .iter()
-        .filter_map(|(seconds, what)| Some(format!("{what} {}", short((*seconds)?))))
-        .collect();
-    if !aside.is_empty() {
-        row("of an epoch", aside.join(", "));
-    }
-    let outside = [
-        (timing.evaluation_outside_seconds, "evaluation"),
-        (timing.checkpoint_outside_seconds, "checkpoints"),
-    ];
-    let outside: Vec<String> = outside
-        .iter()
-        .filter_map(|(seconds, what)| Some(format!("{what} {}", short((*seconds)?))))
-        .collect();
-    if !outside.is_empty() {
-        row("beside them", outside.join(", "));
-    }
+    let both = |evaluation: Option<f64>, checkpoints: Option<f64>| {
+        known([
+            evaluation.map(|seconds| format!("evaluation {}", short(seconds))),
+            checkpoints.map(|seconds| format!("checkpoints {}", short(seconds))),
+        ])
+    };
+    let within = both(timing.evaluation_seconds, timing.checkpoint_seconds);
+    rows.add_list("of an epoch", &within, ", ");
+    let outside = both(
+        timing.evaluation_outside_seconds,
+        timing.checkpoint_outside_seconds,
+    );
+    rows.add_list("beside them", &outside, ", ");
     if let Some(steps) = &timing.steps {
         let (median, p95) = (short(steps.median_seconds), short(steps.p95_seconds));
-        let source = source_text(steps.source);
-        row(
-            "step",
-            format!(
-                "{median} median, 95% within {p95} ({} steps, {source})",
-                steps.steps
-            ),
-        );
+        let (count, source) = (steps.steps, source_text(steps.source));
+        let text = format!("{median} median, 95% within {p95} ({count} steps, {source})");
+        rows.add("step", text);
     } else if let Some(seconds) = timing.step_seconds_stated {
-        row("step", format!("{} (the last one printed)", short(seconds)));
+        rows.add("step", format!("{} (the last one printed)", short(seconds)));
     }
     if let Some(rate) = timing.samples_per_second {
-        row("samples/s", rate_text(rate.value));
+        rows.add("samples/s", rate_text(rate.value));
     } else if let Some(stated) = &timing.throughput_stated {
-        row(
+        let (rate, unit) = (rate_text(stated.value), &stated.unit);
+        rows.add(
             "throughput",
-            format!(
-                "{} {} (the last one printed)",
-                rate_text(stated.value),
-                stated.unit
-            ),
+            format!("{rate} {unit} (the last one printed)"),
         );
     }
 }
 
 /// Under what conditions: what decides the speed and is easily forgotten.
 fn conditions(setting: &Setting) -> Vec<String> {
-    let mut words = Vec::new();
+    let mut parts = Vec::new();
     if let [cpus, ..] = setting.cpus_effective[..] {
-        let model = setting
-            .cpu_models
-            .first()
-            .map(|model| format!(" of {model}"))
-            .unwrap_or_default();
+        let model = setting.cpu_models.first();
+        let model = model.map(|model| format!(" of {model}"));
         let each = if setting.nodes > 1 {
             " on the smallest node"
         } else {
             ""
         };
         let digits = usize::from(cpus.fract() > 0.0);
-        words.push(format!("{cpus:.digits$} CPUs{model}{each}"));
+        let model = model.unwrap_or_default();
+        parts.push(format!("{cpus:.digits$} CPUs{model}{each}"));
     }
-    for alike in setting.gpu_models.chunk_by(|a, b| a == b) {
-        words.push(format!("{} {}", alike.len(), alike[0]));
+    for same in setting.gpu_models.chunk_by(|a, b| a == b) {
+        parts.push(format!("{} {}", same.len(), same[0]));
     }
-    words.extend(
-        setting
-            .gpu_clock_mhz
-            .map(|mhz| format!("GPU clock {mhz:.0} MHz")),
-    );
-    words.extend(
-        setting
-            .others_cpus_busy
-            .map(|cpus| format!("{cpus:.1} CPUs busy with others' work")),
-    );
-    words.extend(setting.storage.iter().cloned());
-    words
+    let clock = setting.gpu_clock_mhz;
+    parts.extend(clock.map(|mhz| format!("GPU clock {mhz:.0} MHz")));
+    let others = setting.others_cpus_busy;
+    parts.extend(others.map(|cpus| format!("{cpus:.1} CPUs busy with others' work")));
+    parts.extend(setting.storage.iter().cloned());
+    parts
 }
 
 fn epoch_text(epochs: &EpochTimes) -> String {
-    let source = source_text(epochs.source);
+    let (source, count) = (source_text(epochs.source), epochs.count);
     let median = display_seconds(epochs.median_seconds);
-    if epochs.is_warmup {
-        return format!("{median} (the first only, {source})");
-    }
-    match epochs.p95_seconds {
-        Some(p95) => {
-            format!(
-                "{median} median, 95% within {} ({} epochs, {source})",
-                display_seconds(p95),
-                epochs.count
-            )
-        }
-        None if epochs.count > 1 => format!("{median} median ({} epochs, {source})", epochs.count),
+    match epochs.p95_seconds.map(display_seconds) {
+        _ if epochs.is_warmup => format!("{median} (the first only, {source})"),
+        Some(p95) => format!("{median} median, 95% within {p95} ({count} epochs, {source})"),
+        None if count > 1 => format!("{median} median ({count} epochs, {source})"),
         None => format!("{median} ({source})"),
     }
 }
@@ -197,21 +156,12 @@ fn rate_text(value: f64) -> String {
     }
 }
 
-fn energy_text(joules: f64) -> String {
+pub(crate) fn energy_text(joules: f64) -> String {
     match joules {
         ..10.0 => format!("{joules:.2} J"),
         10.0..10_000.0 => format!("{joules:.0} J"),
         10_000.0..360_000.0 => format!("{:.1} kJ", joules / 1e3),
         _ => format!("{:.2} kWh", joules / 3.6e6),
-    }
-}
-
-fn name(compared: &Compared) -> &'static str {
-    match compared.what {
-        "cpus" => "CPUs used",
-        "memory_bytes" => "memory used",
-        "gpus" => "GPUs used",
-        _ => "time used",
     }
 }
 
@@ -235,11 +185,9 @@ fn compared_text(compared: &Compared) -> Option<String> {
         .filter(|used| compared.what != "memory_bytes" || *used > 0.0);
     Some(match used.zip(compared.ratio) {
         Some((used, ratio)) => {
-            let is_above = compared.what == "memory_bytes" && ratio > 1.0;
-            let mark = if is_above {
-                ", above what was asked for"
-            } else {
-                ""
+            let mark = match compared.what {
+                "memory_bytes" if ratio > 1.0 => ", above what was asked for",
+                _ => "",
             };
             format!("{} of {of} ({:.0}%{mark})", quantity(used), ratio * 100.0)
         }
@@ -261,125 +209,76 @@ fn whole(value: f64) -> u64 {
 /// What to ask for next time: lines for the job file, each below its reason as a comment, then what no key says.
 pub(crate) fn advice(insight: &Insight) -> String {
     let mut text = String::new();
-    let pasted = || {
-        insight
-            .advice
-            .iter()
-            .filter(|advice| advice.paste.is_some())
-    };
-    let mut tables: Vec<&str> = pasted().filter_map(|advice| advice.table).collect();
+    let (pasted, others): (Vec<&Advice>, Vec<&Advice>) = insight
+        .advice
+        .iter()
+        .partition(|advice| advice.paste.is_some());
+    let mut tables: Vec<&str> = pasted.iter().filter_map(|advice| advice.table).collect();
     tables.dedup();
     if !tables.is_empty() {
         text.push_str("\nfor the job file, next time\n");
     }
     for table in tables {
         text.push_str(&format!("[{table}]\n"));
-        for advice in pasted().filter(|advice| advice.table == Some(table)) {
-            text.push_str(&folded("# ", "# ", &advice.text));
-            text.push_str(&format!("{}\n", advice.paste.as_deref().unwrap_or("")));
+        for advice in pasted.iter().filter(|advice| advice.table == Some(table)) {
+            let paste = advice.paste.as_deref().unwrap_or_default();
+            text.push_str(&format!("# {}\n{paste}\n", advice.text));
         }
     }
-    let others: Vec<&Advice> = insight
-        .advice
-        .iter()
-        .filter(|advice| advice.paste.is_none())
-        .collect();
     if !others.is_empty() {
         text.push('\n');
     }
-    for advice in others {
-        text.push_str(&folded("advice: ", "        ", &advice.text));
-    }
+    let lines = others
+        .iter()
+        .map(|advice| format!("advice: {}\n", advice.text));
+    text.extend(lines);
     text
 }
 
 /// What is not known, a note for each reason. While a run is running only its user can mend what is named: the rest may come.
 pub(crate) fn notes(insight: &Insight, is_over: bool) -> String {
-    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
-    for Unmeasured { what, why } in insight
-        .unmeasured
-        .iter()
-        .filter(|one| is_over || one.what == "timing")
-    {
-        let what = match &**what {
+    let unmeasured = insight.unmeasured.iter();
+    let shown = unmeasured.filter(|one| is_over || one.what == "timing");
+    let by_reason = by_reason(shown.map(|one| {
+        let what = match &*one.what {
             "limits" => "what slowed it down",
             "request" => "what it asked for",
             "samples_per_second" => "samples/s",
             "gpu_energy" => "GPU energy",
             other => other,
         };
-        match by_reason.iter_mut().find(|(known, _)| known == why) {
-            Some((_, things)) => things.push(what),
-            None => by_reason.push((why, vec![what])),
-        }
-    }
-    let line = |(why, things): (&str, Vec<&str>)| {
-        let (advice, figures): (Vec<&str>, Vec<&str>) = things
-            .iter()
-            .partition(|thing| thing.starts_with("advice/"));
-        let advice: Vec<&str> = advice
-            .iter()
-            .map(|thing| thing.trim_start_matches("advice/"))
-            .collect();
-        let mut words = Vec::new();
-        if !figures.is_empty() {
-            words.push(format!("{} not known", figures.join(", ")));
-        }
-        if !advice.is_empty() {
-            words.push(format!("no advice on {}", advice.join(", ")));
-        }
-        folded("note: ", "      ", &format!("{}: {why}", words.join("; ")))
+        (&*one.why, what)
+    }));
+    let line = |(why, what): (&str, Vec<&str>)| {
+        let (advice, figures): (Vec<&str>, Vec<&str>) =
+            what.iter().partition(|what| what.starts_with("advice/"));
+        let advice = advice.join(", ").replace("advice/", "");
+        let parts = known([
+            (!figures.is_empty()).then(|| format!("{} not known", figures.join(", "))),
+            (!advice.is_empty()).then(|| format!("no advice on {advice}")),
+        ]);
+        format!("note: {}: {why}\n", parts.join("; "))
     };
     by_reason.into_iter().map(line).collect()
 }
 
-/// A row whose text takes several lines, beside the widest name of a row.
-pub(crate) fn folded_row(name: &str, words: &str, row: &mut impl FnMut(&str, String)) {
-    let indent = " ".repeat(NAMES);
-    let text = folded(&indent, &indent, words);
-    for (place, line) in text.lines().enumerate() {
-        row(
-            if place == 0 { name } else { "" },
-            line.trim_start().to_owned(),
-        );
-    }
-}
-
-/// Words in lines of a terminal's width.
-fn folded(first: &str, next: &str, words: &str) -> String {
-    let (mut text, mut line) = (String::new(), first.to_owned());
-    let mut is_empty = true;
-    for word in words.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            text.push_str(&format!("{line}\n"));
-            line = next.to_owned();
-            is_empty = true;
+/// What has one reason together, in the order of the first of each.
+pub(crate) fn by_reason<'a>(
+    all: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (why, what) in all {
+        match found.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, things)) => things.push(what),
+            None => found.push((why, vec![what])),
         }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
     }
-    text + &line + "\n"
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_fold_at_the_width() {
-        let words = "word ".repeat(40);
-        let text = folded("advice: ", "        ", &words);
-        assert!(
-            text.lines()
-                .all(|line| line.len() <= WIDTH && line.len() > 8),
-            "{text}"
-        );
-        assert_eq!(text.matches("word").count(), 40);
-        assert_eq!(folded("# ", "# ", "short"), "# short\n");
-    }
 
     #[test]
     fn short_times_keep_their_digits() {

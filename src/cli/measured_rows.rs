@@ -1,111 +1,137 @@
-//! What a run's records say of GPUs, quotas, memory that ran out, and events: the part of `show` that most runs have
-//! little of.
+//! What a run's records say of its container, GPUs, quotas, memory that ran out, and events: the part of `show` that most
+//! runs have little of.
 
+use super::insight::energy_text;
+use super::table::Rows;
 use crate::app::times::local_time;
 use crate::foundation::units::{Bytes, display_seconds};
-use crate::record::{Event, GpuUsage, NodeRecord, Usage};
+use crate::record::{ContainerRecord, Event, GpuUsage, NodeRecord, RunImage, Usage};
 
 /// Events that are shown; of more the last.
 const EVENTS_SHOWN: usize = 5;
 
+/// Image, runtime and flags; each node's where they differ. `planned` is what the submission knew.
+pub(super) fn add_container(planned: Option<&RunImage>, nodes: &[NodeRecord], rows: &mut Rows) {
+    let records: Vec<(&str, &ContainerRecord)> = nodes
+        .iter()
+        .filter_map(|node| Some((&*node.key.node, node.container.as_ref()?)))
+        .collect();
+    let image = records.first().map(|(_, first)| &first.image).or(planned);
+    rows.add_known("container", image.map(image_text));
+    let first = records.first().map(|(_, first)| entry_text(first));
+    for (place, (node, record)) in records.iter().enumerate() {
+        let entry = entry_text(record);
+        if place == 0 {
+            rows.add("runtime", entry);
+        } else if Some(&entry) != first.as_ref() {
+            rows.add(format!("runtime on {node}"), entry);
+        }
+    }
+    for (node, record) in &records {
+        let missing = record.gpu_missing.as_ref();
+        rows.add_known("GPU MISSING", missing.map(|why| format!("{node}: {why}")));
+    }
+}
+
+fn image_text(image: &RunImage) -> String {
+    let digest = image.digest.as_ref().map(|digest| {
+        let shown = digest.find(':').map_or(12, |at| at + 13);
+        format!(", {}", digest.get(..shown).unwrap_or(digest))
+    });
+    let digest = digest.unwrap_or_default();
+    match &image.name {
+        Some(name) => format!("{name} ({}{digest})", image.source),
+        None => format!("{}{digest}", image.source),
+    }
+}
+
+/// `apptainer 1.4.5: --nv, --pwd`
+fn entry_text(record: &ContainerRecord) -> String {
+    let runtime = record.runtime_text();
+    let runtime = runtime.unwrap_or_else(|| "none was started".to_owned());
+    let flags = record.flags.iter().map(|reason| &*reason.flag);
+    let flags: Vec<&str> = flags.filter(|flag| flag.starts_with('-')).collect();
+    match &record.unasked {
+        Some(why) => format!("{runtime}, with the flags of the submission: {why}"),
+        None if flags.is_empty() => runtime,
+        None => format!("{runtime}: {}", flags.join(", ")),
+    }
+}
+
 /// Rows of the whole run, then of each node.
-pub(super) fn rows(usage: &Usage, nodes: &[NodeRecord], row: &mut impl FnMut(&str, String)) {
-    if let Some(throttled) = usage.cpu_throttled_seconds.filter(|seconds| *seconds > 0.0) {
-        row(
-            "CPU quota",
-            format!("kept it from running for {}", display_seconds(throttled)),
-        );
-    }
-    if let Some(kills @ 1..) = usage.mem_oom_kills {
-        row(
-            "OOM kills",
-            format!("{kills}, by the kernel for want of memory"),
-        );
-    }
+pub(super) fn add_rows(usage: &Usage, nodes: &[NodeRecord], rows: &mut Rows) {
+    let throttled = usage.cpu_throttled_seconds.filter(|seconds| *seconds > 0.0);
+    let throttled = throttled.map(display_seconds);
+    rows.add_known(
+        "CPU quota",
+        throttled.map(|time| format!("kept it from running for {time}")),
+    );
+    let kills = usage.mem_oom_kills.filter(|kills| *kills > 0);
+    rows.add_known(
+        "OOM kills",
+        kills.map(|kills| format!("{kills}, by the kernel for want of memory")),
+    );
     for node in nodes {
         for gpu in &node.gpus {
-            row(
-                &of_node("GPU", node, nodes),
-                gpu_text(gpu, node.usage.wall_seconds),
-            );
+            let text = gpu_text(gpu, node.usage.wall_seconds);
+            rows.add(of_node("GPU", node, nodes), text);
         }
     }
     for node in nodes {
-        if let Some(cgroup) = &node.cgroup {
-            row(&of_node("cgroup", node, nodes), cgroup.clone());
-        }
+        rows.add_known(&of_node("cgroup", node, nodes), node.cgroup.as_deref());
     }
-    event_rows(nodes, row);
+    add_events(nodes, rows);
 }
 
 /// The name of a row, with the node's where there are several.
 fn of_node(name: &str, node: &NodeRecord, nodes: &[NodeRecord]) -> String {
-    if nodes.len() > 1 {
-        format!("{name} {}", node.key.node)
-    } else {
-        name.to_owned()
+    match nodes.len() {
+        0 | 1 => name.to_owned(),
+        _ => format!("{name} {}", node.key.node),
     }
 }
 
 /// How one GPU was used, on one line.
 fn gpu_text(usage: &GpuUsage, wall_seconds: Option<f64>) -> String {
     let gpu = &usage.gpu;
-    let name = if gpu.name.is_empty() {
-        &gpu.uuid
-    } else {
-        &gpu.name
-    };
-    let mut words = vec![match gpu.minor {
+    let name = [&gpu.name, &gpu.uuid];
+    let name = name[usize::from(gpu.name.is_empty())];
+    let mut parts = vec![match gpu.minor {
         Some(minor) => format!("{name} ({minor})"),
         None => name.clone(),
     }];
-    words.extend(
-        usage
-            .utilisation_mean_percent
-            .map(|percent| format!("{percent:.0}% busy on average")),
-    );
-    words.extend(
-        usage
-            .mem_peak_bytes
-            .map(|peak| format!("{} at most", Bytes(peak))),
-    );
-    words.extend(usage.energy_joules.map(energy_text));
+    let busy = usage.utilisation_mean_percent;
+    parts.extend(busy.map(|percent| format!("{percent:.0}% busy on average")));
+    let peak = usage.mem_peak_bytes;
+    parts.extend(peak.map(|peak| format!("{} at most", Bytes(peak))));
+    parts.extend(usage.energy_joules.map(energy_text));
     if usage.idle_seconds > 0.0 {
         // Readings begin and end a little beside the run.
         let share = wall_seconds
             .filter(|wall| *wall > 0.0)
             .map(|wall| (usage.idle_seconds / wall).min(1.0));
-        words.push(match share {
+        parts.push(match share {
             Some(share) => format!("idle {:.0}% of the time", share * 100.0),
             None => format!("idle for {}", display_seconds(usage.idle_seconds)),
         });
     }
     if usage.throttled_seconds > 0.0 {
-        words.push(format!(
-            "throttled for {}",
-            display_seconds(usage.throttled_seconds)
-        ));
+        let time = display_seconds(usage.throttled_seconds);
+        parts.push(format!("throttled for {time}"));
     }
     if usage.xid_errors > 0 {
-        words.push(format!("{} XID errors", usage.xid_errors));
+        parts.push(format!("{} XID errors", usage.xid_errors));
     }
-    words.join(", ")
-}
-
-fn energy_text(joules: f64) -> String {
-    match joules {
-        ..10_000.0 => format!("{joules:.0} J"),
-        10_000.0..360_000.0 => format!("{:.1} kJ", joules / 1e3),
-        _ => format!("{:.2} kWh", joules / 3.6e6),
-    }
+    parts.join(", ")
 }
 
 /// How many events there were, and the last of them.
-fn event_rows(nodes: &[NodeRecord], row: &mut impl FnMut(&str, String)) {
-    let mut events: Vec<(&NodeRecord, &Event)> = nodes
+fn add_events(nodes: &[NodeRecord], rows: &mut Rows) {
+    let of = |node| move |event| (node, event);
+    let events = nodes
         .iter()
-        .flat_map(|node| node.events.iter().map(move |event| (node, event)))
-        .collect();
+        .flat_map(|node| node.events.iter().map(of(node)));
+    let mut events: Vec<(&NodeRecord, &Event)> = events.collect();
     events.sort_by_key(|(_, event)| event.at_ms);
     let older = events.len().saturating_sub(EVENTS_SHOWN);
     for (place, (node, event)) in events.iter().skip(older).enumerate() {
@@ -114,20 +140,12 @@ fn event_rows(nodes: &[NodeRecord], row: &mut impl FnMut(&str, String)) {
             (0, older) => format!("events ({older} older)"),
             _ => String::new(),
         };
-        let at = of_node("", node, nodes);
-        let detail = if event.detail.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", event.detail)
+        let detail = match event.detail.as_str() {
+            "" => String::new(),
+            detail => format!(": {detail}"),
         };
-        row(
-            &name,
-            format!(
-                "{}{at} {}{detail}",
-                local_time(event.at_ms),
-                event.kind.as_str()
-            ),
-        );
+        let (at, on) = (local_time(event.at_ms), of_node("", node, nodes));
+        rows.add(name, format!("{at}{on} {}{detail}", event.kind.as_str()));
     }
 }
 
@@ -172,12 +190,10 @@ mod tests {
         }
     }
 
-    fn shown(usage: &Usage, nodes: &[NodeRecord]) -> Vec<(String, String)> {
-        let mut found = Vec::new();
-        rows(usage, nodes, &mut |name, text| {
-            found.push((name.to_owned(), text))
-        });
-        found
+    fn shown(usage: &Usage, nodes: &[NodeRecord]) -> Vec<[String; 2]> {
+        let mut rows = Rows::default();
+        add_rows(usage, nodes, &mut rows);
+        rows.all().to_vec()
     }
 
     #[test]
@@ -187,7 +203,7 @@ mod tests {
             mem_oom_kills: Some(0),
             ..Usage::default()
         };
-        assert_eq!(shown(&usage, &[node("n1")]), []);
+        assert!(shown(&usage, &[node("n1")]).is_empty());
     }
 
     #[test]
@@ -220,14 +236,6 @@ mod tests {
     }
 
     #[test]
-    fn energies_have_a_unit_of_their_size() {
-        assert_eq!(
-            [900.0, 90_000.0, 3.6e6].map(energy_text),
-            ["900 J", "90.0 kJ", "1.00 kWh"]
-        );
-    }
-
-    #[test]
     fn quota_kills_and_cgroups_have_rows() {
         let usage = Usage {
             cpu_throttled_seconds: Some(2.5),
@@ -241,7 +249,7 @@ mod tests {
         let names = |nodes: &[NodeRecord]| -> Vec<String> {
             shown(&usage, nodes)
                 .into_iter()
-                .map(|(name, _)| name)
+                .map(|[name, _]| name)
                 .collect()
         };
         assert_eq!(
@@ -265,15 +273,28 @@ mod tests {
         let found = shown(&Usage::default(), &nodes);
         assert_eq!(found.len(), EVENTS_SHOWN);
         assert_eq!(
-            (found[0].0.as_str(), found[1].0.as_str()),
+            (found[0][0].as_str(), found[1][0].as_str()),
             ("events (2 older)", "")
         );
         assert!(
-            found[0].1.ends_with("n2 xid: number 2") && found[4].1.ends_with("n2 xid: number 6"),
+            found[0][1].ends_with("n2 xid: number 2") && found[4][1].ends_with("n2 xid: number 6"),
             "{found:?}"
         );
         nodes[0].events.clear();
         nodes[1].events.truncate(1);
-        assert_eq!(shown(&Usage::default(), &nodes)[0].0, "events");
+        assert_eq!(shown(&Usage::default(), &nodes)[0][0], "events");
+    }
+
+    #[test]
+    fn an_image_is_told_with_the_beginning_of_its_digest() {
+        let mut image = RunImage {
+            source: "/i/tf.sif".into(),
+            name: Some("tf".into()),
+            digest: Some(format!("sha256:{}", "ab".repeat(32))),
+        };
+        assert_eq!(image_text(&image), "tf (/i/tf.sif, sha256:abababababab)");
+        image.digest = Some("é".into());
+        image.name = None;
+        assert_eq!(image_text(&image), "/i/tf.sif, é");
     }
 }

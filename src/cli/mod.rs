@@ -2,7 +2,6 @@
 
 mod args;
 mod commands;
-mod container_rows;
 mod elements;
 mod forecast;
 mod insight;

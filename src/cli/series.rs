@@ -1,6 +1,6 @@
 //! `dlrun show --series`: a line for each figure of a node.
 
-use super::table::{rendered, table};
+use super::table::headed;
 use crate::foundation::units::Bytes;
 use crate::record::NodeRecord;
 use crate::report::{Curve, Timeline, Unit};
@@ -15,23 +15,22 @@ pub(crate) fn figures(
         let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
         return format!("\n{name}no samples\n");
     };
-    let mut table = table();
-    table.set_header([name.unwrap_or("FIGURE"), "LEAST", "MEAN", "GREATEST"]);
-    let mut row = |name: String, curve: &Curve| {
+    let row = |name: String, curve: &Curve| {
         let shown = |value: f64| value_text(curve.unit, value);
         let mean = mean_of(curve).map_or_else(String::new, shown);
-        table.add_row([name, shown(curve.least()), mean, shown(curve.peak())]);
+        [name, shown(curve.least()), mean, shown(curve.peak())]
     };
-    for curve in &timeline.run {
-        row(curve.name.to_owned(), curve);
-    }
-    for (uuid, curves) in &timeline.gpus {
+    let run = timeline
+        .run
+        .iter()
+        .map(|curve| row(curve.name.to_owned(), curve));
+    let gpus = timeline.gpus.iter().flat_map(|(uuid, curves)| {
         let gpu = gpu_name(uuid, node);
-        for curve in curves {
-            row(format!("{gpu} {}", curve.name), curve);
-        }
-    }
-    format!("\n{}", rendered(table))
+        let named = move |curve: &Curve| row(format!("{gpu} {}", curve.name), curve);
+        curves.iter().map(named)
+    });
+    let heads = [name.unwrap_or("FIGURE"), "LEAST", "MEAN", "GREATEST"];
+    format!("\n{}", headed(heads, run.chain(gpus)))
 }
 
 /// Over all that is known; where the points are the greatest values, over the points.

@@ -11,6 +11,65 @@ pub(crate) fn table() -> Table {
     table
 }
 
+/// A table of rows below their heads; nothing where there are no rows.
+pub(crate) fn headed<const N: usize>(
+    heads: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = table();
+    table.set_header(heads).add_rows(rows);
+    if table.is_empty() {
+        return String::new();
+    }
+    fitted(table)
+}
+
+/// The value, or `-` where there is none.
+pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Named facts, one on each line.
+#[derive(Default)]
+pub(crate) struct Rows(Vec<[String; 2]>);
+
+impl Rows {
+    pub(crate) fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.0.push([name.into(), value.into()]);
+    }
+
+    /// Adds what is known.
+    pub(crate) fn add_known(&mut self, name: &str, value: Option<impl Into<String>>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Adds what a list says, unless it is empty.
+    pub(crate) fn add_list(&mut self, name: &str, items: &[String], joint: &str) {
+        self.add_known(name, (!items.is_empty()).then(|| items.join(joint)));
+    }
+
+    /// Adds lines under one name.
+    pub(crate) fn add_lines<'a>(&mut self, name: &str, lines: impl IntoIterator<Item = &'a str>) {
+        for (place, line) in lines.into_iter().enumerate() {
+            self.add(if place == 0 { name } else { "" }, line);
+        }
+    }
+
+    /// The rows, each its name and its value.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> &[[String; 2]] {
+        &self.0
+    }
+
+    pub(crate) fn to_text(self) -> String {
+        let mut table = table();
+        table.add_rows(self.0);
+        fitted(table)
+    }
+}
+
 /// The last column of a table is no narrower than this because of the terminal.
 const LAST_COLUMN: u16 = 24;
 

@@ -43,7 +43,6 @@ fn the_daemon_links_no_command_line_and_dlrun_no_event_loop() {
         "comfy_table",
         "indicatif",
         "crossterm",
-        "ratatui",
     ];
     let (dlrun, dlrund) = (env!("CARGO_BIN_EXE_dlrun"), env!("CARGO_BIN_EXE_dlrund"));
     assert_eq!(linked(dlrund, &command_line), [""; 0]);

@@ -67,7 +67,6 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli"]),
     ("comfy_table", &["cli"]),
     ("indicatif", &["app::progress"]),
-    ("ratatui_core", &["cli"]),
     ("crossterm", &["app::output", "cli"]),
     ("annotate_snippets", &["foundation::diagnostic"]),
     ("tracing_subscriber", &["foundation::logging"]),

@@ -330,18 +330,19 @@ gives no answer is a finding too.";
 
 const TOP: &str = "Show the runs of this node as they are now, with CPU, memory and GPUs
 
-What is shown comes from dlrund, the node's daemon. Keys: arrows or j and k choose a run, p shows its processes, s sorts, \
-? tells the rest, q quits. Without a terminal one table is printed. With --json there is one object an interval and line.";
+What is shown comes from dlrund, the node's daemon. Keys: arrows or j and k choose a run, s sorts, q quits. CPU% is 100 for each \
+CPU kept busy, MEMORY what cannot be dropped; a GPU is idle where no process of the run is on it. Without a terminal one table is \
+printed. With --json there is one object for each interval and line.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Time between two pictures, 0.1 to 60
+    /// Refresh interval in seconds, 0.1 to 60
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) interval: f64,
-    /// Only one picture; it takes an interval, since rates need two samples
+    /// Print one table and end; it takes an interval, since rates need two samples
     #[arg(long)]
     pub(crate) once: bool,
-    /// Runs of other users too, as far as you may see them: root and a group that the site names
+    /// Include runs of other users, if permitted: to root and a group that the site names
     #[arg(long)]
     pub(crate) all: bool,
 }

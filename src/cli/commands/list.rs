@@ -8,23 +8,18 @@ use crate::app::session::Session;
 use crate::app::times::{ago, seconds_between};
 use crate::cli::args::List;
 use crate::cli::summary::reason_text;
-use crate::cli::table::{fitted, table};
+use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
-use crate::foundation::diagnostic::printable;
 use crate::foundation::units::display_seconds;
 use crate::job::JobState;
 use crate::record::{Cause, CauseKind, Status};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
+    let state = args.state.as_deref().map(JobState::from_word);
     let filter = Filter {
         name: args.name.clone(),
-        states: args
-            .state
-            .as_deref()
-            .map(JobState::from_word)
-            .into_iter()
-            .collect(),
+        states: state.into_iter().collect(),
     };
     let request = ListRequest {
         filter,
@@ -75,57 +70,37 @@ fn to_text(rows: &[(RunRow, String)]) -> String {
     let header = ["RUN", "NAME", "STATE"].into_iter().chain(elements);
     table.set_header(header.chain(["JOB", "SUBMITTED", "RAN", "REASON"]));
     for (row, prefix) in rows {
-        let job = row.record.job_id.as_ref().map_or("-", |job| &job.0);
-        let ended = row
-            .status
-            .ended_at_ms
-            .or_else(|| (row.status.state == JobState::Running).then(now_ms));
-        let ran = row
-            .status
-            .started_at_ms
-            .zip(ended)
-            .map(|(from, to)| display_seconds(seconds_between(from, to)));
-        let over = || {
-            let counts = row.status.elements.as_ref();
-            counts.map_or_else(
-                || "-".to_owned(),
-                |counts| format!("{}/{}", counts.over(), counts.total),
-            )
-        };
+        let (record, status) = (&row.record, &row.status);
+        let job = record.job_id.as_ref().map_or("-", |job| &job.0);
+        let running = (status.state == JobState::Running).then(now_ms);
+        let ended = status.ended_at_ms.or(running);
+        let ran = status.started_at_ms.zip(ended);
+        let ran = ran.map(|(from, to)| display_seconds(seconds_between(from, to)));
+        let counts = status.elements.as_ref();
+        let over = counts.map(|counts| format!("{}/{}", counts.over(), counts.total));
         let first = [
             prefix.clone(),
-            row.record.name.clone(),
-            row.status.state.to_string(),
+            record.name.clone(),
+            status.state.to_string(),
         ];
         let rest = [
-            format!("{} {job}", row.record.scheduler.as_str()),
-            ago(row.record.submitted_at_ms),
-            ran.unwrap_or_else(|| "-".to_owned()),
-            why(&row.status),
+            format!("{} {job}", record.scheduler.as_str()),
+            ago(record.submitted_at_ms),
+            or_dash(ran),
+            why(status),
         ];
-        table.add_row(first.into_iter().chain(has_arrays.then(over)).chain(rest));
+        let elements = has_arrays.then(|| or_dash(over));
+        table.add_row(first.into_iter().chain(elements).chain(rest));
     }
-    // Names may have been told elsewhere.
-    printable(&fitted(table))
+    fitted(table)
 }
 
 /// How the program ended or why it did not start, else the scheduler's reason (Slurm's `NonZeroExitCode` says less): other
 /// causes are said by the state.
 fn why(status: &Status) -> String {
-    let program = || {
-        let told = |cause: &&Cause| {
-            matches!(
-                cause.kind,
-                CauseKind::Program
-                    | CauseKind::Container
-                    | CauseKind::Setup
-                    | CauseKind::Dependency
-            )
-        };
-        let cause = status.cause.as_ref().filter(told);
-        cause.map(|cause| cause.text.clone())
-    };
-    program()
-        .or_else(|| reason_text(status))
-        .unwrap_or_default()
+    use CauseKind::{Container, Dependency, Program, Setup};
+    let says_more = |cause: &&Cause| matches!(cause.kind, Program | Container | Setup | Dependency);
+    let cause = status.cause.as_ref().filter(says_more);
+    let cause = cause.map(|cause| cause.text.clone());
+    cause.or_else(|| reason_text(status)).unwrap_or_default()
 }

@@ -1,60 +1,45 @@
 //! `dlrun top`: the node's own runs as they are now.
 
 use std::io::{ErrorKind, Write, stdout};
-use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
 use crate::cli::args::Top;
-use crate::cli::top::{Board, Feed, Palette, Screen, Wake, is_screen, to_json, to_text};
+use crate::cli::top::{Board, Feed, Screen, Wake, is_screen, to_json, to_text};
 use crate::foundation::diagnostic::chain;
 use crate::observe::client::ClientError;
 
-/// How long a stream of objects waits for a daemon that is started anew.
+/// How long a stream of objects waits for a daemon that is restarted.
 const RESTART_PATIENCE: Duration = Duration::from_secs(30);
 /// Where a sample is waited for, how long after it should have come, and how often it is asked for.
 const SAMPLE_GRACE: Duration = Duration::from_millis(500);
 const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
-/// Pictures between two questions of how the daemon is.
+/// Refreshes between two questions for the daemon's own state.
 const STATUS_EVERY: u32 = 10;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Top) -> Result<u8, Error> {
     let interval = Duration::from_secs_f64(args.interval);
-    let mut feed = Feed::open(socket(session)?, args.all).map_err(absent)?;
-    if args.once {
-        let board = once(&mut feed, interval)?;
-        let shown = if session.output.json {
-            format!("{}\n", to_json(&board))
-        } else {
-            to_text(&board)
-        };
-        return session.output.raw(shown.as_bytes()).map(|()| 0);
+    let socket = session.settings.daemon_socket().ok_or_else(|| {
+        let message = "the setting `monitor.daemon` is off, so dlrund is not asked";
+        Error::new(Kind::Unreachable, message).hinted("`dlrun config show` shows where that is set")
+    })?;
+    let mut feed = Feed::open(socket, args.all).map_err(absent)?;
+    match (args.once, session.output.json) {
+        (false, true) => stream(&mut feed, interval),
+        (false, false) if is_screen() => live(&mut feed, interval),
+        (_, is_json) => {
+            let board = once(&mut feed, interval)?;
+            let shown = if is_json {
+                format!("{}\n", to_json(&board))
+            } else {
+                to_text(&board)
+            };
+            session.output.raw(shown.as_bytes()).map(|()| 0)
+        }
     }
-    if session.output.json {
-        return stream(&mut feed, interval);
-    }
-    if !is_screen() {
-        let board = once(&mut feed, interval)?;
-        return session.output.raw(to_text(&board).as_bytes()).map(|()| 0);
-    }
-    live(
-        &mut feed,
-        interval,
-        Palette::new(session.output.is_colourful()),
-    )
-}
-
-fn socket(session: &Session) -> Result<&Path, Error> {
-    session.settings.daemon_socket().ok_or_else(|| {
-        Error::new(
-            Kind::Unreachable,
-            "the setting `monitor.daemon` is off, so dlrund is not asked",
-        )
-        .hinted("`dlrun config show` tells where that is set")
-    })
 }
 
 /// What a user who never heard of the daemon needs to know.
@@ -66,20 +51,19 @@ fn absent(error: ClientError) -> Error {
     }
     error
         .hinted("dlrund is the service of a compute node that watches its runs; there is often none on a login node")
-        .hinted("`dlrun show RUN` tells what is known of a run without it")
+        .hinted("`dlrun show RUN` shows what is known of a run without it")
 }
 
-/// Two pictures with an interval between them, and at least a sample: without two there are no rates.
+/// The board after an interval, and after at least a sample: without two there are no rates.
 fn once(feed: &mut Feed, interval: Duration) -> Result<Board, Error> {
     let mut board = Board::default();
-    board.take(feed.picture(false)?);
-    let daemons = feed.status().map_or(Duration::ZERO, |status| {
-        Duration::from_millis(status.interval_ms)
-    });
-    let latest = Instant::now() + interval.max(daemons + SAMPLE_GRACE);
+    board.take(feed.picture()?);
+    let daemons = feed.status().map_or(0, |status| status.interval_ms);
+    let sampled = Duration::from_millis(daemons) + SAMPLE_GRACE;
+    let latest = Instant::now() + interval.max(sampled);
     sleep(interval);
     loop {
-        board.take(feed.picture(false)?);
+        board.take(feed.picture()?);
         if board.has_rates() || Instant::now() >= latest {
             return Ok(board);
         }
@@ -87,21 +71,19 @@ fn once(feed: &mut Feed, interval: Duration) -> Result<Board, Error> {
     }
 }
 
-/// One object an interval, until nobody reads any more.
+/// One object for each interval, until its reader exits.
 fn stream(feed: &mut Feed, interval: Duration) -> Result<u8, Error> {
     let mut board = Board::default();
     let mut next = Instant::now();
     let mut answered = Instant::now();
     loop {
-        match feed.picture(false) {
+        match feed.picture() {
             Ok(picture) => {
                 answered = Instant::now();
                 board.take(picture);
                 let line = format!("{}\n", to_json(&board));
-                match stdout()
-                    .write_all(line.as_bytes())
-                    .and_then(|()| stdout().flush())
-                {
+                let written = stdout().write_all(line.as_bytes());
+                match written.and_then(|()| stdout().flush()) {
                     Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(0),
                     other => other?,
                 }
@@ -115,51 +97,42 @@ fn stream(feed: &mut Feed, interval: Duration) -> Result<u8, Error> {
 }
 
 /// The screen, until a key or a signal ends it.
-fn live(feed: &mut Feed, interval: Duration, palette: Palette) -> Result<u8, Error> {
+fn live(feed: &mut Feed, interval: Duration) -> Result<u8, Error> {
     let mut board = Board::default();
-    board.take(feed.picture(false)?);
-    let mut screen = Screen::open()?;
+    board.take(feed.picture()?);
+    let screen = Screen::open()?;
     let mut next = Instant::now();
-    let mut pictures = 0_u32;
+    let mut refreshes = 0_u32;
     loop {
         if Instant::now() >= next {
-            look(feed, &mut board, pictures.is_multiple_of(STATUS_EVERY));
-            pictures = pictures.wrapping_add(1);
+            match feed.picture() {
+                Ok(picture) => board.take(picture),
+                Err(error) => board.fail(chain(&error).join(": ")),
+            }
+            if refreshes.is_multiple_of(STATUS_EVERY)
+                && let Ok(status) = feed.status()
+            {
+                board.take_status(status);
+            }
+            refreshes = refreshes.wrapping_add(1);
             next = following(next, interval);
         }
-        screen.draw(&board, palette)?;
+        screen.draw(&board)?;
         match screen.wait(next)? {
             Wake::Time => {}
             Wake::End(signal) => return Ok(u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)),
             Wake::Keys(keys) => {
-                let asked = board.wants_processes();
                 if !keys.into_iter().all(|key| board.press(key)) {
                     return Ok(0);
-                }
-                if board.wants_processes() && !asked {
-                    next = Instant::now();
                 }
             }
         }
     }
 }
 
-fn look(feed: &mut Feed, board: &mut Board, also_status: bool) {
-    match feed.picture(board.wants_processes()) {
-        Ok(picture) => board.take(picture),
-        Err(error) => return board.fail(chain(&error).join(": ")),
-    }
-    if also_status && let Ok(status) = feed.status() {
-        board.take_status(status);
-    }
-}
-
 /// The next time; late ones are left out, not made up for.
 fn following(last: Instant, interval: Duration) -> Instant {
     let now = Instant::now();
-    if last + interval > now {
-        last + interval
-    } else {
-        now + interval
-    }
+    let next = last + interval;
+    if next > now { next } else { now + interval }
 }

@@ -1,42 +1,52 @@
-//! All that is on the screen.
+//! The runs that `dlrun top` shows, in the order in which it shows them.
 
 use std::cmp::Ordering;
 
 use super::feed::Picture;
-use super::keys::Key;
 use super::watched::Watched;
 use crate::observe::protocol::DaemonStatus;
 use crate::record::MeasureKey;
 
-/// What the runs are sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Sort {
-    /// The oldest first.
-    #[default]
-    Start,
-    Cpu,
-    Memory,
-    Gpu,
+/// What the runs are sorted by: its name, and the figure, the greatest first. The first sorts by start, the oldest first.
+type Sort = (&'static str, fn(&Watched) -> Option<f64>);
+const SORTS: [Sort; 4] = [
+    ("start", |_| None),
+    ("CPU", |run| run.cpus),
+    ("memory", Watched::memory),
+    ("GPU", Watched::gpu_percent),
+];
+
+/// What a key means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Up,
+    Down,
+    Sort,
+    Quit,
 }
 
-impl Sort {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Cpu => "CPU",
-            Self::Memory => "memory",
-            Self::Gpu => "GPU",
-        }
-    }
+/// What terminals send for each key. Ctrl-C comes as a letter where the terminal makes no signal of it.
+const KEYS: [(&[u8], Key); 9] = [
+    (b"q", Key::Quit),
+    (b"\x03", Key::Quit),
+    (b"k", Key::Up),
+    (b"\x1b[A", Key::Up),
+    (b"\x1bOA", Key::Up),
+    (b"j", Key::Down),
+    (b"\x1b[B", Key::Down),
+    (b"\x1bOB", Key::Down),
+    (b"s", Key::Sort),
+];
 
-    fn next(self) -> Self {
-        match self {
-            Self::Start => Self::Cpu,
-            Self::Cpu => Self::Memory,
-            Self::Memory => Self::Gpu,
-            Self::Gpu => Self::Start,
-        }
+/// The keys in what was typed; others are ignored.
+pub(super) fn keys(mut typed: &[u8]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    while !typed.is_empty() {
+        let known = KEYS.iter().find(|(bytes, _)| typed.starts_with(bytes));
+        keys.extend(known.map(|(_, key)| *key));
+        typed = &typed[known.map_or(1, |(bytes, _)| bytes.len())..];
     }
+    keys
 }
 
 /// The runs of a node, and how they are looked at.
@@ -52,37 +62,29 @@ pub(crate) struct Board {
     /// Whether runs of other users are shown.
     pub(super) all_users: bool,
     pub(super) daemon: Option<DaemonStatus>,
-    /// Why the picture is not new.
+    /// Why the figures are not new.
     pub(super) trouble: Option<String>,
-    pub(super) sort: Sort,
-    pub(super) shows_processes: bool,
-    pub(super) shows_help: bool,
+    pub(super) sort: usize,
     /// Which run is looked at. Its place is kept too, for when it ends.
     pub(super) selected: Option<(MeasureKey, usize)>,
 }
 
 impl Board {
-    /// Takes in what the daemon says now.
+    /// Takes in what the daemon answers now.
     pub(crate) fn take(&mut self, picture: Picture) {
         (self.host, self.at_ms, self.hidden) = (picture.host, picture.at_ms, picture.hidden);
         self.all_users = picture.all_users;
         self.trouble = None;
         let mut former = std::mem::take(&mut self.runs);
         for (view, user) in picture.runs {
-            let known = former.iter().position(|run| *run.key() == view.key);
-            self.runs.push(match known {
-                Some(at) => {
-                    let mut run = former.swap_remove(at);
-                    run.take(view);
-                    run
-                }
-                None => Watched::new(view, user),
-            });
+            let known = former.iter().position(|run| run.view.key == view.key);
+            let run = known.map(|at| former.swap_remove(at));
+            self.runs.push(Watched::newer(run, view, user));
         }
         self.put_in_order();
     }
 
-    /// Takes in how the daemon is.
+    /// Takes in the daemon's own state.
     pub(crate) fn take_status(&mut self, status: DaemonStatus) {
         self.daemon = Some(status);
     }
@@ -92,16 +94,10 @@ impl Board {
         self.trouble = Some(why);
     }
 
-    /// Whether processes are to be asked for.
-    pub(crate) fn wants_processes(&self) -> bool {
-        self.shows_processes
-    }
-
-    /// True once rates can be told, or there is nothing of which they could be.
+    /// True once rates are known, or there is nothing of which they could be.
     pub(crate) fn has_rates(&self) -> bool {
-        self.runs
-            .iter()
-            .all(|run| run.cpus().is_some() || run.sampled_at_ms().is_none())
+        let has_rates = |run: &Watched| run.cpus.is_some() || run.sampled_at_ms.is_none();
+        self.runs.iter().all(has_rates)
     }
 
     /// The place of the run that is looked at.
@@ -109,52 +105,46 @@ impl Board {
         let Some((key, place)) = &self.selected else {
             return 0;
         };
-        let found = self.runs.iter().position(|run| run.key() == key);
+        let found = self.runs.iter().position(|run| run.view.key == *key);
         found.unwrap_or_else(|| (*place).min(self.runs.len().saturating_sub(1)))
     }
 
-    /// Does what a key means. False: no more.
+    /// What the runs are sorted by.
+    pub(super) fn sorted_by(&self) -> &'static str {
+        SORTS[self.sort].0
+    }
+
+    /// Does what a key means. False: the user quits.
     pub(crate) fn press(&mut self, key: Key) -> bool {
-        let last = self.runs.len().saturating_sub(1);
         let place = self.selected();
         match key {
             Key::Quit => return false,
-            Key::Escape if !self.shows_help => return false,
-            Key::Help => self.shows_help = !self.shows_help,
-            _ if self.shows_help => self.shows_help = false,
             Key::Up => self.select(place.saturating_sub(1)),
-            Key::Down => self.select((place + 1).min(last)),
-            Key::First => self.select(0),
-            Key::Last => self.select(last),
-            Key::Processes => self.shows_processes = !self.shows_processes,
+            Key::Down => self.select((place + 1).min(self.runs.len().saturating_sub(1))),
             Key::Sort => {
                 self.select(place);
-                self.sort = self.sort.next();
+                self.sort = (self.sort + 1) % SORTS.len();
                 self.put_in_order();
             }
-            Key::Escape => {}
         }
         true
     }
 
     fn select(&mut self, place: usize) {
-        self.selected = self.runs.get(place).map(|run| (run.key().clone(), place));
+        let run = self.runs.get(place);
+        self.selected = run.map(|run| (run.view.key.clone(), place));
     }
 
     fn put_in_order(&mut self) {
-        let sort = self.sort;
-        let descending = |a: Option<f64>, b: Option<f64>| match (a, b) {
-            (Some(a), Some(b)) => b.total_cmp(&a),
-            (a, b) => b.is_some().cmp(&a.is_some()),
-        };
+        let figure = SORTS[self.sort].1;
         self.runs.sort_by(|a, b| {
-            let by = match sort {
-                Sort::Start => Ordering::Equal,
-                Sort::Cpu => descending(a.cpus(), b.cpus()),
-                Sort::Memory => b.now().mem_used_bytes().cmp(&a.now().mem_used_bytes()),
-                Sort::Gpu => descending(a.gpu_percent(), b.gpu_percent()),
+            let by = match (figure(a), figure(b)) {
+                (Some(a), Some(b)) => b.total_cmp(&a),
+                (None, None) => Ordering::Equal,
+                (a, b) => b.is_some().cmp(&a.is_some()),
             };
-            by.then_with(|| (a.view.started_at_ms, a.key()).cmp(&(b.view.started_at_ms, b.key())))
+            let start = |run: &Watched| (run.view.started_at_ms, run.view.key.clone());
+            by.then_with(|| start(a).cmp(&start(b)))
         });
     }
 }
@@ -176,49 +166,47 @@ mod tests {
             (names(&board), board.selected()),
             (vec!["resnet", "mnist-cnn", "idle"], 0)
         );
-        assert!(board.press(Key::Last) && board.press(Key::Down));
+        for _ in 0..5 {
+            assert!(board.press(Key::Down));
+        }
         assert_eq!(board.selected(), 2);
-        assert!(board.press(Key::First) && board.press(Key::Up));
+        for _ in 0..5 {
+            assert!(board.press(Key::Up));
+        }
         assert_eq!(board.selected(), 0);
-        assert!(!board.press(Key::Quit) && !board.press(Key::Escape));
+        assert!(!board.press(Key::Quit));
     }
 
     #[test]
-    fn any_key_closes_the_help() {
-        let mut board = board();
-        for key in [Key::Escape, Key::Down, Key::Help] {
-            assert!(board.press(Key::Help) && board.shows_help);
-            assert!(board.press(key) && !board.shows_help);
-        }
-        assert_eq!(board.selected(), 0);
+    fn keys_are_found_in_what_was_typed() {
+        assert_eq!(
+            keys(b"x\x1b[A\x1b[5~js\x1bOB\x1b"),
+            [Key::Up, Key::Down, Key::Sort, Key::Down]
+        );
     }
 
     #[test]
     fn the_next_run_is_looked_at_when_the_selected_one_ends() {
         let mut board = board();
-        let _ = board.press(Key::Last);
+        for _ in 0..2 {
+            let _ = board.press(Key::Down);
+        }
         let mut left: Vec<_> = board
             .runs
             .iter()
             .map(|run| (run.view.clone(), run.user.clone()))
             .collect();
         left.pop();
-        let picture = Picture {
-            runs: left,
+        let picture = |runs| Picture {
+            runs,
             host: "n".into(),
             at_ms: 1,
             hidden: 0,
             all_users: false,
         };
-        board.take(picture);
+        board.take(picture(left));
         assert_eq!((board.runs.len(), board.selected()), (2, 1));
-        board.take(Picture {
-            runs: Vec::new(),
-            host: "n".into(),
-            at_ms: 2,
-            hidden: 0,
-            all_users: false,
-        });
+        board.take(picture(Vec::new()));
         assert_eq!(board.selected(), 0);
         assert!(board.press(Key::Down) && board.press(Key::Sort));
     }

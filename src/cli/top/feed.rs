@@ -9,12 +9,12 @@ use nix::unistd::{Uid, User, getuid};
 use crate::observe::client::{ClientError, Daemon};
 use crate::observe::protocol::{DaemonStatus, Request, Response, RunView, RunsQuery};
 
-/// How long an answer may take: the screen stands still meanwhile.
+/// How long an answer may take: the screen does not change meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// More runs than a node has.
 const RUNS_MOST: usize = 10_000;
 
-/// The runs of the node as the daemon tells them.
+/// The runs of the node as the daemon lists them.
 #[derive(Debug)]
 pub(crate) struct Picture {
     pub(super) host: String,
@@ -58,7 +58,7 @@ impl Feed {
     }
 
     /// The runs now, of this user or of all that this user may see.
-    pub(crate) fn picture(&mut self, processes: bool) -> Result<Picture, ClientError> {
+    pub(crate) fn picture(&mut self) -> Result<Picture, ClientError> {
         let mut picture = Picture {
             host: String::new(),
             at_ms: 0,
@@ -68,14 +68,14 @@ impl Feed {
         };
         let mut skip = 0;
         loop {
-            let runs =
-                self.ask(
-                    &Request::Runs(RunsQuery { skip, processes }),
-                    |response| match response {
-                        Response::Runs(runs) => Some(runs),
-                        _ => None,
-                    },
-                )?;
+            let query = RunsQuery {
+                skip,
+                processes: false,
+            };
+            let runs = self.ask(&Request::Runs(query), |response| match response {
+                Response::Runs(runs) => Some(runs),
+                _ => None,
+            })?;
             (picture.host, picture.at_ms) = (runs.host, runs.at_ms);
             skip += runs.runs.len();
             let is_last = !runs.more || runs.runs.is_empty() || skip >= RUNS_MOST;

@@ -1,13 +1,13 @@
-//! The runs for programs: one object an interval.
+//! The runs for programs: one object for each interval.
 
 use serde_json::{Value, json};
 
 use super::board::Board;
-use super::text::share;
-use super::watched::{Gpu, Watched, is_idle};
+use super::figures::share;
+use super::watched::{Gpu, Watched};
 use crate::record::GpuReading;
 
-/// One picture.
+/// The board as one object.
 pub(crate) fn to_json(board: &Board) -> Value {
     json!({
         "schema_version": 1,
@@ -18,9 +18,7 @@ pub(crate) fn to_json(board: &Board) -> Value {
 }
 
 fn run(run: &Watched) -> Value {
-    let (view, now, rates) = (&run.view, run.now(), run.rates());
-    // Shares of the time, 0 to 1.
-    let part = |us| share(us).map(|percent| percent / 100.0);
+    let (view, now, rates) = (&run.view, &run.now, &run.rates);
     json!({
         "run_id": view.key.run_id,
         "element": view.key.element,
@@ -31,9 +29,9 @@ fn run(run: &Watched) -> Value {
         "name": view.name,
         "uid": view.uid,
         "started_at_ms": view.started_at_ms,
-        "sampled_at_ms": run.sampled_at_ms(),
-        "cpu_busy": run.cpus(),
-        "cpu_throttled": part(rates.cpu_throttled_us),
+        "sampled_at_ms": run.sampled_at_ms,
+        "cpu_busy": run.cpus,
+        "cpu_throttled": share(rates.cpu_throttled_us),
         "mem_bytes": now.mem_used_bytes(),
         "mem_file_bytes": now.mem_file_bytes,
         "mem_peak_bytes": view.usage.mem_peak_bytes,
@@ -43,13 +41,13 @@ fn run(run: &Watched) -> Value {
         "processes": now.processes,
         "threads": now.threads,
         "pressure": {
-            "cpu_some": part(rates.psi_cpu_some_us),
-            "mem_some": part(rates.psi_mem_some_us),
-            "mem_full": part(rates.psi_mem_full_us),
-            "io_some": part(rates.psi_io_some_us),
-            "io_full": part(rates.psi_io_full_us),
+            "cpu_some": share(rates.psi_cpu_some_us),
+            "mem_some": share(rates.psi_mem_some_us),
+            "mem_full": share(rates.psi_mem_full_us),
+            "io_some": share(rates.psi_io_some_us),
+            "io_full": share(rates.psi_io_full_us),
         },
-        "gpus": run.gpus().iter().map(gpu).collect::<Vec<_>>(),
+        "gpus": run.gpus.iter().map(gpu).collect::<Vec<_>>(),
         "epoch": view.progress.epochs_completed,
         "epochs": view.progress.epochs_announced,
         "last_step": view.progress.last_step,
@@ -71,7 +69,7 @@ fn gpu(gpu: &Gpu) -> Value {
         "temperature_celsius": reading.and_then(|reading| reading.temperature_celsius),
         "sm_clock_mhz": reading.and_then(|reading| reading.sm_clock_mhz),
         "run_processes": reading.and_then(|reading| reading.run_processes),
-        "idle": reading.and_then(is_idle),
+        "idle": gpu.is_idle(),
     })
 }
 

@@ -2,19 +2,13 @@
 //! the terminal.
 
 mod board;
-mod curve;
-mod details;
-mod draw;
 mod feed;
+mod figures;
 mod json;
-mod keys;
-mod meter;
-mod plain;
+mod page;
+mod rates;
 mod screen;
-mod style;
 mod table;
-mod text;
-mod tty;
 mod watched;
 
 #[cfg(test)]
@@ -23,6 +17,5 @@ mod sample_board;
 pub(crate) use board::Board;
 pub(crate) use feed::Feed;
 pub(crate) use json::to_json;
-pub(crate) use plain::to_text;
 pub(crate) use screen::{Screen, Wake, is_screen};
-pub(crate) use style::Palette;
+pub(crate) use table::to_text;

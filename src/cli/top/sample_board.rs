@@ -5,8 +5,7 @@ use super::feed::Picture;
 use crate::job::{JobId, RunId};
 use crate::observe::protocol::{DaemonStatus, RunView};
 use crate::record::{
-    Event, EventKind, GpuFacts, GpuReading, GpuUsage, MeasureKey, ProcessReading, Progress, Sample,
-    StepMark, Usage,
+    Event, EventKind, GpuFacts, GpuReading, GpuUsage, MeasureKey, Progress, Sample, StepMark, Usage,
 };
 
 /// When the board was made.
@@ -64,17 +63,6 @@ fn facts(uuid: &str, minor: u32) -> GpuUsage {
     })
 }
 
-fn process(pid: u32, name: &str, cpu_us: u64) -> ProcessReading {
-    ProcessReading {
-        pid,
-        start_time_ticks: 1,
-        name: name.into(),
-        cpu_us: Some(cpu_us),
-        mem_rss_bytes: Some(u64::from(pid) << 20),
-        ..ProcessReading::default()
-    }
-}
-
 /// A run on CPUs, after `tick` seconds.
 fn mnist(tick: u64) -> RunView {
     let sample = Sample {
@@ -86,10 +74,6 @@ fn mnist(tick: u64) -> RunView {
         io_write_bytes: Some(4096 * tick),
         processes: Some(2),
         threads: Some(9),
-        commands: vec![
-            process(41, "python3", 800_000 * tick),
-            process(42, "sh\u{1b}[2J", 0),
-        ],
         ..Sample::default()
     };
     let progress = Progress {

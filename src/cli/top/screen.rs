@@ -1,23 +1,26 @@
 //! The terminal: taken over, drawn on, given back however this ends.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write, stdin, stdout};
+use std::io::{self, BufWriter, IsTerminal, Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::style::{Attribute, PrintStyledContent, SetAttribute};
+use crossterm::terminal::{
+    self, Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{execute, queue};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use ratatui_core::terminal::Terminal;
 
-use super::board::Board;
-use super::draw::draw;
-use super::keys::{Key, is_cut, keys};
-use super::style::Palette;
-use super::tty::Tty;
+use super::board::{Board, Key, keys};
+use super::page::page;
 
-/// How long the rest of a key's letters may take.
-const REST_OF_KEY: Duration = Duration::from_millis(50);
+/// Columns and lines of a terminal that does not know its own size.
+const USUAL_SIZE: (u16, u16) = (80, 24);
 
 /// True where there is a terminal that can be drawn on and typed at.
 pub(crate) fn is_screen() -> bool {
@@ -39,39 +42,50 @@ pub(crate) enum Wake {
 /// The terminal, taken over: no echo, another page than the shell's, no cursor. It is given back when this goes, in a panic
 /// too. Signals that would end the process, or say that the size changed, come through [`Screen::wait`].
 pub(crate) struct Screen {
-    terminal: Terminal<Tty<BufWriter<Stdout>>>,
     signals: SignalFd,
 }
 
 impl Screen {
     /// Takes the terminal over.
     pub(crate) fn open() -> io::Result<Self> {
-        let ends = [
+        let set = SigSet::from_iter([
             Signal::SIGTERM,
             Signal::SIGINT,
             Signal::SIGHUP,
             Signal::SIGWINCH,
-        ];
-        let set = SigSet::from_iter(ends);
+        ]);
         set.thread_block()?;
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        let mut terminal = Terminal::new(Tty::new(BufWriter::new(stdout())))?;
         // The message of a panic must not go to a page that is then taken away.
         let former = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
             former(panic);
         }));
-        let taken = terminal.backend_mut().take_over();
-        let screen = Self { terminal, signals };
-        taken.map(|()| screen)
+        let screen = Self { signals };
+        enable_raw_mode()?;
+        execute!(stdout(), EnterAlternateScreen, DisableLineWrap, Hide)?;
+        Ok(screen)
     }
 
     /// Draws the board.
-    pub(crate) fn draw(&mut self, board: &Board, palette: Palette) -> io::Result<()> {
-        self.terminal
-            .draw(|frame| draw(board, palette, frame.area(), frame.buffer_mut()))
-            .map(|_| ())
+    pub(crate) fn draw(&self, board: &Board) -> io::Result<()> {
+        // Not `terminal::size`, which starts `tput` where the terminal does not say.
+        let size = terminal::window_size().map(|size| (size.columns, size.rows));
+        let known = size
+            .ok()
+            .filter(|(width, height)| *width > 0 && *height > 0);
+        let (width, height) = known.unwrap_or(USUAL_SIZE);
+        let mut out = BufWriter::new(stdout().lock());
+        let lines = page(board, usize::from(width), usize::from(height));
+        for (line, y) in lines.into_iter().zip(0..) {
+            queue!(out, MoveTo(0, y))?;
+            for span in line {
+                queue!(out, PrintStyledContent(span))?;
+            }
+            queue!(out, Clear(ClearType::UntilNewLine))?;
+        }
+        out.flush()
     }
 
     /// Waits for a time, unless something comes before.
@@ -96,16 +110,20 @@ impl Screen {
             }
             let [signalled, typed] = fds.map(|fd| fd.any().unwrap_or(false));
             if signalled && let Some(info) = self.signals.read_signal()? {
-                let signal = i32::try_from(info.ssi_signo)
-                    .ok()
-                    .and_then(|number| Signal::try_from(number).ok());
-                match signal {
-                    Some(Signal::SIGWINCH) | None => return Ok(Wake::Keys(Vec::new())),
-                    Some(signal) => return Ok(Wake::End(signal)),
-                }
+                let number = i32::try_from(info.ssi_signo).unwrap_or_default();
+                return Ok(match Signal::try_from(number) {
+                    Ok(Signal::SIGWINCH) | Err(_) => Wake::Keys(Vec::new()),
+                    Ok(signal) => Wake::End(signal),
+                });
             }
+            let mut buffer = [0; 256];
             if typed {
-                return read_keys();
+                match nix::unistd::read(&stdin, &mut buffer) {
+                    Ok(0) | Err(Errno::EIO) => return Ok(Wake::End(Signal::SIGHUP)),
+                    Ok(count) => return Ok(Wake::Keys(keys(&buffer[..count]))),
+                    Err(Errno::EINTR | Errno::EAGAIN) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
             }
         }
     }
@@ -119,29 +137,12 @@ impl Drop for Screen {
 
 /// Leaves the terminal as it was. Doing it twice does no harm; a terminal that is gone needs nothing.
 fn give_back() {
-    let _ = Tty::new(stdout()).give_back();
-    let _ = stdout().flush();
-}
-
-fn read_keys() -> io::Result<Wake> {
-    let mut typed = Vec::new();
-    let mut buffer = [0; 256];
-    loop {
-        match nix::unistd::read(stdin(), &mut buffer) {
-            Ok(0) | Err(Errno::EIO) => return Ok(Wake::End(Signal::SIGHUP)),
-            Ok(read) => typed.extend_from_slice(&buffer[..read]),
-            Err(Errno::EINTR | Errno::EAGAIN) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        if !is_cut(&typed) || !has_more() {
-            return Ok(Wake::Keys(keys(&typed)));
-        }
-    }
-}
-
-fn has_more() -> bool {
-    let stdin = stdin();
-    let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    let timeout = PollTimeout::try_from(REST_OF_KEY).unwrap_or(PollTimeout::ZERO);
-    matches!(poll(&mut fds, timeout), Ok(1..))
+    let _ = disable_raw_mode();
+    let _ = execute!(
+        stdout(),
+        SetAttribute(Attribute::Reset),
+        Show,
+        EnableLineWrap,
+        LeaveAlternateScreen
+    );
 }

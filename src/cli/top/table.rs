@@ -1,25 +1,25 @@
 //! The runs as a table: which columns there are, and which of them fit.
 
 use super::board::Board;
-use super::text::{UNKNOWN, bytes, clock, cpu_percent, one_line, percent};
-use super::watched::{Watched, is_idle};
+use super::figures::{bytes, clock, cpu_percent, one_line, percent};
+use super::watched::Watched;
+use crate::cli::table::{rendered, table};
 
 /// A column.
 pub(super) struct Column {
     pub(super) title: &'static str,
-    /// In letters. That of the name is the least it gets.
+    /// In characters. That of the name is the least it gets.
     pub(super) width: usize,
-    /// Numbers stand at the right.
-    pub(super) is_number: bool,
-    /// Of the columns that do not fit together the higher are left out.
+    /// Of the columns that do not fit together those of the highest rank are left out.
     rank: u8,
-    cell: fn(&Board, &Watched) -> String,
+    /// What it shows of a run.
+    pub(super) cell: fn(&Board, &Watched) -> String,
 }
 
 impl Column {
-    /// What stands in it for a run.
-    pub(super) fn cell(&self, board: &Board, run: &Watched) -> String {
-        (self.cell)(board, run)
+    /// Columns of text are aligned at the left, those of numbers at the right.
+    pub(super) fn is_text(&self) -> bool {
+        ["RUN", "NAME", "JOB", "USER"].contains(&self.title)
     }
 }
 
@@ -27,152 +27,143 @@ const fn column(
     title: &'static str,
     width: usize,
     rank: u8,
-    is_number: bool,
     cell: fn(&Board, &Watched) -> String,
 ) -> Column {
     Column {
         title,
         width,
-        is_number,
         rank,
         cell,
     }
 }
 
-pub(super) const NAME: &str = "NAME";
-const USER: &str = "USER";
-const GPU: &str = "GPU";
-const GPU_MEMORY: &str = "GPU MEM";
-/// The most that the name is given.
+/// The most that the name is given, in characters.
 const NAME_MOST: usize = 32;
 
-static COLUMNS: [Column; 11] = [
-    column("RUN", 6, 0, false, |_, run| {
-        run.key().run_id.as_str().chars().take(6).collect()
+static COLUMNS: [Column; 12] = [
+    column("RUN", 6, 0, |_, run| {
+        run.view.key.run_id.as_str()[..6].into()
     }),
-    column(NAME, 8, 0, false, |_, run| one_line(&run.view.name)),
-    column("JOB", 9, 6, false, |_, run| job(run)),
-    column(USER, 8, 5, false, |_, run| one_line(&run.user)),
-    column("EPOCH", 7, 3, true, |_, run| epoch(run)),
-    column("TIME", 7, 4, true, |board, run| {
+    column("NAME", 8, 0, |_, run| one_line(&run.view.name)),
+    column("JOB", 9, 6, |_, run| {
+        let job = run.view.job_id.as_ref();
+        job.map_or_else(|| "-".to_owned(), |job| one_line(&job.0))
+    }),
+    column("USER", 8, 5, |_, run| one_line(&run.user)),
+    column("EPOCH", 7, 3, |_, run| epoch(run)),
+    column("TIME", 7, 4, |board, run| {
         clock(board.at_ms.saturating_sub(run.view.started_at_ms))
     }),
-    column("CPU%", 6, 0, true, |_, run| cpu_percent(run.cpus())),
-    column("MEMORY", 9, 1, true, |_, run| {
-        bytes(run.now().mem_used_bytes())
+    column("CPU%", 6, 0, |_, run| cpu_percent(run.cpus)),
+    column("MEMORY", 9, 1, |_, run| bytes(run.now.mem_used_bytes())),
+    column("READ/s", 9, 8, |_, run| bytes(run.rates.io_read_bytes)),
+    column("WRITE/s", 9, 8, |_, run| bytes(run.rates.io_write_bytes)),
+    column("GPU", 14, 2, |_, run| gpus(run)),
+    column("GPU MEM", 9, 7, |_, run| {
+        let readings = run.gpus.iter().filter_map(|gpu| gpu.reading.as_ref());
+        let used = readings.filter_map(|reading| reading.mem_used_bytes);
+        bytes(used.reduce(u64::saturating_add))
     }),
-    column("READ/s", 9, 8, true, |_, run| {
-        bytes(run.rates().io_read_bytes)
-    }),
-    column("WRITE/s", 9, 8, true, |_, run| {
-        bytes(run.rates().io_write_bytes)
-    }),
-    column(GPU, 14, 2, true, |_, run| gpus(run)),
 ];
-
-static OF_GPUS: Column = column(GPU_MEMORY, 9, 7, true, |_, run| bytes(gpu_memory(run)));
-
-fn job(run: &Watched) -> String {
-    run.view
-        .job_id
-        .as_ref()
-        .map_or_else(|| UNKNOWN.to_owned(), |job| one_line(&job.0))
-}
 
 fn epoch(run: &Watched) -> String {
     let progress = &run.view.progress;
     match (progress.epochs_completed, progress.epochs_announced) {
-        (0, None) => UNKNOWN.to_owned(),
+        (0, None) => "-".to_owned(),
         (done, None) => done.to_string(),
         (done, Some(of)) => format!("{done}/{of}"),
     }
 }
 
-/// How many there are, how busy they are on average, and those that the run does nothing on.
+/// How many there are, how busy they are on average, and those that no process of the run is on.
 fn gpus(run: &Watched) -> String {
-    let gpus = run.gpus();
-    let idle = idle_gpus(run);
     let mean = percent(run.gpu_percent());
-    match (gpus.len(), idle) {
-        (0, _) => UNKNOWN.to_owned(),
+    match (run.gpus.len(), run.idle_gpus()) {
+        (0, _) => "-".to_owned(),
         (count, 0) => format!("{count}: {mean}"),
         (count, idle) => format!("{count}: {mean} {idle} idle"),
     }
 }
 
-/// GPUs of the run on which none of its processes is.
-pub(super) fn idle_gpus(run: &Watched) -> usize {
-    run.gpus()
-        .iter()
-        .filter(|gpu| gpu.reading.as_ref().and_then(is_idle) == Some(true))
-        .count()
-}
-
-fn gpu_memory(run: &Watched) -> Option<u64> {
-    let gpus = run.gpus();
-    let used = gpus
-        .iter()
-        .filter_map(|gpu| gpu.reading.as_ref()?.mem_used_bytes);
-    used.reduce(u64::saturating_add)
-}
-
 /// All columns that say something.
-pub(super) fn all(board: &Board) -> Vec<&'static Column> {
+fn all(board: &Board) -> Vec<&'static Column> {
     // With `--all` even one run may be a stranger's.
-    let users = board.all_users
-        || board
-            .runs
-            .iter()
-            .any(|run| run.view.uid != board.runs[0].view.uid);
-    let gpus = board.runs.iter().any(|run| !run.gpus().is_empty());
+    let first = board.runs.first().map(|run| run.view.uid);
+    let users = board.all_users || board.runs.iter().any(|run| Some(run.view.uid) != first);
+    let gpus = board.runs.iter().any(|run| !run.gpus.is_empty());
     let says = |column: &&Column| match column.title {
-        USER => users,
-        GPU | GPU_MEMORY => gpus,
+        "USER" => users,
+        "GPU" | "GPU MEM" => gpus,
         _ => true,
     };
-    COLUMNS
-        .iter()
-        .chain(std::iter::once(&OF_GPUS))
-        .filter(says)
-        .collect()
+    COLUMNS.iter().filter(says).collect()
 }
 
 /// The columns that fit into a width with a blank between them, and the width of each.
 pub(super) fn fitting(board: &Board, width: usize) -> Vec<(&'static Column, usize)> {
     let mut columns = all(board);
-    let needed = |columns: &[&Column]| {
-        columns
-            .iter()
-            .map(|column| column.width + 1)
-            .sum::<usize>()
-            .saturating_sub(1)
-    };
+    let needed = |columns: &[&Column]| columns.iter().map(|one| one.width + 1).sum::<usize>() - 1;
     while needed(&columns) > width {
-        let Some(least) = columns
-            .iter()
-            .map(|column| column.rank)
-            .max()
-            .filter(|rank| *rank > 0)
-        else {
+        let highest = columns.iter().map(|column| column.rank).max();
+        let Some(highest) = highest.filter(|rank| *rank > 0) else {
             break;
         };
-        columns.retain(|column| column.rank != least);
+        columns.retain(|column| column.rank != highest);
     }
     let left = width.saturating_sub(needed(&columns));
-    let wide = |column: &Column| match column.title {
-        NAME => (column.width + left).min(NAME_MOST),
-        _ => column.width,
+    let wide = |column: &'static Column| match column.title {
+        "NAME" => (column, (column.width + left).min(NAME_MOST)),
+        _ => (column, column.width),
     };
-    columns
-        .into_iter()
-        .map(|column| (column, wide(column)))
-        .collect()
+    columns.into_iter().map(wide).collect()
+}
+
+/// The runs as text, for where there is no terminal.
+pub(crate) fn to_text(board: &Board) -> String {
+    if board.runs.is_empty() {
+        return format!("no runs to show on {}{}\n", board.host, others(board));
+    }
+    let columns = all(board);
+    let mut table = table();
+    table.set_header(columns.iter().map(|column| column.title));
+    for run in &board.runs {
+        table.add_row(columns.iter().map(|column| (column.cell)(board, run)));
+    }
+    rendered(table)
+}
+
+/// Who else has runs.
+pub(super) fn others(board: &Board) -> String {
+    match board.hidden {
+        0 => String::new(),
+        1 => "; 1 of another user, with `--all`".to_owned(),
+        hidden => format!("; {hidden} of other users, with `--all`"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::top::sample_board::board;
+
+    #[test]
+    fn all_columns_are_there() {
+        insta::assert_snapshot!(to_text(&board()));
+    }
+
+    #[test]
+    fn a_node_without_runs_says_so() {
+        let mut board = Board {
+            host: "node01".into(),
+            ..Board::default()
+        };
+        assert_eq!(to_text(&board), "no runs to show on node01\n");
+        board.hidden = 2;
+        assert_eq!(
+            to_text(&board),
+            "no runs to show on node01; 2 of other users, with `--all`\n"
+        );
+    }
 
     #[test]
     fn narrow_screens_show_what_matters_most() {
@@ -199,7 +190,7 @@ mod tests {
         let mut board = board();
         board
             .runs
-            .retain(|run| run.user == "ann" && run.gpus().is_empty());
+            .retain(|run| run.user == "ann" && run.gpus.is_empty());
         assert!(!board.runs.is_empty());
         let titles: Vec<&str> = all(&board).iter().map(|column| column.title).collect();
         assert_eq!(
@@ -207,7 +198,7 @@ mod tests {
             "RUN NAME JOB EPOCH TIME CPU% MEMORY READ/s WRITE/s"
         );
         board.all_users = true;
-        assert!(all(&board).iter().any(|column| column.title == USER));
+        assert!(all(&board).iter().any(|column| column.title == "USER"));
         assert!(all(&Board::default()).len() > 5);
     }
 }

@@ -1,248 +1,149 @@
 //! One run as it is looked at again and again.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
-use super::meter::Meter;
+use super::rates::Rates;
 use crate::observe::protocol::RunView;
-use crate::record::{
-    COLUMNS, GpuFacts, GpuReading, MeasureKey, PROCESS_COLUMNS, ProcessReading, Sample,
-};
+use crate::record::{GpuFacts, GpuReading, Sample};
 
-/// How far back the curves go, in milliseconds.
-pub(super) const CURVE_MS: u64 = 300_000;
-/// Points kept for the curves: five minutes at ten a second.
-const POINTS_KEPT: usize = 3000;
+/// Samples that the curves show at most: more than a terminal has columns.
+const POINTS: usize = 500;
 
-/// A point of the curves.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Point {
-    /// When, in Unix milliseconds UTC.
-    pub(super) at_ms: u64,
-    /// CPUs busy.
-    pub(super) cpus: Option<f64>,
-    /// Memory in use, in bytes.
-    pub(super) memory: Option<u64>,
-    /// Mean utilisation of the GPUs, in percent.
-    pub(super) gpus: Option<f64>,
-}
+/// What the curves show of a sample: CPUs busy, bytes of memory in use, percent of the GPUs.
+pub(super) type Point = [Option<f64>; 3];
 
 /// A GPU of the run.
 #[derive(Debug, Clone)]
 pub(super) struct Gpu {
     /// What it is; no more than the UUID where the daemon did not say.
     pub(super) facts: GpuFacts,
-    /// What it last said; `None`: it gives no answer.
+    /// Its last reading; `None`: it gives no answer.
     pub(super) reading: Option<GpuReading>,
 }
 
-/// A process of the run.
-#[derive(Debug, Clone)]
-pub(super) struct Process {
-    /// What was last read.
-    pub(super) reading: ProcessReading,
-    /// By how much its counters grow in a second.
-    pub(super) rates: ProcessReading,
+impl Gpu {
+    /// True where no process of the run is on it; `None` where the driver does not say.
+    pub(super) fn is_idle(&self) -> Option<bool> {
+        Some(self.reading.as_ref()?.run_processes? == 0)
+    }
 }
 
 /// A run.
 #[derive(Debug, Clone)]
 pub(crate) struct Watched {
-    /// What the daemon last said.
+    /// The daemon's last answer.
     pub(super) view: RunView,
     /// The user's login name.
     pub(super) user: String,
     /// When the last sample was taken.
-    sampled_at_ms: Option<u64>,
-    sample: Meter<{ COLUMNS.len() }>,
-    /// When the processes were last read.
-    processes_at_ms: Option<u64>,
-    processes: BTreeMap<(u32, u64), (Arc<str>, Meter<{ PROCESS_COLUMNS.len() }>)>,
+    pub(super) sampled_at_ms: Option<u64>,
+    known: Rates,
+    /// The last known values of the run as a whole.
+    pub(super) now: Sample,
+    /// By how much its counters grow in a second, each in its own unit.
+    pub(super) rates: Sample,
+    /// CPUs that it keeps busy.
+    pub(super) cpus: Option<f64>,
+    /// Its GPUs: those that were named, and those that it was seen on.
+    pub(super) gpus: Vec<Gpu>,
     /// The curves, oldest first.
     pub(super) points: VecDeque<Point>,
 }
 
 impl Watched {
-    pub(super) fn new(view: RunView, user: String) -> Self {
-        let mut watched = Self {
-            view,
-            user,
-            sampled_at_ms: None,
-            sample: Meter::default(),
-            processes_at_ms: None,
-            processes: BTreeMap::new(),
-            points: VecDeque::new(),
-        };
-        watched.measure();
-        watched
-    }
-
-    /// Takes in what the daemon says now.
-    pub(super) fn take(&mut self, view: RunView) {
-        self.view = view;
-        self.measure();
-    }
-
-    fn measure(&mut self) {
-        let Some(sample) = self.view.sample.take() else {
-            return;
-        };
-        if self.sampled_at_ms.replace(sample.at_ms) != Some(sample.at_ms) {
-            self.sample.take(&COLUMNS, sample.at_ms, sample.values());
-            let point = Point {
-                at_ms: sample.at_ms,
-                cpus: cpus(&self.sample_rates(sample.at_ms)),
-                memory: self.sample_now(sample.at_ms).mem_used_bytes(),
-                gpus: mean(sample.gpus.iter().filter_map(GpuReading::busy_percent)),
-            };
-            if self.points.len() == POINTS_KEPT {
-                self.points.pop_front();
-            }
-            self.points.push_back(point);
-        }
-        self.take_processes(&sample);
-        self.view.sample = Some(sample);
-    }
-
-    /// Processes are read less often than the rest and told again meanwhile; those that are not there any more when they
-    /// are read have ended.
-    fn take_processes(&mut self, sample: &Sample) {
-        let at_ms = self.view.processes_at_ms.unwrap_or(sample.at_ms);
-        if sample.commands.is_empty() || self.processes_at_ms.replace(at_ms) == Some(at_ms) {
-            return;
-        }
-        let mut former = std::mem::take(&mut self.processes);
-        for process in &sample.commands {
-            let key = (process.pid, process.start_time_ticks);
-            let mut meter = former
-                .remove(&key)
-                .map(|(_, meter)| meter)
-                .unwrap_or_default();
-            meter.take(&PROCESS_COLUMNS, at_ms, process.values());
-            self.processes
-                .insert(key, (Arc::clone(&process.name), meter));
-        }
-    }
-
-    pub(super) fn key(&self) -> &MeasureKey {
-        &self.view.key
-    }
-
-    fn sample_now(&self, at_ms: u64) -> Sample {
-        Sample::from_values(at_ms, self.sample.values())
-    }
-
-    fn sample_rates(&self, at_ms: u64) -> Sample {
-        Sample::from_values(at_ms, self.sample.rates())
-    }
-
-    /// The last known values of the run as a whole.
-    pub(super) fn now(&self) -> Sample {
-        self.sample_now(self.sampled_at_ms.unwrap_or(0))
-    }
-
-    /// By how much its counters grow in a second, each in its own unit.
-    pub(super) fn rates(&self) -> Sample {
-        self.sample_rates(self.sampled_at_ms.unwrap_or(0))
-    }
-
-    /// When the last sample was taken.
-    pub(super) fn sampled_at_ms(&self) -> Option<u64> {
-        self.sampled_at_ms
-    }
-
-    /// CPUs that it keeps busy.
-    pub(super) fn cpus(&self) -> Option<f64> {
-        cpus(&self.rates())
-    }
-
-    /// Its GPUs: those that were named, and those that it was seen on.
-    pub(super) fn gpus(&self) -> Vec<Gpu> {
-        let readings = self
-            .view
-            .sample
-            .as_ref()
-            .map(|sample| &sample.gpus[..])
-            .unwrap_or_default();
-        let reading = |uuid: &str| readings.iter().find(|reading| *reading.uuid == *uuid);
-        let named = self.view.gpus.iter().map(|usage| Gpu {
-            facts: usage.gpu.clone(),
-            reading: reading(&usage.gpu.uuid).cloned(),
-        });
-        let is_new = |reading: &&GpuReading| {
-            self.view
-                .gpus
-                .iter()
-                .all(|gpu| gpu.gpu.uuid != *reading.uuid)
-        };
-        let seen = readings.iter().filter(is_new).map(|reading| Gpu {
-            facts: GpuFacts {
-                uuid: reading.uuid.to_string(),
-                ..GpuFacts::default()
+    /// The run with what the daemon answers now; `former`: as it was before.
+    pub(super) fn newer(former: Option<Self>, view: RunView, user: String) -> Self {
+        let (sample, gpus) = (view.sample.clone(), gpus_of(&view));
+        let mut run = match former {
+            Some(former) => Self {
+                view,
+                gpus,
+                ..former
             },
-            reading: Some(reading.clone()),
-        });
-        named.chain(seen).collect()
+            None => Self {
+                view,
+                user,
+                gpus,
+                sampled_at_ms: None,
+                known: Rates::default(),
+                now: Sample::default(),
+                rates: Sample::default(),
+                cpus: None,
+                points: VecDeque::new(),
+            },
+        };
+        if let Some(sample) = sample
+            && run.sampled_at_ms.replace(sample.at_ms) != Some(sample.at_ms)
+        {
+            run.known.take(sample.at_ms, sample.values());
+            run.now = run.known.values(sample.at_ms);
+            run.rates = run.known.rates(sample.at_ms);
+            let busy_us = run.rates.cpu_user_us.zip(run.rates.cpu_system_us);
+            run.cpus = busy_us.map(|(user, system)| real(user + system) / 1e6);
+            if run.points.len() == POINTS {
+                run.points.pop_front();
+            }
+            let point = [run.cpus, run.memory(), run.gpu_percent()];
+            run.points.push_back(point);
+        }
+        run
+    }
+
+    /// Memory in use, in bytes.
+    pub(super) fn memory(&self) -> Option<f64> {
+        self.now.mem_used_bytes().map(real)
     }
 
     /// Mean utilisation of its GPUs, in percent.
     pub(super) fn gpu_percent(&self) -> Option<f64> {
-        mean(
-            self.gpus()
-                .iter()
-                .filter_map(|gpu| gpu.reading.as_ref()?.busy_percent()),
-        )
+        let readings = self.gpus.iter().filter_map(|gpu| gpu.reading.as_ref());
+        let busy: Vec<f64> = readings.filter_map(GpuReading::busy_percent).collect();
+        (!busy.is_empty()).then(|| busy.iter().sum::<f64>() / busy.len() as f64)
     }
 
-    /// Its processes, the busiest first.
-    pub(super) fn processes(&self) -> Vec<Process> {
-        let reading = |(pid, start_time_ticks), name: &Arc<str>, values| {
-            let mut reading = ProcessReading {
-                pid,
-                start_time_ticks,
-                name: Arc::clone(name),
-                ..ProcessReading::default()
-            };
-            reading.set_values(values);
-            reading
-        };
-        let mut processes: Vec<Process> = self
-            .processes
-            .iter()
-            .map(|(key, (name, meter))| Process {
-                reading: reading(*key, name, meter.values()),
-                rates: reading(*key, name, meter.rates()),
-            })
-            .collect();
-        processes.sort_by_key(|process| {
-            std::cmp::Reverse((process.rates.cpu_us, process.reading.cpu_us))
-        });
-        processes
+    /// GPUs on which no process of the run is.
+    pub(super) fn idle_gpus(&self) -> usize {
+        let idle = self.gpus.iter().filter(|gpu| gpu.is_idle() == Some(true));
+        idle.count()
     }
 }
 
-/// True where no process of the run is on the GPU; `None` where the driver does not tell.
-pub(super) fn is_idle(reading: &GpuReading) -> Option<bool> {
-    reading.run_processes.map(|processes| processes == 0)
+fn gpus_of(view: &RunView) -> Vec<Gpu> {
+    let readings = view.sample.iter().flat_map(|sample| &sample.gpus);
+    let mut gpus: Vec<Gpu> = view
+        .gpus
+        .iter()
+        .map(|usage| Gpu {
+            facts: usage.gpu.clone(),
+            reading: None,
+        })
+        .collect();
+    for reading in readings {
+        let known = gpus.iter_mut().find(|gpu| gpu.facts.uuid == *reading.uuid);
+        match known {
+            Some(gpu) => gpu.reading = Some(reading.clone()),
+            None => gpus.push(Gpu {
+                facts: GpuFacts {
+                    uuid: reading.uuid.to_string(),
+                    ..GpuFacts::default()
+                },
+                reading: Some(reading.clone()),
+            }),
+        }
+    }
+    gpus
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "microseconds of a second, times the CPUs of a node"
-)]
-fn cpus(rates: &Sample) -> Option<f64> {
-    Some((rates.cpu_user_us? + rates.cpu_system_us?) as f64 / 1e6)
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
+#[expect(clippy::cast_precision_loss, reason = "for people to look at")]
+fn real(value: u64) -> f64 {
+    value as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::top::sample_board::{gpu, view};
+    use crate::record::COLUMNS;
 
     fn at(ms: u64, cpu_us: u64) -> RunView {
         let sample = Sample {
@@ -257,17 +158,14 @@ mod tests {
 
     #[test]
     fn a_sample_that_is_seen_twice_is_one_point() {
-        let mut run = Watched::new(at(1000, 0), "ann".into());
-        assert_eq!((run.cpus(), run.points.len()), (None, 1));
-        run.take(at(1000, 0));
+        let mut run = Watched::newer(None, at(1000, 0), "ann".into());
+        assert_eq!((run.cpus, run.points.len()), (None, 1));
+        run = Watched::newer(Some(run), at(1000, 0), String::new());
         assert_eq!(run.points.len(), 1);
-        run.take(at(3000, 3_000_000));
-        run.take(at(3000, 3_000_000));
-        assert_eq!((run.cpus(), run.points.len()), (Some(1.5), 2));
-        assert_eq!(
-            (run.points[1].memory, run.points[1].gpus),
-            (Some(7), Some(40.0))
-        );
+        run = Watched::newer(Some(run), at(3000, 3_000_000), String::new());
+        run = Watched::newer(Some(run), at(3000, 3_000_000), String::new());
+        assert_eq!((run.cpus, run.points.len()), (Some(1.5), 2));
+        assert_eq!(run.points[1], [Some(1.5), Some(7.0), Some(40.0)]);
     }
 
     #[test]
@@ -277,47 +175,14 @@ mod tests {
             uuid: "GPU-x".into(),
             ..GpuFacts::default()
         })];
-        let run = Watched::new(lost, "ann".into());
+        let run = Watched::newer(None, lost, "ann".into());
         let seen: Vec<(String, bool)> = run
-            .gpus()
-            .into_iter()
-            .map(|gpu| (gpu.facts.uuid, gpu.reading.is_some()))
+            .gpus
+            .iter()
+            .map(|gpu| (gpu.facts.uuid.clone(), gpu.reading.is_some()))
             .collect();
         let expected = [("GPU-x", false), ("GPU-a", true), ("GPU-b", true)];
         assert_eq!(seen, expected.map(|(uuid, read)| (uuid.to_owned(), read)));
         assert_eq!(run.gpu_percent(), Some(40.0));
-    }
-
-    #[test]
-    fn processes_stay_until_they_are_read_again_and_a_pid_used_again_is_another() {
-        let with = |ms, processes: &[(u32, u64, u64)]| {
-            let mut view = at(ms, 0);
-            let process = |&(pid, start_time_ticks, cpu_us): &_| ProcessReading {
-                pid,
-                start_time_ticks,
-                cpu_us: Some(cpu_us),
-                ..ProcessReading::default()
-            };
-            view.sample.as_mut().expect("it has one").commands =
-                processes.iter().map(process).collect();
-            view
-        };
-        let seen = |run: &Watched| -> Vec<(u32, Option<u64>)> {
-            run.processes()
-                .iter()
-                .map(|process| (process.reading.pid, process.rates.cpu_us))
-                .collect()
-        };
-        let mut run = Watched::new(with(1000, &[(5, 1, 100), (6, 1, 900)]), "ann".into());
-        run.take(with(2000, &[]));
-        assert_eq!(seen(&run), [(6, None), (5, None)]);
-        let again = RunView {
-            processes_at_ms: Some(1000),
-            ..with(2500, &[(5, 1, 100), (6, 1, 900)])
-        };
-        run.take(again);
-        assert_eq!(seen(&run), [(6, None), (5, None)]);
-        run.take(with(3000, &[(5, 1, 500), (6, 2, 1000)]));
-        assert_eq!(seen(&run), [(5, Some(200)), (6, None)]);
     }
 }

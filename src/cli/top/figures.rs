@@ -1,10 +1,7 @@
-//! Figures and names in few letters.
+//! Figures and names in few characters.
 
 use crate::foundation::diagnostic::printable;
 use crate::foundation::units::Bytes;
-
-/// What is not known.
-pub(super) const UNKNOWN: &str = "-";
 
 /// Text from outside on one line, which cannot drive the terminal.
 pub(super) fn one_line(text: &str) -> String {
@@ -12,22 +9,22 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 pub(super) fn bytes(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| UNKNOWN.to_owned(), |bytes| Bytes(bytes).to_string())
+    bytes.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string())
 }
 
 /// A number of CPUs in percent of one.
 pub(super) fn cpu_percent(cpus: Option<f64>) -> String {
-    cpus.map_or_else(|| UNKNOWN.to_owned(), |cpus| format!("{:.0}", cpus * 100.0))
+    cpus.map_or_else(|| "-".to_owned(), |cpus| format!("{:.0}", cpus * 100.0))
 }
 
 pub(super) fn percent(percent: Option<f64>) -> String {
-    percent.map_or_else(|| UNKNOWN.to_owned(), |percent| format!("{percent:.0}%"))
+    percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0}%"))
 }
 
-/// Microseconds in a second as a share of the time.
+/// Microseconds in a second as a share of the time, 0 to 1.
 pub(super) fn share(us_per_second: Option<u64>) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "about a million")]
-    us_per_second.map(|us| us as f64 / 1e4)
+    us_per_second.map(|us| us as f64 / 1e6)
 }
 
 /// A duration as a clock shows it: `4:05`, `3:20:05`, `2d 03h`.
