@@ -5,7 +5,8 @@
 //! `:` or `=`), `next` (only numbers from 1 on without a gap), `last-ends` (the last step ends its
 //! epoch; `ends-from-0`: of steps that count from 0), `means` (the means of the last step count), `skips-next` (the line behind
 //! it says nothing), `also-plain` (the figures count as training's too), `measures` (only names of losses and metrics are
-//! figures), `of-samples` (steps are samples), `late` (an epoch that the line before ended does not begin again: another rank says so), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
+//! figures), `has-loss` (there must be a loss among them), `alone` (no epoch is named before the step), `evaluates` (figures of an evaluation
+//! alone are no step), `of-samples` (steps are samples), `late` (an epoch that the line before ended does not begin again: another rank says so), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
 //! (how its programs count epochs). Then comes the pattern; the first form that matches counts.
 //!
 //! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
@@ -50,8 +51,8 @@ struct Form {
     says: Option<Says>,
     conditions: &'static str,
     pattern: &'static str,
-    /// A text without which a line cannot match: far cheaper to look for than the pattern.
-    literal: String,
+    /// Texts without which a line cannot match: far cheaper to look for than the pattern.
+    literals: Vec<String>,
 }
 
 impl Form {
@@ -93,7 +94,7 @@ fn read_table(text: &'static str) -> Vec<Program> {
                     says: named(says),
                     conditions,
                     pattern: pattern.trim_start(),
-                    literal: longest_literal(pattern.trim_start()),
+                    literals: literals(pattern.trim_start()),
                 });
             }
             _ => {}
@@ -102,9 +103,9 @@ fn read_table(text: &'static str) -> Vec<Program> {
     programs
 }
 
-/// The longest text that every match of `pattern` holds; empty where none is found at its top level.
-fn longest_literal(pattern: &str) -> String {
-    let (mut longest, mut run) = (String::new(), String::new());
+/// The texts that every match of `pattern` holds; none where alternatives stand at its top level.
+fn literals(pattern: &str) -> Vec<String> {
+    let mut texts = vec![String::new()];
     let (mut depth, mut inside) = (0, None);
     let mut characters = pattern.chars().peekable();
     while let Some(mut character) = characters.next() {
@@ -122,23 +123,21 @@ fn longest_literal(pattern: &str) -> String {
             '{' => (inside, is_literal) = (Some('}'), false),
             '(' => (depth, is_literal) = (depth + 1, false),
             ')' => (depth, is_literal) = (depth - 1, false),
-            '|' if depth == 0 => return String::new(),
+            '|' if depth == 0 => return Vec::new(),
             '.' | '^' | '$' | '+' | '*' | '?' => is_literal = false,
             _ => {}
         }
         // What a quantifier may leave out is none.
         is_literal &= !matches!(characters.peek(), Some('?' | '*' | '{'));
-        if is_literal {
-            run.push(character);
-        }
-        if run.len() > longest.len() {
-            longest.clone_from(&run);
-        }
-        if !is_literal {
-            run.clear();
+        match texts.last_mut() {
+            Some(text) if is_literal => text.push(character),
+            Some(text) if !text.is_empty() => texts.push(String::new()),
+            _ => {}
         }
     }
-    longest
+    // Single characters are in most lines.
+    texts.retain(|text| text.len() > 1);
+    texts
 }
 
 fn named(says: &str) -> Option<Says> {
@@ -241,23 +240,39 @@ impl Recogniser for Known {
             let compiled = forms.iter().map(|form| Regex::new(form.pattern).ok());
             self.patterns = compiled.collect();
         }
-        let found = forms.iter().zip(&self.patterns).find_map(|(form, regex)| {
-            if form.has("known") && !self.spoke || !line.text.contains(&form.literal) {
+        // Beside `self`, which the events change.
+        let patterns = std::mem::take(&mut self.patterns);
+        let found = forms.iter().zip(&patterns).find_map(|(form, regex)| {
+            let misses = |literal: &String| !line.text.contains(literal);
+            if form.has("known") && !self.spoke || form.literals.iter().any(misses) {
                 return None;
             }
-            // A clone has no memory to match with yet: only what matched is worth one.
-            let groups = regex.as_ref()?.captures(line.text)?;
-            let regex = regex.clone()?;
-            Some((form, Groups { regex, groups }))
+            let regex = regex.as_ref()?;
+            let groups = regex.captures(line.text)?;
+            let line = line.text;
+            Some((
+                form,
+                Groups {
+                    line,
+                    regex,
+                    groups,
+                },
+            ))
         });
-        let Some((form, groups)) = found else {
-            return;
-        };
-        if std::mem::replace(&mut self.skips, form.has("skips-next")) {
-            return;
+        if let Some((form, groups)) = found
+            && !std::mem::replace(&mut self.skips, form.has("skips-next"))
+        {
+            self.say(form, &groups, say);
         }
+        self.patterns = patterns;
+    }
+}
+
+impl Known {
+    /// Says what a line of a form says.
+    fn say<'a>(&mut self, form: &Form, groups: &Groups<'a, '_>, say: &mut dyn FnMut(Event<'a>)) {
         let (was_over, ended) = (std::mem::take(&mut self.is_over), self.ended.take());
-        let Some(event) = self.event(form, &groups) else {
+        let Some(event) = self.event(form, groups) else {
             return;
         };
         self.is_over = event.says == Says::EpochOver;
@@ -303,16 +318,17 @@ impl Recogniser for Known {
             say(Event::run_end(seconds, Facts::default()));
         }
     }
-}
 
-impl Known {
-    fn event<'a>(&mut self, form: &Form, groups: &Groups<'a>) -> Option<Event<'a>> {
+    fn event<'a>(&mut self, form: &Form, groups: &Groups<'a, '_>) -> Option<Event<'a>> {
         let epoch = groups.count("epoch");
         if form.has("next") {
             self.last = epoch.filter(|epoch| {
                 *epoch == 1 || self.last.and_then(|last| last.checked_add(1)) == Some(*epoch)
             });
             self.last?;
+        }
+        if form.has("alone") && scan::holds_any(groups.before("step"), "epoch| ep:|[ep:") {
+            return None;
         }
         let mut facts = groups.facts(self.program, form);
         if form.has("evaluated") {
@@ -403,14 +419,21 @@ impl Known {
 }
 
 /// What the groups of a pattern hold in a line.
-struct Groups<'a> {
-    regex: Regex,
+struct Groups<'a, 'r> {
+    line: &'a str,
+    regex: &'r Regex,
     groups: Captures<'a>,
 }
 
-impl<'a> Groups<'a> {
+impl<'a> Groups<'a, '_> {
     fn text(&self, name: &str) -> Option<&'a str> {
         self.groups.name(name).map(|group| group.as_str())
+    }
+
+    /// What stands before a group in the line.
+    fn before(&self, name: &str) -> &'a str {
+        let begin = self.groups.name(name).map_or(0, |group| group.start());
+        &self.line[..begin]
     }
 
     fn count(&self, name: &str) -> Option<u64> {
@@ -442,8 +465,8 @@ impl<'a> Groups<'a> {
             Says::Step => event.epoch.is_some() && event.step.is_some(),
             Says::EpochStart | Says::EpochEnd => event.epoch.is_some(),
             Says::RunStep => event.step.is_some(),
-            Says::Iteration if form.has("has-figures") => {
-                event.seconds.is_some() || !event.facts.metrics.is_empty()
+            Says::Iteration if form.has("has-loss") => {
+                event.seconds.is_some() || event.facts.metrics.iter().any(is_loss)
             }
             _ => true,
         };
@@ -596,6 +619,11 @@ impl Program {
     }
 }
 
+/// Whether a metric is what a language model is trained by.
+fn is_loss((name, _): &Metric<'_>) -> bool {
+    scan::holds_any(name, "loss|bpb|ppl|perplexity|xent")
+}
+
 /// The figures of cells that tabs, which some loggers write as `#011`, or two blanks part; names may hold any marks.
 fn cells(text: &str) -> Vec<Metric<'_>> {
     let cells = text.split('\t').flat_map(|cell| cell.split("#011"));
@@ -672,7 +700,11 @@ mod tests {
                 assert_eq!(first, Some(at), "{sample}");
                 let regex = regexes.clone().nth(at).unwrap();
                 let groups = regex.captures(sample).unwrap();
-                let groups = Groups { regex, groups };
+                let groups = Groups {
+                    line: sample,
+                    regex: &regex,
+                    groups,
+                };
                 let facts = groups.facts(program, form);
                 let wants_facts = form.pattern.contains("figures>");
                 assert!(!wants_facts || !facts.is_empty(), "{sample}");
