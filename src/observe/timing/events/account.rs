@@ -117,6 +117,11 @@ impl Account {
         }
     }
 
+    /// The epoch that ended last.
+    fn last_epoch(&self) -> Option<&Epoch> {
+        self.progress.epochs.last()
+    }
+
     fn begin(&mut self, line: &Line, at_ms: Option<u64>) {
         let Some(epoch) = line.epoch else { return };
         match self.open.as_ref().map(|open| open.epoch) {
@@ -125,12 +130,7 @@ impl Account {
             Some(open) if open < epoch => self.close_by_clock(at_ms),
             _ => self.open = None,
         }
-        if self
-            .progress
-            .epochs
-            .last()
-            .is_some_and(|last| last.epoch >= epoch)
-        {
+        if self.last_epoch().is_some_and(|last| last.epoch >= epoch) {
             self.progress.restarts += 1;
         }
         self.open(epoch, at_ms);
@@ -138,7 +138,7 @@ impl Account {
 
     fn step(&mut self, line: &Line, at_ms: Option<u64>) {
         if let Some(epoch) = line.epoch {
-            let over = self.progress.epochs.last().map(|last| last.epoch);
+            let over = self.last_epoch().map(|last| last.epoch);
             match self.open.as_ref().map(|open| open.epoch) {
                 Some(open) if open < epoch => {
                     self.close_by_clock(at_ms);
@@ -146,11 +146,7 @@ impl Account {
                 }
                 // The epoch before ended here, as far as anybody knows; of the first nothing is known.
                 None if over.is_none_or(|over| over < epoch) => {
-                    let began_ms = self
-                        .progress
-                        .epochs
-                        .last()
-                        .and_then(|last| last.ended_at_ms);
+                    let began_ms = self.last_epoch().and_then(|last| last.ended_at_ms);
                     self.open(epoch, began_ms);
                 }
                 _ => {}
@@ -227,11 +223,8 @@ impl Account {
             }
             // One of a lower number never ended, and never will.
             self.open = None;
-            let before = self
-                .progress
-                .epochs
-                .last()
-                .filter(|last| last.epoch.checked_add(1) == Some(epoch));
+            let is_next = |last: &&Epoch| last.epoch.checked_add(1) == Some(epoch);
+            let before = self.last_epoch().filter(is_next);
             let began_ms = before.and_then(|before| before.ended_at_ms);
             self.open(epoch, began_ms);
         }
@@ -244,7 +237,7 @@ impl Account {
 
     /// How an epoch's end stands to those before it.
     fn standing(&self, line: &Line, epoch: u64, at_ms: Option<u64>) -> Standing {
-        let Some(last) = self.progress.epochs.last() else {
+        let Some(last) = self.last_epoch() else {
             return Standing::New;
         };
         if epoch > last.epoch {
@@ -281,15 +274,12 @@ impl Account {
             .and_then(|(from, to)| seconds_between(from, to));
         said.ended_at_ms = at_ms;
         // Tracing, compilation and cold caches lie in the first of each start.
-        said.warmup = self.progress.epochs.is_empty()
-            || self
-                .progress
-                .epochs
-                .last()
-                .is_some_and(|last| last.epoch >= said.epoch);
+        said.warmup = self
+            .last_epoch()
+            .is_none_or(|last| last.epoch >= said.epoch);
         for span in std::mem::take(&mut self.spans) {
             if lies_in(span, &said) {
-                less(self.outside(span.phase), span.seconds);
+                less(outside_of(&mut self.progress, span.phase), span.seconds);
                 add(of_phase(&mut said, span.phase), span.seconds);
             }
         }
@@ -326,18 +316,13 @@ impl Account {
         {
             Some(last) => add(of_phase(last, phase), seconds),
             None => {
-                add(self.outside(phase), seconds);
+                add(outside_of(&mut self.progress, phase), seconds);
                 if self.spans.len() == MAX_SPANS {
                     self.spans.remove(0);
                 }
                 self.spans.push(span);
             }
         }
-    }
-
-    /// Seconds of a phase outside of all epochs.
-    fn outside(&mut self, phase: Phase) -> &mut Option<f64> {
-        outside_of(&mut self.progress, phase)
     }
 
     /// What was said here over what the output said.
@@ -423,16 +408,15 @@ enum Standing {
 
 /// Puts what a line says of an epoch into it. `wins`: over what is there.
 fn put(epoch: &mut Epoch, line: &Line, wins: bool) {
-    let over =
-        |known: Option<f64>, said: Option<f64>| if wins { said.or(known) } else { known.or(said) };
-    epoch.printed_seconds = over(epoch.printed_seconds, line.seconds);
-    epoch.evaluation_seconds = over(epoch.evaluation_seconds, line.evaluation_seconds);
-    epoch.checkpoint_seconds = over(epoch.checkpoint_seconds, line.checkpoint_seconds);
-    epoch.samples = if wins {
-        line.samples.or(epoch.samples)
-    } else {
-        epoch.samples.or(line.samples)
-    };
+    fn choose<T>(known: &mut Option<T>, said: Option<T>, wins: bool) {
+        if known.is_none() || wins && said.is_some() {
+            *known = said;
+        }
+    }
+    choose(&mut epoch.printed_seconds, line.seconds, wins);
+    choose(&mut epoch.evaluation_seconds, line.evaluation_seconds, wins);
+    choose(&mut epoch.checkpoint_seconds, line.checkpoint_seconds, wins);
+    choose(&mut epoch.samples, line.samples, wins);
     put_metrics(epoch, line, wins);
 }
 
@@ -471,6 +455,7 @@ fn of_phase(epoch: &mut Epoch, phase: Phase) -> &mut Option<f64> {
     }
 }
 
+/// Seconds of a phase outside of all epochs.
 fn outside_of(progress: &mut Progress, phase: Phase) -> &mut Option<f64> {
     match phase {
         Phase::Evaluation => &mut progress.evaluation_seconds,
