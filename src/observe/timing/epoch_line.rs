@@ -113,28 +113,6 @@ pub(super) fn header(text: &str) -> Option<Count> {
     Some((event.epoch?, event.epochs))
 }
 
-/// `[01/150] | Epoch Time: 0m 57s - Train Loss: 0.6487`: the epoch stands before the word.
-pub(super) fn leading(text: &str) -> Option<Event<'_>> {
-    let (epoch, epochs, rest) = scan::counted(text.trim_start().strip_prefix('[')?)?;
-    let rest = rest
-        .strip_prefix(']')
-        .filter(|rest| epochs.is_some() && scan::holds(rest, "epoch"))?;
-    let Read {
-        step: None,
-        named_seconds,
-        facts,
-        ..
-    } = plain_figures::read(rest)
-    else {
-        return None;
-    };
-    let told = facts
-        .metrics
-        .iter()
-        .any(|(name, _)| names::is_measure(name));
-    told.then_some(Event::epoch_end((epoch, epochs), facts).took(named_seconds))
-}
-
 /// `3/16, train_loss: 0.1084` of MONAI's tutorials, below the head of its epoch.
 pub(super) fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
     let (step, of, rest) = scan::counted(text.trim_start())?;
@@ -164,18 +142,6 @@ pub(super) fn json(text: &str) -> Option<Event<'_>> {
         Some(step) => Event::step((epoch, None), (step, None), facts),
         None => Event::mention((epoch, None), facts),
     })
-}
-
-/// `Finish 92 epoch(es)`: the number stands before the word.
-pub(super) fn counted_off(text: &str) -> Option<Event<'_>> {
-    let text = text.trim();
-    let rest = text
-        .strip_prefix("Finish")?
-        .trim_start_matches("ed")
-        .trim_start();
-    let (epoch, rest) = scan::unsigned(rest)?;
-    (rest.starts_with(" epoch") && rest.len() < 20)
-        .then(|| Event::epoch_end((epoch, None), Facts::default()))
 }
 
 /// True for what stands before an item of a list of settings: `INFO  * epoch: 15`.

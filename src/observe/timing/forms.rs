@@ -32,7 +32,7 @@ pub(super) struct Program {
     name: &'static str,
     triggers: &'static str,
     counts_from_zero: Option<bool>,
-    is_plain: bool,
+    weight: Option<Weight>,
     /// Parts of names, in small letters, of figures that are no metrics; behind `=` a whole name.
     others: Vec<&'static str>,
     /// Names of the time of a step; where `other_times` has parts of names, any other duration is one too.
@@ -82,7 +82,8 @@ fn read_table(text: &'static str) -> Vec<Program> {
         match line.split_once(' ') {
             Some(("triggers:", texts)) => program.triggers = texts,
             Some(("counts-from:", first)) => program.counts_from_zero = Some(first == "0"),
-            Some(("weight:", weight)) => program.is_plain = weight == "plain",
+            Some(("weight:", "plain")) => program.weight = Some(Weight::Plain),
+            Some(("weight:", _)) => program.weight = Some(Weight::Bare),
             Some(("others:", names)) => program.others = list(names),
             Some(("step-times:", names)) => program.step_times = list(names),
             Some(("other-times:", names)) => program.other_times = Some(names),
@@ -135,8 +136,7 @@ fn literals(pattern: &str) -> Vec<String> {
             _ => {}
         }
     }
-    // Single characters are in most lines.
-    texts.retain(|text| text.len() > 1);
+    texts.retain(|text| !text.trim().is_empty());
     texts
 }
 
@@ -219,11 +219,7 @@ impl Recogniser for Known {
     }
 
     fn weight(&self) -> Weight {
-        if self.program.is_plain {
-            Weight::Plain
-        } else {
-            Weight::Family
-        }
+        self.program.weight.unwrap_or(Weight::Family)
     }
 
     fn triggers(&self) -> &'static str {

@@ -50,4 +50,4 @@ mod yolo;
 pub use events::EventLog;
 pub use follower::{Evidence, Follower};
 pub use pattern::{PatternError, check_pattern};
-pub use stated::{Stated, StatedEpoch, StatedRate};
+pub use stated::{Stated, StatedEpoch};
