@@ -162,6 +162,12 @@ pub(super) struct Known {
     program: &'static Program,
     /// Its patterns, once a line was of interest.
     patterns: Vec<Option<Regex>>,
+    seen: Seen,
+}
+
+/// What the lines of a program said so far.
+#[derive(Debug, Default)]
+struct Seen {
     spoke: bool,
     /// True once a line of a step came that was no evaluation.
     stepped: bool,
@@ -194,21 +200,10 @@ impl Known {
         Self {
             program,
             patterns: Vec::new(),
-            spoke: false,
-            stepped: false,
-            skips: false,
-            is_over: false,
-            ended: None,
-            counts_from_zero: program.counts_from_zero,
-            last: None,
-            steps: None,
-            per_epoch: None,
-            steps_from_zero: false,
-            step: None,
-            interval: None,
-            pace: None,
-            samples: false,
-            trained: Trained::default(),
+            seen: Seen {
+                counts_from_zero: program.counts_from_zero,
+                ..Seen::default()
+            },
         }
     }
 }
@@ -227,7 +222,7 @@ impl Recogniser for Known {
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
-        self.counts_from_zero
+        self.seen.counts_from_zero
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -240,7 +235,7 @@ impl Recogniser for Known {
         let patterns = std::mem::take(&mut self.patterns);
         let found = forms.iter().zip(&patterns).find_map(|(form, regex)| {
             let misses = |literal: &String| !line.text.contains(literal);
-            if form.has("known") && !self.spoke || form.literals.iter().any(misses) {
+            if form.has("known") && !self.seen.spoke || form.literals.iter().any(misses) {
                 return None;
             }
             let regex = regex.as_ref()?;
@@ -256,7 +251,7 @@ impl Recogniser for Known {
             ))
         });
         if let Some((form, groups)) = found
-            && !std::mem::replace(&mut self.skips, form.has("skips-next"))
+            && !std::mem::replace(&mut self.seen.skips, form.has("skips-next"))
         {
             self.say(form, &groups, say);
         }
@@ -267,16 +262,19 @@ impl Recogniser for Known {
 impl Known {
     /// Says what a line of a form says.
     fn say<'a>(&mut self, form: &Form, groups: &Groups<'a, '_>, say: &mut dyn FnMut(Event<'a>)) {
-        let (was_over, ended) = (std::mem::take(&mut self.is_over), self.ended.take());
+        let (was_over, ended) = (
+            std::mem::take(&mut self.seen.is_over),
+            self.seen.ended.take(),
+        );
         let Some(event) = self.event(form, groups) else {
             return;
         };
-        self.is_over = event.says == Says::EpochOver;
-        if form.has("late") && event.epoch == ended || was_over && self.is_over {
-            self.ended = ended;
+        self.seen.is_over = event.says == Says::EpochOver;
+        if form.has("late") && event.epoch == ended || was_over && self.seen.is_over {
+            self.seen.ended = ended;
             return;
         }
-        self.ended = event.epoch.filter(|_| event.says == Says::EpochEnd);
+        self.seen.ended = event.epoch.filter(|_| event.says == Says::EpochEnd);
         if groups.text("since_s").is_some() {
             // The time hangs on the line before: none may be left out for a later one of the same form.
             say(Event::announce(None, None));
@@ -293,14 +291,14 @@ impl Known {
             .count("per_epoch")
             .filter(|_| says == Says::EpochStart);
         if per_epoch.is_some() {
-            self.per_epoch = per_epoch;
+            self.seen.per_epoch = per_epoch;
             say(Event::announce(event.epochs, per_epoch));
         }
         if form.has("evaluates") && self.is_evaluation(&event.facts) {
             say(Event::iteration(step, of, Facts::default()));
             return say(Event::validation(event.facts));
         }
-        let plain = (form.has("also-plain") && self.step.is_some()).then(|| {
+        let plain = (form.has("also-plain") && self.seen.step.is_some()).then(|| {
             let mut facts = event.facts.clone();
             facts.metrics.retain(|(name, _)| !is_of_evaluation(name));
             Event::figures(facts)
@@ -318,10 +316,10 @@ impl Known {
     fn event<'a>(&mut self, form: &Form, groups: &Groups<'a, '_>) -> Option<Event<'a>> {
         let epoch = groups.count("epoch");
         if form.has("next") {
-            self.last = epoch.filter(|epoch| {
-                *epoch == 1 || self.last.and_then(|last| last.checked_add(1)) == Some(*epoch)
+            self.seen.last = epoch.filter(|epoch| {
+                *epoch == 1 || self.seen.last.and_then(|last| last.checked_add(1)) == Some(*epoch)
             });
-            self.last?;
+            self.seen.last?;
         }
         if form.has("alone") && scan::holds_any(groups.before("step"), "epoch| ep:|[ep:") {
             return None;
@@ -329,10 +327,11 @@ impl Known {
         let mut facts = groups.facts(self.program, form);
         if form.has("evaluated") {
             facts.metrics = self
+                .seen
                 .trained
                 .tell_apart(self.program.evaluated, facts.metrics);
         } else {
-            self.trained.note(&facts.metrics);
+            self.seen.trained.note(&facts.metrics);
         }
         if form.has("means") {
             // Of an evaluation the means of the last line count.
@@ -342,8 +341,8 @@ impl Known {
             facts = Facts::with_metrics(named.collect());
         }
         let mut event = groups.event(form, facts)?;
-        self.steps_from_zero |= event.step == Some(0);
-        let from_zero = self.steps_from_zero || form.has("ends-from-0");
+        self.seen.steps_from_zero |= event.step == Some(0);
+        let from_zero = self.seen.steps_from_zero || form.has("ends-from-0");
         let done = event
             .step
             .map(|step| step.saturating_add(u64::from(from_zero)));
@@ -352,40 +351,40 @@ impl Known {
         }
         match event.says {
             Says::Announce if event.epochs.is_none() => {
-                self.steps = event.of;
+                self.seen.steps = event.of;
                 event.of = groups.count("per_epoch");
                 event.of?;
             }
-            Says::Iteration => event.of = event.of.or(self.per_epoch),
+            Says::Iteration => event.of = event.of.or(self.seen.per_epoch),
             Says::RunStep => {
-                event.of = event.of.or(self.steps);
-                self.steps = event.of;
+                event.of = event.of.or(self.seen.steps);
+                self.seen.steps = event.of;
             }
             _ => {}
         }
         if let Some(rate) = event.facts.throughput {
-            self.samples |= rate.unit == "samples/s";
-            if self.samples && form.has("minor") {
+            self.seen.samples |= rate.unit == "samples/s";
+            if self.seen.samples && form.has("minor") {
                 event.facts.throughput = None;
             }
         }
         let since = groups.text("since_s").and_then(seconds);
         let rate = event.facts.throughput;
         if let Some(rate) = rate.filter(|rate| rate.unit == "steps/s") {
-            self.pace = Some(rate.value);
+            self.seen.pace = Some(rate.value);
         }
         if let Some(step) = event.step {
             if let Some(since) = since {
                 event.facts.step_seconds = self.steps_since(step, since).map(|steps| since / steps);
             }
-            self.step = Some(step);
+            self.seen.step = Some(step);
         }
         for (condition, from_zero) in [("from-0", true), ("from-1", false)] {
             if form.has(condition) {
-                self.counts_from_zero = Some(from_zero);
+                self.seen.counts_from_zero = Some(from_zero);
             }
         }
-        self.spoke = true;
+        self.seen.spoke = true;
         Some(event)
     }
 
@@ -394,22 +393,22 @@ impl Known {
         let is_step = facts.step_seconds.is_some()
             || facts.throughput.is_some()
             || !facts.metrics.iter().any(|(name, _)| is_of_evaluation(name));
-        self.stepped |= is_step;
-        self.stepped && !is_step
+        self.seen.stepped |= is_step;
+        self.seen.stepped && !is_step
     }
 
     /// How many steps the `seconds` before `step` are of.
     fn steps_since(&mut self, step: u64, seconds: f64) -> Option<f64> {
-        let Some(last) = self.step else {
+        let Some(last) = self.seen.step else {
             // Nothing came before: the rate, printed with every time, tells.
-            let steps = (self.pace? * seconds).round();
+            let steps = (self.seen.pace? * seconds).round();
             return (steps >= 1.0).then_some(steps);
         };
         let apart = step.checked_sub(last).filter(|steps| *steps > 0)?;
         // Where lines were cut out, the time is still that of the usual number of steps.
         let is_gap = |usual: &u64| apart > *usual && apart.is_multiple_of(*usual);
-        let steps = self.interval.filter(is_gap).unwrap_or(apart);
-        self.interval = Some(steps);
+        let steps = self.seen.interval.filter(is_gap).unwrap_or(apart);
+        self.seen.interval = Some(steps);
         u32::try_from(steps).ok().map(f64::from)
     }
 }

@@ -1,4 +1,4 @@
-//! The Trainer of Hugging Face Transformers, and the scripts with Accelerate that follow it.
+//! The Trainer of Hugging Face Transformers.
 //!
 //! ```text
 //! ***** Running training *****
@@ -8,7 +8,6 @@
 //! {'eval_loss': 2.108, 'eval_runtime': 17.0, 'eval_samples_per_second': 60.1, 'epoch': 1.0}
 //! {'train_runtime': 190.3, 'train_samples_per_second': 16.1, 'train_loss': 2.1, 'epoch': 3.0}
 //!  33%|███▎      | 500/1500 [01:02<02:03,  8.05it/s]                  over the whole run
-//! epoch 0: {'accuracy': 0.84}                                         the scripts without the Trainer
 //! ```
 //!
 //! The forms are those of `trainer.py`, `trainer_callback.py` and `trainer_pt_utils.py` (3.x to 5.x) and of
@@ -32,8 +31,6 @@ const MAX_AT_ONCE: u64 = 1000;
 pub(super) struct HfTrainer {
     /// True once the output was seen to be of this family.
     known: bool,
-    /// True for the scripts without the Trainer, whose epochs count from 0.
-    scripted: bool,
     /// Epochs that were over at the last line; `None` where the output does not begin with the training.
     ended: Option<u64>,
     /// The epoch of the last dictionary.
@@ -55,11 +52,11 @@ impl Recogniser for HfTrainer {
 
     fn triggers(&self) -> &'static str {
         "'epoch':¦\"epoch\":¦Running training¦Num Epochs = ¦Num epochs = ¦\
-         otal optimization steps = ¦_runtime¦epoch ¦%|"
+         otal optimization steps = ¦_runtime¦%|"
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
-        Some(self.scripted)
+        Some(false)
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -70,7 +67,7 @@ impl Recogniser for HfTrainer {
         if let Some(begin) = text.find('{')
             && text.contains("poch")
         {
-            return self.read_dict(&text[..begin], &text[begin..], say);
+            return self.read_dict(&text[begin..], say);
         }
         self.read_head(text, say);
     }
@@ -97,43 +94,11 @@ impl HfTrainer {
             self.steps = scan::grouped_count(number)
                 .map(|(count, _)| count)
                 .or(self.steps);
-        } else if let Some(rest) = text
-            .split_once("epoch ")
-            .map(|(_, rest)| rest)
-            .filter(|_| self.known)
-        {
-            self.read_script(rest, say);
         }
     }
 
-    /// `0: perplexity: 12.3 eval_loss: 2.5`.
-    fn read_script<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
-        let Some((epoch, rest)) = scan::unsigned(text) else {
-            return;
-        };
-        let Some(rest) = rest.strip_prefix(": ") else {
-            return;
-        };
-        let mut facts = Facts::default();
-        bar::postfix(rest, scan::figure_name, &mut facts);
-        if facts.metrics.is_empty() {
-            return;
-        }
-        self.scripted = true;
-        say(Event::epoch_end((epoch, None), facts));
-    }
-
-    fn read_dict<'a>(&mut self, before: &'a str, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
+    fn read_dict<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
         let pairs = dict::read(text);
-        if let Some(rest) = before.trim_end().strip_suffix(':')
-            && let Some((_, number)) = rest.rsplit_once("epoch ")
-            && let Some((epoch, "")) = scan::unsigned(number)
-            && !pairs.is_empty()
-        {
-            (self.known, self.scripted) = (true, true);
-            let facts = Facts::with_metrics(metrics(&pairs));
-            return say(Event::epoch_end((epoch, None), facts));
-        }
         let number = |key| dict::get(&pairs, key).and_then(Value::number);
         let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
         // Beside the loss of a step it is the time so far.
