@@ -110,14 +110,14 @@ pub(super) fn postfix<'a>(
         }
         let plain =
             between.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '\'' | '"'));
-        let told = plain
+        let before = plain
             .strip_suffix("tensor")
             .or_else(|| plain.strip_suffix("float64"))
             .map_or(plain, |plain| {
                 plain.trim_end_matches(|c: char| scan::is_word(c) || c == '.')
             });
-        let name = scan::name(told);
-        if told.ends_with(['=', ':', '\'', '"'])
+        let name = scan::name(before);
+        if before.ends_with(['=', ':', '\'', '"'])
             && !matches!(name, "v_num" | "device" | "epoch")
             && let Some(name) = named(name)
         {

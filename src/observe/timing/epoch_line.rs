@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What stands before the word must be a logger's prefix or say that training is meant; what stands behind the number
-//! tells a beginning, a step, an end with its time, or figures. A time needs a unit, and must not be called anything
+//! says a beginning, a step, an end with its time, or figures. A time needs a unit, and must not be called anything
 //! but the epoch's: data loading, validation, time to go, time per step are others.
 
 use super::bar;
@@ -180,7 +180,7 @@ fn step_of(before: &str) -> Option<(u64, Option<u64>)> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Option<Event<'_>> {
+    fn read_one(text: &str) -> Option<Event<'_>> {
         read(text)
     }
 
@@ -225,7 +225,7 @@ mod tests {
             ("Epoch 1 time 0:01:05", 1, None, 65.0),
             ("Epoch 1, 12.3 samples/s, data 3 s, 40.5 s", 1, None, 40.5),
         ] {
-            let event = told(text);
+            let event = read_one(text);
             let Some(Event {
                 says: Says::EpochEnd,
                 epoch: Some(epoch),
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn figures_of_the_line_are_kept() {
-        let event = told(
+        let event = read_one(
             "Epoch 2/5 - loss: 0.3 - val acc=97.5% - 512.5 images/sec - 0.35 s/it - time: 12.5s",
         );
         let Some(Event {
@@ -267,7 +267,8 @@ mod tests {
 
     #[test]
     fn average_of_an_epoch_ends_it() {
-        let event = told("2025-03-02 05:24:38,655 - INFO - Epoch 20 - Average Train Loss: 1.6334");
+        let event =
+            read_one("2025-03-02 05:24:38,655 - INFO - Epoch 20 - Average Train Loss: 1.6334");
         assert!(
             matches!(
                 event,
@@ -283,7 +284,7 @@ mod tests {
 
     #[test]
     fn steps_and_beginnings_are_told_from_ends() {
-        let event = told("ShadowDet - INFO - [batch 152/152, epoch 15/15]: loss_rmse:0.0516");
+        let event = read_one("ShadowDet - INFO - [batch 152/152, epoch 15/15]: loss_rmse:0.0516");
         assert!(
             matches!(
                 event,
@@ -301,7 +302,7 @@ mod tests {
             "Epoch [1/5], Step [100/600], Loss: 0.3",
             "epoch 1 | iter 100/600 | took 13.25 s",
         ] {
-            let event = told(text);
+            let event = read_one(text);
             assert!(
                 matches!(
                     event,
@@ -317,7 +318,7 @@ mod tests {
             );
         }
         assert!(matches!(
-            told("Epoch [1/5], Step [600/600]"),
+            read_one("Epoch [1/5], Step [600/600]"),
             Some(Event {
                 says: Says::EpochEnd,
                 epoch: Some(1),
@@ -330,7 +331,7 @@ mod tests {
             "=== Epoch 1/5 ===",
             "Starting epoch 1: lr 3 s",
         ] {
-            let event = told(text);
+            let event = read_one(text);
             assert!(
                 matches!(
                     event,
@@ -344,7 +345,7 @@ mod tests {
             );
         }
         assert!(matches!(
-            told("Epoch 1 training ends, total 99.33s"),
+            read_one("Epoch 1 training ends, total 99.33s"),
             Some(Event {
                 says: Says::EpochEnd,
                 seconds: None,
@@ -352,7 +353,7 @@ mod tests {
             })
         ));
         assert!(matches!(
-            told("epoch:[ 3/25 ] train step:100  loss: 2.5"),
+            read_one("epoch:[ 3/25 ] train step:100  loss: 2.5"),
             Some(Event {
                 says: Says::Step,
                 step: Some(100),
@@ -360,7 +361,7 @@ mod tests {
             })
         ));
         assert!(matches!(
-            told("Epoch 1 done"),
+            read_one("Epoch 1 done"),
             Some(Event {
                 says: Says::EpochEnd,
                 seconds: None,
@@ -368,7 +369,7 @@ mod tests {
             })
         ));
         assert!(matches!(
-            told("train epoch: 1, loss: 0.2, lr=0.1"),
+            read_one("train epoch: 1, loss: 0.2, lr=0.1"),
             Some(Event {
                 says: Says::Mention,
                 epoch: Some(1),
@@ -410,7 +411,7 @@ mod tests {
             "Epoch(train) [1][10/1563]  time: 0.1414",
             "      Epoch    GPU_mem   box_loss",
         ] {
-            assert_eq!(told(text), None, "{text}");
+            assert_eq!(read_one(text), None, "{text}");
         }
     }
 }

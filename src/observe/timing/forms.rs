@@ -1,13 +1,28 @@
 //! Programs whose lines are known by their form alone: `forms.txt` has an entry for each form, and a line of it.
 //!
-//! An entry begins with what its lines say (a name of [`Says`], or `nothing`) and with what holds for them: `known` (only
-//! behind another line of the program), `minor` (its rate counts where none of samples was printed), `bare` (figures have no
-//! `:` or `=`), `next` (only numbers from 1 on without a gap), `last-ends` (the last step ends its
-//! epoch; `ends-from-0`: of steps that count from 0), `means` (the means of the last step count), `skips-next` (the line behind
-//! it says nothing), `also-plain` (the figures count as training's too), `measures` (only names of losses and metrics are
-//! figures), `has-loss` (there must be a loss among them), `alone` (no epoch is named before the step), `evaluates` (figures of an evaluation
-//! alone are no step), `of-samples` (steps are samples), `late` (an epoch that the line before ended does not begin again: another rank says so), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
-//! (how its programs count epochs). Then comes the pattern; the first form that matches counts.
+//! An entry begins with what its lines say (a name of [`Says`], or `nothing`) and with conditions:
+//!
+//! | condition | meaning |
+//! |---|---|
+//! | `known` | only behind another line of the program |
+//! | `alone` | no epoch is named before the step |
+//! | `next` | only numbers of epochs from 1 on without a gap |
+//! | `has-loss` | a loss must be among the figures |
+//! | `bare` | figures have no `:` or `=` |
+//! | `cells` | names of figures hold any marks |
+//! | `measures` | only names of losses and metrics are figures |
+//! | `minor` | its rate counts where none of samples was printed |
+//! | `means` | the means of the last step count |
+//! | `evaluated` | figures of an evaluation: those that training has too get a prefix |
+//! | `also-plain` | figures of an evaluation count as the training's too |
+//! | `evaluates` | a line with nothing but figures of an evaluation is no step |
+//! | `last-ends`, `ends-from-0` | the last step ends its epoch; of steps that count from 0 |
+//! | `of-samples` | steps are samples |
+//! | `late` | an epoch that the line before ended does not begin again: that is another rank |
+//! | `skips-next` | the next line says nothing |
+//! | `from-0`, `from-1` | how its programs count epochs |
+//!
+//! Then comes the pattern; the first form that matches counts.
 //!
 //! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
 //! `whole`, where the step is the last), `per_epoch` (steps of an epoch), `s` (a time), `step_s` or `step_ms` (of a step),
@@ -400,7 +415,7 @@ impl Known {
     /// How many steps the `seconds` before `step` are of.
     fn steps_since(&mut self, step: u64, seconds: f64) -> Option<f64> {
         let Some(last) = self.seen.step else {
-            // Nothing came before: the rate, printed with every time, tells.
+            // Nothing came before: the rate is printed with every time.
             let steps = (self.seen.pace? * seconds).round();
             return (steps >= 1.0).then_some(steps);
         };

@@ -1,7 +1,7 @@
 //! What a program says of its own progress through `DLRUN_EVENTS`: lines of JSON, described in `docs/events.md`.
 //!
-//! Pure, as all of the module: bytes and the time at which they were seen go into an [`EventLog`]. [`EventLog::over`] lays
-//! what it heard over what the output said: the program's word wins.
+//! Pure, as all of the module: bytes and the time at which they were seen go into an [`EventLog`]. [`EventLog::over`] puts
+//! them over what the output says: the program wins.
 
 mod account;
 mod line;
