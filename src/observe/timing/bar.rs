@@ -6,10 +6,9 @@
 //!         0/2      3.91G    0.04618 ...        640: 100% 8/8 [00:09<00:00,  1.17s/it]
 //! 42it [00:03, 13.90it/s]
 //! Epoch 3/10 loss 0.25 ━━━━━━━━╸━━━ 12/20 0:00:09 • 0:00:04 102.34it/s
-//! Epoch [3/10]: [12/20]  60%|██████    , loss=0.25 [00:09<00:06]
 //! ```
 //!
-//! The last but one is drawn by `rich`, the last by ignite. A clock of whole seconds that shows 0 there says nothing.
+//! The last is drawn by `rich`. A clock of whole seconds that shows 0 there says nothing.
 //!
 //! The form of the others is that of `tqdm.format_meter` (tqdm/std.py, 4.x) and of the copies of it in Lightning's and Ultralytics' own
 //! bars.
@@ -111,14 +110,14 @@ pub(super) fn postfix<'a>(
         }
         let plain =
             between.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '\'' | '"'));
-        let told = plain
+        let before = plain
             .strip_suffix("tensor")
             .or_else(|| plain.strip_suffix("float64"))
             .map_or(plain, |plain| {
                 plain.trim_end_matches(|c: char| scan::is_word(c) || c == '.')
             });
-        let name = scan::name(told);
-        if told.ends_with(['=', ':', '\'', '"'])
+        let name = scan::name(before);
+        if before.ends_with(['=', ':', '\'', '"'])
             && !matches!(name, "v_num" | "device" | "epoch")
             && let Some(name) = named(name)
         {
@@ -130,9 +129,7 @@ pub(super) fn postfix<'a>(
 /// Reads the bar of a line; `None` where there is none.
 pub(super) fn read(text: &str) -> Option<Bar<'_>> {
     let text = last(text);
-    bracketed(text)
-        .or_else(|| ruled(text))
-        .or_else(|| ignite(text))
+    bracketed(text).or_else(|| ruled(text))
 }
 
 /// What `rich` draws its bars with.
@@ -174,36 +171,6 @@ pub(super) fn rich(text: &str) -> Option<Bar<'_>> {
         bar.postfix = rest.trim_start();
     }
     of.map(|_| bar)
-}
-
-/// Reads a bar of ignite: `Epoch [3/10]: [12/20]  60%|██████    , loss=0.25 [00:09<00:06]`.
-fn ignite(text: &str) -> Option<Bar<'_>> {
-    let (before, rest) = text.split_once("%|")?;
-    let before = before
-        .trim_end_matches(|c: char| c.is_ascii_digit())
-        .trim_end()
-        .strip_suffix(']')?;
-    let (label, counts) = before.rsplit_once('[')?;
-    let (step, Some(of), "") = scan::counted(counts)? else {
-        return None;
-    };
-    let (postfix, times) = rest.rsplit_once('[')?;
-    let (elapsed, times) = clock(times)?;
-    let remaining = times
-        .strip_prefix('<')
-        .and_then(clock)
-        .map(|(seconds, _)| seconds);
-    Some(Bar {
-        label: label.trim_end().trim_end_matches(':'),
-        step,
-        of: Some(of),
-        elapsed: Some(elapsed).filter(|elapsed| *elapsed > 0.0),
-        remaining,
-        postfix: postfix
-            .split_once(',')
-            .map_or("", |(_, postfix)| postfix.trim()),
-        ..Bar::default()
-    })
 }
 
 /// Reads a bar whose times and rate stand in brackets.
@@ -469,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_of_rich_and_ignite_are_read() {
+    fn bars_of_rich_are_read() {
         let bar = rich("Epoch 1/3 loss 0.51 ━━━━╸━━━ 12/20 0:00:00 0:00:01").expect("a bar");
         assert_eq!(
             (bar.label, bar.step, bar.of, bar.elapsed),
@@ -481,10 +448,6 @@ mod tests {
             (bar.elapsed, bar.per_second, bar.postfix),
             (Some(9.0), Some((102.34, "it")), "v_num: 2")
         );
-        let bar =
-            read("Epoch [1/3]: [4/20]  20%|██        , loss=0.588 [00:03<00:12]").expect("a bar");
-        assert_eq!((bar.label, bar.step, bar.of), ("Epoch [1/3]", 4, Some(20)));
-        assert_eq!((bar.elapsed, bar.postfix), (Some(3.0), "loss=0.588"));
         assert_eq!(rich("━━━ 50% 0:00:01"), None);
     }
 

@@ -126,8 +126,8 @@ mod tests {
     use super::*;
     use crate::observe::timing::event::Says;
 
-    fn said(output: &str) -> Vec<String> {
-        let (mut boxed, mut said) = (Boxed::default(), Vec::new());
+    fn events(output: &str) -> Vec<String> {
+        let (mut boxed, mut events) = (Boxed::default(), Vec::new());
         for text in output.lines() {
             boxed.read(
                 &Line {
@@ -135,7 +135,7 @@ mod tests {
                     redrawn: false,
                 },
                 &mut |event| {
-                    said.push(match event {
+                    events.push(match event {
                         Event {
                             says: Says::RunStep,
                             step: Some(step),
@@ -161,7 +161,7 @@ mod tests {
                 },
             );
         }
-        said
+        events
     }
 
     #[test]
@@ -171,16 +171,16 @@ mod tests {
             "{rule}\n| rollout/     |   |\n| ep_rew_mean | 22.3 |\n| time/ | |\n| fps | 1043 |\n| total_timesteps | 4096 |\n{rule}\n"
         );
         assert_eq!(
-            said(&sb3),
+            events(&sb3),
             ["4096 Some(1043.0) None [(\"ep_rew_mean\", 22.3)]"]
         );
         let line = "─".repeat(30);
         let ray = format!(
             "╭{line}╮\n│ Training result   │\n├{line}┤\n│ checkpoint_dir_name   c_0 │\n│ time_this_iter_s    4.5 │\n│ training_iteration   3 │\n│ loss   0.5 │\n╰{line}╯\n"
         );
-        assert_eq!(said(&ray), ["3 None Some(4.5) [(\"loss\", 0.5)]"]);
+        assert_eq!(events(&ray), ["3 None Some(4.5) [(\"loss\", 0.5)]"]);
         assert_eq!(
-            said(&format!(
+            events(&format!(
                 "{rule}\n| Epoch | 3 |\n| AverageEpRet | 22.5 |\n{rule}\n"
             )),
             ["end 3 [(\"AverageEpRet\", 22.5)]"]
@@ -194,7 +194,7 @@ mod tests {
             format!("{rule}\n| name | 3 |\n{rule}\n"),
             format!("{rule}\ntext\n| total_timesteps | 3 |\n{rule}"),
         ] {
-            assert_eq!(said(&output), [""; 0], "{output}");
+            assert_eq!(events(&output), [""; 0], "{output}");
         }
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What stands before the word must be a logger's prefix or say that training is meant; what stands behind the number
-//! tells a beginning, a step, an end with its time, or figures. A time needs a unit, and must not be called anything
+//! says a beginning, a step, an end with its time, or figures. A time needs a unit, and must not be called anything
 //! but the epoch's: data loading, validation, time to go, time per step are others.
 
 use super::bar;
@@ -113,28 +113,6 @@ pub(super) fn header(text: &str) -> Option<Count> {
     Some((event.epoch?, event.epochs))
 }
 
-/// `[01/150] | Epoch Time: 0m 57s - Train Loss: 0.6487`: the epoch stands before the word.
-pub(super) fn leading(text: &str) -> Option<Event<'_>> {
-    let (epoch, epochs, rest) = scan::counted(text.trim_start().strip_prefix('[')?)?;
-    let rest = rest
-        .strip_prefix(']')
-        .filter(|rest| epochs.is_some() && scan::holds(rest, "epoch"))?;
-    let Read {
-        step: None,
-        named_seconds,
-        facts,
-        ..
-    } = plain_figures::read(rest)
-    else {
-        return None;
-    };
-    let told = facts
-        .metrics
-        .iter()
-        .any(|(name, _)| names::is_measure(name));
-    told.then_some(Event::epoch_end((epoch, epochs), facts).took(named_seconds))
-}
-
 /// `3/16, train_loss: 0.1084` of MONAI's tutorials, below the head of its epoch.
 pub(super) fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
     let (step, of, rest) = scan::counted(text.trim_start())?;
@@ -164,18 +142,6 @@ pub(super) fn json(text: &str) -> Option<Event<'_>> {
         Some(step) => Event::step((epoch, None), (step, None), facts),
         None => Event::mention((epoch, None), facts),
     })
-}
-
-/// `Finish 92 epoch(es)`: the number stands before the word.
-pub(super) fn counted_off(text: &str) -> Option<Event<'_>> {
-    let text = text.trim();
-    let rest = text
-        .strip_prefix("Finish")?
-        .trim_start_matches("ed")
-        .trim_start();
-    let (epoch, rest) = scan::unsigned(rest)?;
-    (rest.starts_with(" epoch") && rest.len() < 20)
-        .then(|| Event::epoch_end((epoch, None), Facts::default()))
 }
 
 /// True for what stands before an item of a list of settings: `INFO  * epoch: 15`.
@@ -214,7 +180,7 @@ fn step_of(before: &str) -> Option<(u64, Option<u64>)> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Option<Event<'_>> {
+    fn read_one(text: &str) -> Option<Event<'_>> {
         read(text)
     }
 
@@ -259,7 +225,7 @@ mod tests {
             ("Epoch 1 time 0:01:05", 1, None, 65.0),
             ("Epoch 1, 12.3 samples/s, data 3 s, 40.5 s", 1, None, 40.5),
         ] {
-            let event = told(text);
+            let event = read_one(text);
             let Some(Event {
                 says: Says::EpochEnd,
                 epoch: Some(epoch),
@@ -277,7 +243,7 @@ mod tests {
 
     #[test]
     fn figures_of_the_line_are_kept() {
-        let event = told(
+        let event = read_one(
             "Epoch 2/5 - loss: 0.3 - val acc=97.5% - 512.5 images/sec - 0.35 s/it - time: 12.5s",
         );
         let Some(Event {
@@ -301,7 +267,8 @@ mod tests {
 
     #[test]
     fn average_of_an_epoch_ends_it() {
-        let event = told("2025-03-02 05:24:38,655 - INFO - Epoch 20 - Average Train Loss: 1.6334");
+        let event =
+            read_one("2025-03-02 05:24:38,655 - INFO - Epoch 20 - Average Train Loss: 1.6334");
         assert!(
             matches!(
                 event,
@@ -317,7 +284,7 @@ mod tests {
 
     #[test]
     fn steps_and_beginnings_are_told_from_ends() {
-        let event = told("ShadowDet - INFO - [batch 152/152, epoch 15/15]: loss_rmse:0.0516");
+        let event = read_one("ShadowDet - INFO - [batch 152/152, epoch 15/15]: loss_rmse:0.0516");
         assert!(
             matches!(
                 event,
@@ -335,7 +302,7 @@ mod tests {
             "Epoch [1/5], Step [100/600], Loss: 0.3",
             "epoch 1 | iter 100/600 | took 13.25 s",
         ] {
-            let event = told(text);
+            let event = read_one(text);
             assert!(
                 matches!(
                     event,
@@ -351,7 +318,7 @@ mod tests {
             );
         }
         assert!(matches!(
-            told("Epoch [1/5], Step [600/600]"),
+            read_one("Epoch [1/5], Step [600/600]"),
             Some(Event {
                 says: Says::EpochEnd,
                 epoch: Some(1),
@@ -364,7 +331,7 @@ mod tests {
             "=== Epoch 1/5 ===",
             "Starting epoch 1: lr 3 s",
         ] {
-            let event = told(text);
+            let event = read_one(text);
             assert!(
                 matches!(
                     event,
@@ -378,7 +345,7 @@ mod tests {
             );
         }
         assert!(matches!(
-            told("Epoch 1 training ends, total 99.33s"),
+            read_one("Epoch 1 training ends, total 99.33s"),
             Some(Event {
                 says: Says::EpochEnd,
                 seconds: None,
@@ -386,7 +353,7 @@ mod tests {
             })
         ));
         assert!(matches!(
-            told("epoch:[ 3/25 ] train step:100  loss: 2.5"),
+            read_one("epoch:[ 3/25 ] train step:100  loss: 2.5"),
             Some(Event {
                 says: Says::Step,
                 step: Some(100),
@@ -394,7 +361,7 @@ mod tests {
             })
         ));
         assert!(matches!(
-            told("Epoch 1 done"),
+            read_one("Epoch 1 done"),
             Some(Event {
                 says: Says::EpochEnd,
                 seconds: None,
@@ -402,7 +369,7 @@ mod tests {
             })
         ));
         assert!(matches!(
-            told("train epoch: 1, loss: 0.2, lr=0.1"),
+            read_one("train epoch: 1, loss: 0.2, lr=0.1"),
             Some(Event {
                 says: Says::Mention,
                 epoch: Some(1),
@@ -444,7 +411,7 @@ mod tests {
             "Epoch(train) [1][10/1563]  time: 0.1414",
             "      Epoch    GPU_mem   box_loss",
         ] {
-            assert_eq!(told(text), None, "{text}");
+            assert_eq!(read_one(text), None, "{text}");
         }
     }
 }

@@ -192,11 +192,11 @@ impl Fold {
     fn reach_and_note(
         &mut self,
         epoch: u64,
-        anew: bool,
+        may_restart: bool,
         facts: &Facts<'_>,
         at_ms: Option<u64>,
     ) -> bool {
-        match self.reach(epoch, anew, at_ms) {
+        match self.reach(epoch, may_restart, at_ms) {
             Standing::Stale => return false,
             Standing::Ended => self.amend(facts),
             Standing::Open => self.note(facts, true, at_ms),
@@ -241,9 +241,9 @@ impl Fold {
 
     fn step(&mut self, epoch: u64, event: &Event<'_>, at_ms: Option<u64>) {
         let Some(step) = event.step else { return };
-        // A training that began anew is at the beginning of an epoch, a rank that lags behind at the end.
+        // A training that was started again is at the beginning of an epoch, a rank that lags behind at the end.
         let last = self.last_step();
-        let anew = match event.of {
+        let may_restart = match event.of {
             Some(of) => step <= of / 2,
             None => last.is_none_or(|last| step <= last),
         };
@@ -251,7 +251,7 @@ impl Fold {
         if self.unsure && further && self.ended.is_some_and(|ended| ended.epoch == epoch) {
             self.reopen();
         }
-        if self.reach_and_note(epoch, anew, &event.facts, at_ms) {
+        if self.reach_and_note(epoch, may_restart, &event.facts, at_ms) {
             self.add_pace(Some(epoch), step, &event.facts, at_ms);
             self.mark_step(Some(epoch), Some(step), event.of);
         }
@@ -272,10 +272,10 @@ impl Fold {
 
     fn run_step(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
         let Some(step) = event.step else { return };
-        let anew = self.last_step().is_none_or(|last| step <= last);
+        let may_restart = self.last_step().is_none_or(|last| step <= last);
         let epoch = event.epoch;
         let counts = match epoch {
-            Some(epoch) => self.reach_and_note(epoch, anew, &event.facts, at_ms),
+            Some(epoch) => self.reach_and_note(epoch, may_restart, &event.facts, at_ms),
             None => {
                 self.note(&event.facts, true, at_ms);
                 true
@@ -361,13 +361,13 @@ impl Fold {
         self.close(event.seconds, at_ms);
     }
 
-    /// Makes the epoch of a line the open one, unless it is over. `anew`: whether a smaller number than before can be
+    /// Makes the epoch of a line the open one, unless it is over. `may_restart`: whether a smaller number than before can be
     /// another training in the same output, rather than a rank that lags behind.
-    fn reach(&mut self, epoch: u64, anew: bool, at_ms: Option<u64>) -> Standing {
+    fn reach(&mut self, epoch: u64, may_restart: bool, at_ms: Option<u64>) -> Standing {
         self.number(epoch);
         match &self.open {
             Some(open) if open.epoch == epoch => return Standing::Open,
-            Some(open) if open.epoch > epoch && (!anew || self.just_ended(epoch)) => {
+            Some(open) if open.epoch > epoch && (!may_restart || self.just_ended(epoch)) => {
                 return Standing::Stale;
             }
             Some(open) if open.epoch < epoch => self.close(None, at_ms),
@@ -376,7 +376,7 @@ impl Fold {
         }
         match self.ended {
             Some(ended) if ended.epoch == epoch => Standing::Ended,
-            Some(ended) if ended.epoch > epoch && !anew => Standing::Stale,
+            Some(ended) if ended.epoch > epoch && !may_restart => Standing::Stale,
             Some(ended) if ended.epoch.checked_add(1) == Some(epoch) => {
                 self.open_epoch(epoch, ended.at_ms, false);
                 Standing::Open
@@ -503,7 +503,7 @@ impl Fold {
         }
     }
 
-    /// Takes back that an epoch is over: it goes on behind an evaluation.
+    /// Takes back that an epoch is over: it continues behind an evaluation.
     fn reopen(&mut self) {
         let Some((ended, last)) = self.ended.zip(self.progress.epochs.pop()) else {
             return;

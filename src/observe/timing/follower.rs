@@ -38,7 +38,7 @@ pub struct Evidence {
 ///
 /// Several recognisers may speak of one output, each for itself. Those that know the program's framework outweigh plain
 /// lines, which outweigh bare progress bars; what the first to speak leaves open is filled from the others of its weight.
-/// Where launchers mark lines with the rank that wrote them, the rank of the first line that tells of a step or an epoch is
+/// Where launchers mark lines with the rank that wrote them, the rank of the first line about a step or an epoch is
 /// followed.
 #[derive(Debug)]
 pub struct Follower {
@@ -57,8 +57,8 @@ struct Reader {
     line: u64,
     /// Events so far.
     spoken: u64,
-    /// Events so far that only a rank that tells of its training says: several may print heads.
-    told: u64,
+    /// Events so far that only a rank that reports its training says: several may print heads.
+    of_training: u64,
     evidence: Option<Vec<Evidence>>,
     last: Last,
     dull: Dull,
@@ -174,7 +174,7 @@ impl Follower {
             rank: None,
             line: 0,
             spoken: 0,
-            told: 0,
+            of_training: 0,
             evidence: None,
             last: Last::default(),
             dull: Dull::default(),
@@ -357,7 +357,7 @@ impl Reader {
         self.line = line;
         let text = plain(bytes);
         // The user wrote the pattern for whole lines.
-        let (rank, told) = if self.is_pattern() {
+        let (rank, unmarked) = if self.is_pattern() {
             (None, &*text)
         } else {
             prefix::split(&text)
@@ -370,8 +370,8 @@ impl Reader {
             return Said::Unasked;
         }
         let at_ms = at_ms.or_else(|| self.evidence.as_ref().and_then(|_| stamp::read(&text)));
-        let text = told;
-        let (before, spoken) = (self.told, self.spoken);
+        let text = unmarked;
+        let (before, spoken) = (self.of_training, self.spoken);
         let (mut counted, mut passing) = (None, true);
         for index in (0..self.speakers.len()).filter(|index| wanted & 1 << index != 0) {
             self.listen(index, text, at_ms, |recogniser, say| {
@@ -382,7 +382,7 @@ impl Reader {
                 });
             });
         }
-        if self.rank.is_none() && self.told > before {
+        if self.rank.is_none() && self.of_training > before {
             self.rank = rank.map(Box::from);
         }
         self.ask_who_wants();
@@ -427,7 +427,7 @@ impl Reader {
         let Self {
             speakers,
             spoken,
-            told,
+            of_training,
             evidence,
             line,
             ..
@@ -445,7 +445,7 @@ impl Reader {
             if !(event.says == Says::Validation) {
                 spoke.get_or_insert(*spoken);
             }
-            *told += u64::from(event.says.is_distinctive() || (event.says == Says::Mention));
+            *of_training += u64::from(event.says.is_distinctive() || (event.says == Says::Mention));
             if event.says.is_distinctive() {
                 certain.get_or_insert(*spoken);
             }

@@ -1,12 +1,28 @@
 //! Programs whose lines are known by their form alone: `forms.txt` has an entry for each form, and a line of it.
 //!
-//! An entry begins with what its lines say (a name of [`Says`], or `nothing`) and with what holds for them: `known` (only
-//! behind another line of the program), `minor` (its rate counts where none of samples was printed), `bare` (figures have no
-//! `:` or `=`), `next` (only numbers from 1 on without a gap), `last-ends` (the last step ends its
-//! epoch; `ends-from-0`: of steps that count from 0), `means` (the means of the last step count), `skips-next` (the line behind
-//! it says nothing), `also-plain` (the figures count as training's too), `measures` (only names of losses and metrics are
-//! figures), `of-samples` (steps are samples), `late` (an epoch that the line before ended does not begin again: another rank says so), `cells` (names hold any marks), `evaluated` (the figures are of an evaluation: those that training has too get a prefix), `from-0` and `from-1`
-//! (how its programs count epochs). Then comes the pattern; the first form that matches counts.
+//! An entry begins with what its lines say (a name of [`Says`], or `nothing`) and with conditions:
+//!
+//! | condition | meaning |
+//! |---|---|
+//! | `known` | only behind another line of the program |
+//! | `alone` | no epoch is named before the step |
+//! | `next` | only numbers of epochs from 1 on without a gap |
+//! | `has-loss` | a loss must be among the figures |
+//! | `bare` | figures have no `:` or `=` |
+//! | `cells` | names of figures hold any marks |
+//! | `measures` | only names of losses and metrics are figures |
+//! | `minor` | its rate counts where none of samples was printed |
+//! | `means` | the means of the last step count |
+//! | `evaluated` | figures of an evaluation: those that training has too get a prefix |
+//! | `also-plain` | figures of an evaluation count as the training's too |
+//! | `evaluates` | a line with nothing but figures of an evaluation is no step |
+//! | `last-ends`, `ends-from-0` | the last step ends its epoch; of steps that count from 0 |
+//! | `of-samples` | steps are samples |
+//! | `late` | an epoch that the line before ended does not begin again: that is another rank |
+//! | `skips-next` | the next line says nothing |
+//! | `from-0`, `from-1` | how its programs count epochs |
+//!
+//! Then comes the pattern; the first form that matches counts.
 //!
 //! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
 //! `whole`, where the step is the last), `per_epoch` (steps of an epoch), `s` (a time), `step_s` or `step_ms` (of a step),
@@ -31,7 +47,7 @@ pub(super) struct Program {
     name: &'static str,
     triggers: &'static str,
     counts_from_zero: Option<bool>,
-    is_plain: bool,
+    weight: Option<Weight>,
     /// Parts of names, in small letters, of figures that are no metrics; behind `=` a whole name.
     others: Vec<&'static str>,
     /// Names of the time of a step; where `other_times` has parts of names, any other duration is one too.
@@ -50,8 +66,8 @@ struct Form {
     says: Option<Says>,
     conditions: &'static str,
     pattern: &'static str,
-    /// A text without which a line cannot match: far cheaper to look for than the pattern.
-    literal: String,
+    /// Texts without which a line cannot match: far cheaper to look for than the pattern.
+    literals: Vec<String>,
 }
 
 impl Form {
@@ -81,7 +97,8 @@ fn read_table(text: &'static str) -> Vec<Program> {
         match line.split_once(' ') {
             Some(("triggers:", texts)) => program.triggers = texts,
             Some(("counts-from:", first)) => program.counts_from_zero = Some(first == "0"),
-            Some(("weight:", weight)) => program.is_plain = weight == "plain",
+            Some(("weight:", "plain")) => program.weight = Some(Weight::Plain),
+            Some(("weight:", _)) => program.weight = Some(Weight::Bare),
             Some(("others:", names)) => program.others = list(names),
             Some(("step-times:", names)) => program.step_times = list(names),
             Some(("other-times:", names)) => program.other_times = Some(names),
@@ -93,7 +110,7 @@ fn read_table(text: &'static str) -> Vec<Program> {
                     says: named(says),
                     conditions,
                     pattern: pattern.trim_start(),
-                    literal: longest_literal(pattern.trim_start()),
+                    literals: literals(pattern.trim_start()),
                 });
             }
             _ => {}
@@ -102,9 +119,9 @@ fn read_table(text: &'static str) -> Vec<Program> {
     programs
 }
 
-/// The longest text that every match of `pattern` holds; empty where none is found at its top level.
-fn longest_literal(pattern: &str) -> String {
-    let (mut longest, mut run) = (String::new(), String::new());
+/// The texts that every match of `pattern` holds; none where alternatives stand at its top level.
+fn literals(pattern: &str) -> Vec<String> {
+    let mut texts = vec![String::new()];
     let (mut depth, mut inside) = (0, None);
     let mut characters = pattern.chars().peekable();
     while let Some(mut character) = characters.next() {
@@ -122,23 +139,20 @@ fn longest_literal(pattern: &str) -> String {
             '{' => (inside, is_literal) = (Some('}'), false),
             '(' => (depth, is_literal) = (depth + 1, false),
             ')' => (depth, is_literal) = (depth - 1, false),
-            '|' if depth == 0 => return String::new(),
+            '|' if depth == 0 => return Vec::new(),
             '.' | '^' | '$' | '+' | '*' | '?' => is_literal = false,
             _ => {}
         }
         // What a quantifier may leave out is none.
         is_literal &= !matches!(characters.peek(), Some('?' | '*' | '{'));
-        if is_literal {
-            run.push(character);
-        }
-        if run.len() > longest.len() {
-            longest.clone_from(&run);
-        }
-        if !is_literal {
-            run.clear();
+        match texts.last_mut() {
+            Some(text) if is_literal => text.push(character),
+            Some(text) if !text.is_empty() => texts.push(String::new()),
+            _ => {}
         }
     }
-    longest
+    texts.retain(|text| !text.trim().is_empty());
+    texts
 }
 
 fn named(says: &str) -> Option<Says> {
@@ -163,6 +177,12 @@ pub(super) struct Known {
     program: &'static Program,
     /// Its patterns, once a line was of interest.
     patterns: Vec<Option<Regex>>,
+    seen: Seen,
+}
+
+/// What the lines of a program said so far.
+#[derive(Debug, Default)]
+struct Seen {
     spoke: bool,
     /// True once a line of a step came that was no evaluation.
     stepped: bool,
@@ -195,21 +215,10 @@ impl Known {
         Self {
             program,
             patterns: Vec::new(),
-            spoke: false,
-            stepped: false,
-            skips: false,
-            is_over: false,
-            ended: None,
-            counts_from_zero: program.counts_from_zero,
-            last: None,
-            steps: None,
-            per_epoch: None,
-            steps_from_zero: false,
-            step: None,
-            interval: None,
-            pace: None,
-            samples: false,
-            trained: Trained::default(),
+            seen: Seen {
+                counts_from_zero: program.counts_from_zero,
+                ..Seen::default()
+            },
         }
     }
 }
@@ -220,11 +229,7 @@ impl Recogniser for Known {
     }
 
     fn weight(&self) -> Weight {
-        if self.program.is_plain {
-            Weight::Plain
-        } else {
-            Weight::Family
-        }
+        self.program.weight.unwrap_or(Weight::Family)
     }
 
     fn triggers(&self) -> &'static str {
@@ -232,7 +237,7 @@ impl Recogniser for Known {
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
-        self.counts_from_zero
+        self.seen.counts_from_zero
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -241,31 +246,50 @@ impl Recogniser for Known {
             let compiled = forms.iter().map(|form| Regex::new(form.pattern).ok());
             self.patterns = compiled.collect();
         }
-        let found = forms.iter().zip(&self.patterns).find_map(|(form, regex)| {
-            if form.has("known") && !self.spoke || !line.text.contains(&form.literal) {
+        // Beside `self`, which the events change.
+        let patterns = std::mem::take(&mut self.patterns);
+        let found = forms.iter().zip(&patterns).find_map(|(form, regex)| {
+            let misses = |literal: &String| !line.text.contains(literal);
+            if form.has("known") && !self.seen.spoke || form.literals.iter().any(misses) {
                 return None;
             }
-            // A clone has no memory to match with yet: only what matched is worth one.
-            let groups = regex.as_ref()?.captures(line.text)?;
-            let regex = regex.clone()?;
-            Some((form, Groups { regex, groups }))
+            let regex = regex.as_ref()?;
+            let groups = regex.captures(line.text)?;
+            let line = line.text;
+            Some((
+                form,
+                Groups {
+                    line,
+                    regex,
+                    groups,
+                },
+            ))
         });
-        let Some((form, groups)) = found else {
+        if let Some((form, groups)) = found
+            && !std::mem::replace(&mut self.seen.skips, form.has("skips-next"))
+        {
+            self.say(form, &groups, say);
+        }
+        self.patterns = patterns;
+    }
+}
+
+impl Known {
+    /// Says what a line of a form says.
+    fn say<'a>(&mut self, form: &Form, groups: &Groups<'a, '_>, say: &mut dyn FnMut(Event<'a>)) {
+        let (was_over, ended) = (
+            std::mem::take(&mut self.seen.is_over),
+            self.seen.ended.take(),
+        );
+        let Some(event) = self.event(form, groups) else {
             return;
         };
-        if std::mem::replace(&mut self.skips, form.has("skips-next")) {
+        self.seen.is_over = event.says == Says::EpochOver;
+        if form.has("late") && event.epoch == ended || was_over && self.seen.is_over {
+            self.seen.ended = ended;
             return;
         }
-        let (was_over, ended) = (std::mem::take(&mut self.is_over), self.ended.take());
-        let Some(event) = self.event(form, &groups) else {
-            return;
-        };
-        self.is_over = event.says == Says::EpochOver;
-        if form.has("late") && event.epoch == ended || was_over && self.is_over {
-            self.ended = ended;
-            return;
-        }
-        self.ended = event.epoch.filter(|_| event.says == Says::EpochEnd);
+        self.seen.ended = event.epoch.filter(|_| event.says == Says::EpochEnd);
         if groups.text("since_s").is_some() {
             // The time hangs on the line before: none may be left out for a later one of the same form.
             say(Event::announce(None, None));
@@ -282,14 +306,14 @@ impl Recogniser for Known {
             .count("per_epoch")
             .filter(|_| says == Says::EpochStart);
         if per_epoch.is_some() {
-            self.per_epoch = per_epoch;
+            self.seen.per_epoch = per_epoch;
             say(Event::announce(event.epochs, per_epoch));
         }
         if form.has("evaluates") && self.is_evaluation(&event.facts) {
             say(Event::iteration(step, of, Facts::default()));
             return say(Event::validation(event.facts));
         }
-        let plain = (form.has("also-plain") && self.step.is_some()).then(|| {
+        let plain = (form.has("also-plain") && self.seen.step.is_some()).then(|| {
             let mut facts = event.facts.clone();
             facts.metrics.retain(|(name, _)| !is_of_evaluation(name));
             Event::figures(facts)
@@ -303,24 +327,26 @@ impl Recogniser for Known {
             say(Event::run_end(seconds, Facts::default()));
         }
     }
-}
 
-impl Known {
-    fn event<'a>(&mut self, form: &Form, groups: &Groups<'a>) -> Option<Event<'a>> {
+    fn event<'a>(&mut self, form: &Form, groups: &Groups<'a, '_>) -> Option<Event<'a>> {
         let epoch = groups.count("epoch");
         if form.has("next") {
-            self.last = epoch.filter(|epoch| {
-                *epoch == 1 || self.last.and_then(|last| last.checked_add(1)) == Some(*epoch)
+            self.seen.last = epoch.filter(|epoch| {
+                *epoch == 1 || self.seen.last.and_then(|last| last.checked_add(1)) == Some(*epoch)
             });
-            self.last?;
+            self.seen.last?;
+        }
+        if form.has("alone") && scan::holds_any(groups.before("step"), "epoch| ep:|[ep:") {
+            return None;
         }
         let mut facts = groups.facts(self.program, form);
         if form.has("evaluated") {
             facts.metrics = self
+                .seen
                 .trained
                 .tell_apart(self.program.evaluated, facts.metrics);
         } else {
-            self.trained.note(&facts.metrics);
+            self.seen.trained.note(&facts.metrics);
         }
         if form.has("means") {
             // Of an evaluation the means of the last line count.
@@ -330,8 +356,8 @@ impl Known {
             facts = Facts::with_metrics(named.collect());
         }
         let mut event = groups.event(form, facts)?;
-        self.steps_from_zero |= event.step == Some(0);
-        let from_zero = self.steps_from_zero || form.has("ends-from-0");
+        self.seen.steps_from_zero |= event.step == Some(0);
+        let from_zero = self.seen.steps_from_zero || form.has("ends-from-0");
         let done = event
             .step
             .map(|step| step.saturating_add(u64::from(from_zero)));
@@ -340,40 +366,40 @@ impl Known {
         }
         match event.says {
             Says::Announce if event.epochs.is_none() => {
-                self.steps = event.of;
+                self.seen.steps = event.of;
                 event.of = groups.count("per_epoch");
                 event.of?;
             }
-            Says::Iteration => event.of = event.of.or(self.per_epoch),
+            Says::Iteration => event.of = event.of.or(self.seen.per_epoch),
             Says::RunStep => {
-                event.of = event.of.or(self.steps);
-                self.steps = event.of;
+                event.of = event.of.or(self.seen.steps);
+                self.seen.steps = event.of;
             }
             _ => {}
         }
         if let Some(rate) = event.facts.throughput {
-            self.samples |= rate.unit == "samples/s";
-            if self.samples && form.has("minor") {
+            self.seen.samples |= rate.unit == "samples/s";
+            if self.seen.samples && form.has("minor") {
                 event.facts.throughput = None;
             }
         }
         let since = groups.text("since_s").and_then(seconds);
         let rate = event.facts.throughput;
         if let Some(rate) = rate.filter(|rate| rate.unit == "steps/s") {
-            self.pace = Some(rate.value);
+            self.seen.pace = Some(rate.value);
         }
         if let Some(step) = event.step {
             if let Some(since) = since {
                 event.facts.step_seconds = self.steps_since(step, since).map(|steps| since / steps);
             }
-            self.step = Some(step);
+            self.seen.step = Some(step);
         }
         for (condition, from_zero) in [("from-0", true), ("from-1", false)] {
             if form.has(condition) {
-                self.counts_from_zero = Some(from_zero);
+                self.seen.counts_from_zero = Some(from_zero);
             }
         }
-        self.spoke = true;
+        self.seen.spoke = true;
         Some(event)
     }
 
@@ -382,35 +408,42 @@ impl Known {
         let is_step = facts.step_seconds.is_some()
             || facts.throughput.is_some()
             || !facts.metrics.iter().any(|(name, _)| is_of_evaluation(name));
-        self.stepped |= is_step;
-        self.stepped && !is_step
+        self.seen.stepped |= is_step;
+        self.seen.stepped && !is_step
     }
 
     /// How many steps the `seconds` before `step` are of.
     fn steps_since(&mut self, step: u64, seconds: f64) -> Option<f64> {
-        let Some(last) = self.step else {
-            // Nothing came before: the rate, printed with every time, tells.
-            let steps = (self.pace? * seconds).round();
+        let Some(last) = self.seen.step else {
+            // Nothing came before: the rate is printed with every time.
+            let steps = (self.seen.pace? * seconds).round();
             return (steps >= 1.0).then_some(steps);
         };
         let apart = step.checked_sub(last).filter(|steps| *steps > 0)?;
         // Where lines were cut out, the time is still that of the usual number of steps.
         let is_gap = |usual: &u64| apart > *usual && apart.is_multiple_of(*usual);
-        let steps = self.interval.filter(is_gap).unwrap_or(apart);
-        self.interval = Some(steps);
+        let steps = self.seen.interval.filter(is_gap).unwrap_or(apart);
+        self.seen.interval = Some(steps);
         u32::try_from(steps).ok().map(f64::from)
     }
 }
 
 /// What the groups of a pattern hold in a line.
-struct Groups<'a> {
-    regex: Regex,
+struct Groups<'a, 'r> {
+    line: &'a str,
+    regex: &'r Regex,
     groups: Captures<'a>,
 }
 
-impl<'a> Groups<'a> {
+impl<'a> Groups<'a, '_> {
     fn text(&self, name: &str) -> Option<&'a str> {
         self.groups.name(name).map(|group| group.as_str())
+    }
+
+    /// What stands before a group in the line.
+    fn before(&self, name: &str) -> &'a str {
+        let begin = self.groups.name(name).map_or(0, |group| group.start());
+        &self.line[..begin]
     }
 
     fn count(&self, name: &str) -> Option<u64> {
@@ -442,8 +475,8 @@ impl<'a> Groups<'a> {
             Says::Step => event.epoch.is_some() && event.step.is_some(),
             Says::EpochStart | Says::EpochEnd => event.epoch.is_some(),
             Says::RunStep => event.step.is_some(),
-            Says::Iteration if form.has("has-figures") => {
-                event.seconds.is_some() || !event.facts.metrics.is_empty()
+            Says::Iteration if form.has("has-loss") => {
+                event.seconds.is_some() || event.facts.metrics.iter().any(is_loss)
             }
             _ => true,
         };
@@ -596,6 +629,11 @@ impl Program {
     }
 }
 
+/// Whether a metric is what a language model is trained by.
+fn is_loss((name, _): &Metric<'_>) -> bool {
+    scan::holds_any(name, "loss|bpb|ppl|perplexity|xent")
+}
+
 /// The figures of cells that tabs, which some loggers write as `#011`, or two blanks part; names may hold any marks.
 fn cells(text: &str) -> Vec<Metric<'_>> {
     let cells = text.split('\t').flat_map(|cell| cell.split("#011"));
@@ -672,7 +710,11 @@ mod tests {
                 assert_eq!(first, Some(at), "{sample}");
                 let regex = regexes.clone().nth(at).unwrap();
                 let groups = regex.captures(sample).unwrap();
-                let groups = Groups { regex, groups };
+                let groups = Groups {
+                    line: sample,
+                    regex: &regex,
+                    groups,
+                };
                 let facts = groups.facts(program, form);
                 let wants_facts = form.pattern.contains("figures>");
                 assert!(!wants_facts || !facts.is_empty(), "{sample}");

@@ -1,4 +1,4 @@
-//! The Trainer of Hugging Face Transformers, and the scripts with Accelerate that follow it.
+//! The Trainer of Hugging Face Transformers.
 //!
 //! ```text
 //! ***** Running training *****
@@ -8,9 +8,6 @@
 //! {'eval_loss': 2.108, 'eval_runtime': 17.0, 'eval_samples_per_second': 60.1, 'epoch': 1.0}
 //! {'train_runtime': 190.3, 'train_samples_per_second': 16.1, 'train_loss': 2.1, 'epoch': 3.0}
 //!  33%|███▎      | 500/1500 [01:02<02:03,  8.05it/s]                  over the whole run
-//! ***** train metrics *****
-//!   train_runtime            = 0:03:10.34
-//! epoch 0: {'accuracy': 0.84}                                         the scripts without the Trainer
 //! ```
 //!
 //! The forms are those of `trainer.py`, `trainer_callback.py` and `trainer_pt_utils.py` (3.x to 5.x) and of
@@ -34,8 +31,6 @@ const MAX_AT_ONCE: u64 = 1000;
 pub(super) struct HfTrainer {
     /// True once the output was seen to be of this family.
     known: bool,
-    /// True for the scripts without the Trainer, whose epochs count from 0.
-    scripted: bool,
     /// Epochs that were over at the last line; `None` where the output does not begin with the training.
     ended: Option<u64>,
     /// The epoch of the last dictionary.
@@ -48,10 +43,6 @@ pub(super) struct HfTrainer {
     over: bool,
     /// Seconds of the training that is over.
     runtime: Option<f64>,
-    /// True in the table of a training's figures, or of an evaluation's.
-    table: bool,
-    /// The run time of a closing dictionary that is printed on several lines, until its end.
-    wrapped: Option<f64>,
 }
 
 impl Recogniser for HfTrainer {
@@ -61,48 +52,29 @@ impl Recogniser for HfTrainer {
 
     fn triggers(&self) -> &'static str {
         "'epoch':¦\"epoch\":¦Running training¦Num Epochs = ¦Num epochs = ¦\
-         otal optimization steps = ¦ metrics *****¦_runtime¦epoch ¦%|"
-    }
-
-    fn wants_every_line(&self) -> bool {
-        self.table || self.wrapped.is_some()
+         otal optimization steps = ¦_runtime¦%|"
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
-        Some(self.scripted)
+        Some(false)
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let text = line.text.trim();
-        if self.table {
-            self.table = self.read_row(text, say);
-        }
         if let Some(bar) = bar::read(text) {
             self.read_bar(&bar, say);
-        }
-        if let Some(seconds) = self.wrapped.take() {
-            return self.read_wrapped(seconds, text, say);
-        }
-        if let Some(rest) = text
-            .strip_prefix("{'train_runtime': ")
-            .filter(|rest| rest.ends_with(','))
-        {
-            self.wrapped = scan::number(rest)
-                .filter(|(_, rest)| *rest == ",")
-                .map(|(seconds, _)| seconds);
-            return;
         }
         if let Some(begin) = text.find('{')
             && text.contains("poch")
         {
-            return self.read_dict(&text[..begin], &text[begin..], say);
+            return self.read_dict(&text[begin..], say);
         }
         self.read_head(text, say);
     }
 }
 
 impl HfTrainer {
-    /// Reads the lines before the training and the head of the table behind it.
+    /// Reads the lines before the training.
     fn read_head<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
         if text.ends_with("***** Running training *****") {
             *self = Self {
@@ -110,10 +82,6 @@ impl HfTrainer {
                 ended: Some(0),
                 ..Self::default()
             };
-        } else if text.ends_with("***** train metrics *****") {
-            (self.known, self.table) = (true, true);
-        } else if text.ends_with("***** eval metrics *****") {
-            self.table = self.known;
         } else if let Some((_, number)) = text
             .split_once("Num Epochs = ")
             .or_else(|| text.split_once("Num epochs = "))
@@ -126,43 +94,11 @@ impl HfTrainer {
             self.steps = scan::grouped_count(number)
                 .map(|(count, _)| count)
                 .or(self.steps);
-        } else if let Some(rest) = text
-            .split_once("epoch ")
-            .map(|(_, rest)| rest)
-            .filter(|_| self.known)
-        {
-            self.read_script(rest, say);
         }
     }
 
-    /// `0: perplexity: 12.3 eval_loss: 2.5`.
-    fn read_script<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
-        let Some((epoch, rest)) = scan::unsigned(text) else {
-            return;
-        };
-        let Some(rest) = rest.strip_prefix(": ") else {
-            return;
-        };
-        let mut facts = Facts::default();
-        bar::postfix(rest, scan::figure_name, &mut facts);
-        if facts.metrics.is_empty() {
-            return;
-        }
-        self.scripted = true;
-        say(Event::epoch_end((epoch, None), facts));
-    }
-
-    fn read_dict<'a>(&mut self, before: &'a str, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
+    fn read_dict<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
         let pairs = dict::read(text);
-        if let Some(rest) = before.trim_end().strip_suffix(':')
-            && let Some((_, number)) = rest.rsplit_once("epoch ")
-            && let Some((epoch, "")) = scan::unsigned(number)
-            && !pairs.is_empty()
-        {
-            (self.known, self.scripted) = (true, true);
-            let facts = Facts::with_metrics(metrics(&pairs));
-            return say(Event::epoch_end((epoch, None), facts));
-        }
         let number = |key| dict::get(&pairs, key).and_then(Value::number);
         let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
         // Beside the loss of a step it is the time so far.
@@ -278,76 +214,6 @@ impl HfTrainer {
         if self.known {
             self.know(say);
         }
-    }
-
-    /// Reads a further line of a closing dictionary, ` 'train_loss': 0.33,`; the last has the bracket.
-    fn read_wrapped<'a>(&mut self, seconds: f64, text: &str, say: &mut dyn FnMut(Event<'a>)) {
-        let line = format!("{{{text}");
-        let pairs = dict::read(&line);
-        if pairs.is_empty() {
-            return;
-        }
-        let number = |key| dict::get(&pairs, key).and_then(Value::number);
-        let mut facts = Facts::default();
-        if let Some(rate) = number("train_samples_per_second") {
-            facts.throughput = Rate::of_run(rate, "samples/s");
-        }
-        facts
-            .metrics
-            .extend(number("train_loss").map(|loss| ("train_loss".into(), loss)));
-        self.know(say);
-        if let Some(epoch) = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch)) {
-            self.read_epoch(epoch, true, say);
-        }
-        if text.ends_with('}') {
-            (self.over, self.runtime) = (true, Some(seconds));
-            return say(Event::run_end(Some(seconds), facts));
-        }
-        self.wrapped = Some(seconds);
-        say(Event::figures(facts));
-    }
-
-    /// Reads a row of the table, `train_loss = 2.1`; false where it is none.
-    fn read_row<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) -> bool {
-        let Some((key, value)) = text.split_once('=') else {
-            return false;
-        };
-        let (key, value) = (key.trim(), value.trim());
-        let mut facts = Facts::default();
-        let number = scan::number(value)
-            .filter(|(_, rest)| rest.is_empty())
-            .map(|(value, _)| value);
-        match (key, number) {
-            ("train_runtime", _) => {
-                let seconds = scan::clock(value).map(|(seconds, _)| seconds);
-                // The dictionary before has it with more digits.
-                if !self.over {
-                    say(Event::run_end(seconds, facts));
-                }
-            }
-            ("epoch", Some(epoch)) if !self.over && (0.0..1e9).contains(&epoch) => {
-                self.read_epoch(epoch, true, say);
-            }
-            ("train_samples_per_second", Some(rate)) if !self.over => {
-                facts.throughput = Rate::of_run(rate, "samples/s");
-                say(Event::figures(facts));
-            }
-            ("train_loss", Some(loss)) if !self.over => {
-                facts.metrics.push((key.into(), loss));
-                say(Event::figures(facts));
-            }
-            (_, Some(value))
-                if key.starts_with("eval_")
-                    && !["runtime", "samples", "_second", "mem_"]
-                        .iter()
-                        .any(|part| key.contains(part)) =>
-            {
-                facts.metrics.push((key.into(), value));
-                say(Event::validation(facts));
-            }
-            _ => {}
-        }
-        true
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Keras {
     steps: Option<u64>,
     /// How the end of the epoch was written; `None` while it is open.
     ended: Option<Ended>,
-    /// The full bar of an output that begins in the middle of an epoch: the next head tells which one that was.
+    /// The full bar of an output that begins in the middle of an epoch: the next head names it.
     headless: Option<Headless>,
     /// The steps of a bar that grew above the first head.
     grown: Option<u64>,
@@ -357,15 +357,15 @@ mod tests {
     use crate::observe::timing::event::Says;
 
     /// What the lines say: `S` steps, `E` ends with their seconds, `-` nothing, steps without an epoch `I`, headers left out.
-    fn said(lines: &[&str]) -> Vec<String> {
+    fn events(lines: &[&str]) -> Vec<String> {
         let mut keras = Keras::default();
-        let mut said = Vec::new();
+        let mut events = Vec::new();
         for text in lines {
             // A line that ends in ^M is drawn over.
             let (text, redrawn) = text
                 .strip_suffix("^M")
                 .map_or((*text, false), |text| (text, true));
-            let before = said.len();
+            let before = events.len();
             let mut heads = 0;
             keras.read(&Line { text, redrawn }, &mut |event| match event {
                 Event {
@@ -376,12 +376,12 @@ mod tests {
                     says: Says::Step,
                     step: Some(step),
                     ..
-                } => said.push(format!("S{step}")),
+                } => events.push(format!("S{step}")),
                 Event {
                     says: Says::Iteration,
                     step: Some(step),
                     ..
-                } => said.push(format!("I{step}")),
+                } => events.push(format!("I{step}")),
                 Event {
                     says: Says::Announce,
                     of: Some(_),
@@ -399,18 +399,18 @@ mod tests {
                         metrics,
                         ..
                     } = facts;
-                    said.push(format!(
+                    events.push(format!(
                         "E{epoch} {seconds:?} {step_seconds:?} {}",
                         metrics.len()
                     ));
                 }
                 other => panic!("{other:?}"),
             });
-            if said.len() == before && heads == 0 {
-                said.push("-".to_owned());
+            if events.len() == before && heads == 0 {
+                events.push("-".to_owned());
             }
         }
-        said
+        events
     }
 
     #[test]
@@ -446,8 +446,8 @@ mod tests {
             ),
             ("46/46 - 3s - loss: -1.9 - Acc@1: 2", "E1 Some(3.0) None 2"),
         ] {
-            assert_eq!(said(&["Epoch 1/5", line]), [expected], "{line}");
-            let alone = said(&[line]);
+            assert_eq!(events(&["Epoch 1/5", line]), [expected], "{line}");
+            let alone = events(&[line]);
             assert!(
                 alone == ["-"] || line.contains("val_") && alone == ["I782"],
                 "without an epoch: {line}: {alone:?}"
@@ -464,7 +464,7 @@ mod tests {
             "782/782 [====] - 1s 1ms/step - loss: 0.34 - val_loss: 0.2",
         ];
         assert_eq!(
-            said(&lines),
+            events(&lines),
             ["S1", "E1 None None 1", "E1 Some(1.0) Some(0.001) 2"]
         );
         let lines = [
@@ -475,7 +475,7 @@ mod tests {
             "907/907 ━━━━━ 8s 8ms/step - loss: 1.5 - val_loss: 1.6",
         ];
         assert_eq!(
-            said(&lines),
+            events(&lines),
             [
                 "S1",
                 "S100",
@@ -493,7 +493,7 @@ mod tests {
             "     12/Unknown 3s 150ms/step - loss: 2.3^M",
             "13/13 [====] - 2s 150ms/step - loss: 2.3",
         ];
-        assert_eq!(said(&lines), ["S10", "S12", "E1 Some(2.0) Some(0.15) 1"]);
+        assert_eq!(events(&lines), ["S10", "S12", "E1 Some(2.0) Some(0.15) 1"]);
     }
 
     #[test]
@@ -502,7 +502,7 @@ mod tests {
             "Epoch 1/12",
             "  600/Unknown - 5s 8ms/step - loss: 0.3 - val_loss: 0.1",
         ];
-        assert_eq!(said(&lines), ["S600", "E1 Some(5.0) Some(0.008) 2"]);
+        assert_eq!(events(&lines), ["S600", "E1 Some(5.0) Some(0.008) 2"]);
     }
 
     #[test]
@@ -512,13 +512,13 @@ mod tests {
             "102/102 [====] - 51s 500ms/step - loss: 0.6 - val_loss: 0.5",
             "Epoch 7/9",
         ];
-        assert_eq!(said(&lines), ["I13", "I102", "E6 Some(51.0) Some(0.5) 0"]);
+        assert_eq!(events(&lines), ["I13", "I102", "E6 Some(51.0) Some(0.5) 0"]);
         let lines = [
             "79/79 [====] - 0s 1ms/step - loss: 0.1",
             "Epoch 1/9",
             "Epoch 2/9",
         ];
-        assert_eq!(said(&lines), ["-"], "an evaluation before the training");
+        assert_eq!(events(&lines), ["-"], "an evaluation before the training");
     }
 
     #[test]
@@ -534,7 +534,7 @@ mod tests {
             "782/782 [====] - 1s 1ms/step - loss: 0.34 - val_loss: 1",
         ];
         let expected = ["S1", "-", "E5 Some(1.0) Some(0.001) 1", "-", "-", "-", "-"];
-        assert_eq!(said(&lines), expected);
+        assert_eq!(events(&lines), expected);
     }
 
     #[test]
@@ -548,7 +548,7 @@ mod tests {
             "100/100 [files] - 2s - loss: 2",
             "5/5 ok - loss: 3",
         ] {
-            assert_eq!(said(&["Epoch 1/5", text]), ["-"], "{text}");
+            assert_eq!(events(&["Epoch 1/5", text]), ["-"], "{text}");
         }
     }
 }

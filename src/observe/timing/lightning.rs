@@ -4,7 +4,7 @@
 //! Epoch 0:  50%|█████     | 50/100 [00:00<00:00, 301.44it/s, loss=0.0991, v_num=13]       0.x and 1.x
 //! Epoch 1: 100%|██████████| 938/938 [00:15<00:00, 60.12it/s, v_num=2, train_loss=0.12]    2.x
 //! Epoch 0/9  ━━━━━━━━━━━━━━━━━ 938/938 0:00:09 • 0:00:00 102.34it/s v_num: 2 loss: 0.12   RichProgressBar; where its
-//!                                                                   val_loss: 0.14        line is full goes on below
+//!                                                                   val_loss: 0.14        line is full continues below
 //! Validation DataLoader 0: 100%|██████████| 79/79 [00:01<00:00, 75.10it/s]
 //! `Trainer.fit` stopped: `max_epochs=3` reached.
 //! ```
@@ -158,8 +158,8 @@ mod tests {
     use super::*;
     use crate::observe::timing::event::Says;
 
-    fn told(lines: &[&str]) -> Vec<String> {
-        let (mut lightning, mut told) = (Lightning::default(), Vec::new());
+    fn events(lines: &[&str]) -> Vec<String> {
+        let (mut lightning, mut events) = (Lightning::default(), Vec::new());
         for text in lines {
             lightning.read(
                 &Line {
@@ -167,7 +167,7 @@ mod tests {
                     redrawn: false,
                 },
                 &mut |event| {
-                    told.push(match event {
+                    events.push(match event {
                         Event {
                             says: Says::EpochEnd,
                             epoch: Some(epoch),
@@ -194,19 +194,19 @@ mod tests {
                 },
             );
         }
-        told
+        events
     }
 
     #[test]
     fn bars_are_lightnings_where_something_says_so() {
         let bar = "Epoch 0:  50%|██   | 50/100 [00:01<00:01, 30.1it/s]";
-        assert!(told(&[bar]).is_empty());
+        assert!(events(&[bar]).is_empty());
         assert_eq!(
-            told(&["LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0]", bar]),
+            events(&["LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0]", bar]),
             ["step 0 50/Some(100)"]
         );
         let full = "Epoch 0: 100%|████| 100/100 [00:03<00:00, 31.1it/s, v_num=2ab, loss=nan]";
-        let seen = told(&[
+        let seen = events(&[
             full,
             "Epoch 0:   0%|    | 0/100 [00:00<?, ?it/s, v_num=2ab, loss=nan]",
         ]);
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn bars_of_rich_are_read() {
-        let seen = told(&[
+        let seen = events(&[
             "Epoch 0/9  ━━━━━━╸━━━━━ 38/938 0:00:01 • 0:00:24 42.34it/s v_num: 3",
             "Epoch 0/9  ━━━━━━━━━━━━ 938/938 0:00:09 • 0:00:00 102.34it/s v_num: 3.000 loss: 0.25",
         ]);
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_bar_that_comes_once_is_not_the_only_epoch() {
-        let seen = told(&[
+        let seen = events(&[
             "GPU available: False, used: False",
             "`Trainer.fit` stopped: `max_epochs=2` reached.",
             "Epoch 1/1  ━━━━━━━━━━━━ 20/20 0:00:00 • 0:00:00 736.36it/s train_loss: 0.553",

@@ -87,6 +87,17 @@ impl Lines {
         self.release(false, at_ms, &mut each);
     }
 
+    /// True where no beginning of a line is held.
+    pub(super) fn holds_none(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Forgets the beginning of a line whose end never comes.
+    pub(super) fn drop_partial(&mut self) {
+        self.held.clear();
+        self.returned = false;
+    }
+
     fn hold(&mut self, piece: &[u8]) {
         let room = MAX_LINE - self.held.len();
         self.held.extend_from_slice(&piece[..piece.len().min(room)]);

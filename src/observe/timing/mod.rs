@@ -5,10 +5,11 @@
 //! Pure: bytes and, where known, the time at which they were seen go into a [`Follower`]; a
 //! [`crate::record::Progress`] comes out. No file, no clock.
 //!
-//! On the way the output becomes lines (`lines`), a recogniser (`event::Recogniser`) makes an `event::Event` of a line that
-//! it knows, and a `fold` for each recogniser makes the progress of its events. One file holds one family of programs, or
-//! an entry of `forms`; a further one is such an entry, or a file and a line in `families`. Shared grammar is in `scan` (numbers, durations, rates), `plain_figures`
-//! (figures of a line), `bar` (tqdm) and `dict` (dictionaries as Python and JSON print them). With the user's own expression (`pattern`) only that reads.
+//! On the way the output becomes lines (`lines`), a recogniser (`event::Recogniser`) makes an `event::Event` of a line that it
+//! knows, and a `fold` for each recogniser makes the progress of its events. A program whose lines are known by their form alone
+//! is an entry of `forms.txt`; one that needs more has a file and a line in `families`. Shared grammar is in `scan` (numbers,
+//! durations, rates), `plain_figures` (figures of a line), `bar` (tqdm) and `dict` (dictionaries as Python and JSON print
+//! them). With the user's own expression (`pattern`) only that reads.
 
 mod bar;
 mod bar_label;
@@ -50,4 +51,4 @@ mod yolo;
 pub use events::EventLog;
 pub use follower::{Evidence, Follower};
 pub use pattern::{PatternError, check_pattern};
-pub use stated::{Stated, StatedEpoch, StatedRate};
+pub use stated::{Stated, StatedEpoch};

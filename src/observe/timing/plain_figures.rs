@@ -167,12 +167,12 @@ impl<'a> Read<'a> {
                 behind
             });
         }
-        let said = between.trim_end().ends_with([':', '=']) || is_loss(name);
+        let is_named = between.trim_end().ends_with([':', '=']) || is_loss(name);
         // `316/1014` is no figure by itself, `0.284-0.341` a range.
         let is_part = after
             .strip_prefix(['/', '-'])
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        if said
+        if is_named
             && !is_part
             && !name.to_ascii_lowercase().contains("time")
             && !after.starts_with(scan::is_word)
@@ -277,7 +277,7 @@ fn is_loss(name: &str) -> bool {
 fn behind_the_end(name: &str) -> &str {
     let sentence = name
         .split_once(". ")
-        .filter(|(said, _)| scan::is_any(said, "done|finished|completed|complete|ended"));
+        .filter(|(sentence, _)| scan::is_any(sentence, "done|finished|completed|complete|ended"));
     sentence.map_or(name, |(_, name)| name)
 }
 

@@ -139,9 +139,6 @@ impl PlainLines {
         {
             return Some(self.settle(event));
         }
-        if let Some(event) = epoch_line::leading(text).or_else(|| epoch_line::counted_off(text)) {
-            return Some(self.settle(event));
-        }
         if let Some(epochs) = epoch_number::planned(text) {
             return Some(Event::announce(Some(epochs), None));
         }

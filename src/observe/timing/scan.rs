@@ -317,7 +317,7 @@ impl<'a> Numbers<'a> {
         self.at = self.text.len() - rest.len();
     }
 
-    /// The next number as (text between, value, text from it on); the walk goes on behind it.
+    /// The next number as (text between, value, text from it on); the walk continues behind it.
     pub(super) fn next_number(&mut self) -> Option<(&'a str, f64, &'a str)> {
         let bytes = self.text.as_bytes();
         let begin = self.at;

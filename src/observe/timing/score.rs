@@ -63,7 +63,7 @@ impl Recogniser for Score {
             Vec::new()
         };
         let metrics = if metrics.is_empty() {
-            said(text)
+            final_figures(text)
         } else {
             metrics
         };
@@ -93,7 +93,7 @@ impl Score {
 }
 
 /// The figures of a line that says nothing else.
-fn said(text: &str) -> Vec<(Cow<'_, str>, f64)> {
+fn final_figures(text: &str) -> Vec<(Cow<'_, str>, f64)> {
     if let Some((_, rest)) = text.split_once("| End of training |") {
         let figures = rest
             .trim_matches(['|', ' '])
@@ -127,9 +127,9 @@ fn figure(text: &str) -> Option<(Cow<'_, str>, f64)> {
     let about = scan::is_any(first, EVALUATED);
     // `train loss 0.5` may be of any epoch; a score or accuracy of the training data comes at the end alone.
     let trained = first.to_ascii_lowercase().starts_with("train");
-    let told = about && is_measure(bare) && !(trained && scan::holds(bare, "loss"))
+    let is_final = about && is_measure(bare) && !(trained && scan::holds(bare, "loss"))
         || scan::is_any(bare, ALONE);
-    if !told || bare.contains(['[', '(', '/', ',']) {
+    if !is_final || bare.contains(['[', '(', '/', ',']) {
         return None;
     }
     let short: Vec<&str> = bare
@@ -155,11 +155,11 @@ mod tests {
             ("test_acc: 0.5", "test_acc", 0.5),
             ("Accuracy: 0.97", "accuracy", 0.97),
         ] {
-            assert_eq!(said(text), [(name.into(), value)], "{text}");
+            assert_eq!(final_figures(text), [(name.into(), value)], "{text}");
         }
         let text = "| End of training | test loss  4.90 | test ppl   134.33";
         assert_eq!(
-            said(text),
+            final_figures(text),
             [("test_loss".into(), 4.9), ("test_ppl".into(), 134.33)]
         );
     }
@@ -197,7 +197,7 @@ mod tests {
             "score 3: 0.5",
             "Test loss: 0.5 Test acc: 0.4",
         ] {
-            assert_eq!(said(text), [], "{text}");
+            assert_eq!(final_figures(text), [], "{text}");
         }
     }
 }

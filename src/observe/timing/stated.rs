@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::record::{EpochNumbering, Progress, Scope};
+use crate::record::{EpochNumbering, Progress, StepMark, Throughput};
 
 /// What an output states of a training. `None` where it does not state it: nothing here is computed from the times of
 /// lines.
@@ -22,11 +22,11 @@ pub struct Stated {
     /// Steps of an epoch.
     pub steps_per_epoch: Option<u64>,
     /// The last step.
-    pub last_step: Option<crate::record::StepMark>,
+    pub last_step: Option<StepMark>,
     /// Seconds per step, the last value.
     pub step_time_s: Option<f64>,
     /// The last rate of training, or the closing one.
-    pub throughput: Option<StatedRate>,
+    pub throughput: Option<Throughput>,
     /// Seconds of the whole training.
     pub run_time_s: Option<f64>,
     /// The last value of each loss and metric; `"nan"`, `"inf"` and `"-inf"` stand for what JSON has no number for.
@@ -40,17 +40,6 @@ pub struct StatedEpoch {
     pub epoch: u64,
     /// How long it took, in seconds, as printed.
     pub duration_s: Option<f64>,
-}
-
-/// A rate of training.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StatedRate {
-    /// The number.
-    pub value: f64,
-    /// Its unit, such as `samples/s`.
-    pub unit: String,
-    /// Of how much of the run it speaks.
-    pub scope: Scope,
 }
 
 impl From<&Progress> for Stated {
@@ -69,11 +58,7 @@ impl From<&Progress> for Stated {
             steps_per_epoch: progress.steps_per_epoch,
             last_step: progress.last_step,
             step_time_s: progress.step_seconds,
-            throughput: progress.throughput.as_ref().map(|rate| StatedRate {
-                value: rate.value,
-                unit: rate.unit.clone(),
-                scope: rate.scope,
-            }),
+            throughput: progress.throughput.clone(),
             run_time_s: progress.run_seconds,
             last_metrics: progress
                 .last_metrics

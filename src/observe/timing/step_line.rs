@@ -93,13 +93,13 @@ pub(super) fn counted(text: &str) -> Option<Event<'_>> {
     let plain_figures::Read { facts, .. } = plain_figures::read(rest);
     // The accuracy of a batch without a count or a loss is what a test prints.
     let tested = of.is_none() && scan::holds(&text[..text.len() - rest.len()], "batch");
-    let told = facts.step_seconds.is_some()
+    let has_figures = facts.step_seconds.is_some()
         || facts.throughput.is_some()
         || facts
             .metrics
             .iter()
             .any(|(name, _)| is_measure(name) && !(tested && scan::holds(name, "acc")));
-    told.then_some(Event::iteration(step, of, facts))
+    has_figures.then_some(Event::iteration(step, of, facts))
 }
 
 /// The step that a word of a line counts, where it is not rounded, and what follows its number.
@@ -144,9 +144,9 @@ pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
         counts_samples: true,
         ..plain_figures::read(figures).facts
     };
-    let told =
+    let has_loss =
         scan::starts_with_any(figures, "loss|train loss|avg loss") && !facts.metrics.is_empty();
-    told.then_some(Event::iteration(Some(step), Some(of), facts))
+    has_loss.then_some(Event::iteration(Some(step), Some(of), facts))
 }
 
 /// Reads what says that a training is over, and how long it took.
@@ -251,15 +251,15 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
         if set || scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
             return None;
         }
-        let said = scan::starts_with_any(text, FIGURES);
+        let is_known = scan::starts_with_any(text, FIGURES);
         // What the quickstart of PyTorch prints of a test.
-        let said =
-            said || scan::starts_with_any(text, "accuracy:") && scan::holds(text, ", avg loss:");
+        let is_known = is_known
+            || scan::starts_with_any(text, "accuracy:") && scan::holds(text, ", avg loss:");
         let facts = plain_figures::read(text).facts;
         // Requests are what an inference serves.
-        let told = (!facts.metrics.is_empty() || facts.throughput.is_some())
+        let has_figures = (!facts.metrics.is_empty() || facts.throughput.is_some())
             && !text.contains("requests/s");
-        return (said && told).then_some(Event::figures(facts));
+        return (is_known && has_figures).then_some(Event::figures(facts));
     }
     if evaluated && scan::starts_with_any(text, "test error:") {
         return Some(Event::validation(Facts::default()));

@@ -125,12 +125,12 @@ fn head(text: &str) -> Option<Head> {
         .filter(|cell| *cell != "cp")
         .map(str::to_owned)
         .collect();
-    let told = columns.len() > 1
+    let is_head = columns.len() > 1
         && columns
             .iter()
             .all(|cell| cell == STEP_OF_EPOCH || name(&cell.as_str()))
         && columns.iter().any(|cell| is_measure(cell));
-    told.then_some(Head {
+    is_head.then_some(Head {
         columns,
         by_epoch,
         last: None,
@@ -212,8 +212,8 @@ mod tests {
     use super::*;
     use crate::observe::timing::event::Says;
 
-    fn said(lines: &[&str]) -> Vec<String> {
-        let (mut table, mut said) = (Table::default(), Vec::new());
+    fn events(lines: &[&str]) -> Vec<String> {
+        let (mut table, mut events) = (Table::default(), Vec::new());
         for text in lines {
             table.read(
                 &Line {
@@ -221,7 +221,7 @@ mod tests {
                     redrawn: false,
                 },
                 &mut |event| {
-                    said.push(match event {
+                    events.push(match event {
                         Event {
                             says: Says::EpochEnd,
                             epoch: Some(epoch),
@@ -250,13 +250,13 @@ mod tests {
                 },
             );
         }
-        said
+        events
     }
 
     #[test]
     fn rows_have_the_names_of_their_head() {
         assert_eq!(
-            said(&[
+            events(&[
                 "  epoch    train_loss    cp    dur",
                 "-------  ------------  ----  ------",
                 "      1        0.9521     +  0.0501",
@@ -268,14 +268,14 @@ mod tests {
             ]
         );
         assert_eq!(
-            said(&[
+            events(&[
                 "      Iter       Train Loss   Remaining Time",
                 "        10           1.2346            0.20s"
             ]),
             ["step 10 [(\"Train Loss\", 1.2346)]"]
         );
         assert_eq!(
-            said(&[
+            events(&[
                 "epoch     train_loss  accuracy  time    ",
                 "Epoch 1/2 : |██--| 60.00% [15/25 00:00<00:00 0.52]",
                 "Epoch 1/2 : |████| 100.00% [25/25 00:00<00:00 0.52]",
@@ -302,7 +302,7 @@ mod tests {
             ["iter  loss", "1  2  3"],
             ["iteration: 3  loss: 2", "1  2"],
         ] {
-            assert_eq!(said(&lines), [""; 0], "{lines:?}");
+            assert_eq!(events(&lines), [""; 0], "{lines:?}");
         }
     }
 }

@@ -126,10 +126,10 @@ impl Tqdm {
     /// True where `bar` is the one drawn last, a little further.
     fn is_same(&self, bar: &Bar<'_>) -> bool {
         self.drawn.is_some_and(|drawn| {
-            let anew = bar.step < drawn.step
+            let is_restarted = bar.step < drawn.step
                 && (bar.step <= drawn.step / 2
                     || bar.elapsed.unwrap_or_default() + 1.0 < drawn.elapsed);
-            drawn.of == bar.of && !anew
+            drawn.of == bar.of && !is_restarted
         })
     }
 

@@ -21,7 +21,7 @@ pub(super) fn holds_any(text: &str, words: &str) -> bool {
 /// True where `text` holds `word`, which is in small letters, whichever letters `text` has.
 pub(super) fn holds(text: &str, word: &str) -> bool {
     let (text, word) = (text.as_bytes(), word.as_bytes());
-    // The first byte tells most places apart, at a fraction of the cost.
+    // The first byte rules out most places, at a fraction of the cost.
     text.windows(word.len())
         .any(|window| window[0].eq_ignore_ascii_case(&word[0]) && window.eq_ignore_ascii_case(word))
 }

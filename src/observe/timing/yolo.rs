@@ -8,9 +8,9 @@
 //! 3 epochs completed in 0.006 hours.
 //! ```
 //!
-//! The forms are those of `train.py`, `val.py` and `classify/train.py` of YOLOv5 (6.x, 7.0; YOLOv7 and v9 are alike), where
+//! The forms are those of `train.py`, `val.py` and `classify/train.py` of YOLOv5 (6.x, 7.0; so are YOLOv7 and v9), where
 //! epochs count from 0 and the last is printed as their number, and of `engine/trainer.py` and `models/yolo/*/val.py` of
-//! Ultralytics 8.x, where they count from 1. `obj` in the head tells the two apart, and `Box(P` in that of the validation.
+//! Ultralytics 8.x, where they count from 1. `obj` in the head distinguishes the two, and `Box(P` in that of the validation.
 
 use super::bar::{self};
 use super::event::{Event, Facts, Line, Recogniser};
@@ -132,7 +132,7 @@ impl Yolo {
         if !memory.ends_with(['G', 'M', 'B']) {
             return None;
         }
-        // An excerpt may begin behind the head; then only the form tells: memory, three figures or more, the size.
+        // An excerpt may begin behind the head; then only the form shows it: memory, three figures or more, the size.
         let figures = cells
             .clone()
             .filter(|cell| scan::number(cell).is_some_and(|(_, rest)| rest.is_empty()));

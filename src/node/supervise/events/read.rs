@@ -159,7 +159,7 @@ impl EventFile {
             match file.read_at(&mut buffer[..most], *offset) {
                 Ok(0) if file.metadata().is_ok_and(|now| now.len() < *offset) => {
                     // Somebody emptied it.
-                    log.begin_anew();
+                    log.drop_partial_line();
                     *offset = 0;
                 }
                 Ok(0) => return,
@@ -196,7 +196,7 @@ impl EventFile {
     fn reopen(&mut self) {
         match self.try_open() {
             Ok(opened) => {
-                self.log.begin_anew();
+                self.log.drop_partial_line();
                 self.opened = Some(opened);
             }
             Err(why) => {

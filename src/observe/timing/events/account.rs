@@ -27,7 +27,7 @@ struct Open {
     epoch: u64,
     began_ms: Option<u64>,
     /// The line that is made of it: what was said before its end.
-    said: Epoch,
+    stated: Epoch,
 }
 
 /// A phase that is over and lay in no open epoch.
@@ -65,8 +65,8 @@ impl Account {
         self.rank = Some(rank);
         self.has_spoken = true;
         let at_ms = match (line.time_ms, seen_ms) {
-            (Some(told), Some(seen)) if told.abs_diff(seen) > CLOCK_MS => Some(seen),
-            (told, seen) => told.or(seen),
+            (Some(stated), Some(seen)) if stated.abs_diff(seen) > CLOCK_MS => Some(seen),
+            (stated, seen) => stated.or(seen),
         };
         self.take_figures(&line);
         if let Some(phase) = line.phase {
@@ -117,6 +117,11 @@ impl Account {
         }
     }
 
+    /// The epoch that ended last.
+    fn last_epoch(&self) -> Option<&Epoch> {
+        self.progress.epochs.last()
+    }
+
     fn begin(&mut self, line: &Line, at_ms: Option<u64>) {
         let Some(epoch) = line.epoch else { return };
         match self.open.as_ref().map(|open| open.epoch) {
@@ -125,12 +130,7 @@ impl Account {
             Some(open) if open < epoch => self.close_by_clock(at_ms),
             _ => self.open = None,
         }
-        if self
-            .progress
-            .epochs
-            .last()
-            .is_some_and(|last| last.epoch >= epoch)
-        {
+        if self.last_epoch().is_some_and(|last| last.epoch >= epoch) {
             self.progress.restarts += 1;
         }
         self.open(epoch, at_ms);
@@ -138,7 +138,7 @@ impl Account {
 
     fn step(&mut self, line: &Line, at_ms: Option<u64>) {
         if let Some(epoch) = line.epoch {
-            let over = self.progress.epochs.last().map(|last| last.epoch);
+            let over = self.last_epoch().map(|last| last.epoch);
             match self.open.as_ref().map(|open| open.epoch) {
                 Some(open) if open < epoch => {
                     self.close_by_clock(at_ms);
@@ -146,11 +146,7 @@ impl Account {
                 }
                 // The epoch before ended here, as far as anybody knows; of the first nothing is known.
                 None if over.is_none_or(|over| over < epoch) => {
-                    let began_ms = self
-                        .progress
-                        .epochs
-                        .last()
-                        .and_then(|last| last.ended_at_ms);
+                    let began_ms = self.last_epoch().and_then(|last| last.ended_at_ms);
                     self.open(epoch, began_ms);
                 }
                 _ => {}
@@ -183,7 +179,7 @@ impl Account {
             of: line.of,
         });
         if let Some(open) = &mut self.open {
-            put_metrics(&mut open.said, line, true);
+            put_metrics(&mut open.stated, line, true);
         }
     }
 
@@ -192,7 +188,7 @@ impl Account {
         self.open = Some(Open {
             epoch,
             began_ms,
-            said: Epoch {
+            stated: Epoch {
                 epoch,
                 event: true,
                 ..Epoch::default()
@@ -222,21 +218,18 @@ impl Account {
         if !is_open {
             match self.standing(line, epoch, at_ms) {
                 Standing::Said => return self.amend(line, epoch, rank),
-                Standing::Anew => self.progress.restarts += 1,
+                Standing::Restarted => self.progress.restarts += 1,
                 Standing::New => {}
             }
             // One of a lower number never ended, and never will.
             self.open = None;
-            let before = self
-                .progress
-                .epochs
-                .last()
-                .filter(|last| last.epoch.checked_add(1) == Some(epoch));
+            let is_next = |last: &&Epoch| last.epoch.checked_add(1) == Some(epoch);
+            let before = self.last_epoch().filter(is_next);
             let began_ms = before.and_then(|before| before.ended_at_ms);
             self.open(epoch, began_ms);
         }
         if let Some(mut open) = self.open.take() {
-            put(&mut open.said, line, true);
+            put(&mut open.stated, line, true);
             self.last_rank = rank;
             self.push(open, at_ms);
         }
@@ -244,17 +237,17 @@ impl Account {
 
     /// How an epoch's end stands to those before it.
     fn standing(&self, line: &Line, epoch: u64, at_ms: Option<u64>) -> Standing {
-        let Some(last) = self.progress.epochs.last() else {
+        let Some(last) = self.last_epoch() else {
             return Standing::New;
         };
         if epoch > last.epoch {
             return Standing::New;
         }
         match (began(at_ms, line.seconds), last.ended_at_ms) {
-            (Some(began), Some(ended)) if began + TOLERANCE_MS >= ended => Standing::Anew,
+            (Some(began), Some(ended)) if began + TOLERANCE_MS >= ended => Standing::Restarted,
             (Some(_), Some(_)) => Standing::Said,
             _ if epoch.saturating_add(1) >= last.epoch => Standing::Said,
-            _ => Standing::Anew,
+            _ => Standing::Restarted,
         }
     }
 
@@ -274,26 +267,25 @@ impl Account {
 
     fn push(&mut self, open: Open, at_ms: Option<u64>) {
         let Open {
-            began_ms, mut said, ..
+            began_ms,
+            mut stated,
+            ..
         } = open;
-        said.clock_seconds = began_ms
+        stated.clock_seconds = began_ms
             .zip(at_ms)
             .and_then(|(from, to)| seconds_between(from, to));
-        said.ended_at_ms = at_ms;
+        stated.ended_at_ms = at_ms;
         // Tracing, compilation and cold caches lie in the first of each start.
-        said.warmup = self.progress.epochs.is_empty()
-            || self
-                .progress
-                .epochs
-                .last()
-                .is_some_and(|last| last.epoch >= said.epoch);
+        stated.warmup = self
+            .last_epoch()
+            .is_none_or(|last| last.epoch >= stated.epoch);
         for span in std::mem::take(&mut self.spans) {
-            if lies_in(span, &said) {
-                less(self.outside(span.phase), span.seconds);
-                add(of_phase(&mut said, span.phase), span.seconds);
+            if lies_in(span, &stated) {
+                less(outside_of(&mut self.progress, span.phase), span.seconds);
+                add(of_phase(&mut stated, span.phase), span.seconds);
             }
         }
-        self.progress.push_epoch(said);
+        self.progress.push_epoch(stated);
     }
 
     fn phase(&mut self, line: &Line, phase: Phase, at_ms: Option<u64>) {
@@ -310,7 +302,7 @@ impl Account {
             return;
         };
         if let Some(open) = &mut self.open {
-            add(of_phase(&mut open.said, phase), seconds);
+            add(of_phase(&mut open.stated, phase), seconds);
             return;
         }
         let span = Span {
@@ -326,7 +318,7 @@ impl Account {
         {
             Some(last) => add(of_phase(last, phase), seconds),
             None => {
-                add(self.outside(phase), seconds);
+                add(outside_of(&mut self.progress, phase), seconds);
                 if self.spans.len() == MAX_SPANS {
                     self.spans.remove(0);
                 }
@@ -335,24 +327,19 @@ impl Account {
         }
     }
 
-    /// Seconds of a phase outside of all epochs.
-    fn outside(&mut self, phase: Phase) -> &mut Option<f64> {
-        outside_of(&mut self.progress, phase)
-    }
-
     /// What was said here over what the output said.
-    pub(super) fn over(&self, heard: Progress) -> Progress {
+    pub(super) fn over(&self, output: Progress) -> Progress {
         if !self.has_spoken {
-            return heard;
+            return output;
         }
         let mut own = self.progress.clone();
         own.step_times = self.step_times.summary(TimeSource::Event);
         own.points = self.curves.points();
-        if own.epochs_completed == 0 && heard.epochs_completed > 0 {
-            return self.beside(own, heard);
+        if own.epochs_completed == 0 && output.epochs_completed > 0 {
+            return self.beside(own, output);
         }
         let metrics = if own.last_metrics.is_empty() {
-            &heard.last_metrics
+            &output.last_metrics
         } else {
             &own.last_metrics
         };
@@ -360,23 +347,23 @@ impl Account {
             last_metrics: metrics.clone(),
             ..own
         };
-        fill_up(&mut progress, &heard);
+        fill_up(&mut progress, &output);
         progress.recogniser = Some("events".to_owned());
         progress
     }
 
-    /// The program tells no epochs and its output does: those stay, and what the program tells stands beside them.
-    fn beside(&self, own: Progress, heard: Progress) -> Progress {
-        let mut last_metrics = heard.last_metrics.clone();
+    /// The program reports no epochs and its output does: those stay, beside what the program reports.
+    fn beside(&self, own: Progress, output: Progress) -> Progress {
+        let mut last_metrics = output.last_metrics.clone();
         last_metrics.extend(own.last_metrics.clone());
         let mut figures = own;
-        fill_up(&mut figures, &heard);
+        fill_up(&mut figures, &output);
         let mut progress = Progress {
-            recogniser: heard.recogniser,
-            epoch_numbering: heard.epoch_numbering,
-            epochs_completed: heard.epochs_completed,
-            epochs: heard.epochs,
-            restarts: heard.restarts,
+            recogniser: output.recogniser,
+            epoch_numbering: output.epoch_numbering,
+            epochs_completed: output.epochs_completed,
+            epochs: output.epochs,
+            restarts: output.restarts,
             last_metrics,
             ..figures
         };
@@ -395,44 +382,43 @@ impl Account {
     }
 }
 
-/// Takes what `progress` says nothing of from what was heard.
-fn fill_up(progress: &mut Progress, heard: &Progress) {
-    progress.epochs_announced = progress.epochs_announced.or(heard.epochs_announced);
-    progress.steps_per_epoch = progress.steps_per_epoch.or(heard.steps_per_epoch);
-    progress.last_step = progress.last_step.or(heard.last_step);
-    progress.step_seconds = progress.step_seconds.or(heard.step_seconds);
-    progress.step_times = progress.step_times.or(heard.step_times);
+/// Fills what `progress` leaves open from `output`, what the output says.
+fn fill_up(progress: &mut Progress, output: &Progress) {
+    progress.epochs_announced = progress.epochs_announced.or(output.epochs_announced);
+    progress.steps_per_epoch = progress.steps_per_epoch.or(output.steps_per_epoch);
+    progress.last_step = progress.last_step.or(output.last_step);
+    progress.step_seconds = progress.step_seconds.or(output.step_seconds);
+    progress.step_times = progress.step_times.or(output.step_times);
     progress.throughput = progress
         .throughput
         .take()
-        .or_else(|| heard.throughput.clone());
-    progress.run_seconds = progress.run_seconds.or(heard.run_seconds);
+        .or_else(|| output.throughput.clone());
+    progress.run_seconds = progress.run_seconds.or(output.run_seconds);
     if progress.points.is_empty() {
-        progress.points.clone_from(&heard.points);
+        progress.points.clone_from(&output.points);
     }
 }
 
 /// How an epoch's end stands to those that ended before.
 enum Standing {
     New,
-    /// A training that began anew.
-    Anew,
+    /// A training that was started again.
+    Restarted,
     /// It was said already.
     Said,
 }
 
 /// Puts what a line says of an epoch into it. `wins`: over what is there.
 fn put(epoch: &mut Epoch, line: &Line, wins: bool) {
-    let over =
-        |known: Option<f64>, said: Option<f64>| if wins { said.or(known) } else { known.or(said) };
-    epoch.printed_seconds = over(epoch.printed_seconds, line.seconds);
-    epoch.evaluation_seconds = over(epoch.evaluation_seconds, line.evaluation_seconds);
-    epoch.checkpoint_seconds = over(epoch.checkpoint_seconds, line.checkpoint_seconds);
-    epoch.samples = if wins {
-        line.samples.or(epoch.samples)
-    } else {
-        epoch.samples.or(line.samples)
-    };
+    fn choose<T>(known: &mut Option<T>, said: Option<T>, wins: bool) {
+        if known.is_none() || wins && said.is_some() {
+            *known = said;
+        }
+    }
+    choose(&mut epoch.printed_seconds, line.seconds, wins);
+    choose(&mut epoch.evaluation_seconds, line.evaluation_seconds, wins);
+    choose(&mut epoch.checkpoint_seconds, line.checkpoint_seconds, wins);
+    choose(&mut epoch.samples, line.samples, wins);
     put_metrics(epoch, line, wins);
 }
 
@@ -471,6 +457,7 @@ fn of_phase(epoch: &mut Epoch, phase: Phase) -> &mut Option<f64> {
     }
 }
 
+/// Seconds of a phase outside of all epochs.
 fn outside_of(progress: &mut Progress, phase: Phase) -> &mut Option<f64> {
     match phase {
         Phase::Evaluation => &mut progress.evaluation_seconds,
@@ -495,7 +482,7 @@ mod tests {
     use crate::record::TimeSource;
 
     /// Lines, each with the second at which it was seen.
-    fn told(lines: &[(f64, &str)]) -> Progress {
+    fn progress_of(lines: &[(f64, &str)]) -> Progress {
         account(lines).over(Progress::default())
     }
 
@@ -517,7 +504,7 @@ mod tests {
 
     #[test]
     fn an_epoch_is_what_the_program_says() {
-        let progress = told(&[
+        let progress = progress_of(&[
             (1.0, r#"{"epochs":2,"steps":100}"#),
             (
                 10.0,
@@ -564,7 +551,7 @@ mod tests {
 
     #[test]
     fn begin_and_end_are_timed_by_the_clock() {
-        let progress = told(&[
+        let progress = progress_of(&[
             (1.0, r#"{"epoch":0,"begin":true}"#),
             (2.0, r#"{"phase":"evaluation","begin":true}"#),
             (2.5, r#"{"phase":"evaluation","end":true}"#),
@@ -586,7 +573,7 @@ mod tests {
 
     #[test]
     fn the_line_s_own_time_counts_unless_a_clock_is_wrong() {
-        let progress = told(&[
+        let progress = progress_of(&[
             (1000.0, r#"{"epoch":1,"begin":true,"time":999.5}"#),
             (1002.0, r#"{"epoch":1,"time":1001.25}"#),
             (1004.0, r#"{"epoch":2,"time":5}"#),
@@ -597,11 +584,11 @@ mod tests {
 
     #[test]
     fn phases_count_to_the_epoch_in_which_they_lay() {
-        let progress = told(&[
-            // Within, told before the epoch's end.
+        let progress = progress_of(&[
+            // Within, reported before the epoch's end.
             (8.0, r#"{"phase":"evaluation","seconds":2.0}"#),
             (10.0, r#"{"epoch":1,"seconds":9.0}"#),
-            // Within, told after it.
+            // Within, reported after it.
             (10.0, r#"{"phase":"checkpoint","seconds":1.0}"#),
             // Between two epochs.
             (12.0, r#"{"phase":"evaluation","seconds":2.0}"#),
@@ -637,7 +624,7 @@ mod tests {
             .into_iter()
             .chain([(10.0, r#"{"epoch":1,"seconds":9.0}"#.to_owned())])
             .collect();
-        let progress = told(
+        let progress = progress_of(
             &lines
                 .iter()
                 .map(|(at, line)| (*at, line.as_str()))
@@ -653,7 +640,7 @@ mod tests {
 
     #[test]
     fn the_lowest_rank_of_the_node_counts() {
-        let progress = told(&[
+        let progress = progress_of(&[
             (10.0, r#"{"epoch":1,"seconds":9.3,"rank":5}"#),
             (10.1, r#"{"epoch":1,"seconds":9.1,"rank":4,"loss":0.5}"#),
             (10.2, r#"{"epoch":1,"seconds":9.9,"rank":7,"loss":0.7}"#),
@@ -675,7 +662,7 @@ mod tests {
 
     #[test]
     fn ranks_that_do_not_say_who_they_are_count_once() {
-        let progress = told(&[
+        let progress = progress_of(&[
             (10.0, r#"{"epoch":1,"seconds":9.0}"#),
             (10.3, r#"{"epoch":1,"seconds":9.2}"#),
             (19.0, r#"{"epoch":2,"seconds":8.8}"#),
@@ -688,7 +675,7 @@ mod tests {
 
     #[test]
     fn a_training_that_begins_anew_counts_again() {
-        let progress = told(&[
+        let progress = progress_of(&[
             (10.0, r#"{"epoch":1,"seconds":9.0}"#),
             (19.0, r#"{"epoch":2,"seconds":8.8}"#),
             (40.0, r#"{"epoch":2,"seconds":9.9}"#),
@@ -700,7 +687,7 @@ mod tests {
         );
         let warm: Vec<_> = progress.epochs.iter().map(|epoch| epoch.warmup).collect();
         assert_eq!(warm, [true, false, true, false]);
-        let begun = told(&[
+        let begun = progress_of(&[
             (1.0, r#"{"epoch":1,"begin":true}"#),
             (2.0, r#"{"epoch":1,"end":true}"#),
             (3.0, r#"{"epoch":1,"begin":true}"#),
@@ -714,7 +701,7 @@ mod tests {
             ),
             (2, 1, true)
         );
-        let untimed = told(&[
+        let untimed = progress_of(&[
             (1.0, r#"{"epoch":5}"#),
             (2.0, r#"{"epoch":1}"#),
             (3.0, r#"{"epoch":1}"#),
@@ -724,7 +711,7 @@ mod tests {
 
     #[test]
     fn steps_are_marked_and_open_their_epoch() {
-        let progress = told(&[
+        let progress = progress_of(&[
             (
                 1.0,
                 r#"{"epoch":1,"step":50,"of":100,"step_seconds":0.02,"loss":0.9}"#,
@@ -774,7 +761,7 @@ mod tests {
 
     #[test]
     fn the_program_wins_over_its_output() {
-        let heard = Progress {
+        let output = Progress {
             recogniser: Some("keras".into()),
             epochs_announced: Some(3),
             epochs_completed: 1,
@@ -787,7 +774,7 @@ mod tests {
             step_seconds: Some(0.5),
             ..Progress::default()
         };
-        let own = account(&[(10.0, r#"{"epoch":1,"seconds":9.2}"#)]).over(heard.clone());
+        let own = account(&[(10.0, r#"{"epoch":1,"seconds":9.2}"#)]).over(output.clone());
         assert_eq!(own.recogniser.as_deref(), Some("events"));
         assert_eq!(
             (
@@ -802,7 +789,7 @@ mod tests {
             (9.5, r#"{"phase":"evaluation","seconds":1.5}"#),
             (30.0, r#"{"phase":"evaluation","seconds":2}"#),
         ];
-        let beside = account(&lines).over(heard);
+        let beside = account(&lines).over(output);
         assert_eq!(beside.recogniser.as_deref(), Some("keras"));
         assert_eq!(
             (

@@ -11,7 +11,7 @@ const MAX_NAME: usize = 64;
 /// The longest unit of a rate, in bytes.
 const MAX_UNIT: usize = 24;
 
-/// A part of the training that is told apart.
+/// A part of the training that is counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Evaluation,
@@ -192,7 +192,7 @@ fn flag(value: &Value) -> Result<bool, &'static str> {
     value.as_bool().ok_or("is neither true nor false")
 }
 
-/// A phase that the record tells apart.
+/// A phase that the record has.
 fn phase(value: &Value) -> Result<Option<Phase>, &'static str> {
     match value.as_str().ok_or("is no word")? {
         "evaluation" | "validation" | "eval" | "test" => Ok(Some(Phase::Evaluation)),

@@ -1,28 +1,21 @@
 //! What a program says of its own progress through `DLRUN_EVENTS`: lines of JSON, described in `docs/events.md`.
 //!
-//! Pure, as all of the module: bytes and the time at which they were seen go into an [`EventLog`]. [`EventLog::over`] lays
-//! what it heard over what the output said: the program's word wins.
+//! Pure, as all of the module: bytes and the time at which they were seen go into an [`EventLog`]. [`EventLog::over`] puts
+//! them over what the output says: the program wins.
 
 mod account;
 mod line;
 
 use crate::record::Progress;
 
+use super::lines::{Lines, MAX_LINE, Piece};
 use account::Account;
 use line::Line;
-
-/// Longest line in bytes; a longer one is not used. Ours: the memory of a reader must not depend on the program.
-const MAX_LINE: usize = 8 * 1024;
 
 /// Reads the lines of `DLRUN_EVENTS`, one after the other.
 #[derive(Debug, Default)]
 pub struct EventLog {
-    /// The beginning of a line whose end has not come.
-    held: Vec<u8>,
-    /// That line is too long: the rest of it is skipped.
-    is_skipping: bool,
-    /// Lines so far, empty ones too.
-    lines: u64,
+    lines: Lines,
     refused: u64,
     /// Why the first line that cannot be used cannot be.
     first_refused: Option<String>,
@@ -32,46 +25,27 @@ pub struct EventLog {
 impl EventLog {
     /// Takes the next bytes of the file. `at_ms` is when they were seen, in Unix milliseconds UTC; `None` for what stood
     /// there before anybody looked.
-    pub fn feed(&mut self, mut bytes: &[u8], at_ms: Option<u64>) {
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-            let (piece, rest) = (self.without_hole(&bytes[..end]), &bytes[end + 1..]);
-            if self.held.is_empty() && !self.is_skipping && piece.len() <= MAX_LINE {
-                self.take(piece, at_ms);
-            } else {
-                self.hold(piece);
-                self.release(at_ms);
-            }
-            bytes = rest;
-        }
-        let bytes = self.without_hole(bytes);
-        self.hold(bytes);
-    }
-
-    /// A writer without `O_APPEND` leaves a hole where the file was emptied: NUL bytes before a line.
-    fn without_hole<'a>(&self, piece: &'a [u8]) -> &'a [u8] {
-        let begins = self.held.is_empty() && !self.is_skipping;
-        let from = if begins {
-            piece
-                .iter()
-                .position(|byte| *byte != 0)
-                .unwrap_or(piece.len())
+    pub fn feed(&mut self, bytes: &[u8], at_ms: Option<u64>) {
+        let mut lines = std::mem::take(&mut self.lines);
+        let bytes = if lines.holds_none() {
+            behind_hole(bytes)
         } else {
-            0
+            bytes
         };
-        &piece[from..]
+        lines.feed(bytes, at_ms, |piece| self.take(piece));
+        self.lines = lines;
     }
 
     /// Takes a last line without line end as whole: nobody writes any more.
     pub fn finish(&mut self, at_ms: Option<u64>) {
-        if self.is_skipping || !self.held.is_empty() {
-            self.release(at_ms);
-        }
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.finish(at_ms, |piece| self.take(piece));
+        self.lines = lines;
     }
 
     /// The file was emptied or replaced: what is held of a line has no end.
-    pub fn begin_anew(&mut self) {
-        self.held.clear();
-        self.is_skipping = false;
+    pub fn drop_partial_line(&mut self) {
+        self.lines.drop_partial();
     }
 
     /// What the program said, over what its output said.
@@ -91,45 +65,31 @@ impl EventLog {
         ))
     }
 
-    fn hold(&mut self, piece: &[u8]) {
-        if self.held.len() + piece.len() > MAX_LINE {
-            self.is_skipping = true;
-            self.held.clear();
-        } else if !self.is_skipping {
-            self.held.extend_from_slice(piece);
-        }
-    }
-
-    fn release(&mut self, at_ms: Option<u64>) {
-        if std::mem::take(&mut self.is_skipping) {
-            self.lines += 1;
-            self.refuse(&format!("it is longer than {MAX_LINE} bytes"));
-        } else {
-            let held = std::mem::take(&mut self.held);
-            self.take(&held, at_ms);
-            // Its room serves the next line.
-            self.held = held;
-        }
-        self.held.clear();
-    }
-
-    fn take(&mut self, line: &[u8], at_ms: Option<u64>) {
-        self.lines += 1;
-        let line = line.trim_ascii();
+    fn take(&mut self, piece: Piece<'_>) {
+        let line = behind_hole(piece.bytes).trim_ascii();
         if line.is_empty() {
             return;
         }
-        match Line::read(line) {
-            Ok(line) => self.account.take(line, at_ms),
-            Err(why) => self.refuse(&why),
+        let read = if piece.bytes.len() < MAX_LINE {
+            Line::read(line)
+        } else {
+            Err(format!("it is longer than {MAX_LINE} bytes"))
+        };
+        match read {
+            Ok(line) => self.account.take(line, piece.at_ms),
+            Err(why) => {
+                self.refused += 1;
+                self.first_refused
+                    .get_or_insert_with(|| format!("line {}: {why}", piece.line));
+            }
         }
     }
+}
 
-    fn refuse(&mut self, why: &str) {
-        self.refused += 1;
-        self.first_refused
-            .get_or_insert_with(|| format!("line {}: {why}", self.lines));
-    }
+/// What follows the NUL bytes that a writer without `O_APPEND` leaves where the file was emptied.
+fn behind_hole(bytes: &[u8]) -> &[u8] {
+    let begin = bytes.iter().position(|byte| *byte != 0);
+    &bytes[begin.unwrap_or(bytes.len())..]
 }
 
 #[cfg(test)]
@@ -188,7 +148,7 @@ mod tests {
     fn an_emptied_file_ends_no_line() {
         let mut log = EventLog::default();
         log.feed(b"{\"epoch\":1}\n{\"epoch\":2,\"se", None);
-        log.begin_anew();
+        log.drop_partial_line();
         log.feed(b"{\"epoch\":2}\n", None);
         assert_eq!((epochs(&log), log.trouble()), (vec![1, 2], None));
     }
