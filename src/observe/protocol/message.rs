@@ -341,14 +341,19 @@ pub enum RefusalKind {
     Internal,
 }
 
+impl Refusal {
+    /// A refusal with its reason.
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message }
+    }
+}
+
 impl Response {
     /// A refusal.
     #[must_use]
     pub fn refused(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self::Refused(Refusal {
-            kind,
-            message: message.into(),
-        })
+        Self::Refused(Refusal::new(kind, message))
     }
 }
 
