@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::image::catalogue::Accelerator;
 
-/// No more findings are read: an image could go on for ever.
+/// No more findings are read: an image could continue for ever.
 const MAX_FINDINGS: usize = 500;
 
 /// All findings of one run.

@@ -5,7 +5,7 @@ use crate::image::choice::judge::Judge;
 use crate::image::choice::rank::{Standing, reasons};
 use crate::image::choice::wanted::Wanted;
 
-/// An image of the catalogue, held against what a job wants.
+/// An image of the catalogue, compared with what a job wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its place among the entries.

@@ -26,7 +26,7 @@ const AGE_MS: u64 = 24 * 3600 * 1000;
 /// It has about 2 kB.
 const LIMIT: usize = 64 << 10;
 
-/// What costs processes to find out and stays as it is. What a few file-system calls tell is looked at anew each time.
+/// What costs processes to find out and stays as it is. What a few file-system calls tell is looked at again each time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Probed {
     /// What `--version` said, in one line.

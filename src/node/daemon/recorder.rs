@@ -300,7 +300,7 @@ impl Desk {
         queue.recv().ok()
     }
 
-    /// Writes what waits; on failure it goes on waiting, until there is no room for it.
+    /// Writes what waits; on failure it continues waiting, until there is no room for it.
     fn take_backlog(&mut self) {
         // The lock is not held while the disk works: the owner must not wait for it.
         while let Some(tick) = { lock(&self.waiting.backlog).take() } {
@@ -418,7 +418,7 @@ impl Desk {
         if is_others { Ok(()) } else { Err(error) }
     }
 
-    /// Forgets some old runs, and goes on after the next job: nobody is to wait for all of them.
+    /// Forgets some old runs, and continues after the next job: nobody is to wait for all of them.
     fn retain(&mut self) {
         let Some((now_ms, max_age_ms, max_bytes)) = self.wanted.take() else {
             return;

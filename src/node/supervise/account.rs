@@ -123,7 +123,7 @@ impl Account {
             self.own.late_ticks = self.own.late_ticks.saturating_sub(measured.late_ticks);
         }
         self.own.usage.add_view(&measured.usage);
-        // The daemon goes on from the figures that it was given on registering.
+        // The daemon continues from the figures that it was given on registering.
         if !measured.gpus.is_empty() {
             self.own.gpus = std::mem::take(&mut measured.gpus);
         }
@@ -252,7 +252,7 @@ impl Account {
     }
 }
 
-/// Adds what is not there yet: the daemon may give back what it was told.
+/// Adds what does not exist yet: the daemon may give back what it was told.
 fn add_new<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
     for item in more {
         if !list.contains(item) {

@@ -418,7 +418,7 @@ impl Watch {
         {
             self.keep_for_later(state, ended, &why);
         }
-        // Where the supervisor was killed, the command may go on.
+        // Where the supervisor was killed, the command may continue.
         if let Some(file) = self.handover.events.as_ref().filter(|_| ended.is_some()) {
             events::remove(file);
         }

@@ -189,7 +189,7 @@ impl Sampler {
         self
     }
 
-    /// What [`Sampler::with_baseline`] goes on from. It is complete once a sample was taken.
+    /// What [`Sampler::with_baseline`] continues from. It is complete once a sample was taken.
     #[must_use]
     pub fn baseline(&self) -> &Baseline {
         &self.baseline
@@ -241,7 +241,7 @@ impl Sampler {
         self.tree.has(pid)
     }
 
-    /// Leaves this process out, and no other any more: a watcher that was started anew.
+    /// Leaves this process out, and no other any more: a watcher that was restarted.
     pub fn exclude_only(&mut self, pid: u32) {
         self.tree.exclude_only(pid);
     }
@@ -798,7 +798,7 @@ mod tests {
             (Some(31), Some(42))
         );
         assert_eq!((sample.processes, sample.commands.len()), (Some(3), 3));
-        // Where the cgroup is not found again, the run's tree goes on from where it was.
+        // Where the cgroup is not found again, the run's tree continues from where it was.
         let root = TreeRoot {
             pid: 100,
             start_time_ticks: 1000,

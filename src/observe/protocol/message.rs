@@ -132,7 +132,7 @@ pub struct GapHint {
 pub struct Registered {
     /// Time between two samples.
     pub interval_ms: u64,
-    /// True where the daemon had the run already: its client, or the daemon itself, was started anew.
+    /// True where the daemon had the run already: its client, or the daemon itself, was restarted.
     pub resumed: bool,
     /// The last segment that the client said it has.
     pub acknowledged: Option<u32>,

@@ -340,7 +340,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// No damage to header and table makes it panic, ask for much memory, or believe what is not there.
+        /// No damage to header and table makes it panic, ask for much memory, or believe what does not exist.
         #[test]
         fn no_damage_does_harm(
             damage in proptest::collection::vec((32_usize..1900, any::<u8>()), 0..12),

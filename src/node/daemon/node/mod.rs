@@ -92,7 +92,7 @@ impl Node {
 
     // ------------------------------------------------------------------------------------------------- after a restart
 
-    /// Takes up what a former daemon left: lives that go on are watched again, the others are closed.
+    /// Takes up what a former daemon left: lives that continue are watched again, the others are closed.
     pub(crate) fn recover(&mut self, found: Vec<(LiveRun, Vec<Sample>)>) {
         for (run, spooled) in found {
             let handle = self.next;

@@ -138,7 +138,7 @@ impl Node {
     }
 
     /// Whether a record of this weight has room beside the other records: one user's must not take the memory of all. What is over
-    /// a budget is refused to who asks; watchers go on without the daemon.
+    /// a budget is refused to who asks; watchers continue without the daemon.
     fn room(&self, uid: u32, handle: Option<Handle>, weight: usize) -> Result<(), Refusal> {
         let others = self
             .runs
@@ -217,7 +217,7 @@ impl Node {
         Ok(None)
     }
 
-    /// The client, or this daemon, was started anew; the run is the same.
+    /// The client, or this daemon, was restarted; the run is the same.
     fn resume(
         &mut self,
         connection: u64,

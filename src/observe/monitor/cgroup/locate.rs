@@ -1,14 +1,14 @@
 //! Where the cgroup of a process's job is, by the kernel's word.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::files::new_buffer;
 use super::members::list_processes;
 use super::mounts::{Mount, read_mounts};
 use super::path::{CgroupDirectories, JobCgroup, read_path};
+use crate::foundation::filesystem::text_within;
 use crate::observe::monitor::gpu::device_minors;
 
 /// More than the kernel ever writes: one line a hierarchy.
@@ -87,10 +87,7 @@ pub(super) fn mounts_in(proc: &Path) -> Result<Vec<Mount>, LocateError> {
 }
 
 fn read_text(path: PathBuf, limit: u64) -> Result<String, LocateError> {
-    let mut bytes = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    read.map_err(|source| LocateError::Read(path, source))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    text_within(&path, limit).map_err(|source| LocateError::Read(path, source))
 }
 
 /// One line of `/proc/PID/cgroup`: controllers (none for v2), the path of the process, and what it says.
