@@ -1,8 +1,8 @@
-//! What kind of file system something lies on: a database needs locks and coherent writes, which network file systems
+//! Files read within bounds, and what kind of file system something lies on: a database needs locks and coherent writes, which network file systems
 //! do not promise.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -101,6 +101,16 @@ impl FileSystem {
     pub fn at(path: &Path) -> io::Result<Self> {
         Self::of(File::open(path)?)
     }
+}
+
+/// The text of a file, of which at most `limit` bytes are read; bytes that are not UTF-8 are replaced.
+///
+/// # Errors
+/// If it cannot be opened or read.
+pub fn text_within(path: &Path, limit: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -74,7 +74,12 @@ fn every_recipe_as_it_is_written() {
                 };
                 let made = definition(&target, &Site::default())
                     .unwrap_or_else(|why| panic!("{}: {why:?}", recipe.name));
-                let _ = writeln!(shown, "=== {}\n{}", made.name, without_setup(&made.text));
+                let _ = writeln!(
+                    shown,
+                    "=== {}\n{}",
+                    made.entry.name,
+                    without_setup(&made.text)
+                );
                 for note in made.notes {
                     let _ = writeln!(shown, "note: {note}");
                 }
@@ -113,7 +118,7 @@ fn every_version_of_every_recipe_can_be_asked_for() {
             };
             let made = definition(&target, &site())
                 .unwrap_or_else(|why| panic!("{} {why:?}", recipe.name));
-            assert_eq!(made.version, pin.version, "{}", recipe.name);
+            assert_eq!(made.entry.version, pin.version, "{}", recipe.name);
             assert!(
                 !made.text.contains("{{") && !made.text.contains("}}"),
                 "{}",
@@ -166,7 +171,7 @@ fn a_driver_chooses_among_the_versions() {
     };
     let made = definition(&target, &Site::default()).expect("it serves");
     assert_eq!(
-        (made.version.as_str(), made.cuda.as_deref()),
+        (made.entry.version.as_str(), made.entry.cuda.as_deref()),
         ("2.6.0", Some("12.4"))
     );
 }
@@ -187,7 +192,7 @@ fn a_recipe_of_the_site_wins_and_stands_in_the_hash() {
     }];
     let after = definition(&Target::new("jax", "x86_64"), &site).expect("it serves");
     assert!(
-        after.text.contains("flax") && after.hash != before.hash,
+        after.text.contains("flax") && after.entry.recipe != before.entry.recipe,
         "{}",
         after.text
     );

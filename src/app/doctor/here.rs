@@ -7,7 +7,7 @@ use crate::app::error::Error;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::filesystem::{FileSystem, Kind as FileSystemKind};
 use crate::image::python;
-use crate::observe::monitor::cgroup::{self, CgroupLayout, CgroupVersion};
+use crate::observe::monitor::cgroup::{self, CgroupLayout};
 
 pub(super) fn version() -> Finding {
     let place = std::env::current_exe()
@@ -116,27 +116,15 @@ fn of_layout(check: &'static str, layout: &CgroupLayout, systemd: bool) -> Findi
         "no systemd manages them"
     };
     let v1 = layout.v1.join(", ");
-    let v2 = layout
-        .v2
-        .as_ref()
-        .map(|names| names.join(", "))
-        .unwrap_or_default();
-    match layout.version() {
-        CgroupVersion::None => Finding::warning(check, "none are mounted", BY_PROCESS),
-        CgroupVersion::V1 => Finding::ok(check, format!("v1 ({v1}); {owner}")),
-        CgroupVersion::V2 => Finding::ok(check, format!("v2 ({v2}); {owner}")),
-        CgroupVersion::Hybrid => {
-            let v2 = if v2.is_empty() {
-                "no controllers".to_owned()
-            } else {
-                v2
-            };
-            Finding::ok(
-                check,
-                format!("hybrid: v1 ({v1}), and v2 with {v2}; {owner}"),
-            )
-        }
-    }
+    let v2 = layout.v2.as_ref().map(|names| names.join(", "));
+    let text = match (v1.is_empty(), v2.as_deref()) {
+        (true, None) => return Finding::warning(check, "none are mounted", BY_PROCESS),
+        (false, None) => format!("v1 ({v1}); {owner}"),
+        (true, Some(v2)) => format!("v2 ({v2}); {owner}"),
+        (false, Some("")) => format!("hybrid: v1 ({v1}), and v2 with no controllers; {owner}"),
+        (false, Some(v2)) => format!("hybrid: v1 ({v1}), and v2 with {v2}; {owner}"),
+    };
+    Finding::ok(check, text)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::check::shelf_dir;
 use super::making::{Order, Origins};
 use crate::app::error::{Error, Kind, failure};
 use crate::app::session::Session;
-use crate::config::{Origin, Owner};
+use crate::config::Owner;
 use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::{Accelerator, Entry, Place, name_problem};
 use crate::image::choice::{Device, Processor, Wanted, cuda_for};
@@ -86,31 +86,12 @@ pub(crate) fn order_of_recipe(
     name: Option<&str>,
     owner: Owner,
 ) -> Result<Order, Error> {
-    let name = checked_name(name.unwrap_or(&definition.name))?;
-    let place = Place::Path(session.image_file(name, owner)?);
+    let name = checked_name(name.unwrap_or(&definition.entry.name))?;
     let entry = Entry {
-        provenance: Some(definition.provenance),
-        arch: definition.arch.clone(),
-        microarch: definition.microarch.clone(),
-        accelerator: definition.accelerator,
-        cuda: definition.cuda.clone(),
-        compilers: definition.compilers.clone(),
-        python: definition.python.clone(),
-        packages: definition.packages.clone(),
-        mpi: definition.mpi.clone(),
-        recipe: Some(format!(
-            "{} {}",
-            definition.recipe,
-            definition.hash.get(..12).unwrap_or_default()
-        )),
-        ..Entry::new(
-            name,
-            place,
-            &definition.framework,
-            &definition.version,
-            owner,
-            Origin::Default,
-        )
+        name: name.to_owned(),
+        place: Place::Path(session.image_file(name, owner)?),
+        owner,
+        ..definition.entry.clone()
     };
     let room = definition.needs.disk.map_or(0, |bytes| bytes.0);
     Ok(Order {

@@ -16,7 +16,7 @@ pub const MAX_FILE_BYTES: u64 = 8 << 20;
 /// A directory of the catalogue holds no more files.
 pub const MAX_FILES: usize = 10_000;
 
-/// Where the catalogue's files lie. A directory that is not there is an empty one.
+/// Where the catalogue's files lie. A directory that does not exist is an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogueDirs {
     /// The site's.

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::config::{Origin, Owner, VersionRange};
+use crate::foundation::vocabulary::vocabulary;
 use crate::job::{Provenance, read_uri};
 
 /// Where an image is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Place {
     /// A file (SIF) or a sandbox directory, absolute.
-    Path(PathBuf),
+    Path(#[serde(serialize_with = "path_as_text")] PathBuf),
     /// A URI, aliases not yet replaced.
     Uri(String),
 }
@@ -45,44 +47,27 @@ impl fmt::Display for Place {
     }
 }
 
-/// What an image's framework computes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum Accelerator {
-    /// CPUs alone.
-    #[default]
-    None,
-    /// NVIDIA's GPUs.
-    Nvidia,
-    /// AMD's GPUs.
-    Amd,
-}
-
-impl Accelerator {
-    /// The words of the catalogue.
-    pub const WORDS: [(&'static str, Self); 3] = [
-        ("none", Self::None),
-        ("nvidia", Self::Nvidia),
-        ("amd", Self::Amd),
-    ];
-
-    /// The word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Nvidia => "nvidia",
-            Self::Amd => "amd",
-        }
+vocabulary! {
+    /// What an image's framework computes on.
+    #[derive(Default)]
+    pub enum Accelerator {
+        /// CPUs alone.
+        #[default]
+        None = "none",
+        /// NVIDIA's GPUs.
+        Nvidia = "nvidia",
+        /// AMD's GPUs.
+        Amd = "amd",
     }
 }
 
 /// An image of the catalogue: `[[image]]`. What is `None` or empty is not said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// Its name, unique in the catalogue: see [`crate::image::catalogue::name_problem`].
     pub name: String,
     /// Where it is.
+    #[serde(flatten)]
     pub place: Place,
     /// `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`, ..., in small letters.
     pub framework: String,
@@ -91,22 +76,27 @@ pub struct Entry {
     /// Where it got the framework from.
     pub provenance: Option<Provenance>,
     /// As `uname -m` has it: `x86_64`, `aarch64`, `ppc64le`. Default of the file: `x86_64`.
+    #[serde(skip_serializing_if = "is_default_arch")]
     pub arch: String,
     /// The least processor that its code runs on: `x86-64-v3`, or archspec's name such as `skylake_avx512`.
     pub microarch: Option<String>,
     /// What its framework computes on.
+    #[serde(skip_serializing_if = "is_default")]
     pub accelerator: Accelerator,
     /// CUDA's version in the image, such as `12.4`.
     pub cuda: Option<String>,
     /// Compute capabilities of NVIDIA's GPUs that its code runs on, such as `>=7.5`; `None`: what its CUDA serves.
+    #[serde(serialize_with = "as_text")]
     pub compute_capability: Option<VersionRange>,
     /// ROCm's version in the image.
     pub rocm: Option<String>,
     /// Graph compilers that it has: `xla`, `inductor`, `ngraph`, `glow`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compilers: Vec<String>,
     /// Python's version.
     pub python: Option<String>,
     /// Python packages beside the framework that it was given: `scikit-learn`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
     /// The MPI in it and its version: `openmpi 4.1`, `mpich 4.0`.
     pub mpi: Option<String>,
@@ -117,15 +107,39 @@ pub struct Entry {
     /// The id of the run that built it, where a job did.
     pub built_by: Option<String>,
     /// Whether it runs with `--fakeroot` only.
+    #[serde(skip_serializing_if = "is_default")]
     pub needs_fakeroot: bool,
     /// Whose file describes it.
+    #[serde(skip)]
     pub owner: Owner,
     /// Where it is described.
+    #[serde(skip)]
     pub origin: Origin,
     /// What the latest check found.
+    #[serde(skip)]
     pub check: Option<Check>,
     /// What is there of its file.
+    #[serde(skip)]
     pub file: FileState,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn is_default_arch(arch: &str) -> bool {
+    arch == "x86_64"
+}
+
+fn path_as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+fn as_text<S: Serializer>(range: &Option<VersionRange>, serializer: S) -> Result<S::Ok, S::Error> {
+    match range {
+        Some(range) => serializer.collect_str(range),
+        None => serializer.serialize_none(),
+    }
 }
 
 impl Entry {
@@ -166,7 +180,7 @@ impl Entry {
         }
     }
 
-    /// Says whether the file was written anew since its check, so that the check tells of another file. `None`: there is
+    /// Says whether the file was written again since its check, so that the check tells of another file. `None`: there is
     /// no check, or nothing to hold it against.
     #[must_use]
     pub fn changed_since_check(&self) -> Option<bool> {

@@ -35,7 +35,7 @@ impl UnknownScheme {
     }
 }
 
-/// Replaces an alias, then the beginning that the longest mirror names. Mirrors are held against what was written, and for
+/// Replaces an alias, then the beginning that the longest mirror names. Mirrors are compared with what was written, and for
 /// Docker's hub also against its long form: `docker://ubuntu:22.04` is `docker://docker.io/library/ubuntu:22.04`.
 ///
 /// # Errors

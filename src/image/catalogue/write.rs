@@ -1,87 +1,50 @@
 //! Descriptions and checks as the text of a file of `images.d`.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
-use crate::image::catalogue::entry::{Accelerator, Check, Entry, Place};
+use crate::image::catalogue::entry::{Check, Entry};
 use crate::image::catalogue::read::FORMAT;
+
+/// A file, as far as dlrun writes it.
+#[derive(Serialize, Default)]
+struct File<'a> {
+    format: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<[&'a Entry; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<[&'a Check; 1]>,
+}
+
+impl File<'_> {
+    fn to_text(&self) -> String {
+        toml::to_string(self).expect("text, numbers and lists are TOML")
+    }
+}
 
 /// A file with this image. What has its default is left out; the check and what is known of the file do not belong to it.
 ///
-/// A file is UTF-8 text, so the image's path must be: [`Place::parse`] takes no other.
+/// A file is UTF-8 text, so the image's path must be: [`Place::parse`](crate::image::catalogue::Place::parse) takes no other.
 #[must_use]
 pub fn write_entry(entry: &Entry) -> String {
-    let mut file = File(format!("format = {FORMAT}\n\n[[image]]\n"));
-    file.line("name", entry.name.as_str());
-    match &entry.place {
-        Place::Path(path) => file.line("path", &*path.to_string_lossy()),
-        Place::Uri(uri) => file.line("uri", uri.as_str()),
-    }
-    file.line("framework", entry.framework.as_str());
-    file.line("version", entry.version.as_str());
-    file.option(
-        "provenance",
-        entry.provenance.map(|provenance| provenance.as_str()),
-    );
-    file.option(
-        "arch",
-        Some(entry.arch.as_str()).filter(|arch| *arch != "x86_64"),
-    );
-    file.option("microarch", entry.microarch.as_deref());
-    let accelerator =
-        Some(entry.accelerator).filter(|accelerator| *accelerator != Accelerator::None);
-    file.option("accelerator", accelerator.map(Accelerator::as_str));
-    file.option("cuda", entry.cuda.as_deref());
-    let capability = entry.compute_capability.as_ref().map(ToString::to_string);
-    file.option("compute_capability", capability.as_deref());
-    file.option("rocm", entry.rocm.as_deref());
-    file.list("compilers", &entry.compilers);
-    file.option("python", entry.python.as_deref());
-    file.list("packages", &entry.packages);
-    file.option("mpi", entry.mpi.as_deref());
-    file.option("digest", entry.digest.as_deref());
-    file.option("recipe", entry.recipe.as_deref());
-    file.option("built_by", entry.built_by.as_deref());
-    if entry.needs_fakeroot {
-        file.line("needs_fakeroot", true);
-    }
-    file.0
+    let (format, image) = (FORMAT, Some([entry]));
+    let file = File {
+        format,
+        image,
+        ..File::default()
+    };
+    file.to_text()
 }
 
 /// A file with this check.
 #[must_use]
 pub fn write_check(check: &Check) -> String {
-    #[derive(Serialize)]
-    struct Checks<'a> {
-        format: u64,
-        check: [&'a Check; 1],
-    }
-    let checks = Checks {
-        format: FORMAT,
-        check: [check],
+    let (format, check) = (FORMAT, Some([check]));
+    let file = File {
+        format,
+        check,
+        ..File::default()
     };
-    toml::to_string(&checks).expect("text, numbers and lists are TOML")
-}
-
-struct File(String);
-
-impl File {
-    fn line(&mut self, key: &str, value: impl Into<toml::Value>) {
-        let _ = writeln!(self.0, "{key} = {}", value.into());
-    }
-
-    fn option(&mut self, key: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.line(key, value);
-        }
-    }
-
-    fn list(&mut self, key: &str, values: &[String]) {
-        if !values.is_empty() {
-            self.line(key, values.to_vec());
-        }
-    }
+    file.to_text()
 }
 
 #[cfg(test)]
@@ -94,7 +57,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Origin, Owner};
-    use crate::image::catalogue::read;
+    use crate::image::catalogue::{Accelerator, Place, read};
     use crate::job::Provenance;
 
     fn place() -> impl Strategy<Value = Place> {

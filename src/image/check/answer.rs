@@ -3,60 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::image::catalogue::Accelerator;
 
-/// No more findings are read: an image could go on for ever.
+/// No more findings are read: an image could continue for ever.
 const MAX_FINDINGS: usize = 500;
-
-/// One finding.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "step", rename_all = "snake_case")]
-enum Finding {
-    Shell,
-    Interpreter {
-        name: String,
-    },
-    Python {
-        version: String,
-        arch: String,
-        path: String,
-    },
-    Installed {
-        names: Vec<String>,
-    },
-    Begin {
-        what: String,
-    },
-    Fault {
-        what: String,
-        why: String,
-    },
-    Version {
-        name: String,
-        version: String,
-    },
-    Built {
-        kinds: Vec<Accelerator>,
-    },
-    Compiled {
-        name: String,
-    },
-    Gpus {
-        count: u32,
-    },
-    Mpi {
-        abi: String,
-        said: String,
-    },
-    Note {
-        text: String,
-    },
-    Complete,
-    Ended {
-        code: i32,
-    },
-}
 
 /// All findings of one run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -118,30 +70,50 @@ impl Answer {
         };
         // No file of the catalogue can hold a NUL.
         let finding = serde_json::from_str(text).ok();
-        let Some(finding) = finding.filter(|_| !text.contains("\\u0000")) else {
-            return;
-        };
-        self.count += 1;
-        if self.count <= MAX_FINDINGS {
-            self.note(finding);
+        let finding: Option<Value> = finding.filter(|_| !text.contains("\\u0000"));
+        if self.count < MAX_FINDINGS && finding.and_then(|finding| self.note(&finding)).is_some() {
+            self.count += 1;
         }
     }
 
-    fn note(&mut self, finding: Finding) {
-        match finding {
-            Finding::Shell => self.shell = true,
-            Finding::Interpreter { name } => {
-                self.tries.push(Try {
-                    interpreter: name,
-                    ..Try::default()
-                });
-            }
-            finding => {
-                if let Some(last) = self.tries.last_mut() {
-                    last.note(finding);
+    /// `None`: the finding lacks something, or is none that is known.
+    fn note(&mut self, finding: &Value) -> Option<()> {
+        let text = |key: &str| finding[key].as_str().map(str::to_owned);
+        match finding["step"].as_str()? {
+            "shell" => self.shell = true,
+            "interpreter" => self.tries.push(Try {
+                interpreter: text("name")?,
+                ..Try::default()
+            }),
+            step => {
+                let last = self.tries.last_mut()?;
+                match step {
+                    "python" => {
+                        last.python = Some(Python {
+                            version: text("version")?,
+                            arch: text("arch")?,
+                            path: text("path")?,
+                        });
+                    }
+                    "installed" => last.installed = Vec::deserialize(&finding["names"]).ok()?,
+                    "begin" => last.begun = Some(text("what")?),
+                    "fault" => last.faults.push((text("what")?, text("why")?)),
+                    "version" => drop(last.versions.insert(text("name")?, text("version")?)),
+                    "built" => last.built = Some(Vec::deserialize(&finding["kinds"]).ok()?),
+                    "compiled" => last.compiled.push(text("name")?),
+                    "gpus" => last.gpus = Some(u32::deserialize(&finding["count"]).ok()?),
+                    "mpi" => {
+                        let (abi, said) = (text("abi")?, text("said")?);
+                        last.mpi = Some(Mpi { abi, said });
+                    }
+                    "note" => last.notes.push(text("text")?),
+                    "complete" => last.complete = true,
+                    "ended" => last.code = Some(i32::deserialize(&finding["code"]).ok()?),
+                    _ => return None,
                 }
             }
         }
+        Some(())
     }
 
     /// The Python that has the framework, else the first.
@@ -154,36 +126,6 @@ impl Answer {
 }
 
 impl Try {
-    fn note(&mut self, finding: Finding) {
-        match finding {
-            Finding::Python {
-                version,
-                arch,
-                path,
-            } => {
-                self.python = Some(Python {
-                    version,
-                    arch,
-                    path,
-                })
-            }
-            Finding::Installed { names } => self.installed = names,
-            Finding::Begin { what } => self.begun = Some(what),
-            Finding::Fault { what, why } => self.faults.push((what, why)),
-            Finding::Version { name, version } => {
-                self.versions.insert(name, version);
-            }
-            Finding::Built { kinds } => self.built = Some(kinds),
-            Finding::Compiled { name } => self.compiled.push(name),
-            Finding::Gpus { count } => self.gpus = Some(count),
-            Finding::Mpi { abi, said } => self.mpi = Some(Mpi { abi, said }),
-            Finding::Note { text } => self.notes.push(text),
-            Finding::Complete => self.complete = true,
-            Finding::Ended { code } => self.code = Some(code),
-            Finding::Shell | Finding::Interpreter { .. } => {}
-        }
-    }
-
     /// What went wrong in a step.
     pub(crate) fn fault(&self, step: &str) -> Option<&str> {
         self.faults

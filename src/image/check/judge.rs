@@ -1,4 +1,4 @@
-//! What was found in an image, held against what is said of it.
+//! What was found in an image, compared with what is said of it.
 
 use crate::image::catalogue::{Accelerator, Entry};
 

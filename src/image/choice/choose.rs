@@ -2,10 +2,10 @@
 
 use crate::image::catalogue::Entry;
 use crate::image::choice::judge::Judge;
-use crate::image::choice::rank::Standing;
+use crate::image::choice::rank::{Standing, reasons};
 use crate::image::choice::wanted::Wanted;
 
-/// An image of the catalogue, held against what a job wants.
+/// An image of the catalogue, compared with what a job wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its place among the entries.
@@ -56,7 +56,7 @@ pub fn choose(entries: &[Entry], wanted: &Wanted, score: &dyn Fn(&Entry) -> Opti
     let best = fitting.first().map(|(standing, _)| standing.clone());
     let mut candidates = Vec::with_capacity(entries.len());
     for (place, (standing, mut candidate)) in fitting.into_iter().enumerate() {
-        candidate.reasons = standing.reasons(&entries[candidate.index], wanted);
+        candidate.reasons = reasons(&entries[candidate.index], wanted);
         candidate.beaten = best
             .as_ref()
             .filter(|_| place > 0)

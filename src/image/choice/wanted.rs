@@ -5,7 +5,7 @@ use crate::image::catalogue::Accelerator;
 use crate::image::choice::processor::Processor;
 use crate::job::Provenance;
 
-/// What images are held against.
+/// What images are compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The framework, by its exact name in small letters: an image of `tensorflow` is none of `keras`, even where Keras

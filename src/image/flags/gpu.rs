@@ -11,47 +11,43 @@ use crate::job::GpuMode;
 /// Values that name no GPU: CUDA's, Slurm's, and those of NVIDIA's container runtime.
 const NO_GPU: [&str; 5] = ["", "-1", "NoDevFiles", "none", "void"];
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Maker {
-    Nvidia,
-    Amd,
+/// A maker of GPUs.
+struct Maker {
+    mode: GpuMode,
+    flag: &'static str,
+    /// Where its driver shows.
+    place: &'static str,
+    /// Variables that hide its GPUs from a program, and not those of the other.
+    masks: [&'static str; 2],
+    is_there: fn(&GpuFacts) -> bool,
 }
 
+static MAKERS: [Maker; 2] = [
+    Maker {
+        mode: GpuMode::Nvidia,
+        flag: "--nv",
+        place: "neither /dev/nvidiactl nor /proc/driver/nvidia",
+        masks: ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"],
+        is_there: |gpus| gpus.nvidia_device || gpus.nvidia_driver.is_some(),
+    },
+    Maker {
+        mode: GpuMode::Amd,
+        flag: "--rocm",
+        place: "no /dev/kfd",
+        masks: ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"],
+        is_there: |gpus| gpus.amd_device,
+    },
+];
+
 impl Maker {
-    fn flag(self) -> &'static str {
-        match self {
-            Self::Nvidia => "--nv",
-            Self::Amd => "--rocm",
-        }
-    }
-
-    /// Where its driver shows.
-    fn place(self) -> &'static str {
-        match self {
-            Self::Nvidia => "neither /dev/nvidiactl nor /proc/driver/nvidia",
-            Self::Amd => "no /dev/kfd",
-        }
-    }
-
-    /// Variables that hide its GPUs from a program, and not those of the other.
-    fn masks(self) -> [&'static str; 2] {
-        match self {
-            Self::Nvidia => ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"],
-            Self::Amd => ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"],
-        }
-    }
-
-    fn is_there(self, gpus: &GpuFacts) -> bool {
-        match self {
-            Self::Nvidia => gpus.nvidia_device || gpus.nvidia_driver.is_some(),
-            Self::Amd => gpus.amd_device,
-        }
+    fn is_amd(&self) -> bool {
+        self.mode == GpuMode::Amd
     }
 
     /// The mask that leaves none of its GPUs, as `NAME="value"`. One that names a GPU has the last word.
-    fn hidden_by(self, draft: &Draft<'_>) -> Option<Mask> {
+    fn hidden_by(&self, draft: &Draft<'_>) -> Option<Mask> {
         let masks = self
-            .masks()
+            .masks
             .map(|name| (draft.around.variables)(name).map(|value| Mask { name, value }));
         let names_one = masks
             .iter()
@@ -60,13 +56,8 @@ impl Maker {
         masks.into_iter().flatten().next().filter(|_| !names_one)
     }
 
-    fn is_wanted(self, mode: GpuMode) -> bool {
-        match mode {
-            GpuMode::Auto => true,
-            GpuMode::Nvidia => self == Self::Nvidia,
-            GpuMode::Amd => self == Self::Amd,
-            GpuMode::None => false,
-        }
+    fn is_wanted(&self, mode: GpuMode) -> bool {
+        mode == GpuMode::Auto || mode == self.mode
     }
 }
 
@@ -98,23 +89,21 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         draft.reason("no --nv, no --rocm", "the job was given no GPU");
         return Ok(());
     };
-    let wanted = [Maker::Nvidia, Maker::Amd]
-        .into_iter()
-        .filter(|maker| maker.is_wanted(mode));
-    let (mut open, mut masks): (Vec<Maker>, Vec<Mask>) = Default::default();
+    let wanted = MAKERS.iter().filter(|maker| maker.is_wanted(mode));
+    let (mut open, mut masks): (Vec<&Maker>, Vec<Mask>) = Default::default();
     let mut is_nvidia_hidden = false;
     for maker in wanted {
         let Some(mask) = maker.hidden_by(draft) else {
             open.push(maker);
             continue;
         };
-        draft.reason(&format!("no {}", maker.flag()), mask.fault());
-        is_nvidia_hidden |= maker == Maker::Nvidia;
+        draft.reason(&format!("no {}", maker.flag), mask.fault());
+        is_nvidia_hidden |= !maker.is_amd();
         masks.push(mask);
     }
-    let there: Vec<Maker> = open
+    let there: Vec<&Maker> = open
         .iter()
-        .filter(|maker| maker.is_there(gpus))
+        .filter(|maker| (maker.is_there)(gpus))
         .copied()
         .collect();
     match masks.first() {
@@ -150,12 +139,12 @@ fn grant(draft: &Draft<'_>) -> Option<String> {
     if draft.container.gpus_asked {
         return Some("the job asks for GPUs".to_owned());
     }
-    let usable = |maker: Maker| {
-        maker.is_there(gpus)
+    let usable = |maker: &Maker| {
+        (maker.is_there)(gpus)
             && maker.hidden_by(draft).is_none()
             && maker.is_wanted(draft.container.gpu)
     };
-    if ![Maker::Nvidia, Maker::Amd].into_iter().any(usable) {
+    if !MAKERS.iter().any(usable) {
         return None;
     }
     let scheduled = ["SLURM_JOB_ID", "PBS_JOBID"]
@@ -177,10 +166,10 @@ fn grants(name: &str, value: &str) -> bool {
     !(NO_GPU.contains(&value) || is_count && value == "0")
 }
 
-fn give(draft: &mut Draft<'_>, grant: &str, there: &[Maker]) -> Result<(), Refusal> {
+fn give(draft: &mut Draft<'_>, grant: &str, there: &[&Maker]) -> Result<(), Refusal> {
     let together = there.len() == 1 || draft.features.has(Feature::BothGpus);
-    for &maker in there {
-        if maker == Maker::Amd && !together {
+    for maker in there {
+        if maker.is_amd() && !together {
             let runtime = draft.runtime();
             draft.warn(format!(
                 "this node has GPUs of NVIDIA and of AMD, and {runtime} passes NVIDIA's alone"
@@ -191,18 +180,18 @@ fn give(draft: &mut Draft<'_>, grant: &str, there: &[Maker]) -> Result<(), Refus
             );
             continue;
         }
-        if maker == Maker::Amd && !draft.features.has(Feature::Rocm) {
+        if maker.is_amd() && !draft.features.has(Feature::Rocm) {
             let what = format!("{} does not know `--rocm`", draft.runtime());
             lose(draft, what)?;
             continue;
         }
-        let found = match (draft.assumed, maker) {
+        let found = match (draft.assumed, maker.is_amd()) {
             (true, _) => "; the node decides",
-            (false, Maker::Nvidia) => ", and NVIDIA's driver is on this node",
-            (false, Maker::Amd) => ", and /dev/kfd is on this node",
+            (false, false) => ", and NVIDIA's driver is on this node",
+            (false, true) => ", and /dev/kfd is on this node",
         };
-        draft.flag(maker.flag(), format!("{grant}{found}"));
-        if maker == Maker::Nvidia && draft.node.gpus.cuda_library == Some(false) {
+        draft.flag(maker.flag, format!("{grant}{found}"));
+        if !maker.is_amd() && draft.node.gpus.cuda_library == Some(false) {
             lose(
                 draft,
                 "`ldconfig -p` does not know libcuda.so.1 on this node, which `--nv` passes"
@@ -214,11 +203,11 @@ fn give(draft: &mut Draft<'_>, grant: &str, there: &[Maker]) -> Result<(), Refus
 }
 
 /// GPUs were given, and the node has no driver for them.
-fn nothing(draft: &mut Draft<'_>, grant: &str, open: &[Maker]) -> Result<(), Refusal> {
-    let places: Vec<&str> = open.iter().map(|maker| maker.place()).collect();
+fn nothing(draft: &mut Draft<'_>, grant: &str, open: &[&Maker]) -> Result<(), Refusal> {
+    let places: Vec<&str> = open.iter().map(|maker| maker.place).collect();
     let flags: Vec<String> = open
         .iter()
-        .map(|maker| format!("no {}", maker.flag()))
+        .map(|maker| format!("no {}", maker.flag))
         .collect();
     let why = format!("there is {} on this node", places.join(", and "));
     draft.reason(&flags.join(", "), format!("{grant}, but {why}"));

@@ -57,7 +57,7 @@ pub enum Refusal {
     /// `image.require_gpu`, and there is no usable GPU.
     #[error("`image.require_gpu` is true, but {0}")]
     NoGpu(String),
-    /// A bind source that is not there.
+    /// A bind source that does not exist.
     #[error("the bind source {0} is not there on this node")]
     NoSource(String),
     /// A variable in a bind source that is not set here.

@@ -65,6 +65,6 @@ pub struct SubIds {
 
 impl SubIds {
     /// The least that a range must hold. Apptainer 1.4.5 ends over shorter ones, in either file: `mapping entries for user U found
-    /// in /etc/subuid but all with a range count lower than 65536`; with none in `/etc/subuid` it goes on without.
+    /// in /etc/subuid but all with a range count lower than 65536`; with none in `/etc/subuid` it continues without.
     pub const LEAST: u64 = 65536;
 }

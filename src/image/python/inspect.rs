@@ -14,7 +14,7 @@ use crate::image::python::requirements::{self, Part};
 /// The file that says that an environment is whole, and of what it was made.
 pub(crate) const MARKER: &str = "dlrun-env.json";
 
-/// Part of every hash and marker. A new number makes all environments anew.
+/// Part of every hash and marker. A new number makes all environments again.
 pub(crate) const FORMAT: u32 = 1;
 
 /// Letters of the hash that name a directory: 64 bits are enough for the environments of one user.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::config::{Origin, Owner};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::Bytes;
-use crate::image::catalogue::Accelerator;
+use crate::image::catalogue::{Accelerator, Entry, Place};
 use crate::job::Provenance;
 
 use crate::image::fingerprint::fingerprint;
@@ -19,38 +20,11 @@ use crate::image::recipe::{Site, Target};
 pub struct Definition {
     /// The file's text.
     pub text: String,
-    /// A name for the image, which tells it from those of other definitions: `tensorflow-2.21.0-pip-cpu-xla-1a2b3c4d`.
-    pub name: String,
     /// The recipe's name.
     pub recipe: String,
-    /// SHA-256 of the text without its own line of the hash, in hexadecimal digits.
-    pub hash: String,
-    /// The image that it begins with: a URI or an absolute path.
-    pub base: String,
-    /// Labels of the image.
-    pub labels: BTreeMap<String, String>,
-    /// The framework.
-    pub framework: String,
-    /// The framework's version.
-    pub version: String,
-    /// Where the framework is from.
-    pub provenance: Provenance,
-    /// The graph compilers that it has: the one asked for, or none.
-    pub compilers: Vec<String>,
-    /// What it computes on.
-    pub accelerator: Accelerator,
-    /// As `uname -m` has it.
-    pub arch: String,
-    /// The least processor that it runs on, where it was compiled for one.
-    pub microarch: Option<String>,
-    /// CUDA's version in it.
-    pub cuda: Option<String>,
-    /// Python's version, where the recipe fixes it.
-    pub python: Option<String>,
-    /// Python packages that were asked for beside the framework.
-    pub packages: Vec<String>,
-    /// The MPI in it: `openmpi` or `mpich`.
-    pub mpi: Option<String>,
+    /// The image that it makes, as the catalogue describes it, without a place. Its name tells it from those of other definitions:
+    /// `tensorflow-2.21.0-pip-cpu-xla-1a2b3c4d`.
+    pub entry: Entry,
     /// What the build needs.
     pub needs: Needs,
     /// What the user should know, sentence by sentence.
@@ -96,23 +70,20 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
     };
     let hash = fingerprint(&write(None)?);
     let text = write(Some(&hash))?;
-    let mut labels = labels.clone();
-    labels.insert(HASH_LABEL.to_owned(), hash.clone());
     let value = |name: &str| values.get(name).filter(|value| !value.is_empty()).cloned();
     let cuda = value("cuda").filter(|_| target.accelerator == Accelerator::Nvidia);
-    Ok(Definition {
-        name: name(
-            target,
-            &choice,
-            cuda.as_deref(),
-            microarch.as_deref(),
-            &hash,
-        ),
-        recipe: choice.recipe.name.clone(),
-        labels,
-        framework: choice.recipe.framework.clone(),
-        version: choice.pin.version.clone(),
-        provenance: choice.recipe.provenance,
+    let name = name(
+        target,
+        &choice,
+        cuda.as_deref(),
+        microarch.as_deref(),
+        &hash,
+    );
+    let (recipe, pin) = (&choice.recipe, &choice.pin);
+    let place = Place::Path(PathBuf::new());
+    let (owner, origin) = (Owner::User, Origin::Default);
+    let entry = Entry {
+        provenance: Some(recipe.provenance),
         compilers: Some(choice.compiler.clone())
             .filter(|compiler| compiler != "none")
             .into_iter()
@@ -123,12 +94,16 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
         python: value("python"),
         packages: target.with.clone(),
         mpi: target.mpi.clone(),
+        microarch,
+        recipe: Some(format!("{} {}", recipe.name, &hash[..12])),
+        ..Entry::new(&name, place, &recipe.framework, &pin.version, owner, origin)
+    };
+    Ok(Definition {
+        text,
+        recipe: recipe.name.clone(),
+        entry,
         needs: needs(&choice, &base, site),
         notes: notes(target, &choice, &values, compiled)?,
-        microarch,
-        base,
-        hash,
-        text,
     })
 }
 
@@ -297,25 +272,23 @@ mod tests {
         let (target, site) = (Target::new("tensorflow", "x86_64"), Site::default());
         let first = definition(&target, &site).expect("it serves");
         assert_eq!(definition(&target, &site).as_ref(), Ok(&first));
+        let (_, hash) = first.entry.name.rsplit_once('-').expect("a hash");
         assert!(
-            first
-                .text
-                .contains(&format!("    dlrun.definition {}\n", first.hash)),
+            first.text.contains(&format!("    dlrun.definition {hash}")),
             "{}",
             first.text
         );
-        assert!(
-            first.name.ends_with(&first.hash[..8]) && !first.text.contains("{{"),
-            "{}",
-            first.text
-        );
+        assert!(!first.text.contains("{{"), "{}", first.text);
         let with_xla = Target {
             compiler: Some("xla".into()),
             ..target
         };
         assert_ne!(
-            definition(&with_xla, &site).expect("it serves").hash,
-            first.hash
+            definition(&with_xla, &site)
+                .expect("it serves")
+                .entry
+                .recipe,
+            first.entry.recipe
         );
     }
 }

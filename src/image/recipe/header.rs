@@ -181,10 +181,7 @@ impl Reader {
         let text = |key: &str| self.texts.get(key).cloned().unwrap_or_default();
         let mut wrong = Vec::new();
         let provenance = text("provenance");
-        let provenance = Provenance::WORDS
-            .iter()
-            .find(|(word, _)| *word == provenance)
-            .map(|(_, value)| *value);
+        let provenance = Provenance::from_word(&provenance);
         if provenance.is_none() {
             wrong.push(format!(
                 "`provenance` must be hub, pip or source, not {:?}",
@@ -242,9 +239,7 @@ impl Reader {
 }
 
 fn accelerator(word: &str) -> Result<Accelerator, String> {
-    let found = Accelerator::WORDS.iter().find(|(known, _)| *known == word);
-    found
-        .map(|(_, value)| *value)
+    Accelerator::from_word(word)
         .ok_or_else(|| format!("an accelerator is none, nvidia or amd, not {word:?}"))
 }
 

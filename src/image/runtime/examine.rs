@@ -58,7 +58,7 @@ pub fn node_facts(asked: Option<&Path>, gpus_wanted: bool) -> Result<NodeFacts, 
     Ok(examine_in(&around, asked, gpus_wanted)?.facts)
 }
 
-/// [`node_facts`] with where things lie. Everything is found out anew, and nothing is kept.
+/// [`node_facts`] with where things lie. Everything is found out again, and nothing is kept.
 ///
 /// # Errors
 /// As [`node_facts`].

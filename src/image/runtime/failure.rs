@@ -11,7 +11,7 @@ pub enum ContainerError {
     /// There is no runtime.
     #[error("neither {} is found", super::commands().join(" nor "))]
     NoRuntime,
-    /// The runtime that was asked for is not there.
+    /// The runtime that was asked for does not exist.
     #[error("the container runtime {} is not there, or is not an executable file", .0.display())]
     RuntimeMissing(PathBuf),
     /// The runtime does not run.

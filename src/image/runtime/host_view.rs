@@ -1,9 +1,10 @@
 //! The machine as the probes see it.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::foundation::filesystem::text_within;
 
 /// Where the probes look. Tests give another root, other variables and another cache.
 pub struct HostView<'a> {
@@ -56,7 +57,5 @@ impl HostView<'_> {
 
 /// The text of a file of at most 1 MiB; bytes that are no UTF-8 are replaced.
 pub(crate) fn bounded_text(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(TEXT_LIMIT).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    text_within(path, TEXT_LIMIT)
 }

@@ -26,7 +26,7 @@ const AGE_MS: u64 = 24 * 3600 * 1000;
 /// It has about 2 kB.
 const LIMIT: usize = 64 << 10;
 
-/// What costs processes to find out and stays as it is. What a few file-system calls tell is looked at anew each time.
+/// What costs processes to find out and stays as it is. What a few file-system calls tell is looked at again each time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Probed {
     /// What `--version` said, in one line.
@@ -49,17 +49,8 @@ pub(crate) struct Key {
     files: Vec<Option<Mark>>,
 }
 
-/// A file's identity, and by what a change of its content shows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Mark {
-    device: u64,
-    inode: u64,
-    size_bytes: u64,
-    modified_s: i64,
-    modified_ns: i64,
-    changed_s: i64,
-    changed_ns: i64,
-}
+/// Device, inode, size, and the times of the last change of content and of the inode, in seconds and nanoseconds.
+type Mark = [i64; 7];
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
@@ -69,19 +60,17 @@ struct Kept {
     probed: Probed,
 }
 
-impl Mark {
-    fn of(path: &Path) -> Option<Self> {
-        let found = fs::metadata(path).ok()?;
-        Some(Self {
-            device: found.dev(),
-            inode: found.ino(),
-            size_bytes: found.size(),
-            modified_s: found.mtime(),
-            modified_ns: found.mtime_nsec(),
-            changed_s: found.ctime(),
-            changed_ns: found.ctime_nsec(),
-        })
-    }
+fn mark(path: &Path) -> Option<Mark> {
+    let found = fs::metadata(path).ok()?;
+    Some([
+        found.dev().cast_signed(),
+        found.ino().cast_signed(),
+        found.size().cast_signed(),
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec(),
+    ])
 }
 
 impl Key {
@@ -109,7 +98,7 @@ impl Key {
             switches: switches.clone(),
             files: std::iter::once(command)
                 .chain(files.iter().map(|file| file.as_path()))
-                .map(Mark::of)
+                .map(mark)
                 .collect(),
         }
     }

@@ -49,8 +49,8 @@ pub(super) fn measure(threads: usize, window: Duration) -> io::Result<(&'static 
 }
 
 fn gflops(threads: usize, kernel: Kernel, windows: &[Duration]) -> io::Result<Vec<f64>> {
-    // SAFETY: `kernels` lists only what this CPU has.
     let block = |(): &mut ()| {
+        // SAFETY: `kernels` lists only what this CPU has.
         black_box(unsafe { (kernel.run)(ROUNDS) });
     };
     let blocks = rates(threads, windows, || Ok(()), block)?.into_iter();
@@ -101,19 +101,18 @@ fn kernels() -> Vec<Kernel> {
     );
     let has_avx512 = is_x86_feature_detected!("avx512f");
     let has_avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    let all: [(bool, &'static str, f64, unsafe fn(u32) -> f32); 3] = [
-        (has_avx512, "avx512f", 16.0, avx512),
-        (has_avx2, "avx2+fma", 8.0, avx2),
-        (!has_avx512 && !has_avx2, "sse2", 4.0, sse2),
+    let kernel = |name, lanes: f64, run: unsafe fn(u32) -> f32| Kernel {
+        name,
+        operations: 2.0 * 12.0 * lanes,
+        run,
+    };
+    let all = [
+        (has_avx512, kernel("avx512f", 16.0, avx512)),
+        (has_avx2, kernel("avx2+fma", 8.0, avx2)),
+        (!has_avx512 && !has_avx2, kernel("sse2", 4.0, sse2)),
     ];
-    let there = all.into_iter().filter(|(is_there, ..)| *is_there);
-    there
-        .map(|(_, name, lanes, run)| Kernel {
-            name,
-            operations: 2.0 * 12.0 * lanes,
-            run,
-        })
-        .collect()
+    let there = all.into_iter().filter(|(is_there, _)| *is_there);
+    there.map(|(_, kernel)| kernel).collect()
 }
 
 /// Cores with four units of four cycles need sixteen chains at once.

@@ -43,7 +43,7 @@ pub(super) fn size(caches: Option<u64>, available: u64, threads: usize) -> (u64,
     (limit, Some(note))
 }
 
-/// A thread's parts of the three arrays, and where it goes on in them.
+/// A thread's parts of the three arrays, and where it continues in them.
 struct Arrays {
     to: Vec<f64>,
     from: Vec<f64>,

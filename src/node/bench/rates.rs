@@ -108,7 +108,10 @@ mod tests {
     fn threads_are_bound_where_each_has_a_cpu() {
         let cpus = allowed_cpus();
         let seen = Mutex::new(Vec::new());
-        let note = || Ok(seen.lock().expect("nobody panics").push(allowed_cpus()));
+        let note = || {
+            seen.lock().expect("nobody panics").push(allowed_cpus());
+            Ok(())
+        };
         let found = rates(cpus.len(), &WINDOWS, note, |()| {}).expect("threads can be started");
         assert!(found.iter().all(|rate| *rate > 0.0), "{found:?}");
         let mut seen = seen.into_inner().expect("nobody panics").concat();

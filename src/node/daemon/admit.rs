@@ -24,10 +24,7 @@ pub(super) struct Admitted {
 }
 
 fn refused<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal {
-        kind,
-        message: message.into(),
-    })
+    Err(Refusal::new(kind, message))
 }
 
 /// Looks the peer's family up: its parent is the supervisor, whose other child is the command.

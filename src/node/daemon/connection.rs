@@ -53,7 +53,7 @@ pub(super) enum Asked {
     /// A request that wants a response.
     Request(Question),
     /// The connection is over.
-    Gone { connection: u64 },
+    Gone { connection: u64, uid: u32 },
 }
 
 /// A request, and who waits for the response.

@@ -28,7 +28,7 @@ const QUEUE: usize = 1024;
 const ENDS_AT_ONCE: usize = 64;
 /// Samples that wait for a disk that takes nothing: an hour of one run, half a minute of a hundred; some 10 MB.
 const BACKLOG: usize = 4096;
-/// Ends that wait for a disk that takes nothing, and how often they are tried.
+/// Ends that the disk did not take and that are kept, and how often they are tried.
 const UNENDED: usize = 512;
 const TRY_AGAIN: Duration = Duration::from_secs(2);
 /// The name of a user is waited for so long.
@@ -38,7 +38,7 @@ const NAME_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum Job {
     Register(Box<Register>),
-    /// There are samples in the backlog.
+    /// There are samples in the backlog, or runs that ended.
     Ticks,
     /// Fold the samples of these runs, and remember this of each.
     Fold(Vec<(NodeId, String)>),
@@ -52,7 +52,6 @@ pub(super) enum Job {
         Reply,
         OwnedSemaphorePermit,
     ),
-    End(End),
     Collect(NodeId, Option<u32>, Reply),
     Retain(u64, u64, u64),
     /// Finish what is there and end; told when done.
@@ -97,12 +96,36 @@ pub(super) enum Notice {
 /// Updates that wait for the disk: of each run the newest, so that a client who sends many fills nothing.
 type Updates = HashMap<NodeId, (Box<NodeRecord>, String)>;
 
+/// What waits for the disk outside of the queue, and how that is.
+struct Waiting {
+    backlog: Mutex<Backlog>,
+    updates: Mutex<Updates>,
+    /// Runs that are over. Nobody else would say so again, so there is always room for them.
+    ends: Mutex<VecDeque<End>>,
+    status: Mutex<StoreStatus>,
+}
+
+impl Waiting {
+    fn new(status: StoreStatus) -> Arc<Self> {
+        Arc::new(Self {
+            backlog: Mutex::new(Backlog::new(BACKLOG)),
+            updates: Mutex::default(),
+            ends: Mutex::default(),
+            status: Mutex::new(status),
+        })
+    }
+
+    fn next_ends(&self) -> Option<Vec<End>> {
+        let mut ends = lock(&self.ends);
+        let count = ends.len().min(ENDS_AT_ONCE);
+        Some(ends.drain(..count).collect()).filter(|ends: &Vec<End>| !ends.is_empty())
+    }
+}
+
 /// The owner's end.
 pub(super) struct Recorder {
     jobs: SyncSender<Job>,
-    backlog: Arc<Mutex<Backlog>>,
-    updates: Arc<Mutex<Updates>>,
-    status: Arc<Mutex<StoreStatus>>,
+    waiting: Arc<Waiting>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -114,18 +137,14 @@ impl Recorder {
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Self {
         let (jobs, queue) = sync_channel(QUEUE);
-        let backlog = Arc::new(Mutex::new(Backlog::new(BACKLOG)));
-        let status = Arc::new(Mutex::new(StoreStatus {
+        let waiting = Waiting::new(StoreStatus {
             path: path.display().to_string(),
             ..StoreStatus::default()
-        }));
-        let updates = Arc::new(Mutex::new(Updates::new()));
+        });
         let desk = Desk {
             store,
             notices,
-            backlog: Arc::clone(&backlog),
-            updates: Arc::clone(&updates),
-            status: Arc::clone(&status),
+            waiting: Arc::clone(&waiting),
             unended: VecDeque::new(),
             wanted: None,
             names: HashMap::new(),
@@ -136,9 +155,7 @@ impl Recorder {
             .spawn(move || desk.work(&queue));
         Self {
             jobs,
-            backlog,
-            updates,
-            status,
+            waiting,
             thread: thread.ok(),
         }
     }
@@ -146,7 +163,7 @@ impl Recorder {
     /// The update of a run that waits.
     #[cfg(test)]
     pub(super) fn updated(&self, node: NodeId) -> Option<NodeRecord> {
-        lock(&self.updates)
+        lock(&self.waiting.updates)
             .get(&node)
             .map(|(record, _)| (**record).clone())
     }
@@ -155,17 +172,18 @@ impl Recorder {
     #[cfg(test)]
     pub(super) fn queue_only(room: usize) -> (Self, Receiver<Job>) {
         let (jobs, queue) = sync_channel(room);
-        let (backlog, status) = (Arc::new(Mutex::new(Backlog::new(BACKLOG))), Arc::default());
-        (
-            Self {
-                jobs,
-                backlog,
-                updates: Arc::default(),
-                status,
-                thread: None,
-            },
-            queue,
-        )
+        let recorder = Self {
+            jobs,
+            waiting: Waiting::new(StoreStatus::default()),
+            thread: None,
+        };
+        (recorder, queue)
+    }
+
+    /// How many ends wait.
+    #[cfg(test)]
+    pub(super) fn ending(&self) -> usize {
+        lock(&self.waiting.ends).len()
     }
 
     /// Puts the samples of one tick where the database finds them.
@@ -173,18 +191,29 @@ impl Recorder {
         if samples.is_empty() {
             return;
         }
-        lock(&self.backlog).push(samples);
+        lock(&self.waiting.backlog).push(samples);
         // Where the queue is full the backlog is taken with a later job.
         let _ = self.jobs.try_send(Job::Ticks);
     }
 
     /// Keeps the record of a live run, and what the daemon remembers of it, for the disk.
     pub(super) fn update(&self, node: NodeId, record: Box<NodeRecord>, memory: String) {
-        let is_first = lock(&self.updates).insert(node, (record, memory)).is_none();
+        let is_first = lock(&self.waiting.updates)
+            .insert(node, (record, memory))
+            .is_none();
         if is_first && self.jobs.try_send(Job::Update(node)).is_err() {
             // The next one will do.
-            lock(&self.updates).remove(&node);
+            lock(&self.waiting.updates).remove(&node);
         }
+    }
+
+    /// Keeps the end of a run for the disk. The run's last samples have been handed in before.
+    pub(super) fn end(&self, end: End) {
+        // It would make the run live again.
+        lock(&self.waiting.updates).remove(&end.node);
+        lock(&self.waiting.ends).push_back(end);
+        // Where the queue is full the ends are taken with a later job.
+        let _ = self.jobs.try_send(Job::Ticks);
     }
 
     /// Queues a job; the job comes back where the disk is too slow for more.
@@ -195,12 +224,12 @@ impl Recorder {
     }
 
     pub(super) fn status(&self) -> StoreStatus {
-        lock(&self.status).clone()
+        lock(&self.waiting.status).clone()
     }
 
     /// Bytes of the database.
     pub(super) fn bytes(&self) -> u64 {
-        lock(&self.status).bytes
+        lock(&self.waiting.status).bytes
     }
 
     /// True where the thread has died, which it never should.
@@ -224,10 +253,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Desk {
     store: NodeStore,
     notices: mpsc::UnboundedSender<Notice>,
-    backlog: Arc<Mutex<Backlog>>,
-    updates: Arc<Mutex<Updates>>,
-    status: Arc<Mutex<StoreStatus>>,
-    /// Runs that are over, which the disk has not taken yet.
+    waiting: Arc<Waiting>,
+    /// Ends that the disk did not take.
     unended: VecDeque<End>,
     /// The time, the greatest age and the greatest size, while old runs are being forgotten.
     wanted: Option<(u64, u64, u64)>,
@@ -239,21 +266,9 @@ struct Desk {
 
 impl Desk {
     fn work(mut self, queue: &Receiver<Job>) {
-        let mut aside = None;
-        while let Some(job) = aside.take().or_else(|| self.next_job(queue)) {
-            let job = match job {
-                Job::End(end) => {
-                    let (ends, other) = ends_from(end, queue);
-                    self.take_backlog();
-                    self.end(ends);
-                    aside = other;
-                    continue;
-                }
-                other => other,
-            };
-            // Before anything else: an end must not come before the samples that led to it.
+        while let Some(job) = self.next_job(queue) {
             self.take_backlog();
-            self.end_late();
+            self.end_runs();
             if let Job::Stop(done) = job {
                 let _ = done.send(());
                 return;
@@ -265,7 +280,7 @@ impl Desk {
             self.do_job(job);
             self.retain();
             if let Ok(bytes) = self.store.used_bytes() {
-                lock(&self.status).bytes = bytes;
+                lock(&self.waiting.status).bytes = bytes;
             }
         }
     }
@@ -278,45 +293,33 @@ impl Desk {
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
                     self.take_backlog();
-                    self.end_late();
+                    self.end_runs();
                 }
             }
         }
         queue.recv().ok()
     }
 
-    fn end_late(&mut self) {
-        while let Some(end) = self.unended.pop_front() {
-            let done = self.store.end(&[(end.node, &*end.record)]);
-            let has_failed = done.is_err();
-            self.note(done);
-            if has_failed {
-                self.unended.push_front(end);
-                return;
-            }
-        }
-    }
-
-    /// Writes what waits; on failure it goes on waiting, until there is no room for it.
+    /// Writes what waits; on failure it continues waiting, until there is no room for it.
     fn take_backlog(&mut self) {
         // The lock is not held while the disk works: the owner must not wait for it.
-        while let Some(tick) = { lock(&self.backlog).take() } {
+        while let Some(tick) = { lock(&self.waiting.backlog).take() } {
             let rows: Vec<_> = tick.iter().map(|(node, sample)| (*node, sample)).collect();
             let written = self.store.append(&rows);
             let has_failed = written.is_err();
             self.note(written);
             if has_failed {
-                lock(&self.backlog).put_back(tick);
+                lock(&self.waiting.backlog).put_back(tick);
                 break;
             }
         }
-        let dropped = lock(&self.backlog).take_dropped();
+        let dropped = lock(&self.waiting.backlog).take_dropped();
         for (node, dropped) in dropped {
-            let why = lock(&self.status)
+            let why = lock(&self.waiting.status)
                 .error
                 .clone()
                 .unwrap_or_else(|| "the disk is too slow".to_owned());
-            lock(&self.status).dropped_samples += dropped.samples;
+            lock(&self.waiting.status).dropped_samples += dropped.samples;
             let gap = Gap {
                 from_ms: dropped.from_ms,
                 to_ms: dropped.to_ms,
@@ -332,7 +335,7 @@ impl Desk {
         let done = match job {
             Job::Register(register) => self.register(*register),
             // Done by `work`.
-            Job::Ticks | Job::End(_) | Job::Stop { .. } => return,
+            Job::Ticks | Job::Stop { .. } => return,
             Job::Fold(states) => {
                 let nodes: Vec<NodeId> = states.iter().map(|(node, _)| *node).collect();
                 self.store
@@ -415,7 +418,7 @@ impl Desk {
         if is_others { Ok(()) } else { Err(error) }
     }
 
-    /// Forgets some old runs, and goes on after the next job: nobody is to wait for all of them.
+    /// Forgets some old runs, and continues after the next job: nobody is to wait for all of them.
     fn retain(&mut self) {
         let Some((now_ms, max_age_ms, max_bytes)) = self.wanted.take() else {
             return;
@@ -434,7 +437,7 @@ impl Desk {
     }
 
     fn update(&mut self, node: NodeId) -> Result<(), StoreError> {
-        let Some((record, memory)) = lock(&self.updates).remove(&node) else {
+        let Some((record, memory)) = lock(&self.waiting.updates).remove(&node) else {
             return Ok(());
         };
         self.store
@@ -442,17 +445,35 @@ impl Desk {
             .and_then(|()| self.store.remember(&[(node, memory)]))
     }
 
-    /// Ends runs, together where that goes: the jobs of a node often end at once, and each wait for the disk is long.
-    fn end(&mut self, ends: Vec<End>) {
+    /// Tries ends again that the disk did not take, then ends the runs that are over since.
+    fn end_runs(&mut self) {
+        while let Some(end) = self.unended.pop_front() {
+            let done = self.store.end(&[(end.node, &*end.record)]);
+            let has_failed = done.is_err();
+            self.note(done);
+            if has_failed {
+                self.unended.push_front(end);
+                break;
+            }
+        }
+        // The lock is not held while the disk works.
+        while let Some(ends) = self.waiting.next_ends() {
+            // An end must not come before the samples that led to it.
+            self.take_backlog();
+            self.end_together(ends);
+        }
+    }
+
+    /// The jobs of a node often end at once, and each wait for the disk is long.
+    fn end_together(&mut self, ends: Vec<End>) {
         let records: Vec<(NodeId, &NodeRecord)> =
             ends.iter().map(|end| (end.node, &*end.record)).collect();
         let all = self.store.end(&records);
         for mut end in ends {
             // One that the database refuses must not keep the others.
-            let done = if all.is_ok() {
-                Ok(())
-            } else {
-                self.store.end(&[(end.node, &*end.record)])
+            let done = match all {
+                Ok(()) => Ok(()),
+                Err(_) => self.store.end(&[(end.node, &*end.record)]),
             };
             if let Some((answer, reply)) = end.answer.take() {
                 let _ = reply.send(told(&done, *answer));
@@ -507,7 +528,7 @@ impl Desk {
     /// Keeps what failed last, for the status; logs it once.
     fn note(&self, done: Result<(), StoreError>) {
         let error = done.err().map(|error| chain(&error));
-        let mut status = lock(&self.status);
+        let mut status = lock(&self.waiting.status);
         if status.error != error {
             match &error {
                 Some(error) => {
@@ -525,21 +546,6 @@ fn tell(reply: Option<Reply>, response: Response) {
         // The client may have left.
         let _ = reply.send(response);
     }
-}
-
-/// This end and those that wait behind it, with nothing but ticks between; and what came after them.
-fn ends_from(first: End, queue: &Receiver<Job>) -> (Vec<End>, Option<Job>) {
-    let mut ends = vec![first];
-    while ends.len() < ENDS_AT_ONCE {
-        match queue.try_recv() {
-            Ok(Job::End(end)) => ends.push(end),
-            // Their samples are in the backlog already.
-            Ok(Job::Ticks) => {}
-            Ok(other) => return (ends, Some(other)),
-            Err(_) => break,
-        }
-    }
-    (ends, None)
 }
 
 /// What the client hears of something that was to be done.

@@ -179,8 +179,8 @@ impl Daemon {
                     has_accepted = true;
                 }
                 Some(asked) = requests.recv() => match asked {
-                    Asked::Gone { connection } => {
-                        doorkeeper.left(connection);
+                    Asked::Gone { connection, uid } => {
+                        doorkeeper.left(uid);
                         self.node.part(connection);
                     }
                     Asked::Request(asked) => turns.add(asked.peer.uid, asked),
@@ -319,7 +319,7 @@ impl OfUser {
 
 /// Lets clients in, so many at once.
 struct Doorkeeper {
-    inside: HashMap<u64, u32>,
+    inside: usize,
     by_user: HashMap<u32, OfUser>,
     next: u64,
     limit: usize,
@@ -333,7 +333,7 @@ struct Doorkeeper {
 impl Doorkeeper {
     fn new(settings: &DaemonSettings, read_group: Option<u32>, asked: mpsc::Sender<Asked>) -> Self {
         Self {
-            inside: HashMap::new(),
+            inside: 0,
             by_user: HashMap::new(),
             next: 0,
             limit: settings.connections(),
@@ -363,7 +363,7 @@ impl Doorkeeper {
         };
         let of_user = self.by_user.entry(peer.uid).or_insert_with(OfUser::new);
         // Root gets in even where users crowd the door.
-        let is_full = self.inside.len() >= self.limit && peer.uid != 0;
+        let is_full = self.inside >= self.limit && peer.uid != 0;
         if is_full || of_user.connections >= self.limit_per_user {
             let refusal =
                 Response::refused(RefusalKind::Busy, "too many connections; try again later");
@@ -378,7 +378,7 @@ impl Doorkeeper {
             of_all: Arc::clone(&self.long),
         };
         let turns = (Arc::clone(&of_user.turns), places);
-        self.inside.insert(self.next, peer.uid);
+        self.inside += 1;
         let (connection, asked) = (self.next, self.asked.clone());
         let serving = tokio::spawn(connection::serve(
             stream,
@@ -391,15 +391,14 @@ impl Doorkeeper {
         // However it ends, by a fault of ours too: its place is free again.
         tokio::spawn(async move {
             let _ = serving.await;
-            let _ = asked.send(Asked::Gone { connection }).await;
+            let uid = peer.uid;
+            let _ = asked.send(Asked::Gone { connection, uid }).await;
         });
         self.next += 1;
     }
 
-    fn left(&mut self, connection: u64) {
-        let Some(uid) = self.inside.remove(&connection) else {
-            return;
-        };
+    fn left(&mut self, uid: u32) {
+        self.inside -= 1;
         if let Some(of_user) = self.by_user.get_mut(&uid) {
             of_user.connections -= 1;
             if of_user.connections == 0 {

@@ -31,62 +31,38 @@ const CANNOT_WRITE: u8 = 73;
 const TRY_AGAIN: u8 = 75;
 const CONFIGURATION: u8 = 78;
 
-#[derive(Debug, PartialEq, Eq)]
-enum Command {
-    Run(Option<PathBuf>),
-    Check(Option<PathBuf>),
-    Help,
-    Version,
-}
-
 /// Runs one command line, without the program's name; returns the exit code.
 #[must_use]
 pub fn start(arguments: impl Iterator<Item = OsString>) -> u8 {
-    match parse(arguments) {
-        Err(why) => {
-            complain(&format!("error: {why}\n\n{HELP}"));
-            USAGE
+    let arguments: Vec<OsString> = arguments.collect();
+    let words: Vec<&str> = (arguments.iter())
+        .map(|argument| argument.to_str().unwrap_or_default())
+        .collect();
+    let (is_check, config) = match words[..] {
+        ["--help" | "-h", ..] => return say(HELP),
+        ["--version" | "-V", ..] => {
+            return say(&format!("dlrund {}\n", env!("CARGO_PKG_VERSION")));
         }
-        Ok(Command::Help) => say(HELP),
-        Ok(Command::Version) => say(&format!("dlrund {}\n", env!("CARGO_PKG_VERSION"))),
-        Ok(Command::Check(path)) => match configuration(path.as_deref()) {
-            Ok((settings, files)) => {
-                let (text, is_sound) = super::check::check(&settings, &files);
-                match say(&text) {
-                    0 if !is_sound => CONFIGURATION,
-                    code => code,
-                }
+        [] => (false, None),
+        ["check-config"] => (true, None),
+        ["--config", _] => (false, arguments.get(1)),
+        ["check-config", "--config", _] => (true, arguments.get(2)),
+        _ => {
+            complain(&format!("error: wrong arguments {arguments:?}\n\n{HELP}"));
+            return USAGE;
+        }
+    };
+    match configuration(config.map(Path::new)) {
+        Err(code) => code,
+        Ok((settings, _)) if !is_check => run(&settings),
+        Ok((settings, files)) => {
+            let (text, is_sound) = super::check::check(&settings, &files);
+            match say(&text) {
+                0 if !is_sound => CONFIGURATION,
+                code => code,
             }
-            Err(code) => code,
-        },
-        Ok(Command::Run(path)) => match configuration(path.as_deref()) {
-            Ok((settings, _)) => run(&settings),
-            Err(code) => code,
-        },
-    }
-}
-
-fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
-    let (mut config, mut check) = (None, false);
-    let mut arguments = arguments;
-    while let Some(argument) = arguments.next() {
-        match argument.to_str() {
-            Some("--help" | "-h") => return Ok(Command::Help),
-            Some("--version" | "-V") => return Ok(Command::Version),
-            Some("--config") => {
-                config = Some(PathBuf::from(
-                    arguments.next().ok_or("--config wants a file")?,
-                ));
-            }
-            Some("check-config") if !check => check = true,
-            _ => return Err(format!("unknown argument {argument:?}")),
         }
     }
-    Ok(if check {
-        Command::Check(config)
-    } else {
-        Command::Run(config)
-    })
 }
 
 fn run(settings: &DaemonSettings) -> u8 {
@@ -183,29 +159,15 @@ fn complain(text: &str) {
 mod tests {
     use super::*;
 
-    fn parsed(words: &[&str]) -> Result<Command, String> {
-        parse(words.iter().map(OsString::from))
-    }
-
     #[test]
-    fn command_lines() {
-        assert_eq!(parsed(&[]), Ok(Command::Run(None)));
-        assert_eq!(
-            parsed(&["check-config", "--config", "/x"]),
-            Ok(Command::Check(Some("/x".into())))
-        );
-        assert_eq!(
-            parsed(&["--config", "/x"]),
-            Ok(Command::Run(Some("/x".into())))
-        );
-        assert_eq!(parsed(&["-h"]), Ok(Command::Help));
+    fn wrong_command_lines_are_refused() {
         for wrong in [
             &["--config"][..],
             &["start"],
             &["check-config", "check-config"],
             &[""],
         ] {
-            assert!(parsed(wrong).is_err(), "{wrong:?}");
+            assert_eq!(start(wrong.iter().map(OsString::from)), USAGE, "{wrong:?}");
         }
     }
 }

@@ -29,7 +29,7 @@ const CLOCK_SLACK_MS: u64 = 3_600_000;
 const LAST_WORDS: Duration = Duration::from_secs(60);
 const NOBODY_LEFT: Duration = Duration::from_secs(5);
 
-/// What the daemon must know of a run after it was started anew; kept in the database as JSON.
+/// What the daemon must know of a run after it was restarted; kept in the database as JSON.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Memory {
@@ -255,7 +255,7 @@ impl Watched {
     }
 
     /// True where the command is gone and nobody will say how it ended. A client that lives, or that its supervisor is
-    /// starting anew, has a minute.
+    /// starting again, has a minute.
     pub(super) fn is_abandoned(&mut self, now: Instant) -> bool {
         if self.memory.foreign {
             return !self.is_alive();
@@ -284,7 +284,7 @@ impl Watched {
         self.record = record;
     }
 
-    /// The client, or this daemon, was started anew.
+    /// The client, or this daemon, was restarted.
     pub(super) fn come_back(&mut self, record: NodeRecord, client: u32) {
         self.update(record);
         self.memory.client = Some(client);
@@ -308,7 +308,7 @@ impl Watched {
         self.stage = Stage::Ended;
     }
 
-    /// True while it goes on: its command, or, of a job that nobody registered, any process in its
+    /// True while it continues: its command, or, of a job that nobody registered, any process in its
     /// cgroup.
     pub(super) fn is_alive(&self) -> bool {
         if self.memory.foreign {

@@ -6,7 +6,7 @@ use super::writer::Resumed;
 use crate::foundation::clock::now_ms;
 use crate::observe::protocol::Measured;
 use crate::record::{
-    Event, EventKind, Gap, GpuFacts, GpuUsage, Missing, NodeRecord, Sample, Usage, add_gpu_readings,
+    Event, EventKind, Gap, GpuFacts, Missing, NodeRecord, Sample, Usage, add_gpu_readings,
 };
 
 /// Events that the watcher keeps of its own; the oldest go first. A daemon that comes and goes all day must not fill the
@@ -17,15 +17,8 @@ const MAX_EVENTS: usize = 128;
 #[derive(Default)]
 pub(super) struct Account {
     started_at_ms: u64,
-    pub(super) usage: Usage,
-    gpus: Vec<GpuUsage>,
-    gaps: Vec<Gap>,
-    events: Vec<Event>,
-    missing: Vec<Missing>,
-    samples: u64,
-    late_ticks: u64,
-    /// CPU time of daemons whose count is over, in microseconds.
-    cpu_us: u64,
+    /// What this watcher measured itself, or took over; its CPU time is that of daemons whose count is over.
+    own: Measured,
     /// What the daemon said last.
     measured: Measured,
     /// From a watcher that was killed to this one, unless the daemon watched on.
@@ -51,12 +44,15 @@ impl Account {
             .and_then(|former| former.last_sample_ms())
             .unwrap_or(self.started_at_ms);
         if let Some(record) = former.map(|former| former.record.clone()) {
-            self.usage = record.usage;
-            self.gpus = record.gpus;
-            self.gaps = record.gaps;
-            self.events = record.events;
-            self.samples = record.watcher.samples;
-            self.late_ticks = record.watcher.late_ticks;
+            self.own = Measured {
+                usage: record.usage,
+                gpus: record.gpus,
+                gaps: record.gaps,
+                events: record.events,
+                samples: record.watcher.samples,
+                late_ticks: record.watcher.late_ticks,
+                ..Measured::default()
+            };
             self.measured.cgroup = record.cgroup;
         }
         let why = "the watcher was killed and started again".to_owned();
@@ -81,8 +77,12 @@ impl Account {
     /// The run's directory has samples of these times, which are in order; between two of one series lies `slack_ms` at most.
     /// A killed watcher noted a hole before it could ask the daemon: where the daemon read, there is none.
     pub(super) fn has_samples(&mut self, times: impl IntoIterator<Item = u64>, slack_ms: u64) {
-        let mut holes: Vec<(u64, Gap)> =
-            self.gaps.drain(..).map(|gap| (gap.from_ms, gap)).collect();
+        let mut holes: Vec<(u64, Gap)> = self
+            .own
+            .gaps
+            .drain(..)
+            .map(|gap| (gap.from_ms, gap))
+            .collect();
         for at in times {
             for (_, gap) in &mut holes {
                 if (gap.from_ms..=gap.from_ms.saturating_add(slack_ms)).contains(&at)
@@ -95,7 +95,7 @@ impl Account {
         let is_closed = |from_ms: u64, gap: &Gap| {
             gap.from_ms > from_ms && gap.to_ms.saturating_sub(gap.from_ms) <= slack_ms
         };
-        self.gaps.extend(
+        self.own.gaps.extend(
             holes
                 .into_iter()
                 .filter(|(from, gap)| !is_closed(*from, gap))
@@ -105,9 +105,9 @@ impl Account {
 
     /// Takes in a sample of the watcher's own.
     pub(super) fn add(&mut self, sample: &Sample, facts: &[GpuFacts]) {
-        self.samples += 1;
-        self.usage.add_sample(sample, self.started_at_ms);
-        add_gpu_readings(&mut self.gpus, sample, |uuid| {
+        self.own.samples += 1;
+        self.own.usage.add_sample(sample, self.started_at_ms);
+        add_gpu_readings(&mut self.own.gpus, sample, |uuid| {
             facts.iter().find(|facts| facts.uuid == uuid).cloned()
         });
     }
@@ -119,37 +119,28 @@ impl Account {
             .events
             .retain(|event| event.kind != EventKind::ClockJump);
         if std::mem::take(&mut self.holds_daemons_counts) {
-            self.samples = self.samples.saturating_sub(measured.samples);
-            self.late_ticks = self.late_ticks.saturating_sub(measured.late_ticks);
+            self.own.samples = self.own.samples.saturating_sub(measured.samples);
+            self.own.late_ticks = self.own.late_ticks.saturating_sub(measured.late_ticks);
         }
-        self.usage.add_view(&measured.usage);
-        // The daemon goes on from the figures that it was given on registering.
+        self.own.usage.add_view(&measured.usage);
+        // The daemon continues from the figures that it was given on registering.
         if !measured.gpus.is_empty() {
-            self.gpus = std::mem::take(&mut measured.gpus);
+            self.own.gpus = std::mem::take(&mut measured.gpus);
         }
         self.measured = measured;
     }
 
     /// The daemon that takes the run knows nothing of what was measured before: that becomes the watcher's own.
     pub(super) fn begin_anew(&mut self) {
-        let Measured {
-            gaps,
-            missing,
-            events,
-            cgroup,
-            samples,
-            late_ticks,
-            cpu_us,
-            ..
-        } = std::mem::take(&mut self.measured);
-        add_new(&mut self.gaps, &gaps);
-        add_new(&mut self.missing, &missing);
-        add_new(&mut self.events, &events);
-        self.gaps.extend(self.owed.take());
-        self.samples += samples;
-        self.late_ticks += late_ticks;
-        self.cpu_us += cpu_us;
-        self.measured.cgroup = cgroup;
+        let measured = std::mem::take(&mut self.measured);
+        add_new(&mut self.own.gaps, &measured.gaps);
+        add_new(&mut self.own.missing, &measured.missing);
+        add_new(&mut self.own.events, &measured.events);
+        self.own.gaps.extend(self.owed.take());
+        self.own.samples += measured.samples;
+        self.own.late_ticks += measured.late_ticks;
+        self.own.cpu_us += measured.cpu_us;
+        self.measured.cgroup = measured.cgroup;
     }
 
     pub(super) fn note(&mut self, kind: EventKind, detail: String) {
@@ -160,23 +151,30 @@ impl Account {
         });
     }
 
+    /// What was used, as far as is known.
+    pub(super) fn usage(&self) -> &Usage {
+        &self.own.usage
+    }
+
     /// When the wall clock was set, as far as that was noticed.
     pub(super) fn clock_steps(&self) -> impl Iterator<Item = u64> {
-        self.events
+        self.own
+            .events
             .iter()
             .filter(|event| event.kind == EventKind::ClockJump)
             .map(|event| event.at_ms)
     }
 
     pub(super) fn note_at(&mut self, event: Event) {
-        if self.events.len() >= MAX_EVENTS {
+        if self.own.events.len() >= MAX_EVENTS {
             let place = self
+                .own
                 .events
                 .iter()
                 .position(|event| event.kind != EventKind::ClockJump);
-            self.events.remove(place.unwrap_or(0));
+            self.own.events.remove(place.unwrap_or(0));
         }
-        self.events.push(event);
+        self.own.events.push(event);
     }
 
     /// The daemon holds samples from `from_ms` to now that are not in the run's directory.
@@ -197,7 +195,7 @@ impl Account {
 
     /// Something will be missing in the record.
     pub(super) fn lacks(&mut self, what: &str, why: String) {
-        self.missing.push(lacking(what, why));
+        self.own.missing.push(lacking(what, why));
     }
 
     /// A daemon without privileges may not read the I/O of other users' processes.
@@ -210,7 +208,7 @@ impl Account {
 
     /// Takes the I/O of the whole run from a reading of the watcher's own: their owner may read it.
     pub(super) fn complete_io(&mut self, last: &Sample) {
-        self.usage.add_view(&Usage {
+        self.own.usage.add_view(&Usage {
             io_read_bytes: last.io_read_bytes,
             io_write_bytes: last.io_write_bytes,
             ..Usage::default()
@@ -219,7 +217,7 @@ impl Account {
 
     /// What was missed by the daemon, and what the watcher could not get from it.
     pub(super) fn missing(&self) -> Vec<Missing> {
-        let mut missing = self.missing.clone();
+        let mut missing = self.own.missing.clone();
         missing.extend(self.measured.missing.iter().cloned());
         missing
     }
@@ -227,33 +225,34 @@ impl Account {
     /// The kernel's sums over the whole family count what no sample saw, and the end is known exactly.
     pub(super) fn close(&mut self, ended: &Ended) {
         let wall_ms = ended.ended_at_ms.saturating_sub(self.started_at_ms);
-        self.usage
+        self.own
+            .usage
             .add_family(wall_ms, ended.cpu_user_us, ended.cpu_system_us);
     }
 
     /// Writes the sums into a record whose watcher counts are those of this process.
     pub(super) fn fill(&self, record: &mut NodeRecord) {
-        record.usage = self.usage;
-        record.gpus.clone_from(&self.gpus);
+        record.usage = self.own.usage;
+        record.gpus.clone_from(&self.own.gpus);
         // The daemon's where it reads; it looks from outside, where a container hides nothing.
         if self.measured.cgroup.is_some() {
             record.cgroup.clone_from(&self.measured.cgroup);
         }
-        record.gaps.clone_from(&self.gaps);
+        record.gaps.clone_from(&self.own.gaps);
         record
             .gaps
             .extend(self.takeover.iter().chain(&self.owed).cloned());
         add_new(&mut record.gaps, &self.measured.gaps);
-        record.events.clone_from(&self.events);
+        record.events.clone_from(&self.own.events);
         add_new(&mut record.events, &self.measured.events);
         record.events.sort_by_key(|event| event.at_ms);
-        record.watcher.samples += self.samples + self.measured.samples;
-        record.watcher.late_ticks += self.late_ticks + self.measured.late_ticks;
-        record.watcher.cpu_us += self.cpu_us + self.measured.cpu_us;
+        record.watcher.samples += self.own.samples + self.measured.samples;
+        record.watcher.late_ticks += self.own.late_ticks + self.measured.late_ticks;
+        record.watcher.cpu_us += self.own.cpu_us + self.measured.cpu_us;
     }
 }
 
-/// Adds what is not there yet: the daemon may give back what it was told.
+/// Adds what does not exist yet: the daemon may give back what it was told.
 fn add_new<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
     for item in more {
         if !list.contains(item) {
@@ -274,14 +273,14 @@ mod tests {
             why: why.clone(),
         };
         let gaps = gaps.iter().map(gap).collect();
-        Account {
-            gaps,
-            ..Account::starting(0)
-        }
+        let mut account = Account::starting(0);
+        account.own.gaps = gaps;
+        account
     }
 
     fn left(account: &Account) -> Vec<(u64, u64)> {
         account
+            .own
             .gaps
             .iter()
             .map(|gap| (gap.from_ms, gap.to_ms))

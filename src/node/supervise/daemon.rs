@@ -25,7 +25,7 @@ const GPU_PAUSE: Duration = Duration::from_millis(200);
 const MAX_REASONS: usize = 8;
 
 impl Watch {
-    /// Listens to the writer, and goes on with the daemon where that is due.
+    /// Listens to the writer, and continues with the daemon where that is due.
     pub(super) fn tend_daemon(&mut self, now: Instant) {
         while self.hear_writer(Duration::ZERO) {}
         self.end_attempt(Duration::ZERO);

@@ -25,7 +25,7 @@ use crate::observe::monitor;
 use crate::observe::protocol::Process;
 use crate::record::ExitStatus;
 
-/// How often a killed watcher is started again.
+/// How often a killed watcher is restarted.
 const RESTARTS: u32 = 5;
 /// How long the end of a job waits for the watcher's last words: a state directory that hangs must not hold it up.
 const LAST_WORDS: Duration = Duration::from_secs(8);

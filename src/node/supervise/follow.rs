@@ -58,28 +58,17 @@ impl Followed {
             follower.unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"));
         // What only echoes is a file of the run's own.
         let is_shared = !handover.echo && plan.is_some_and(|plan| !plan.has_own_output());
-        let reader = match output.map(|output| Reader::open(&output.path, output.offset)) {
-            Some(_) if is_shared => {
-                let why = "other jobs may write to the output file; put `%j` into `run.output`";
-                missing.push(lacking("timing", why.to_owned()));
-                None
-            }
-            Some(Ok(reader)) => Some(reader),
-            Some(Err(error)) => {
-                missing.push(lacking(
-                    "timing",
-                    format!("the output cannot be read: {error}"),
-                ));
-                None
-            }
-            None => {
-                missing.push(lacking(
-                    "timing",
-                    "the output is no file that dlrun can read".to_owned(),
-                ));
-                None
-            }
+        let opened = match output {
+            None => Err("the output is no file that dlrun can read".to_owned()),
+            Some(_) if is_shared => Err(
+                "other jobs may write to the output file; put `%j` into `run.output`".to_owned(),
+            ),
+            Some(output) => Reader::open(&output.path, output.offset)
+                .map_err(|error| format!("the output cannot be read: {error}")),
         };
+        let reader = opened
+            .map_err(|why| missing.push(lacking("timing", why)))
+            .ok();
         let judge = handover.is_runtime.then(|| Judge::of(handover.pid));
         let events = handover
             .events

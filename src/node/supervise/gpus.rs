@@ -11,7 +11,7 @@ use crate::observe::monitor::{
 use crate::record::{Event, GpuFacts, Missing, Sample};
 
 /// How long the driver may take to say which GPUs there are before the daemon is told of none. Without persistence mode it
-/// is loaded anew, which takes seconds.
+/// is loaded again, which takes seconds.
 const DRIVER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads GPUs where there is a driver.

@@ -2,7 +2,7 @@
 //!
 //! The *supervisor* ([`exec`]) only starts the command, passes signals on and waits. The *watcher* ([`watch`]) samples,
 //! follows the output and records. The supervisor touches no file of the state directory, so one that hangs or is full
-//! never holds up the training; a watcher that is killed is started again and the hole in the series is noted.
+//! never holds up the training; a watcher that is killed is restarted and the hole in the series is noted.
 //!
 //! Where a node daemon runs and takes the run, the watcher stops sampling (`daemon`): it tells the daemon what the output
 //! says, and takes figures and samples from it for the record. Without the daemon, and whenever that is lost, it samples

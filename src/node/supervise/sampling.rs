@@ -8,7 +8,7 @@ use crate::foundation::clock::now_ms;
 use crate::observe::monitor::{JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot, cgroup};
 use crate::record::{Missing, Sample};
 
-/// The sampler and its rhythm. The sampler is kept while it rests, so that its counters go on.
+/// The sampler and its rhythm. The sampler is kept while it rests, so that its counters continue.
 pub(super) struct Sampling {
     sampler: Sampler,
     pub(super) gpus: Gpus,
@@ -46,7 +46,7 @@ impl Sampling {
         }
     }
 
-    /// Reads now, and goes on from here.
+    /// Reads now, and continues from here.
     pub(super) fn start(&mut self) -> Sample {
         self.gpus.start();
         let sample = self.read(now_ms(), false);

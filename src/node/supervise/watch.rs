@@ -1,6 +1,6 @@
 //! The watcher: samples, follows the output and records, until the supervisor says how the command ended.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, StdinLock};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -210,7 +210,7 @@ impl Watch {
         self.before = former.map(|former| former.record.progress);
     }
 
-    fn run(&mut self, input: &mut (impl BufRead + AsInput)) -> io::Result<Option<Ended>> {
+    fn run(&mut self, input: &mut BufReader<StdinLock<'_>>) -> io::Result<Option<Ended>> {
         let first = self.sampling.start();
         self.add(first);
         events::sweep();
@@ -324,7 +324,7 @@ impl Watch {
     }
 
     /// Sleeps until `deadline`, or earlier when the supervisor speaks, the output grows or the daemon goes.
-    fn sleep_until(&self, deadline: Instant, input: &impl AsInput) -> Woken {
+    fn sleep_until(&self, deadline: Instant, input: &BufReader<StdinLock<'_>>) -> Woken {
         let pause = |until: Instant| {
             PollTimeout::try_from(
                 until.saturating_duration_since(Instant::now()) + Duration::from_millis(1),
@@ -336,16 +336,10 @@ impl Watch {
             let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
             poll(&mut fds, pause(until)).is_ok_and(|ready| ready > 0)
         };
-        if input.has_more() {
-            return Woken {
-                said: true,
-                grown: true,
-                lost: false,
-            };
-        }
         // Not more often than the spacing, whatever the output does.
         let quiet = self.followed.not_before().min(deadline);
-        if quiet > Instant::now() && readable(stdin.as_fd(), quiet) {
+        // A line may lie in the buffer already.
+        if !input.buffer().is_empty() || quiet > Instant::now() && readable(stdin.as_fd(), quiet) {
             return Woken {
                 said: true,
                 grown: true,
@@ -424,7 +418,7 @@ impl Watch {
         {
             self.keep_for_later(state, ended, &why);
         }
-        // Where the supervisor was killed, the command may go on.
+        // Where the supervisor was killed, the command may continue.
         if let Some(file) = self.handover.events.as_ref().filter(|_| ended.is_some()) {
             events::remove(file);
         }
@@ -588,7 +582,7 @@ impl Watch {
             Vec::new()
         };
         let what = "mem_rss_bytes";
-        if self.account.usage.mem_peak_bytes.is_none()
+        if self.account.usage().mem_peak_bytes.is_none()
             && missing.iter().all(|missing| missing.what != what)
         {
             let why = "the command ended before its processes could be read".to_owned();
@@ -609,16 +603,5 @@ impl Watch {
             }
         }
         missing
-    }
-}
-
-/// Standard input as the watcher reads it: a line may lie in the buffer already.
-trait AsInput {
-    fn has_more(&self) -> bool;
-}
-
-impl AsInput for BufReader<io::StdinLock<'_>> {
-    fn has_more(&self) -> bool {
-        !self.buffer().is_empty()
     }
 }

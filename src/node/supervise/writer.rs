@@ -33,7 +33,7 @@ pub(super) enum Report {
 pub(super) struct Placed {
     /// The key, with the true step.
     pub(super) key: MeasureKey,
-    /// The run as it was submitted; `None` where its file is not there.
+    /// The run as it was submitted; `None` where its file does not exist.
     pub(super) run: Option<RunRecord>,
 }
 

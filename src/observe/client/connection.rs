@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
 use super::failure::ClientError;
@@ -135,12 +134,11 @@ impl Daemon {
 
     fn write(&mut self, mut bytes: &[u8], deadline: Deadline) -> Result<(), ClientError> {
         while !bytes.is_empty() {
-            match self.stream.write(bytes) {
+            let left = self.left(deadline)?;
+            let written = self.stream.set_write_timeout(Some(left));
+            match written.and_then(|()| self.stream.write(bytes)) {
                 Ok(written) => bytes = &bytes[written..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::POLLOUT, deadline)?;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_early(&error) => {}
                 // A daemon that refuses says why before it closes: that can still be read.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
                 Err(source) => return Err(self.broken(source)),
@@ -163,32 +161,22 @@ impl Daemon {
                 .decoder
                 .wanted()
                 .map_err(|source| self.frame_error(source))?;
-            // Asked before each read: a daemon that trickles is always readable.
-            self.wait(PollFlags::POLLIN, deadline)?;
-            match self.stream.read(&mut buffer[..wanted.min(PORTION)]) {
+            // Set before each read: a daemon that trickles is always readable.
+            let left = self.left(deadline)?;
+            let read = self.stream.set_read_timeout(Some(left));
+            match read.and_then(|()| self.stream.read(&mut buffer[..wanted.min(PORTION)])) {
                 Ok(0) => return Err(self.closed()),
                 Ok(read) => self.decoder.push(&buffer[..read]),
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) if is_early(&error) => {}
                 Err(source) => return Err(self.broken(source)),
             }
         }
     }
 
-    /// Waits until the stream can be read or written.
-    fn wait(&self, what: PollFlags, deadline: Deadline) -> Result<(), ClientError> {
-        loop {
-            let Some(left) = deadline.left() else {
-                return Err(timed_out(&self.socket, deadline));
-            };
-            let mut fds = [PollFd::new(self.stream.as_fd(), what)];
-            let timeout = PollTimeout::try_from(left + Duration::from_millis(1));
-            match poll(&mut fds, timeout.unwrap_or(PollTimeout::MAX)) {
-                Ok(0) | Err(Errno::EINTR) => {}
-                Ok(_) => return Ok(()),
-                Err(errno) => return Err(self.broken(errno.into())),
-            }
-        }
+    fn left(&self, deadline: Deadline) -> Result<Duration, ClientError> {
+        deadline
+            .left()
+            .ok_or_else(|| timed_out(&self.socket, deadline))
     }
 
     fn closed(&self) -> ClientError {
@@ -222,7 +210,12 @@ fn open(path: &Path, deadline: Deadline) -> Result<UnixStream, ClientError> {
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None).map_err(failed)?;
     loop {
         match connect(fd.as_raw_fd(), &address) {
-            Ok(()) => return Ok(UnixStream::from(fd)),
+            Ok(()) => {
+                let stream = UnixStream::from(fd);
+                let blocks = stream.set_nonblocking(false);
+                let broken = |source| ClientError::Broken(path.to_owned(), source);
+                return blocks.map(|()| stream).map_err(broken);
+            }
             Err(Errno::EAGAIN) => match deadline.left() {
                 Some(left) => std::thread::sleep(left.min(FULL_PAUSE)),
                 None => return Err(timed_out(path, deadline)),
@@ -231,6 +224,11 @@ fn open(path: &Path, deadline: Deadline) -> Result<UnixStream, ClientError> {
             Err(errno) => return Err(failed(errno)),
         }
     }
+}
+
+/// Interrupted, or waited for as long as was left.
+fn is_early(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 fn timed_out(socket: &Path, deadline: Deadline) -> ClientError {

@@ -46,7 +46,7 @@ impl ClientError {
         }
     }
 
-    /// True where no daemon runs: its socket is not there, or nobody listens.
+    /// True where no daemon runs: its socket does not exist, or nobody listens.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         let Self::Connect(_, source) = self else {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ledger::Ledger;
 
-/// The counters of a run as a sampler keeps them: kept with the run, they let another sampler go on after a restart.
+/// The counters of a run as a sampler keeps them: kept with the run, they let another sampler continue after a restart.
 ///
 /// A cgroup began before the run: the batch shell and earlier steps are in its counters. What they had counted by the
 /// first sample, but for what the run's own processes had used by then, is left out of all samples. The cgroup itself goes

@@ -2,7 +2,6 @@
 //! start, at each writing of the record, and at the end; nothing here belongs into a tick.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -11,7 +10,7 @@ use nix::fcntl::OFlag;
 
 use super::cgroup;
 use super::process::Units;
-use crate::foundation::filesystem::FileSystem;
+use crate::foundation::filesystem::{FileSystem, text_within};
 
 /// More than the kernel ever writes.
 const STATUS_BYTES_MAX: u64 = 1 << 20;
@@ -139,11 +138,7 @@ fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
 }
 
 fn read_text(path: &Path, limit: u64) -> Option<String> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(limit).read_to_end(&mut bytes))
-        .ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    text_within(path, limit).ok()
 }
 
 #[cfg(test)]

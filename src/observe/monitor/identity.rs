@@ -1,4 +1,4 @@
-//! Who a process is: what others claim of it is held against `/proc`.
+//! Who a process is: what others claim of it is compared with `/proc`.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -11,6 +11,8 @@ use nix::sys::resource::{Resource, getrlimit};
 /// for one reading: runs with many processes must not take all of it from the others.
 const SHARE: u64 = 2;
 
+const KEPT_MAX: u64 = 8192;
+
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// A file that is kept open. Those of all runs are counted together.
@@ -48,7 +50,7 @@ fn limit() -> usize {
     static LIMIT: OnceLock<usize> = OnceLock::new();
     *LIMIT.get_or_init(|| {
         let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
-        usize::try_from(soft / SHARE).unwrap_or(usize::MAX)
+        usize::try_from((soft / SHARE).min(KEPT_MAX)).unwrap_or(usize::MAX)
     })
 }
 

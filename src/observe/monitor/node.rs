@@ -55,7 +55,7 @@ impl Node {
             network.read(buffer, read_network).unzip();
     }
 
-    /// Why columns are not there: the kernel was built without them or does not keep them (`psi=1`).
+    /// Why columns do not exist: the kernel was built without them or does not keep them (`psi=1`).
     pub(super) fn why_missing(&self, column: &str) -> Option<String> {
         let files = [&self.cpu, &self.memory, &self.io];
         let groups = PRESSURE_COLUMNS

@@ -15,6 +15,8 @@ use nix::unistd::{SysconfVar, sysconf};
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// `TASK_COMM_LEN` without its end.
 const NAME_BYTES: usize = 15;
+/// Behind the name in `stat`, which is up to 63 bytes of a kernel thread; the numbers after it hold no bracket.
+const NAME_END_MAX: usize = 96;
 /// Longer than any `stat`, and than `status` up to the lines that are read.
 const BUFFER_BYTES: usize = 8192;
 /// Longer than any `stat`: 52 numbers of at most 20 digits, and a name.
@@ -102,7 +104,8 @@ impl Stat {
 /// Reads a line of `/proc/PID/stat`; `None` for anything else. Fields 1 to 24 of `proc(5)`.
 pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
-    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let close = text.get(..NAME_END_MAX.min(text.len()))?;
+    let close = close.iter().rposition(|byte| *byte == b')')?;
     let pid = small(text.get(..open)?.trim_ascii())?;
     let name = Name::new(text.get(open + 1..close)?);
     let mut fields = text
@@ -246,12 +249,13 @@ impl ProcDir {
         &self.path
     }
 
-    /// Replaces `pids` by the processes that are there, zombies included.
+    /// Replaces `pids` by the processes that exist, zombies included, in order.
     pub(super) fn list(&self, pids: &mut Vec<u32>) -> io::Result<()> {
         pids.clear();
         for entry in std::fs::read_dir(&self.path)? {
             pids.extend(small(entry?.file_name().as_encoded_bytes()));
         }
+        pids.sort_unstable();
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use super::job_signs::JobSigns;
 use super::ledger::Ledger;
 use super::node::Node;
 use super::process::{CpuTicks, Units};
-use super::tree::{Totals, Tree, TreeRoot, keep_files_limit};
+use super::tree::{Totals, Tree, TreeRoot};
 use crate::record::{Missing, Sample};
 
 /// A tick that comes early by this share of the interval is still taken for one, so that jitter does not cost a whole
@@ -66,6 +66,9 @@ impl Default for SamplerOptions {
 ///
 /// Without a cgroup, processes of the job that descend from none of the run's are known by [`JobSigns`].
 ///
+/// `/proc/PID/io` is not read again of a process that used no CPU time since (a tick is 10 ms), but in the first sample, in the one
+/// that finds the root ended and by [`Sampler::sample_all`].
+///
 /// Known limits: what such a process used since the last reading is lost when it ends; so is what any other used where its parent ignores `SIGCHLD`, or where there
 /// is no supervisor to inherit orphans; kernels before 4.5 have no `RssShmem`; from Linux 6.2 on the `rss` of a process
 /// with many threads may be off by some pages per CPU; two runs in one cgroup share its totals.
@@ -113,24 +116,19 @@ impl Sampler {
     /// Watches the process tree of `root` in `/proc`.
     #[must_use]
     pub fn of_tree(root: TreeRoot) -> Self {
-        Self::new(
-            Path::new("/proc"),
-            root,
-            keep_files_limit(),
-            SamplerOptions::default(),
-        )
+        Self::of_tree_in(Path::new("/proc"), root)
     }
 
     /// Watches the process tree of `root` in a directory that looks like `/proc`.
     #[must_use]
     pub fn of_tree_in(proc: &Path, root: TreeRoot) -> Self {
-        Self::new(proc, root, 0, SamplerOptions::default())
+        Self::new(proc, root, SamplerOptions::default())
     }
 
     /// Watches the run of `root` by the totals of its cgroup; without one by its process tree.
     #[must_use]
     pub fn of_job(root: TreeRoot, cgroup: Option<&JobCgroup>, options: SamplerOptions) -> Self {
-        Self::new(Path::new("/proc"), root, keep_files_limit(), options).in_cgroup(cgroup)
+        Self::of_job_in(Path::new("/proc"), root, cgroup, options)
     }
 
     /// The same with a directory that looks like `/proc`.
@@ -141,12 +139,12 @@ impl Sampler {
         cgroup: Option<&JobCgroup>,
         options: SamplerOptions,
     ) -> Self {
-        Self::new(proc, root, 0, options).in_cgroup(cgroup)
+        Self::new(proc, root, options).in_cgroup(cgroup)
     }
 
-    fn new(proc: &Path, root: TreeRoot, keep_files: usize, options: SamplerOptions) -> Self {
+    fn new(proc: &Path, root: TreeRoot, options: SamplerOptions) -> Self {
         Self {
-            tree: Tree::new(proc, root, keep_files),
+            tree: Tree::new(proc, root),
             cgroup: None,
             node: Node::new(proc),
             units: Units::of_system(),
@@ -191,7 +189,7 @@ impl Sampler {
         self
     }
 
-    /// What [`Sampler::with_baseline`] goes on from. It is complete once a sample was taken.
+    /// What [`Sampler::with_baseline`] continues from. It is complete once a sample was taken.
     #[must_use]
     pub fn baseline(&self) -> &Baseline {
         &self.baseline
@@ -243,7 +241,7 @@ impl Sampler {
         self.tree.has(pid)
     }
 
-    /// Leaves this process out, and no other any more: a watcher that was started anew.
+    /// Leaves this process out, and no other any more: a watcher that was restarted.
     pub fn exclude_only(&mut self, pid: u32) {
         self.tree.exclude_only(pid);
     }
@@ -269,7 +267,7 @@ impl Sampler {
         let is_slow = is_due || has_root_ended;
         if is_slow {
             self.slow_at_ms = Some(now_ms);
-            self.read_io(&mut sample);
+            self.read_io(&mut sample, all || has_root_ended);
             sample.commands = busiest(self.tree.processes(), self.units);
         }
         if let Some(reading) = &reading {
@@ -320,7 +318,7 @@ impl Sampler {
             .unwrap_or_default();
         let used_io = self
             .tree
-            .read_io()
+            .read_io(true)
             .map(|totals| totals.io)
             .unwrap_or_default();
         let baseline = &mut self.baseline;
@@ -356,7 +354,7 @@ impl Sampler {
         }
         let io = self
             .tree
-            .read_io()
+            .read_io(true)
             .map(|totals| totals.io)
             .unwrap_or_default();
         baseline.io_read = Ledger::begun(io.read_bytes, used_io.read_bytes);
@@ -403,11 +401,11 @@ impl Sampler {
         }
     }
 
-    fn read_io(&mut self, sample: &mut Sample) {
+    fn read_io(&mut self, sample: &mut Sample, all: bool) {
         let Baseline {
             io_read, io_write, ..
         } = &mut self.baseline;
-        match self.tree.read_io() {
+        match self.tree.read_io(all) {
             Ok(totals) => {
                 let (io, vanished) = (totals.io, totals.vanished);
                 sample.io_read_bytes = Some(io_read.settle(io.read_bytes, vanished.read_bytes));
@@ -800,7 +798,7 @@ mod tests {
             (Some(31), Some(42))
         );
         assert_eq!((sample.processes, sample.commands.len()), (Some(3), 3));
-        // Where the cgroup is not found again, the run's tree goes on from where it was.
+        // Where the cgroup is not found again, the run's tree continues from where it was.
         let root = TreeRoot {
             pid: 100,
             start_time_ticks: 1000,
@@ -876,9 +874,15 @@ mod tests {
         let mut io = |now, written, sampled: Option<u64>| {
             job.cgroup
                 .put("io.stat", &format!("8:0 rbytes=1000 wbytes={written}\n"));
-            sampled
-                .into_iter()
-                .for_each(|bytes| job.proc.put_io(100, 30, bytes));
+            if let Some(bytes) = sampled {
+                job.proc.put_io(100, 30, bytes);
+                // The file is read again only if the process used CPU time since.
+                job.proc.put(Process {
+                    parent: 90,
+                    user: 6,
+                    ..ROOT
+                });
+            }
             sampler.sample(now).io_write_bytes
         };
         assert_eq!(io(1000, 2000, None), Some(40));

@@ -12,8 +12,6 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use nix::sys::resource::{Resource, getrlimit};
-
 use super::job_signs::JobSigns;
 use super::kept::Kept;
 use super::process::{CpuTicks, Io, ProcDir, Stat, is_gone, read_stat};
@@ -25,9 +23,6 @@ const LOOK_AGAIN_TICKS: u64 = 40;
 const LOOK_AGAIN_AT_KERNEL_TICKS: u64 = 160;
 /// Ticks after which the processes are listed even if the kernel's last pid is the same: some containers show an old one.
 const LIST_AGAIN_TICKS: u64 = 5;
-/// `stat` files kept open at most, and the share of the limit on open files that they may take.
-const KEPT_FILES_MAX: u64 = 4096;
-const KEPT_FILES_SHARE: u64 = 4;
 /// The name of the process that Slurm runs beside each step.
 const SLURM_STEP_PROCESS: &[u8] = b"slurmstepd";
 /// The program that has Slurm start ranks, which are no children of it.
@@ -60,18 +55,13 @@ enum Kind {
     Unsure,
 }
 
-#[derive(Debug)]
-struct Known {
-    kind: Kind,
-    /// The last tick whose listing had it.
-    listed_at: u64,
-}
-
 /// A process that is read at every tick.
 #[derive(Debug)]
 struct Member {
     stat: Stat,
     io: Option<Io>,
+    /// The CPU times that it had then.
+    io_as_of: CpuTicks,
     /// Its shared memory in bytes, and the resident pages that it had then.
     shmem: Option<(u64, u64)>,
     file: Option<Kept>,
@@ -83,6 +73,7 @@ impl Member {
         Self {
             stat,
             io: None,
+            io_as_of: CpuTicks::default(),
             shmem: None,
             file: None,
             io_file: None,
@@ -106,21 +97,21 @@ impl Member {
         true
     }
 
-    fn read_io(&mut self, proc: &mut ProcDir, keep: bool) -> io::Result<Io> {
-        let io = match &self.io_file {
+    /// Reads its I/O. One that used no CPU time since then has read and written next to nothing: it is asked again where `all`.
+    fn read_io(&mut self, proc: &mut ProcDir, keep: bool, all: bool) -> io::Result<()> {
+        if !all && self.io.is_some() && self.io_as_of == self.stat.times_with_children() {
+            return Ok(());
+        }
+        self.io = Some(match &self.io_file {
             Some(file) => proc.io_again(file)?,
             None => {
                 let (io, file) = proc.io(self.stat.pid)?;
                 self.io_file = Some(file).filter(|_| keep).and_then(Kept::of);
                 io
             }
-        };
-        self.io = Some(io);
-        Ok(io)
-    }
-
-    fn kept_files(&self) -> usize {
-        usize::from(self.file.is_some()) + usize::from(self.io_file.is_some())
+        });
+        self.io_as_of = self.stat.times_with_children();
+        Ok(())
     }
 }
 
@@ -158,12 +149,13 @@ pub(super) struct Tree {
     root: TreeRoot,
     supervisor: Option<Supervisor>,
     members: Vec<Member>,
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, Kind>,
     listing: Vec<u32>,
     /// The kernel's last pid when the processes were listed: while it stays, there are no new ones.
     last_pid: Option<u32>,
     tick: u64,
-    keep_files: usize,
+    /// Files stay open. Only in the kernel's `/proc`: a kept file of another directory would outlive its process.
+    keeps_files: bool,
     /// Anything was ever read.
     seen: bool,
     /// The root's group still holds its processes. (Its number is free for others after them.)
@@ -177,16 +169,9 @@ pub(super) struct Tree {
     had_step_launcher: bool,
 }
 
-/// How many `stat` files may stay open in this process.
-pub(super) fn keep_files_limit() -> usize {
-    let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
-    usize::try_from((soft / KEPT_FILES_SHARE).min(KEPT_FILES_MAX)).unwrap_or(0)
-}
-
 impl Tree {
-    /// `keep_files`: how many `stat` files may stay open. Only the kernel's `/proc` allows any: a kept file of another
-    /// directory would outlive its process.
-    pub(super) fn new(path: &Path, root: TreeRoot, keep_files: usize) -> Self {
+    /// The processes of `root` in `path`, which looks like `/proc`.
+    pub(super) fn new(path: &Path, root: TreeRoot) -> Self {
         let mut proc = ProcDir::new(path);
         let supervisor = root.supervisor.and_then(|pid| {
             let process = Member::new(proc.stat(pid).ok()?.0);
@@ -206,7 +191,7 @@ impl Tree {
             listing: Vec::new(),
             last_pid: None,
             tick: 0,
-            keep_files,
+            keeps_files: path == Path::new("/proc"),
             seen: false,
             group_lives: true,
             session_lives: true,
@@ -250,18 +235,19 @@ impl Tree {
     /// for the supervisor, the excluded, and Slurm's process beside each step.
     pub(super) fn read_listed(&mut self, pids: &[u32]) -> Result<Totals, String> {
         if !std::mem::replace(&mut self.is_listed, true) {
-            self.known.retain(|_, known| known.kind == Kind::Member);
+            self.known.retain(|_, kind| *kind == Kind::Member);
         }
         self.last_pid = None;
         self.listing.clear();
         self.listing.extend_from_slice(pids);
+        self.listing.sort_unstable();
         self.read_listing()
     }
 
     fn read_listing(&mut self) -> Result<Totals, String> {
         self.tick += 1;
         if let Some(supervisor) = &mut self.supervisor {
-            supervisor.is_alive &= supervisor.process.read(&mut self.proc, self.keep_files > 0);
+            supervisor.is_alive &= supervisor.process.read(&mut self.proc, self.keeps_files);
         }
         let vanished = self.read_members();
         let mut newcomers = self.read_newcomers();
@@ -285,13 +271,9 @@ impl Tree {
     /// Reads the members again, drops those that are gone and returns what they had used when last seen.
     fn read_members(&mut self) -> CpuTicks {
         let mut vanished = CpuTicks::default();
-        let mut kept: usize = self.members.iter().map(Member::kept_files).sum();
         self.members.retain_mut(|member| {
-            kept -= member.kept_files();
-            let is_there = member.read(&mut self.proc, kept < self.keep_files);
-            if is_there {
-                kept += member.kept_files();
-            } else {
+            let is_there = member.read(&mut self.proc, self.keeps_files);
+            if !is_there {
                 vanished.add(member.stat.times_with_children());
                 self.known.remove(&member.stat.pid);
             }
@@ -307,10 +289,9 @@ impl Tree {
             if self.root.exclude.contains(&pid) || self.root.supervisor == Some(pid) {
                 continue;
             }
-            if let Some(known) = self.known.get_mut(&pid) {
-                known.listed_at = self.tick;
+            if let Some(kind) = self.known.get(&pid) {
                 let turn = self.tick + u64::from(pid);
-                let is_due = match known.kind {
+                let is_due = match kind {
                     Kind::Member => false,
                     // A process of Slurm's becomes one of the run by `execve`.
                     _ if self.is_listed => true,
@@ -327,13 +308,7 @@ impl Tree {
                 Err(error) if is_gone(&error) => {}
                 // Hidden (`hidepid=1`): not asked again at every tick.
                 Err(_) => {
-                    self.known.insert(
-                        pid,
-                        Known {
-                            kind: Kind::Stranger,
-                            listed_at: self.tick,
-                        },
-                    );
+                    self.known.insert(pid, Kind::Stranger);
                 }
             }
         }
@@ -352,13 +327,7 @@ impl Tree {
                 self.found_by_signs |= has_signs;
                 let joins = descends || has_signs;
                 if joins {
-                    self.known.insert(
-                        stat.pid,
-                        Known {
-                            kind: Kind::Member,
-                            listed_at: self.tick,
-                        },
-                    );
+                    self.known.insert(stat.pid, Kind::Member);
                     self.members.push(Member::new(*stat));
                 }
                 !joins
@@ -385,7 +354,7 @@ impl Tree {
             || self
                 .known
                 .get(&stat.parent)
-                .is_some_and(|parent| parent.kind == Kind::Member)
+                .is_some_and(|kind| *kind == Kind::Member)
             || supervisor.is_some_and(|supervisor| supervisor.process.stat.pid == stat.parent)
             || (self.group_lives && stat.process_group == self.root.process_group)
             || (self.session_lives && stat.session == self.root.pid)
@@ -407,9 +376,8 @@ impl Tree {
     }
 
     fn remember_strangers(&mut self, strangers: &[Stat]) {
-        let tick = self.tick;
         for stat in strangers {
-            let before = self.known.get(&stat.pid).map(|known| known.kind);
+            let before = self.known.get(&stat.pid);
             let kind = match before {
                 _ if stat.is_kernel_thread => Kind::KernelThread,
                 None => Kind::Unsure,
@@ -417,16 +385,11 @@ impl Tree {
                 Some(Kind::Unsure) if stat.name.as_bytes() == SLURM_STEP_PROCESS => Kind::Unsure,
                 Some(_) => Kind::Stranger,
             };
-            self.known.insert(
-                stat.pid,
-                Known {
-                    kind,
-                    listed_at: tick,
-                },
-            );
+            self.known.insert(stat.pid, kind);
         }
+        let listing = &self.listing;
         self.known
-            .retain(|_, known| known.listed_at == tick || known.kind == Kind::Member);
+            .retain(|pid, kind| *kind == Kind::Member || listing.binary_search(pid).is_ok());
     }
 
     fn note_group_and_session(&mut self) {
@@ -464,7 +427,7 @@ impl Tree {
     pub(super) fn has(&self, pid: u32) -> bool {
         self.known
             .get(&pid)
-            .is_some_and(|known| known.kind == Kind::Member)
+            .is_some_and(|kind| *kind == Kind::Member)
     }
 
     /// Leaves this process out from now on, a member no more if it was one, and no other: the pids of those before may have
@@ -475,16 +438,15 @@ impl Tree {
         self.members.retain(|member| member.stat.pid != pid);
     }
 
-    /// Reads the I/O of all members. An error says why none of it is known.
-    pub(super) fn read_io(&mut self) -> Result<IoTotals, String> {
+    /// Reads the I/O of the members that may have done some since, or of `all`. An error says why none of it is known.
+    pub(super) fn read_io(&mut self, all: bool) -> Result<IoTotals, String> {
         let mut totals = IoTotals::default();
         let mut why = "no process of the run was left to read".to_owned();
         let (mut is_known, mut is_refused) = (false, false);
         if let Some(supervisor) = &mut self.supervisor {
-            if supervisor.is_alive
-                && let Ok((io, _)) = self.proc.io(supervisor.process.stat.pid)
-            {
-                supervisor.process.io = Some(io);
+            if supervisor.is_alive {
+                let process = &mut supervisor.process;
+                let _ = process.read_io(&mut self.proc, self.keeps_files, true);
             }
             is_known = supervisor.process.io.is_some();
             totals.io = supervisor
@@ -493,10 +455,8 @@ impl Tree {
                 .unwrap_or_default()
                 .since(supervisor.io_before);
         }
-        let mut kept: usize = self.members.iter().map(Member::kept_files).sum();
         for member in &mut self.members {
-            kept -= member.kept_files();
-            if let Err(error) = member.read_io(&mut self.proc, kept < self.keep_files) {
+            if let Err(error) = member.read_io(&mut self.proc, self.keeps_files, all) {
                 why = format!("cannot read io of process {}: {error}", member.stat.pid);
                 if is_gone(&error) {
                     totals.vanished.add(member.io.take().unwrap_or_default());
@@ -504,7 +464,6 @@ impl Tree {
                     is_refused = true;
                 }
             }
-            kept += member.kept_files();
             totals.io.add(member.io.unwrap_or_default());
         }
         let members_known = self.members.iter().any(|member| member.io.is_some());
@@ -584,7 +543,7 @@ mod tests {
             supervisor,
             exclude: vec![50],
         };
-        Tree::new(proc.path(), root, 0)
+        Tree::new(proc.path(), root)
     }
 
     fn members(tree: &mut Tree) -> Vec<u32> {
@@ -785,7 +744,7 @@ mod tests {
         sign(202, 80);
         let mut tree = tree(&proc, None);
         assert_eq!(members(&mut tree), [100]);
-        let mut tree = Tree::new(proc.path(), tree.root, 0);
+        let mut tree = Tree::new(proc.path(), tree.root);
         tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
         // 30 came before the root, 202 is of another job, 203 is a child of who watches.
         assert_eq!(members(&mut tree), [100, 200, 201]);
@@ -866,7 +825,7 @@ mod tests {
                 .contains("no process of the run")
         );
         let path = proc.path().join("none");
-        let error = Tree::new(&path, tree(&proc, None).root, 0)
+        let error = Tree::new(&path, tree(&proc, None).root)
             .read()
             .expect_err("no directory");
         assert!(error.contains("cannot list"));
@@ -887,7 +846,7 @@ mod tests {
                 .contains("RssShmem")
         );
         assert!(
-            tree.read_io()
+            tree.read_io(true)
                 .expect_err("no io")
                 .contains("io of process 100")
         );

@@ -132,7 +132,7 @@ pub struct GapHint {
 pub struct Registered {
     /// Time between two samples.
     pub interval_ms: u64,
-    /// True where the daemon had the run already: its client, or the daemon itself, was started anew.
+    /// True where the daemon had the run already: its client, or the daemon itself, was restarted.
     pub resumed: bool,
     /// The last segment that the client said it has.
     pub acknowledged: Option<u32>,
@@ -341,14 +341,19 @@ pub enum RefusalKind {
     Internal,
 }
 
+impl Refusal {
+    /// A refusal with its reason.
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message }
+    }
+}
+
 impl Response {
     /// A refusal.
     #[must_use]
     pub fn refused(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self::Refused(Refusal {
-            kind,
-            message: message.into(),
-        })
+        Self::Refused(Refusal::new(kind, message))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Apptainer, SingularityCE and Singularity: three products of one descent, which read SIF images.
 //!
 //! Versions are those in whose source a thing is first seen: the tags of `apptainer/apptainer`, and of
-//! `sylabs/singularity` for SingularityCE and for Singularity, whose numbers go on in SingularityCE.
+//! `sylabs/singularity` for SingularityCE and for Singularity, whose numbers continue in SingularityCE.
 
 pub(crate) mod advice;
 pub(crate) mod image_file;

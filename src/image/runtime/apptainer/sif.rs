@@ -25,10 +25,6 @@ pub struct Sif {
     pub uuid: String,
     /// As `uname -m` has it; `None`: the file does not say, or says what is not known here.
     pub arch: Option<&'static str>,
-    /// When it was made, in Unix seconds; 0 in files that are made to be reproducible.
-    pub created_s: i64,
-    /// When it was last changed: signed, for instance.
-    pub modified_s: i64,
     /// What is in the system's partition: `squashfs`, `ext3`, `encrypted squashfs`, ...
     pub file_system: &'static str,
     /// Where that partition begins, in bytes.
@@ -147,8 +143,6 @@ pub(crate) fn read(file: &mut (impl Read + Seek), length: u64) -> Result<Sif, Si
             .iter()
             .find(|(code, _)| header[45..47] == **code)
             .map(|(_, name)| *name),
-        created_s: signed(&header, 64),
-        modified_s: signed(&header, 72),
         file_system: file_system_name(file_system),
         offset,
     })
@@ -174,15 +168,11 @@ fn bytes_at(file: &mut (impl Read + Seek), offset: u64, length: usize) -> io::Re
     Ok(bytes)
 }
 
-fn signed(bytes: &[u8], at: usize) -> i64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    i64::from_le_bytes(word)
-}
-
 /// A place or a size, of which none is negative.
 fn unsigned(bytes: &[u8], at: usize) -> Result<u64, SifFault> {
-    u64::try_from(signed(bytes, at))
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::try_from(i64::from_le_bytes(word))
         .map_err(|_| SifFault::Damaged("its header has a negative size"))
 }
 
@@ -271,8 +261,6 @@ pub(crate) mod tests {
         let expected = Sif {
             uuid: "f4a69e9a-6512-4f24-9997-709255a8fe15".into(),
             arch: Some("x86_64"),
-            created_s: 1_700_000_000,
-            modified_s: 1_700_000_001,
             file_system: "squashfs",
             offset: 4608,
         };
@@ -352,7 +340,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// No damage to header and table makes it panic, ask for much memory, or believe what is not there.
+        /// No damage to header and table makes it panic, ask for much memory, or believe what does not exist.
         #[test]
         fn no_damage_does_harm(
             damage in proptest::collection::vec((32_usize..1900, any::<u8>()), 0..12),

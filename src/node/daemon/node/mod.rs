@@ -4,7 +4,7 @@ mod clocks;
 mod foreign;
 mod requests;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,8 +46,6 @@ pub(crate) struct Node {
     recorder: Recorder,
     /// Places for samples that clients hand in: until the disk has them, each segment takes dozens of megabytes.
     backfills: Arc<Semaphore>,
-    /// Ends for which the recorder had no room: nobody else would tell it that those runs are over.
-    late: VecDeque<Job>,
     boot_id: String,
     pub(crate) host: String,
     started_at_ms: u64,
@@ -76,7 +74,6 @@ impl Node {
             gpus,
             recorder,
             backfills: Arc::new(Semaphore::new(BACKFILLS)),
-            late: VecDeque::new(),
             boot_id: identity::boot_id().unwrap_or_default(),
             host: monitor::host_facts(None).hostname,
             started_at_ms: now_ms(),
@@ -95,7 +92,7 @@ impl Node {
 
     // ------------------------------------------------------------------------------------------------- after a restart
 
-    /// Takes up what a former daemon left: lives that go on are watched again, the others are closed.
+    /// Takes up what a former daemon left: lives that continue are watched again, the others are closed.
     pub(crate) fn recover(&mut self, found: Vec<(LiveRun, Vec<Sample>)>) {
         for (run, spooled) in found {
             let handle = self.next;
@@ -153,23 +150,13 @@ impl Node {
         let record = Box::new(watched.interrupt());
         let Watched { uid, weight, .. } = watched;
         if let Some(node) = watched.node {
-            self.hand_on(Job::End(End {
+            self.recorder.end(End {
                 node,
                 uid,
                 weight,
                 record,
                 answer: None,
-            }));
-        }
-    }
-
-    /// Tells the recorder of ends for which it had no room before.
-    fn end_late(&mut self) {
-        while let Some(job) = self.late.pop_front() {
-            if let Err(job) = self.recorder.send(job) {
-                self.late.push_front(job);
-                break;
-            }
+            });
         }
     }
 
@@ -195,7 +182,6 @@ impl Node {
             }
         }
         self.recorder.tick(samples);
-        self.end_late();
         self.fold_when_due();
         for handle in abandoned {
             if let Some(mut watched) = self.runs.remove(&handle) {
@@ -323,17 +309,13 @@ impl Node {
         }
     }
 
-    /// Gives the database a job. Where it has no room for more, who waits is told so; an end is kept for later.
-    fn hand_on(&mut self, job: Job) {
+    /// Gives the database a job. Where it has no room for more, who waits is told so.
+    fn hand_on(&self, job: Job) {
         let Err(job) = self.recorder.send(job) else {
             return;
         };
         match job {
             Job::Collect(_, _, reply) | Job::Backfill(_, _, _, reply, _) => too_slow(Some(reply)),
-            Job::End(mut end) => {
-                too_slow(end.answer.take().map(|(_, reply)| reply));
-                self.late.push_back(Job::End(end));
-            }
             _ => {}
         }
     }
@@ -451,8 +433,7 @@ impl Node {
     }
 
     /// Folds everything and remembers that this was no crash.
-    pub(crate) fn stop(mut self, patience: Duration) -> bool {
-        self.end_late();
+    pub(crate) fn stop(self, patience: Duration) -> bool {
         self.fold(true);
         self.recorder.stop(patience)
     }

@@ -71,7 +71,7 @@ impl Node {
     fn of_connection(&mut self, connection: u64) -> Result<&mut Watched, Refusal> {
         let handle = self.by_connection.get(&connection);
         let watched = handle.and_then(|handle| self.runs.get_mut(handle));
-        watched.ok_or_else(|| refusal(RefusalKind::BadRequest, UNREGISTERED))
+        watched.ok_or_else(|| Refusal::new(RefusalKind::BadRequest, UNREGISTERED))
     }
 
     /// A connection is over.
@@ -123,7 +123,7 @@ impl Node {
             // One that is not in the database yet asks again where its client did not wait for the first answer.
             if !is_same || watched.stage == Stage::Ended {
                 let message = "this measurement belongs to another command";
-                return Err(refusal(RefusalKind::NotPermitted, message));
+                return Err(Refusal::new(RefusalKind::NotPermitted, message));
             }
             return self.resume(connection, (handle, weight), peer, registration, reply);
         }
@@ -132,20 +132,20 @@ impl Node {
         if of_user >= self.options.runs_per_user {
             let uid = peer.uid;
             let message = format!("user id {uid} has {of_user} runs on this node already");
-            return Err(refusal(RefusalKind::Busy, message));
+            return Err(Refusal::new(RefusalKind::Busy, message));
         }
         self.take_up(connection, peer, (registration, weight), admitted, reply)
     }
 
     /// Whether a record of this weight has room beside the other records: one user's must not take the memory of all. What is over
-    /// a budget is refused to who asks; watchers go on without the daemon.
+    /// a budget is refused to who asks; watchers continue without the daemon.
     fn room(&self, uid: u32, handle: Option<Handle>, weight: usize) -> Result<(), Refusal> {
         let others = self
             .runs
             .iter()
             .filter(|(other, _)| Some(**other) != handle);
         let held = others.map(|(_, watched)| (watched.uid, watched.weight));
-        budget::room(held, uid, weight).map_err(|message| refusal(RefusalKind::Busy, message))
+        budget::room(held, uid, weight).map_err(|message| Refusal::new(RefusalKind::Busy, message))
     }
 
     fn take_up(
@@ -217,7 +217,7 @@ impl Node {
         Ok(None)
     }
 
-    /// The client, or this daemon, was started anew; the run is the same.
+    /// The client, or this daemon, was restarted; the run is the same.
     fn resume(
         &mut self,
         connection: u64,
@@ -301,7 +301,7 @@ impl Node {
         // One of few: a crowd of them must not be in memory at once.
         let Ok(place) = place else {
             let message = "the node is busy with other samples; try again later";
-            return Err(refusal(RefusalKind::Busy, message));
+            return Err(Refusal::new(RefusalKind::Busy, message));
         };
         let memory = &mut watched.memory;
         memory.backfilled_bytes = memory.backfilled_bytes.saturating_add(bytes.len());
@@ -342,13 +342,13 @@ impl Node {
         let record = Box::new(watched.record());
         let measured = Box::new(Response::Measured(Box::new(watched.measured())));
         self.recorder.tick(vec![(node, sample)]);
-        self.hand_on(Job::End(End {
+        self.recorder.end(End {
             node,
             uid,
             weight,
             record,
             answer: reply.take().map(|reply| (measured, reply)),
-        }));
+        });
         Ok(None)
     }
 
@@ -413,15 +413,8 @@ const UNREGISTERED: &str = "this connection has not registered a run";
 /// What is to be answered; `None`: the database answers, once it has done its part.
 type Done = Result<Option<Response>, Refusal>;
 
-fn refusal(kind: RefusalKind, message: impl Into<String>) -> Refusal {
-    Refusal {
-        kind,
-        message: message.into(),
-    }
-}
-
 fn bad(message: impl Into<String>) -> Done {
-    Err(refusal(RefusalKind::BadRequest, message))
+    Err(Refusal::new(RefusalKind::BadRequest, message))
 }
 
 #[cfg(test)]
@@ -572,16 +565,14 @@ mod tests {
     }
 
     #[test]
-    fn an_end_waits_for_room() {
+    fn end_waits_for_the_disk_beside_a_full_queue() {
         let (mut node, queue) = node(1);
         let family = Family::new();
         family.live(&mut node, &queue);
         // The sample before the end takes the only place.
-        assert_eq!(refusal(family.end(&mut node)), Some(RefusalKind::Busy));
+        assert_eq!(refusal(family.end(&mut node)), None);
+        assert_eq!(node.recorder.ending(), 1);
         assert!(matches!(queue.try_recv(), Ok(Job::Ticks)));
-        node.tick(false);
-        assert!(matches!(queue.try_recv(), Ok(Job::End { .. })));
-        node.tick(false);
         assert!(queue.try_recv().is_err());
     }
 

@@ -6,22 +6,49 @@
 //! ends in a line of the runtime's form. A command that prints such a line, ends with 255 and lives shorter than the
 //! pauses between two looks (5 ms) would be taken for a container that did not start.
 
-use super::started::Started;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use crate::image::runtime::StartFailure;
+use crate::observe::monitor::runs_in_container;
 use crate::record::ExitStatus;
+
+/// How often it looks while a container usually starts: the shortest Python program lives longer than two of these pauses.
+const QUICK: Duration = Duration::from_millis(5);
+/// How often later: an image may take minutes to be unpacked.
+const SLOW: Duration = Duration::from_millis(100);
+const QUICK_FOR: Duration = Duration::from_secs(3);
 
 /// Gathers the evidence.
 #[derive(Debug)]
 pub(crate) struct Judge {
-    started: Started,
+    /// The command was seen in its container.
+    was_seen: Arc<AtomicBool>,
     start_failure: StartFailure,
 }
 
 impl Judge {
-    /// `runtime` is the process that was started.
+    /// `runtime` is the process that was started: the container's runtime, which starts the command.
     pub(crate) fn of(runtime: u32) -> Self {
+        let was_seen = Arc::new(AtomicBool::new(false));
+        let wanted = Arc::downgrade(&was_seen);
+        let begun = Instant::now();
+        // Until the command is seen, the runtime has ended, or nobody wants to know any more.
+        std::thread::spawn(move || {
+            while let Some(was_seen) = wanted.upgrade() {
+                match runs_in_container(runtime) {
+                    Some(true) => return was_seen.store(true, Ordering::Relaxed),
+                    Some(false) => {}
+                    None => return,
+                }
+                drop(was_seen);
+                let is_quick = begun.elapsed() < QUICK_FOR;
+                std::thread::sleep(if is_quick { QUICK } else { SLOW });
+            }
+        });
         Self {
-            started: Started::watch(runtime),
+            was_seen,
             start_failure: StartFailure::default(),
         }
     }
@@ -38,6 +65,6 @@ impl Judge {
         };
         self.start_failure
             .after_exit(code)
-            .filter(|_| !self.started.was_seen())
+            .filter(|_| !self.was_seen.load(Ordering::Relaxed))
     }
 }

@@ -2,7 +2,6 @@
 
 mod enter;
 mod judge;
-mod started;
 
 pub(super) use enter::enter;
 pub use enter::{Closed, Entry, NoEntry};

@@ -42,7 +42,7 @@ fn make_in(shared: &Path) -> Result<PathBuf, PrivateError> {
     let events = PrivateDir::of_user(shared)?.ensure_dir(UNDER)?;
     let pid = std::process::id();
     let name = format!("{pid}-{}", start_time_ticks(pid).unwrap_or(0));
-    // One of this name is from before the machine was started anew.
+    // One of this name is from before the machine was restarted.
     let _ = fs::remove_dir_all(events.path().join(&name));
     let dir = events.ensure_dir(&name)?;
     dir.write_new(NAME, b"")?;
@@ -127,7 +127,7 @@ mod tests {
         );
         assert_eq!(fs::read(&file).expect("a file"), b"");
         fs::write(&file, "{}\n").expect("ours");
-        // Whoever is made anew begins with nothing.
+        // Whoever is made again begins with nothing.
         assert_eq!(make_in(shared.path()).expect("made"), file);
         assert_eq!(fs::read(&file).expect("a file"), b"");
         remove(&file);

@@ -186,7 +186,7 @@ impl EventFile {
         Path::new(self.path.file_name().unwrap_or_default())
     }
 
-    /// Whether something else than the open file stands there. While nothing does, the open one goes on.
+    /// Whether something else than the open file stands there. While nothing does, the open one continues.
     fn is_replaced(&self) -> bool {
         let known = self.opened.as_ref().map(|opened| opened.identity);
         self.look()

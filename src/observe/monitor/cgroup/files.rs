@@ -17,7 +17,7 @@ pub(crate) fn new_buffer() -> Vec<u8> {
     vec![0; BUFFER_BYTES]
 }
 
-/// A file that is kept open. It is opened again once it is gone: its directory may have been made anew.
+/// A file that is kept open. It is opened again once it is gone: its directory may have been made again.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     path: PathBuf,
@@ -45,7 +45,7 @@ impl KeptFile {
         self.problem.as_deref()
     }
 
-    /// Reads it and takes something out of it. `None`: it is not there, or lacks that.
+    /// Reads it and takes something out of it. `None`: it does not exist, or lacks that.
     pub(crate) fn read<T>(
         &mut self,
         buffer: &mut [u8],

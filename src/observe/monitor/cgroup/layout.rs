@@ -13,32 +13,6 @@ pub struct CgroupLayout {
     pub v2: Option<Vec<String>>,
 }
 
-/// Which of the layouts that people know it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CgroupVersion {
-    /// Nothing is mounted.
-    None,
-    /// v1 alone.
-    V1,
-    /// v2 alone.
-    V2,
-    /// v1 with the controllers, and v2 beside it.
-    Hybrid,
-}
-
-impl CgroupLayout {
-    /// Which layout it is.
-    #[must_use]
-    pub fn version(&self) -> CgroupVersion {
-        match (self.v1.is_empty(), &self.v2) {
-            (true, None) => CgroupVersion::None,
-            (true, Some(_)) => CgroupVersion::V2,
-            (false, None) => CgroupVersion::V1,
-            (false, Some(_)) => CgroupVersion::Hybrid,
-        }
-    }
-}
-
 /// Looks at the hierarchies that this process sees.
 ///
 /// # Errors
@@ -107,18 +81,12 @@ mod tests {
     fn layouts_are_told_apart() {
         let hybrid = of(&format!("{V1}{V2}"), Some("\n"));
         assert_eq!(
-            (hybrid.version(), hybrid.v1.join(",")),
-            (CgroupVersion::Hybrid, "cpu,cpuacct".into())
+            (hybrid.v1.join(","), hybrid.v2),
+            ("cpu,cpuacct".into(), Some(Vec::new()))
         );
-        assert_eq!(hybrid.v2, Some(Vec::new()));
         let v2 = of(V2, Some("cpu memory\n"));
-        assert_eq!(
-            (v2.version(), v2.v2.map(|names| names.len())),
-            (CgroupVersion::V2, Some(2))
-        );
-        assert_eq!(
-            (of(V1, None).version(), of("", None).version()),
-            (CgroupVersion::V1, CgroupVersion::None)
-        );
+        assert_eq!((v2.v1.len(), v2.v2.map(|names| names.len())), (0, Some(2)));
+        assert_eq!((of(V1, None).v1.len(), of(V1, None).v2), (2, None));
+        assert_eq!(of("", None), CgroupLayout::default());
     }
 }

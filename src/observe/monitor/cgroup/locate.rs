@@ -1,14 +1,14 @@
 //! Where the cgroup of a process's job is, by the kernel's word.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::files::new_buffer;
 use super::members::list_processes;
 use super::mounts::{Mount, read_mounts};
 use super::path::{CgroupDirectories, JobCgroup, read_path};
+use crate::foundation::filesystem::text_within;
 use crate::observe::monitor::gpu::device_minors;
 
 /// More than the kernel ever writes: one line a hierarchy.
@@ -72,9 +72,7 @@ pub fn locate_in(proc: &Path, pid: u32) -> Result<Option<JobCgroup>, LocateError
 /// The cgroups of a process: controllers (none for v2) and path, one a hierarchy.
 pub(super) fn paths_of(proc: &Path, pid: u32) -> Result<Vec<(String, String)>, LocateError> {
     let text = read_text(proc.join(pid.to_string()).join("cgroup"), CGROUP_BYTES_MAX)?;
-    let paths = text
-        .lines()
-        .filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let paths = text.lines().filter_map(controllers_and_path);
     Ok(paths
         .map(|(controllers, path)| (controllers.to_owned(), path.to_owned()))
         .collect())
@@ -89,10 +87,7 @@ pub(super) fn mounts_in(proc: &Path) -> Result<Vec<Mount>, LocateError> {
 }
 
 fn read_text(path: PathBuf, limit: u64) -> Result<String, LocateError> {
-    let mut bytes = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    read.map_err(|source| LocateError::Read(path, source))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    text_within(&path, limit).map_err(|source| LocateError::Read(path, source))
 }
 
 /// One line of `/proc/PID/cgroup`: controllers (none for v2), the path of the process, and what it says.
@@ -102,36 +97,34 @@ struct Line<'a> {
     place: JobCgroup,
 }
 
-/// Reads `4:memory:/path`. What lies in no job is left out, and so is a directory that was removed.
+/// Controllers and path of `4:memory:/path`.
+fn controllers_and_path(line: &str) -> Option<(&str, &str)> {
+    line.split_once(':')?.1.split_once(':')
+}
+
+/// What lies in no job is left out, and so is a directory that was removed.
 fn read_line(line: &str) -> Option<Line<'_>> {
-    let (_, rest) = line.split_once(':')?;
-    let (controllers, path) = rest.split_once(':')?;
-    if path.ends_with(" (deleted)") {
-        return None;
-    }
+    let (controllers, path) = controllers_and_path(line)?;
+    let place = Some(path).filter(|path| !path.ends_with(" (deleted)"));
     Some(Line {
         controllers,
         path,
-        place: read_path(path)?,
+        place: read_path(place?)?,
     })
 }
 
 /// Puts both texts together; `exists` tells whether a directory is there.
 fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<JobCgroup> {
     let mut lines: Vec<_> = cgroups.lines().filter_map(read_line).collect();
-    // Not all hierarchies go down to the task.
-    let known = |line: &Line<'_>| {
-        let place = &line.place;
-        (
-            place.scheduler.is_some(),
-            place.step.is_some(),
-            place.task.is_some(),
-            place.container.is_some(),
-        )
-    };
     let job = lines
         .iter()
-        .max_by_key(|line| known(line))
+        // Not all hierarchies go down to the task.
+        .max_by_key(|line| {
+            (
+                line.place.scheduler.is_some(),
+                line.path.matches('/').count(),
+            )
+        })
         .map(|line| line.place.clone())?;
     lines.retain(|line| line.place.is_same_job(&job));
     let mounts = read_mounts(mounts);
@@ -171,7 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::observe::monitor::cgroup::{CgroupScheduler, ContainerKind};
+    use crate::observe::monitor::cgroup::CgroupScheduler;
 
     /// The usual mounts of v1, and of v2 beside them.
     const HYBRID: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
@@ -195,11 +188,9 @@ mod tests {
         find(&fixture(name), HYBRID, |_| true)
     }
 
-    /// Scheduler, job id, SLUID, step, task and path of each fixture that is a job's.
+    /// Scheduler, job id, SLUID and path of each fixture that is a job's.
     type Job = (
         CgroupScheduler,
-        Option<&'static str>,
-        Option<&'static str>,
         Option<&'static str>,
         Option<&'static str>,
         &'static str,
@@ -212,47 +203,21 @@ mod tests {
         let jobs: [(&str, Job); 9] = [
             (
                 "slurm-v2-step0",
-                (
-                    Slurm,
-                    Some("1392969"),
-                    None,
-                    Some("0"),
-                    Some("0"),
-                    "SCOPE/job_1392969",
-                ),
+                (Slurm, Some("1392969"), None, "SCOPE/job_1392969"),
             ),
-            (
-                "slurm-v2-batch",
-                (
-                    Slurm,
-                    Some("17"),
-                    None,
-                    Some("batch"),
-                    Some("0"),
-                    "SCOPE/job_17",
-                ),
-            ),
+            ("slurm-v2-batch", (Slurm, Some("17"), None, "SCOPE/job_17")),
             (
                 "slurm-v2-batch-special",
                 (
                     Slurm,
                     Some("20417"),
                     None,
-                    Some("batch"),
-                    Some("special"),
                     "/system.slice/node17_slurmstepd.scope/job_20417",
                 ),
             ),
             (
                 "slurm-v2-sluid",
-                (
-                    Slurm,
-                    None,
-                    Some("sEKNKTV3WPV500"),
-                    Some("0"),
-                    Some("0"),
-                    "SCOPE/sEKNKTV3WPV500",
-                ),
+                (Slurm, None, Some("sEKNKTV3WPV500"), "SCOPE/sEKNKTV3WPV500"),
             ),
             (
                 "slurm-v1-full",
@@ -260,29 +225,18 @@ mod tests {
                     Slurm,
                     Some("62238108"),
                     None,
-                    Some("0"),
-                    Some("0"),
                     "/slurm/uid_961166/job_62238108",
                 ),
             ),
             (
                 "slurm-v1-interactive-one-line",
-                (
-                    Slurm,
-                    Some("280678"),
-                    None,
-                    Some("interactive"),
-                    Some("0"),
-                    "/slurm/uid_2101171/job_280678",
-                ),
+                (Slurm, Some("280678"), None, "/slurm/uid_2101171/job_280678"),
             ),
             (
                 "torque-cpuset",
                 (
                     Torque,
                     Some("2125569.somecluster-name.host.tld"),
-                    None,
-                    None,
                     None,
                     "/torque/2125569.somecluster-name.host.tld",
                 ),
@@ -293,8 +247,6 @@ mod tests {
                     OpenPbs,
                     Some("12345.pbs"),
                     None,
-                    None,
-                    None,
                     "/pbs_jobs.service/jobid/12345.pbs",
                 ),
             ),
@@ -304,19 +256,17 @@ mod tests {
                     OpenPbs,
                     Some("4242.pbsserver"),
                     None,
-                    None,
-                    None,
                     "/pbs_jobs.service/jobid/4242.pbsserver",
                 ),
             ),
         ];
-        for (name, (scheduler, job_id, sluid, step, task, path)) in jobs {
+        for (name, (scheduler, job_id, sluid, path)) in jobs {
             let job = found(&format!("{name}.txt")).expect(name);
             assert_eq!(job.scheduler, Some(scheduler), "{name}");
-            let texts = [&job.job_id, &job.sluid, &job.step, &job.task].map(Option::as_deref);
-            assert_eq!(texts, [job_id, sluid, step, task], "{name}");
+            let texts = [&job.job_id, &job.sluid].map(Option::as_deref);
+            assert_eq!(texts, [job_id, sluid], "{name}");
             assert_eq!(job.path, path.replace("SCOPE", scope), "{name}");
-            assert_eq!(job.container, None, "{name}");
+            assert_eq!(job.container_id, None, "{name}");
             assert!(job.directories.processes.is_some(), "{name}");
         }
     }
@@ -326,17 +276,13 @@ mod tests {
         let container = |name: &str| {
             let job = found(name).expect(name);
             assert_eq!((job.scheduler, &job.job_id), (None, &None), "{name}");
-            job.container.expect(name)
+            job.container_id.expect(name)
         };
         let docker = container("docker-v2.txt");
-        assert_eq!(docker.kind, ContainerKind::Docker);
-        assert!(docker.id.starts_with("8dde0b0d") && docker.id.len() == 64);
+        assert!(docker.starts_with("8dde0b0d") && docker.len() == 64);
         // `hugetlb` alone is no hierarchy with totals or processes that are looked at.
-        assert_eq!(container("kubepods-v1.txt").kind, ContainerKind::Kubernetes);
-        assert_eq!(
-            container("kubepods-v2-systemd.txt").kind,
-            ContainerKind::Kubernetes
-        );
+        container("kubepods-v1.txt");
+        container("kubepods-v2-systemd.txt");
         assert_eq!(
             (found("decoy-root.txt"), found("not-a-job-login.txt")),
             (None, None)

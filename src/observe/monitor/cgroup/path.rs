@@ -35,31 +35,6 @@ pub enum CgroupScheduler {
     OpenPbs,
 }
 
-/// What runs a container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ContainerKind {
-    /// Docker.
-    Docker,
-    /// Podman, or another user of libpod.
-    Podman,
-    /// Kubernetes, over any runtime.
-    Kubernetes,
-    /// containerd without Kubernetes, nerdctl.
-    Containerd,
-    /// Apptainer or Singularity, where a container has limits of its own.
-    Apptainer,
-}
-
-/// A container as its cgroup names it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CgroupContainer {
-    /// What runs it.
-    pub kind: ContainerKind,
-    /// Its id, 64 hexadecimal digits; of Apptainer the pid that made it.
-    pub id: String,
-}
-
 /// Directories of a job, one a hierarchy. `None`: the hierarchy is not mounted, or holds the job elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CgroupDirectories {
@@ -90,12 +65,9 @@ pub struct JobCgroup {
     pub sluid: Option<String>,
     /// The user in the path, where there is one (Slurm, v1).
     pub uid: Option<u32>,
-    /// The step of the process asked about: a number, `batch`, `extern`, `interactive`.
-    pub step: Option<String>,
-    /// Its task: a number or `special`.
-    pub task: Option<String>,
-    /// The container in which it runs, inside the job.
-    pub container: Option<CgroupContainer>,
+    /// The id of the container in which it runs, inside the job: 64 hexadecimal digits; of Apptainer the pid that made it.
+    #[serde(default)]
+    pub container_id: Option<String>,
     /// The job's directory from the root of its hierarchy, for the record.
     pub path: String,
     /// The same on this machine, hierarchy by hierarchy.
@@ -109,7 +81,7 @@ impl JobCgroup {
         self.scheduler == other.scheduler
             && match self.scheduler {
                 Some(_) => name(self) == name(other),
-                None => self.container == other.container,
+                None => self.container_id == other.container_id,
             }
     }
 }
@@ -135,28 +107,13 @@ pub(super) fn read_path(path: &str) -> Option<JobCgroup> {
         .position(|component| *component == "user.slice");
     let trusted = components.get(..delegated.unwrap_or(components.len()))?;
     let found = (0..trusted.len()).find_map(|at| scheduler_at(trusted, at));
-    let (mut place, job_at) = match found {
-        Some((place, job_at)) => {
-            let inner = components.get(job_at + 1..).unwrap_or_default();
-            (
-                JobCgroup {
-                    container: container_in(inner).map(|(container, _)| container),
-                    ..place
-                },
-                job_at,
-            )
-        }
-        None => {
-            let (container, at) = container_in(&components)?;
-            (
-                JobCgroup {
-                    container: Some(container),
-                    ..JobCgroup::default()
-                },
-                at,
-            )
-        }
+    let inner = found.as_ref().map_or(0, |(_, job_at)| job_at + 1);
+    let container = container_in(&components, inner);
+    let (mut place, job_at) = match (found, &container) {
+        (Some(found), _) => found,
+        (None, container) => (JobCgroup::default(), container.as_ref()?.1),
     };
+    place.container_id = container.map(|(id, _)| id);
     place.path = format!("/{}", components.get(..=job_at)?.join("/"));
     Some(place)
 }
@@ -182,15 +139,9 @@ fn scheduler_at(components: &[&str], at: usize) -> Option<(JobCgroup, usize)> {
             .map(|_| (slurm(components, at + 2, Some(uid)), at + 2));
     }
     if first == "torque" && is_job(next) {
-        // `R0.t1`: a task of one of its requests (`qsub -L`).
-        let task = components
-            .get(at + 2)
-            .filter(|name| name.starts_with('R') && name.contains(".t"));
-        let task = task.and_then(|name| plain(name));
         return Some((
             JobCgroup {
                 job_id: plain(next),
-                task,
                 ..of(CgroupScheduler::Torque)
             },
             at + 1,
@@ -211,13 +162,6 @@ fn scheduler_at(components: &[&str], at: usize) -> Option<(JobCgroup, usize)> {
 
 fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> JobCgroup {
     let name = components.get(job_at).copied().unwrap_or_default();
-    let below = components.get(job_at + 1..).unwrap_or_default();
-    let after = |key: &str| {
-        below
-            .iter()
-            .find_map(|component| component.strip_prefix(key))
-            .and_then(plain)
-    };
     let is_sluid = name.len() == SLUID_LENGTH
         && name.starts_with('s')
         && name.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -229,8 +173,6 @@ fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> JobCgroup {
             .map(str::to_owned),
         sluid: is_sluid.then(|| name.to_owned()),
         uid,
-        step: after("step_"),
-        task: after("task_"),
         ..JobCgroup::default()
     }
 }
@@ -247,22 +189,39 @@ fn plain(name: &str) -> Option<String> {
     (!name.is_empty() && name.chars().all(is_plain)).then(|| name.to_owned())
 }
 
-/// The innermost container of a path, and the component that is its directory.
-fn container_in(components: &[&str]) -> Option<(CgroupContainer, usize)> {
-    (0..components.len())
+/// What the name of a container's directory begins with, or that of the directory around it. (`default` and `k8s.io` are name
+/// spaces of containerd.) What watches a container (`libpod-conmon-...`) is none.
+const CONTAINER_PREFIXES: [&str; 7] = [
+    "docker",
+    "libpod",
+    "podman",
+    "cri-containerd",
+    "containerd",
+    "nerdctl",
+    "crio",
+];
+const CONTAINER_PARENTS: [&str; 6] = [
+    "docker",
+    "libpod",
+    "libpod_parent",
+    "containerd",
+    "default",
+    "k8s.io",
+];
+
+/// The id of the innermost container of a path from a component on, and the component that is its directory.
+fn container_in(components: &[&str], from: usize) -> Option<(String, usize)> {
+    (from..components.len())
         .rev()
-        .find_map(|at| Some((container_at(components, at)?, at)))
+        .find_map(|at| Some((container_id(components, from, at)?.to_owned(), at)))
 }
 
-fn container_at(components: &[&str], at: usize) -> Option<CgroupContainer> {
+fn container_id<'a>(components: &[&'a str], from: usize, at: usize) -> Option<&'a str> {
     let name = *components.get(at)?;
     let is_scope = name.ends_with(".scope");
     let name = name.strip_suffix(".scope").unwrap_or(name);
-    let parent = at
-        .checked_sub(1)
-        .and_then(|at| components.get(at))
-        .copied()
-        .unwrap_or_default();
+    let around = components.get(from..at)?;
+    let parent = around.last().copied().unwrap_or_default();
     // `apptainer-PID.scope` of systemd, `apptainer/PID` without it.
     let pid = match name.split_once('-') {
         Some(("apptainer" | "singularity", pid)) if is_scope => pid,
@@ -270,45 +229,17 @@ fn container_at(components: &[&str], at: usize) -> Option<CgroupContainer> {
         _ => "",
     };
     if is_number(pid) {
-        return Some(CgroupContainer {
-            kind: ContainerKind::Apptainer,
-            id: pid.to_owned(),
-        });
+        return Some(pid);
     }
-    let split = name.len().checked_sub(CONTAINER_ID_DIGITS)?;
-    let (before, id) = (name.get(..split)?, name.get(split..)?);
-    if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let is_of_kubernetes = components
-        .get(..=at)?
-        .iter()
-        .any(|component| component.starts_with("kubepods"));
-    let kind = match before.trim_end_matches(['-', ':']).rsplit(':').next()? {
-        "docker" => Some(ContainerKind::Docker),
-        "libpod" | "podman" => Some(ContainerKind::Podman),
-        "cri-containerd" | "containerd" | "nerdctl" => Some(ContainerKind::Containerd),
-        "crio" => Some(ContainerKind::Kubernetes),
-        "" => match parent {
-            "docker" => Some(ContainerKind::Docker),
-            "libpod" | "libpod_parent" => Some(ContainerKind::Podman),
-            // The name spaces of containerd itself, of nerdctl and of its Kubernetes plug-in.
-            "containerd" | "default" | "k8s.io" => Some(ContainerKind::Containerd),
-            _ if is_of_kubernetes => Some(ContainerKind::Kubernetes),
-            _ => None,
-        },
-        // What watches a container (`libpod-conmon-…`) is none.
-        _ => None,
-    }?;
-    let kind = if is_of_kubernetes {
-        ContainerKind::Kubernetes
+    let (before, id) = name.split_at_checked(name.len().checked_sub(CONTAINER_ID_DIGITS)?)?;
+    let prefix = before.trim_end_matches(['-', ':']).rsplit(':').next()?;
+    let is_container = if prefix.is_empty() {
+        let is_of_kubernetes = |component: &&str| component.starts_with("kubepods");
+        CONTAINER_PARENTS.contains(&parent) || around.iter().any(is_of_kubernetes)
     } else {
-        kind
+        CONTAINER_PREFIXES.contains(&prefix)
     };
-    Some(CgroupContainer {
-        kind,
-        id: id.to_owned(),
-    })
+    (is_container && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
 }
 
 #[cfg(test)]
@@ -317,63 +248,47 @@ mod tests {
 
     const ID: &str = "8dde0b0d6e919baef8d635cd9399b22639ed1e400eaec1b1cb94ff3b216cf3c3";
 
-    fn container(path: &str) -> Option<(ContainerKind, String)> {
+    fn container(path: &str) -> Option<String> {
         let place = read_path(&path.replace("ID", ID))?;
-        let container = place.container.filter(|_| place.scheduler.is_none())?;
-        assert_eq!(container.id, ID);
-        Some((container.kind, place.path.replace(ID, "ID")))
+        let id = place.container_id.filter(|_| place.scheduler.is_none())?;
+        assert_eq!(id, ID);
+        Some(place.path.replace(ID, "ID"))
     }
 
     #[test]
     fn containers_of_all_makes_are_known() {
-        use ContainerKind::{Containerd, Docker, Kubernetes, Podman};
         let known = [
-            (Docker, "/docker/ID", "/docker/ID"),
-            (Docker, "/docker/ID/user.slice", "/docker/ID"),
+            ("/docker/ID", "/docker/ID"),
+            ("/docker/ID/user.slice", "/docker/ID"),
             (
-                Podman,
                 "/machine.slice/libpod-ID.scope/container",
                 "/machine.slice/libpod-ID.scope",
             ),
             (
-                Podman,
                 "/user.slice/user-7.slice/libpod-ID.scope",
                 "/user.slice/user-7.slice/libpod-ID.scope",
             ),
+            ("/libpod_parent/libpod-ID", "/libpod_parent/libpod-ID"),
             (
-                Podman,
-                "/libpod_parent/libpod-ID",
-                "/libpod_parent/libpod-ID",
-            ),
-            (
-                Containerd,
                 "/system.slice/nerdctl-ID.scope",
                 "/system.slice/nerdctl-ID.scope",
             ),
-            (Containerd, "/default/ID", "/default/ID"),
+            ("/default/ID", "/default/ID"),
             (
-                Kubernetes,
                 "/kubepods/besteffort/podX/ID",
                 "/kubepods/besteffort/podX/ID",
             ),
-            (
-                Kubernetes,
-                "/system.slice/kubepods-podX.slice:cri-containerd:ID",
-                "",
-            ),
+            ("/system.slice/kubepods-podX.slice:cri-containerd:ID", ""),
         ];
-        for (kind, path, job) in known {
+        for (path, job) in known {
             let job = if job.is_empty() { path } else { job };
-            assert_eq!(container(path), Some((kind, job.to_owned())), "{path}");
+            assert_eq!(container(path), Some(job.to_owned()), "{path}");
         }
         let own = "/user.slice/user-7.slice/user@7.service/user.slice/apptainer-4711.scope";
         for path in [own, "/apptainer/4711", "/singularity/4711"] {
             let place = read_path(path).expect("a container");
             assert_eq!(
-                (
-                    place.container.map(|container| container.id),
-                    place.path.as_str()
-                ),
+                (place.container_id, place.path.as_str()),
                 (Some("4711".into()), path)
             );
         }
@@ -428,25 +343,18 @@ mod tests {
 
     #[test]
     fn jobs_of_pbs_are_known_by_their_number() {
-        for (path, id, job, task) in [
+        for (path, id, job) in [
             (
                 "/pbs_jobs.service/jobs/4242",
                 "4242",
                 "/pbs_jobs.service/jobs/4242",
-                None,
             ),
             (
                 "/pbs_jobs.service/jobs/4242.srv/x",
                 "4242.srv",
                 "/pbs_jobs.service/jobs/4242.srv",
-                None,
             ),
-            (
-                "/torque/7[3].host/R0.t1",
-                "7[3].host",
-                "/torque/7[3].host",
-                Some("R0.t1"),
-            ),
+            ("/torque/7[3].host/R0.t1", "7[3].host", "/torque/7[3].host"),
         ] {
             let place = read_path(path).expect("a job");
             assert_eq!(
@@ -454,7 +362,6 @@ mod tests {
                 (Some(id), job),
                 "{path}"
             );
-            assert_eq!(place.task.as_deref(), task, "{path}");
         }
         let odd = read_path("/slurm/uid_7/job_bad/step_0").expect("Slurm's");
         assert_eq!(odd.job_id, None);
@@ -468,18 +375,11 @@ mod tests {
             (place.path.as_str(), place.uid),
             ("/slurm_n1/uid_7/job_12", Some(7))
         );
-        assert_eq!(
-            (place.step.as_deref(), place.task.as_deref()),
-            (Some("0"), Some("3"))
-        );
-        assert_eq!(
-            place.container.map(|container| container.kind),
-            Some(ContainerKind::Docker)
-        );
+        assert_eq!(place.container_id.as_deref(), Some(ID));
         // A node that is itself a container.
         let node = read_path(&format!("/docker/{ID}/torque/5.host")).expect("a job");
         assert_eq!(
-            (node.job_id.as_deref(), node.container),
+            (node.job_id.as_deref(), node.container_id),
             (Some("5.host"), None)
         );
     }

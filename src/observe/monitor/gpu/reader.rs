@@ -8,7 +8,7 @@ use crate::record::{GpuFacts, GpuReading};
 /// Why a GPU or its driver gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
-    /// The driver's library is not there, or is no such library.
+    /// The driver's library does not exist, or is no such library.
     #[error("the library `{0}` cannot be loaded: {1}")]
     NoLibrary(String, String),
     /// The driver is not loaded, or was unloaded since.

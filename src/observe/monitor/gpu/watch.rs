@@ -1,7 +1,7 @@
 //! Reads all GPUs at a steady pace in threads of its own, so that a driver that hangs stops nobody.
 //!
 //! One worker reads the GPUs one after another. When a call takes longer than the deadline, its GPU is stale, that worker
-//! is left to its call, and another goes on with the other GPUs; a GPU whose call did not come back is not called again.
+//! is left to its call, and another continues with the other GPUs; a GPU whose call did not come back is not called again.
 //! So there are never more threads than GPUs that hang, and one.
 
 use std::collections::VecDeque;
@@ -122,7 +122,7 @@ struct State {
     refused: Vec<String>,
     forbidden: usize,
     gpus: Vec<Slot>,
-    /// The driver is to be initialised anew, not before its pause is over.
+    /// The driver is to be initialised again, not before its pause is over.
     reopen: bool,
     pause: Pause,
     events: VecDeque<(Option<Arc<str>>, Event)>,
@@ -347,7 +347,7 @@ impl Shared {
             state.reader.take()
         };
         self.begin(worker, None)?;
-        // The driver begins anew only when nobody uses it any more.
+        // The driver begins again only when nobody uses it any more.
         drop(former);
         let opened = (self.open)().map(Arc::<dyn GpuReader>::from);
         let opened = opened.map(|reader| (reader.devices(), reader.refused(), reader));
@@ -453,7 +453,7 @@ impl State {
             .for_each(|uuid| self.set_stale(uuid, since_ms, why));
     }
 
-    /// A GPU is lost until the driver was opened anew; its slices are lost with it.
+    /// A GPU is lost until the driver was opened again; its slices are lost with it.
     fn set_lost(&mut self, uuid: &str, at_ms: u64, pace: &WatchPace) {
         let of_it = |slot: &&mut Slot| {
             *slot.uuid == *uuid || slot.state.facts.parent.as_deref() == Some(uuid)
@@ -516,7 +516,7 @@ impl State {
         self.gpus.retain(|slot| {
             slot.present || matches!(slot.state.condition, GpuCondition::Lost { .. })
         });
-        // Until a lost GPU is back, the driver is opened anew from time to time.
+        // Until a lost GPU is back, the driver is opened again from time to time.
         self.reopen = self.gpus.iter().any(|slot| !slot.present);
         if self.reopen {
             self.pause.begin(self.pause.length);
@@ -555,7 +555,7 @@ impl State {
         };
         match error {
             GpuError::Lost => return self.set_lost(uuid, at_ms, pace),
-            // The driver was loaded anew, or a slice taken apart.
+            // The driver was loaded again, or a slice taken apart.
             GpuError::NoDriver | GpuError::NotFound => self.open_again(pace),
             _ => {}
         }

@@ -55,9 +55,7 @@ pub(crate) fn job_with(directories: CgroupDirectories) -> JobCgroup {
         job_id: Some("1".into()),
         sluid: None,
         uid: None,
-        step: None,
-        task: None,
-        container: None,
+        container_id: None,
         path: "/slurm/uid_7/job_1".into(),
         directories,
     }
