@@ -2,13 +2,13 @@
 
 use crate::app::track::Tracked;
 use crate::foundation::units::display_seconds;
-use crate::learn::model::{Came, Ending, Foretold, Situation, Start, Submitted};
+use crate::learn::model::{CheckedFigure, CheckedForecast, Ending, Situation, Start, Submitted};
 use crate::plan::forecast_text::size;
 pub(crate) use crate::plan::forecast_text::{basis, basis_in_short, count, memory, seconds};
 use crate::record::NodeMeasure;
 
 /// The forecast of a run that is over, compared with what was measured; `None` where there is none of either.
-pub(crate) fn compared(tracked: &Tracked) -> Option<Foretold> {
+pub(crate) fn compared(tracked: &Tracked) -> Option<CheckedForecast> {
     let (record, status) = (&tracked.record, &tracked.status);
     let forecast = record.forecast.as_ref()?;
     let outcome = &tracked.reading.outcome;
@@ -33,14 +33,14 @@ pub(crate) fn compared(tracked: &Tracked) -> Option<Foretold> {
         queue: None,
         situation: Situation::default(),
     };
-    Some(Foretold::of(forecast, &start.observe(&submitted)?))
+    Some(CheckedForecast::of(forecast, &start.observe(&submitted)?))
 }
 
 /// The line of the table of a run that has a forecast.
 pub(crate) fn line(tracked: &Tracked) -> Option<String> {
     let forecast = tracked.record.forecast.as_ref()?;
     let compared = compared(tracked);
-    let came = |of: fn(&Foretold) -> Option<Came>, shown: fn(f64) -> String| {
+    let came = |of: fn(&CheckedForecast) -> Option<CheckedFigure>, shown: fn(f64) -> String| {
         let came = compared.as_ref().and_then(of);
         came.map_or_else(String::new, |came| format!(", came {}", shown(came.came)))
     };

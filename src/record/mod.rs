@@ -67,7 +67,7 @@ pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
 pub use incoming::{Incoming, LineFault, MAX_LINE_BYTES, Row, RowVersion};
 pub use last_words::{LAST_WORDS_BYTES, last_words};
-pub use middle::median;
+pub use middle::{median, of_commonest_source};
 pub use node::{
     AttemptMarks, Gap, HostFacts, MeasureKey, Measurement, Missing, NodeRecord, NodeState,
     WatcherCost,

@@ -1,4 +1,4 @@
-//! Runs held against the first of them: the times of their epochs, and how sure the difference is.
+//! Runs compared with the first of them: the times of their epochs, and how sure the difference is.
 
 use super::Run;
 use crate::foundation::statistics::{Ratio, Spread, adjusted};

@@ -12,48 +12,60 @@ fn utc(at_ms: u64) -> String {
     format!("{} UTC", instant(at_ms))
 }
 
-/// What a run is, and how it stands.
-pub(super) fn of_run(run: &Run) -> Vec<(&'static str, String)> {
-    let mut facts = Vec::new();
+/// Names with what is known of each.
+type Facts = Vec<(&'static str, String)>;
+
+fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> Facts {
+    let known = |(name, value): (&'static str, Option<String>)| Some((name, value?));
+    facts.into_iter().filter_map(known).collect()
+}
+
+/// What a run is, and its status.
+pub(super) fn of_run(run: &Run) -> Facts {
     let Run { record, status, .. } = run;
-    let mut fact =
-        |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
-    fact("run", Some(record.run_id.to_string()));
-    fact("state", Some(state(run)));
-    let cause = status.cause.as_ref().map(|cause| cause.text.clone());
-    fact("cause", cause);
-    let mut nodes = run.nodes.iter().map(|node| &node.record);
-    let mut words = nodes.clone().map(|node| &node.last_words);
-    let words = words.find(|words| words.len() > 1);
-    fact("said last", words.map(|words| words.join("\n")));
     let identity = record.identity.as_ref();
-    fact("command", identity.and_then(Identity::command_line));
-    fact("directory", Some(record.workdir.clone()));
-    fact("job file", record.job_file.clone());
-    let python = identity.and_then(Identity::python_environment);
-    fact("python", python.map(str::to_owned));
-    fact("commit", identity.and_then(Identity::commit_text));
-    fact("asked for", identity.map(|identity| identity.asked.text()));
+    let mut nodes = run.nodes.iter().map(|node| &node.record);
+    let mut last_words = nodes.clone().map(|node| &node.last_words);
+    let last_words = last_words.find(|words| words.len() > 1);
     let attempt = nodes.clone().map(|node| node.key.attempt).max();
-    let place = nodes.find_map(|node| node.conditions.place_text());
-    fact("ran in", place);
-    let submitted = format!("{} by {}", utc(record.submitted_at_ms), record.user);
-    fact("submitted", Some(submitted));
-    fact("started", status.started_at_ms.map(utc));
-    fact("ended", status.ended_at_ms.map(utc));
     let attempt = attempt.filter(|attempt| *attempt > 0);
-    let attempt = attempt.map(|attempt| format!("{} (it was requeued)", attempt + 1));
-    fact("attempt", attempt);
     let mut scheduler = record.scheduler.as_str().to_owned();
     if let Some(job) = &record.job_id {
         scheduler = format!("{scheduler}, job {job}");
     }
-    fact("scheduler", Some(scheduler));
-    fact("nodes", Some(node_names(run)));
-    facts
+    let python = identity.and_then(Identity::python_environment);
+    let submitted = format!("{} by {}", utc(record.submitted_at_ms), record.user);
+    known([
+        ("run", Some(record.run_id.to_string())),
+        ("state", Some(state(run))),
+        (
+            "cause",
+            status.cause.as_ref().map(|cause| cause.text.clone()),
+        ),
+        ("said last", last_words.map(|words| words.join("\n"))),
+        ("command", identity.and_then(Identity::command_line)),
+        ("directory", Some(record.workdir.clone())),
+        ("job file", record.job_file.clone()),
+        ("python", python.map(str::to_owned)),
+        ("commit", identity.and_then(Identity::commit_text)),
+        ("asked for", identity.map(|identity| identity.asked.text())),
+        (
+            "ran in",
+            nodes.find_map(|node| node.conditions.place_text()),
+        ),
+        ("submitted", Some(submitted)),
+        ("started", status.started_at_ms.map(utc)),
+        ("ended", status.ended_at_ms.map(utc)),
+        (
+            "attempt",
+            attempt.map(|attempt| format!("{} (it was requeued)", attempt + 1)),
+        ),
+        ("scheduler", Some(scheduler)),
+        ("nodes", Some(node_names(run))),
+    ])
 }
 
-/// The state in words; of a run that goes on, that it does.
+/// The state as text; of a running job, that it is still running.
 pub(super) fn state(run: &Run) -> String {
     let state = run.status.state.as_str();
     if run.is_going_on() {
@@ -80,47 +92,53 @@ fn node_names(run: &Run) -> String {
 }
 
 /// What it ran on and in, each fact with what is known of it.
-pub(super) fn environment(run: &Run) -> Vec<(&'static str, String)> {
-    let mut facts = Vec::new();
+pub(super) fn environment(run: &Run) -> Facts {
     let nodes: Vec<&NodeRecord> = run.nodes.iter().map(|node| &node.record).collect();
-    let mut fact =
-        |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     let setting = &run.insight.setting;
     let each = |of: &dyn Fn(&NodeRecord) -> Option<String>| each(&nodes, of);
-    fact("image", image(run, &nodes));
-    fact("image digest", digest(run, &nodes));
-    let runtime = each(&|node| node.container.as_ref()?.runtime_text());
-    fact("container runtime", runtime);
-    fact("framework", setting.framework.clone());
-    fact("software", each(&|node| node.conditions.software_text()));
-    fact("compiler", setting.compiler.clone());
-    fact("training", training(run));
-    fact("CPU", each(&|node| node.host.cpu_model.clone()));
-    fact("CPUs of a node", each(&|node| node.host.cpus.map(count)));
-    fact("CPUs usable", each(&usable));
-    let memory = each(&|node| Some(bytes(real(node.host.mem_total_bytes?))));
-    fact("memory of a node", memory);
-    fact("GPUs", gpus(&nodes));
-    let driver = each(&|node| node.gpus.first()?.gpu.driver.clone());
-    fact("GPU driver", driver);
     let clock = setting.gpu_clock_mhz;
-    fact(
-        "GPU clock",
-        clock.map(|mhz| format!("{mhz:.0} MHz on average")),
-    );
-    fact("storage", storage(run, &nodes));
     let others = setting.others_cpus_busy;
-    fact(
-        "other load",
-        others.map(|cpus| format!("{} CPUs busy", short(cpus))),
-    );
-    let omp = each(&|node| node.host.omp_num_threads.clone());
-    fact("OMP_NUM_THREADS", omp);
-    fact("kernel", each(&|node| node.host.kernel.clone()));
-    fact("cgroup", each(&|node| node.cgroup.clone()));
-    fact("dlrun", Some(run.record.dlrun_version.clone()));
-    fact("cost of watching", watching(&nodes));
-    facts
+    known([
+        ("image", image(run, &nodes)),
+        ("image digest", digest(run, &nodes)),
+        (
+            "container runtime",
+            each(&|node| node.container.as_ref()?.runtime_text()),
+        ),
+        ("framework", setting.framework.clone()),
+        ("software", each(&|node| node.conditions.software_text())),
+        ("compiler", setting.compiler.clone()),
+        ("training", training(run)),
+        ("CPU", each(&|node| node.host.cpu_model.clone())),
+        ("CPUs of a node", each(&|node| node.host.cpus.map(count))),
+        ("CPUs usable", each(&usable)),
+        (
+            "memory of a node",
+            each(&|node| Some(bytes(real(node.host.mem_total_bytes?)))),
+        ),
+        ("GPUs", gpus(&nodes)),
+        (
+            "GPU driver",
+            each(&|node| node.gpus.first()?.gpu.driver.clone()),
+        ),
+        (
+            "GPU clock",
+            clock.map(|mhz| format!("{mhz:.0} MHz on average")),
+        ),
+        ("storage", storage(run, &nodes)),
+        (
+            "other load",
+            others.map(|cpus| format!("{} CPUs busy", short(cpus))),
+        ),
+        (
+            "OMP_NUM_THREADS",
+            each(&|node| node.host.omp_num_threads.clone()),
+        ),
+        ("kernel", each(&|node| node.host.kernel.clone())),
+        ("cgroup", each(&|node| node.cgroup.clone())),
+        ("dlrun", Some(run.record.dlrun_version.clone())),
+        ("cost of watching", watching(&nodes)),
+    ])
 }
 
 /// A fact of the nodes: each value once, in the order of the nodes.
@@ -197,42 +215,34 @@ fn gpus(nodes: &[&NodeRecord]) -> Option<String> {
     each(nodes, |node| {
         let mut models: Vec<(&GpuUsage, usize)> = Vec::new();
         for usage in &node.gpus {
-            match models
-                .iter_mut()
-                .find(|(known, _)| known.gpu.name == usage.gpu.name)
-            {
+            let mut known = models.iter_mut();
+            match known.find(|(known, _)| known.gpu.name == usage.gpu.name) {
                 Some((_, count)) => *count += 1,
                 None => models.push((usage, 1)),
             }
         }
-        let text = |(usage, count): &(&GpuUsage, usize)| {
-            let memory = usage
-                .gpu
-                .mem_total_bytes
-                .map_or_else(String::new, |total| format!(", {}", bytes(real(total))));
+        let text = |(usage, count): (&GpuUsage, usize)| {
+            let memory = usage.gpu.mem_total_bytes.map(|total| bytes(real(total)));
+            let memory = memory.map_or_else(String::new, |memory| format!(", {memory}"));
             format!("{count} × {}{memory}", usage.gpu.name)
         };
-        (!models.is_empty()).then(|| models.iter().map(text).collect::<Vec<_>>().join(" and "))
+        let texts: Vec<String> = models.into_iter().map(text).collect();
+        (!texts.is_empty()).then(|| texts.join(" and "))
     })
 }
 
 fn storage(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
     let seen = each(nodes, |node| {
-        let of = node
-            .conditions
-            .storage
-            .iter()
-            .map(|storage| format!("{} on {}", storage.of, storage.class));
-        let of: Vec<String> = of.collect();
-        (!of.is_empty()).then(|| of.join(", "))
+        let storage = node.conditions.storage.iter();
+        let texts: Vec<String> = storage
+            .map(|storage| format!("{} on {}", storage.of, storage.class))
+            .collect();
+        (!texts.is_empty()).then(|| texts.join(", "))
     });
-    let chosen = run
-        .record
-        .storage
-        .as_ref()
-        .map(|(name, class)| format!("{name} ({})", class.as_str()));
-    let words: Vec<String> = chosen.into_iter().chain(seen).collect();
-    (!words.is_empty()).then(|| words.join("; "))
+    let chosen = run.record.storage.as_ref();
+    let chosen = chosen.map(|(name, class)| format!("{name} ({})", class.as_str()));
+    let texts: Vec<String> = chosen.into_iter().chain(seen).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 fn watching(nodes: &[&NodeRecord]) -> Option<String> {
@@ -242,13 +252,11 @@ fn watching(nodes: &[&NodeRecord]) -> Option<String> {
     };
     let samples = sum(|node| node.watcher.samples);
     let cpu_us = sum(|node| node.watcher.cpu_us);
-    let late = sum(|node| node.watcher.late_ticks);
+    let late = match sum(|node| node.watcher.late_ticks) {
+        0 => String::new(),
+        late => format!(", {} of them late", count(late)),
+    };
     (samples > 0).then(|| {
-        let late = if late > 0 {
-            format!(", {} of them late", count(late))
-        } else {
-            String::new()
-        };
         format!(
             "{} of CPU time for {} samples{late}",
             duration(real(cpu_us) / 1e6),

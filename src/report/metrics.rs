@@ -1,7 +1,8 @@
 //! Losses and metrics of several runs: what they ended in, and their curves over the training.
 
 use super::Run;
-use crate::record::{MetricPoint, PointKind, Progress};
+use super::number::{range, real};
+use crate::record::{PointKind, Progress};
 
 /// Metrics that are compared; losses and accuracies before others.
 const MOST: usize = 8;
@@ -31,16 +32,8 @@ pub(super) struct Metric {
 impl Of {
     /// The least and the most of its values.
     pub(super) fn bounds(&self) -> (f64, f64) {
-        let values = || {
-            self.curve
-                .iter()
-                .map(|(_, value)| *value)
-                .chain([self.last])
-        };
-        (
-            values().fold(f64::INFINITY, f64::min),
-            values().fold(f64::NEG_INFINITY, f64::max),
-        )
+        let values = self.curve.iter().map(|(_, value)| *value);
+        range(values.chain([self.last]))
     }
 }
 
@@ -112,49 +105,30 @@ fn metric(name: &str, runs: &[Option<&Progress>]) -> Option<Metric> {
     })
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of a training are far smaller"
-)]
 fn over_epochs(progress: &Progress, name: &str) -> Vec<(f64, f64)> {
-    let values = progress
-        .epochs
-        .iter()
-        .filter_map(|epoch| Some((epoch.epoch as f64, *epoch.metrics.get(name)?)));
-    values.filter(|(_, value)| value.is_finite()).collect()
+    let epochs = progress.epochs.iter();
+    finite(epochs.map(|epoch| (Some(epoch.epoch), epoch.metrics.get(name))))
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of a training are far smaller"
-)]
 fn over_steps(progress: &Progress, name: &str) -> Vec<(f64, f64)> {
-    // Steps that count anew in each epoch are no axis.
-    let is_axis = progress.points.iter().all(|point| point.epoch.is_none());
-    let of_point = |point: &MetricPoint| Some((point.step? as f64, *point.metrics.get(name)?));
-    let points = progress
-        .points
-        .iter()
-        .filter_map(of_point)
-        .filter(|(_, value)| value.is_finite());
-    if is_axis {
-        points.collect()
-    } else {
-        Vec::new()
+    // Steps that count again in each epoch are no axis.
+    if progress.points.iter().any(|point| point.epoch.is_some()) {
+        return Vec::new();
     }
+    let points = progress.points.iter();
+    finite(points.map(|point| (point.step, point.metrics.get(name))))
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of a training are far smaller"
-)]
 fn in_order(progress: &Progress, name: &str) -> Vec<(f64, f64)> {
-    let points = progress
-        .points
-        .iter()
-        .filter(|point| point.kind == PointKind::Evaluation);
-    let values = points.filter_map(|point| Some((point.place as f64, *point.metrics.get(name)?)));
-    values.filter(|(_, value)| value.is_finite()).collect()
+    let points = progress.points.iter();
+    let points = points.filter(|point| point.kind == PointKind::Evaluation);
+    finite(points.map(|point| (Some(point.place), point.metrics.get(name))))
+}
+
+/// The values that are known and finite, with where each is.
+fn finite<'a>(values: impl Iterator<Item = (Option<u64>, Option<&'a f64>)>) -> Vec<(f64, f64)> {
+    let known = values.filter_map(|(at, value)| Some((real(at?), *value?)));
+    known.filter(|(_, value)| value.is_finite()).collect()
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub struct Run {
     pub element: Option<u32>,
     /// Who submitted what.
     pub record: RunRecord,
-    /// How it stands.
+    /// Its status.
     pub status: Status,
     /// What was asked for; `None` where no plan is kept.
     pub request: Option<Request>,
@@ -137,7 +137,7 @@ impl Run {
 /// What a report is made of.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// The runs, in the order in which they were named; the others are held against the first.
+    /// The runs, in the order in which they were named; the rest is compared with the first.
     pub runs: Vec<Run>,
     /// When it is written, in Unix milliseconds UTC.
     pub written_at_ms: u64,

@@ -1,6 +1,6 @@
 //! Numbers as people read them: few digits, a unit, and the same number of decimals down a column.
 
-/// What stands where nothing is known.
+/// The sign for what is unknown.
 pub(super) const UNKNOWN: &str = "–";
 
 /// A value as `shown` writes it, or the sign for what is not known.

@@ -225,7 +225,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         })
         .collect();
     let (mut loads, mut asked, mut mixed) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut anywhere, mut drawn) = (Vec::new(), Vec::new());
+    let mut anywhere = Vec::new();
     for _ in 0..effort.of(11, 51) {
         let begun = Instant::now();
         let read = Model::from_bytes(&bytes)?;
@@ -239,10 +239,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         let begun = Instant::now();
         let on_kinds = read.forecasts_on(&one, &kinds);
         anywhere.push(begun.elapsed().as_secs_f64() * 1e3);
-        let begun = Instant::now();
-        let draws = read.draw_on(&one, &kinds, 7);
-        drawn.push(begun.elapsed().as_secs_f64() * 1e3);
-        if forecasts.len() + others.len() + on_kinds.len() + draws.len() != 4 * CANDIDATES {
+        if forecasts.len() + others.len() + on_kinds.len() != 3 * CANDIDATES {
             return Err("a forecast is missing".into());
         }
     }
@@ -260,12 +257,6 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         median(anywhere) / number(KINDS),
         "ms",
         10.0,
-    ));
-    rows.push(Row::figure(
-        "model",
-        "the same, a draw of all",
-        median(drawn),
-        "ms",
     ));
     rows.push(Row::figure(
         "model",

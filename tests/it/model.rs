@@ -428,7 +428,7 @@ fn no_runs_and_no_times_are_refused_and_useless_values_are_counted() {
 }
 
 #[test]
-fn the_order_of_runs_does_not_matter_and_a_seed_draws_the_same() {
+fn the_order_of_runs_does_not_matter() {
     let mut dice = Dice(11);
     let mut runs: Vec<Observation> = (0..60)
         .map(|at| {
@@ -446,29 +446,6 @@ fn the_order_of_runs_does_not_matter_and_a_seed_draws_the_same() {
     assert!(fit(runs.clone()).to_bytes() == model.to_bytes());
     runs.pop();
     assert_ne!(fit(runs).head().name, model.head().name);
-    let candidates = [
-        situation("a", "none", 2.0),
-        situation("a", "xla", 2.0),
-        situation("a", "glow", 2.0),
-    ];
-    let draws: Vec<Vec<f64>> = (0..200).map(|seed| model.draw(&candidates, seed)).collect();
-    assert_eq!(draws[7], model.draw(&candidates, 7));
-    let scatter = |at: usize| {
-        let mean = draws.iter().map(|drawn| drawn[at]).sum::<f64>() / 200.0;
-        let sd = (draws
-            .iter()
-            .map(|drawn| (drawn[at] - mean).powi(2))
-            .sum::<f64>()
-            / 200.0)
-            .sqrt();
-        (mean, sd)
-    };
-    let (measured, unknown) = (scatter(0), scatter(2));
-    assert!(
-        (measured.0 - median(&model, &candidates[0]).ln()).abs() < 0.02,
-        "{measured:?}"
-    );
-    assert!(unknown.1 > 3.0 * measured.1, "{measured:?} {unknown:?}");
 }
 
 #[test]

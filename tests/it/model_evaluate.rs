@@ -298,18 +298,6 @@ fn forecasts_are_held_against_what_came() {
         (epoch.bias_ln - ((10.0_f64 / 10.5).ln() + 0.5_f64.ln()) / 4.0).abs() < 1e-9,
         "{epoch:?}"
     );
-    let months: Vec<(&str, u64)> = live
-        .months
-        .iter()
-        .map(|of| (&*of.month, of.epoch.runs))
-        .collect();
-    assert_eq!(months, [("2026-10", 1), ("2026-11", 3)]);
-    let bases: Vec<(Basis, u64)> = live
-        .bases
-        .iter()
-        .map(|of| (of.basis, of.epoch.runs))
-        .collect();
-    assert_eq!(bases, [(Basis::Alike, 3), (Basis::Workload, 1)]);
     let nothing = dlrun::learn::model::live([]);
     assert_eq!((nothing.forecast, nothing.epoch), (0, None));
 }

@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use toml::de::{DeTable, DeValue};
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Value};
 
 use super::MOST_AXES;
@@ -41,7 +42,7 @@ pub struct AxisValue {
 }
 
 impl Axis {
-    /// Where a value of it stands among its values.
+    /// The place of a value among its values.
     pub(super) fn place_of(&self, label: &str) -> Option<usize> {
         self.values.iter().position(|value| value.label == label)
     }
@@ -72,20 +73,19 @@ pub(super) fn axis_named(axes: &[Axis], name: &str, key: &str) -> Result<usize, 
     })
 }
 
+/// A value of a file without its place.
+pub(super) fn plain(value: &Spanned<DeValue<'_>>) -> Option<Value> {
+    Value::deserialize(ValueDeserializer::from(value.clone())).ok()
+}
+
 /// Reads the axes, in the order of the file.
-pub(super) fn read(
-    table: &DeTable<'_>,
-    plain: &toml::Table,
-    problems: &mut Vec<Problem>,
-) -> Vec<Axis> {
+pub(super) fn read(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Vec<Axis> {
     let mut axes = Vec::new();
-    collect("", table, plain, &mut axes, problems);
+    collect("", table, &mut axes, problems);
     axes.sort_by_key(|axis| axis.span.start);
     if let Some(beyond) = axes.get(MOST_AXES) {
         let message = format!("a matrix has at most {MOST_AXES} axes, not {}", axes.len());
-        problems.push(
-            Problem::at(beyond.span.clone(), message).hinted("make matrices of their own of some"),
-        );
+        problems.push(Problem::at(beyond.span.clone(), message).hinted("split the matrix"));
     }
     clashes(&axes, problems);
     let names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
@@ -106,29 +106,18 @@ fn last_part(name: &str) -> &str {
 }
 
 /// `framework.name = [...]` is a table in a table.
-fn collect(
-    prefix: &str,
-    table: &DeTable<'_>,
-    plain: &toml::Table,
-    axes: &mut Vec<Axis>,
-    problems: &mut Vec<Problem>,
-) {
+fn collect(prefix: &str, table: &DeTable<'_>, axes: &mut Vec<Axis>, problems: &mut Vec<Problem>) {
     for (key, value) in table {
-        let part: &str = key.get_ref();
-        let name = format!("{prefix}{part}");
-        match (value.get_ref(), plain.get(part)) {
-            (DeValue::Table(inner), Some(Value::Table(plain))) => {
-                collect(&format!("{name}."), inner, plain, axes, problems);
-            }
-            (DeValue::Array(items), Some(Value::Array(plain))) => {
-                axes.extend(axis(name, key.span(), items, plain, problems));
-            }
+        let name = format!("{prefix}{}", key.get_ref());
+        match value.get_ref() {
+            DeValue::Table(inner) => collect(&format!("{name}."), inner, axes, problems),
+            DeValue::Array(items) => axes.extend(axis(name, key.span(), items, problems)),
             _ => {
                 let message = format!("`bench.axes.{name}` must be a list of values");
-                let problem = Problem::at(value.span(), message);
-                problems.push(problem.hinted(format!(
-                    "write {name} = [..]; what is the same in all cells stands in the job file's own tables"
-                )));
+                let hint = format!(
+                    "write {name} = [..]; what is the same in all cells belongs in the job file's own tables"
+                );
+                problems.push(Problem::at(value.span(), message).hinted(hint));
             }
         }
     }
@@ -138,40 +127,34 @@ fn axis(
     name: String,
     span: Range<usize>,
     items: &[Spanned<DeValue<'_>>],
-    plain: &[Value],
     problems: &mut Vec<Problem>,
 ) -> Option<Axis> {
-    if items.is_empty() || items.len() > MOST_VALUES {
-        let message = format!(
-            "`bench.axes.{name}` must have 1 to {MOST_VALUES} values, not {}",
-            items.len()
-        );
+    let count = items.len();
+    if !(1..=MOST_VALUES).contains(&count) {
+        let message =
+            format!("`bench.axes.{name}` must have 1 to {MOST_VALUES} values, not {count}");
         problems.push(Problem::at(span, message));
         return None;
     }
-    let before = problems.len();
     let mut values: Vec<AxisValue> = Vec::new();
-    for (item, plain) in items.iter().zip(plain) {
-        match value(&name, plain) {
-            Ok((label, _)) if values.iter().any(|known| known.label == label) => {
-                let message = format!("`bench.axes.{name}`: the value `{label}` is there twice");
-                problems.push(
-                    Problem::at(item.span(), message)
-                        .hinted("values that are tables may have a `label`"),
-                );
+    for item in items {
+        let read = value(&name, item).and_then(|value| {
+            if !values.iter().any(|known| known.label == value.label) {
+                return Ok(value);
             }
-            Ok((label, sets)) => values.push(AxisValue {
-                label,
-                sets,
-                span: item.span(),
+            let message = format!("the value `{}` is there twice", value.label);
+            Err(Problem::of_file(message).hinted("values that are tables may have a `label`"))
+        });
+        match read {
+            Ok(value) => values.push(value),
+            Err(problem) => problems.push(Problem {
+                span: Some(item.span()),
+                message: format!("`bench.axes.{name}`: {}", problem.message),
+                ..problem
             }),
-            Err((why, hint)) => {
-                let problem = Problem::at(item.span(), format!("`bench.axes.{name}`: {why}"));
-                problems.push(problem.hinted(hint));
-            }
         }
     }
-    (problems.len() == before).then(|| Axis {
+    (values.len() == count).then(|| Axis {
         short: name.clone(),
         name,
         values,
@@ -179,114 +162,95 @@ fn axis(
     })
 }
 
-/// What a value is called, and which keys it sets.
-type Sets = (String, Vec<(Vec<String>, Value)>);
-
 /// A value; else what is wrong with it, and the next step.
-fn value(axis: &str, plain: &Value) -> Result<Sets, (String, String)> {
-    let Value::Table(table) = plain else {
-        let path = path_of(axis)?;
-        return Ok((label_of(shown(plain))?, vec![(path, plain.clone())]));
+fn value(axis: &str, item: &Spanned<DeValue<'_>>) -> Result<AxisValue, Problem> {
+    let (mut sets, span) = (Vec::new(), item.span());
+    let mut table = match plain(item) {
+        Some(Value::Table(table)) => table,
+        Some(value) => {
+            let label = checked_label(shown(&value))?;
+            sets.push((path_of(axis)?, value));
+            return Ok(AxisValue { label, sets, span });
+        }
+        None => return Err(Problem::of_file("it cannot be read")),
     };
-    let mut sets = Vec::new();
-    let label = match table.get("label") {
-        Some(Value::String(label)) => Some(label.clone()),
+    let label = match table.remove("label") {
+        Some(Value::String(label)) => Some(label),
         Some(_) => {
-            return Err((
-                "`label` must be text".to_owned(),
-                "write label = \"..\"".to_owned(),
-            ));
+            return Err(Problem::of_file("`label` must be text").hinted("write label = \"..\""));
         }
         None => None,
     };
-    for (key, value) in table.iter().filter(|(key, _)| *key != "label") {
+    for (key, value) in table {
         flatten(key, value, &mut sets)?;
     }
     if sets.is_empty() {
         let hint =
             "name keys of the job file, such as { framework.name = \"jax\", vars.venv = \"a\" }";
-        return Err(("it sets no key".to_owned(), hint.to_owned()));
+        return Err(Problem::of_file("it sets no key").hinted(hint));
     }
-    let joined = || {
-        sets.iter()
-            .map(|(_, value)| shown(value))
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
-    Ok((label_of(label.unwrap_or_else(joined))?, sets))
+    let shown: Vec<String> = sets.iter().map(|(_, value)| shown(value)).collect();
+    let label = checked_label(label.unwrap_or_else(|| shown.join(" ")))?;
+    Ok(AxisValue { label, sets, span })
 }
 
 /// The keys in a table, those in its tables with dots.
 fn flatten(
-    name: &str,
-    value: &Value,
+    name: String,
+    value: Value,
     sets: &mut Vec<(Vec<String>, Value)>,
-) -> Result<(), (String, String)> {
-    match value {
-        Value::Table(inner) => inner
-            .iter()
-            .try_for_each(|(key, value)| flatten(&format!("{name}.{key}"), value, sets)),
-        _ => {
-            sets.push((path_of(name)?, value.clone()));
-            Ok(())
-        }
-    }
+) -> Result<(), Problem> {
+    let Value::Table(inner) = value else {
+        sets.push((path_of(&name)?, value));
+        return Ok(());
+    };
+    let mut each = inner.into_iter();
+    each.try_for_each(|(key, value)| flatten(format!("{name}.{key}"), value, sets))
 }
 
-fn label_of(label: String) -> Result<String, (String, String)> {
+fn checked_label(label: String) -> Result<String, Problem> {
     let why = match label.chars().count() {
         0 => "a value must not be empty",
         1..=MOST_LABEL if !label.chars().any(char::is_control) => return Ok(label),
         1..=MOST_LABEL => "a value must not contain line breaks or control characters",
         _ => "a value is at most 200 characters long",
     };
-    Err((
-        why.to_owned(),
-        "write it as a table with a short `label`: { label = \"a\", vars.x = \"..\" }".to_owned(),
-    ))
+    let hint = "write it as a table with a short `label`: { label = \"a\", vars.x = \"..\" }";
+    Err(Problem::of_file(why).hinted(hint))
 }
 
 /// The parts of a key that an axis may set; else why it may not, and the next step.
-fn path_of(name: &str) -> Result<Vec<String>, (String, String)> {
+fn path_of(name: &str) -> Result<Vec<String>, Problem> {
     let parts: Vec<String> = name.split('.').map(str::to_owned).collect();
     let is_word = |part: &String| {
         !part.is_empty() && !part.chars().any(|c| c.is_control() || c.is_whitespace())
     };
+    let fault = |why: String, hint: &str| Err(Problem::of_file(why).hinted(hint));
     let table = parts[0].as_str();
     let usage = "an axis is a key of the job file (workload.batch_size), a variable (vars.threads), or a name whose values are \
                  all tables ({ framework.name = \"jax\", vars.venv = \"a\" })";
     if !parts.iter().all(is_word) || parts.len() < 2 {
-        return Err((
-            format!("`{name}` names no key of a job file"),
-            usage.to_owned(),
-        ));
+        return fault(format!("`{name}` names no key of a job file"), usage);
     }
     if table == VARS {
-        let is_plain = parts.len() == 2
-            && parts[1]
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        let hint = "write vars.threads, and {{threads}} where its value belongs";
-        let why = || {
-            (
-                format!("`{name}` is no variable: one word of letters, digits and `_`"),
-                hint.to_owned(),
-            )
-        };
-        return if is_plain { Ok(parts) } else { Err(why()) };
+        let is_letter = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        if parts.len() == 2 && parts[1].bytes().all(is_letter) {
+            return Ok(parts);
+        }
+        let why = format!("`{name}` is no variable: one word of letters, digits and `_`");
+        return fault(
+            why,
+            "write vars.threads, and {{threads}} where its value belongs",
+        );
     }
     if !table_names().contains(&table) {
-        let hint = nearest(table, table_names().into_iter().chain([VARS])).map_or_else(
-            || usage.to_owned(),
-            |guess| format!("did you mean `{guess}`?"),
-        );
-        return Err((format!("a job file has no table `{table}`"), hint));
+        let guess = nearest(table, table_names().into_iter().chain([VARS]));
+        let problem = Problem::of_file(format!("a job file has no table `{table}`"));
+        return Err(problem.hinted(usage).did_you_mean(guess));
     }
     if name == "resources.array" || table == "scheduler" {
-        let hint =
-            "each cell is a job of its own; `bench.repeats` says how often it runs, `--scheduler` where"
-                .to_owned();
-        return Err((format!("`{name}` cannot differ between cells"), hint));
+        let hint = "each cell is a job of its own; `bench.repeats` says how often it runs, `--scheduler` where";
+        return fault(format!("`{name}` cannot differ between cells"), hint);
     }
     Ok(parts)
 }
@@ -325,11 +289,7 @@ mod tests {
         let (document, faults) = DeTable::parse_recoverable(text);
         assert!(faults.is_empty(), "{faults:?}");
         let mut problems = Vec::new();
-        let axes = read(
-            document.get_ref(),
-            &toml::from_str(text).expect("valid"),
-            &mut problems,
-        );
+        let axes = read(document.get_ref(), &mut problems);
         if problems.is_empty() {
             Ok(axes)
         } else {

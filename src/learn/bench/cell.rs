@@ -1,12 +1,12 @@
-//! One cell of a matrix: a job file of its own.
+//! One cell of a matrix: its own job file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use toml::Value;
 
 use super::axis::VARS;
-use super::document::{Document, Origin, in_matrix};
+use super::document::{key_at, shown};
 use super::fill::Names;
 use super::matrix::Matrix;
 use crate::foundation::diagnostic::Problem;
@@ -18,18 +18,30 @@ pub struct Cell {
     pub number: usize,
     /// The name of its jobs.
     pub name: String,
-    /// Its values in words.
+    /// Its values as text.
     pub label: String,
     /// Its job file. Relative paths in it begin where the matrix lies.
     pub job_file: String,
-    places: Vec<(Range<usize>, Origin)>,
+    /// Where the matrix has its keys, and those of them that differ between cells.
+    spans: BTreeMap<String, Range<usize>>,
+    varying: BTreeSet<String>,
 }
 
 impl Cell {
     /// A problem of its job file, as one of the matrix.
     #[must_use]
     pub fn in_matrix(&self, problem: Problem) -> Problem {
-        in_matrix(&self.places, &self.shown(), problem)
+        let at = problem.span.as_ref().map(|span| span.start);
+        let key = at.and_then(|at| key_at(&self.job_file, at));
+        let is_common = key.as_ref().is_some_and(|key| !self.varying.contains(key));
+        Problem {
+            span: key.and_then(|key| self.spans.get(&key).cloned()),
+            message: match is_common {
+                true => problem.message,
+                false => format!("{}: {}", self.shown(), problem.message),
+            },
+            ..problem
+        }
     }
 
     /// What it is called: `cell 3 (compiler=xla)`.
@@ -39,6 +51,34 @@ impl Cell {
             "" => format!("cell {}", self.number + 1),
             label => format!("cell {} ({label})", self.number + 1),
         }
+    }
+
+    /// Fills the words of the command and the values of the variables.
+    fn fill(&mut self, run: &mut toml::Table, names: &Names) -> Result<(), Problem> {
+        for (key, value) in run.iter_mut() {
+            let texts: Vec<&mut Value> = match (key.as_str(), value) {
+                ("command", Value::Array(words)) => words.iter_mut().collect(),
+                ("env", Value::Table(env)) => env.iter_mut().map(|(_, value)| value).collect(),
+                _ => continue,
+            };
+            let key = format!("run.{key}");
+            for value in texts {
+                let Value::String(text) = value else { continue };
+                let filled = names.fill(text).map_err(|why| {
+                    let problem = Problem {
+                        span: self.spans.get(&key).cloned(),
+                        message: format!("{}: `{key}`: {why}", self.shown()),
+                        hint: None,
+                    };
+                    problem.hinted("a placeholder is the name of a key such as workload.batch_size, its last part, or a variable of the axes")
+                })?;
+                if filled != *text {
+                    self.varying.insert(key.clone());
+                    *text = filled;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -50,35 +90,28 @@ impl Matrix {
     pub fn cell(&self, number: usize) -> Result<Cell, Vec<Problem>> {
         let mut document = self.base.clone();
         let (mut vars, mut of_axes) = (Vec::new(), BTreeSet::new());
+        let mut varying = BTreeSet::new();
         for (axis, at) in self.axes.iter().zip(self.at(number)) {
             let value = &axis.values[*at];
             for (path, set) in &value.sets {
                 of_axes.insert(path.join("."));
                 if path[0] == VARS {
-                    vars.push((path[1].clone(), super::document::shown(set)));
-                } else {
-                    let origin = Origin {
-                        span: Some(value.span.clone()),
-                        varies: true,
-                    };
-                    document.set(path, set.clone(), origin);
+                    vars.push((path[1].clone(), shown(set)));
+                    continue;
                 }
+                document.set(path, set.clone());
+                let key = path[..2].join(".");
+                document.spans.insert(key.clone(), value.span.clone());
+                varying.insert(key);
             }
         }
         let digits = self.len().to_string().len();
         let name = format!("{}-{:0digits$}", self.name, number + 1);
-        let nobody = || Origin {
-            span: None,
-            varies: false,
-        };
-        document.set(
-            &[String::new(), "name".to_owned()],
-            Value::from(name.clone()),
-            nobody(),
-        );
-        let exclusive = ["resources", "exclusive"].map(str::to_owned);
-        if self.exclusive && document.get(&exclusive).is_none() {
-            document.set(&exclusive, Value::from(true), nobody());
+        document.set(&["name".to_owned()], Value::from(name.clone()));
+        let resources = document.values.get("resources");
+        if self.exclusive && resources.is_none_or(|table| table.get("exclusive").is_none()) {
+            let exclusive = ["resources", "exclusive"].map(str::to_owned);
+            document.set(&exclusive, Value::from(true));
         }
         let names = Names::new(&document, &vars, of_axes);
         let mut cell = Cell {
@@ -86,53 +119,15 @@ impl Matrix {
             name,
             label: self.label(number),
             job_file: String::new(),
-            places: Vec::new(),
+            spans: document.spans,
+            varying,
         };
-        fill(&mut document, &names).map_err(|problem| {
-            vec![Problem {
-                message: format!("{}: {}", cell.shown(), problem.message),
-                ..problem
-            }]
-        })?;
-        (cell.job_file, cell.places) = document.written();
+        if let Some(Value::Table(run)) = document.values.get_mut("run") {
+            cell.fill(run, &names).map_err(|problem| vec![problem])?;
+        }
+        cell.job_file = document.values.to_string();
         Ok(cell)
     }
-}
-
-/// Fills the words of the command and the values of the variables.
-fn fill(document: &mut Document, names: &Names) -> Result<(), Problem> {
-    let filled = |value: &mut Value, changed: &mut bool| match value {
-        Value::String(text) => {
-            let new = names.fill(text)?;
-            *changed |= new != *text;
-            *text = new;
-            Ok(())
-        }
-        _ => Ok(()),
-    };
-    for leaf in document.0.iter_mut().filter(|leaf| leaf.table == "run") {
-        let mut changed = false;
-        let done: Result<(), String> = match (leaf.key.as_str(), &mut leaf.value) {
-            ("command", Value::Array(words)) => words
-                .iter_mut()
-                .try_for_each(|word| filled(word, &mut changed)),
-            ("env", Value::Table(env)) => env
-                .iter_mut()
-                .try_for_each(|(_, value)| filled(value, &mut changed)),
-            _ => Ok(()),
-        };
-        leaf.origin.varies |= changed;
-        if let Err(why) = done {
-            let message = format!("`run.{}`: {why}", leaf.key);
-            let problem = Problem {
-                span: leaf.origin.span.clone(),
-                message,
-                hint: None,
-            };
-            return Err(problem.hinted("a placeholder is the name of a key such as workload.batch_size, its last part, or a variable of the axes"));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -143,23 +138,23 @@ mod tests {
 
     const TEXT: &str = r#"name = "base"
 
-[run]
-command = ["python3", "train.py", "--batch={{batch_size}}", "{{network}}"]
-env.OMP_NUM_THREADS = "{{threads}}"
+        [run]
+        command = ["python3", "train.py", "--batch={{batch_size}}", "{{network}}"]
+        env.OMP_NUM_THREADS = "{{threads}}"
 
-[workload]
-epochs = 3
-batch_size = 1
+        [workload]
+        epochs = 3
+        batch_size = 1
 
-[framework]
-compiler = "none"
+        [framework]
+        compiler = "none"
 
-[bench.axes]
-framework.compiler = ["none", "xla"]
-workload.batch_size = [64, 256]
-vars.threads = [1]
-vars.network = ["a b; $(id) `id` \"'"]
-"#;
+        [bench.axes]
+        framework.compiler = ["none", "xla"]
+        workload.batch_size = [64, 256]
+        vars.threads = [1]
+        vars.network = ["a b; $(id) `id` \"'"]
+        "#;
 
     #[test]
     fn a_cell_is_a_job_file() {
@@ -215,10 +210,11 @@ vars.network = ["a b; $(id) `id` \"'"]
             .cell(1)
             .expect("filled");
         let problems = job::parse(&cell.job_file).expect_err("two faults");
-        let problems: Vec<Problem> = problems
+        let mut problems: Vec<Problem> = problems
             .into_iter()
             .map(|problem| cell.in_matrix(problem))
             .collect();
+        crate::foundation::diagnostic::sort_problems(&mut problems);
         let at: Vec<Option<&str>> = problems
             .iter()
             .map(|problem| problem.span.clone().map(|span| &text[span]))

@@ -1,4 +1,4 @@
-//! Placeholders: `{{batch_size}}` in a word of the command, or in a variable's value, stands for what the cell has there. A
+//! Placeholders: `{{batch_size}}` in a word of the command, or in a variable's value, is replaced by what the cell has there. A
 //! word stays one word whatever comes into it; no shell reads it.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::foundation::diagnostic::nearest;
 pub(super) struct Names {
     /// Whole names with their values: `workload.batch_size`, `vars.threads`.
     known: Vec<(String, String)>,
-    /// Names that an axis sets: they come before others that end alike.
+    /// Names that an axis sets: they come before others with the same end.
     of_axes: BTreeSet<String>,
 }
 
@@ -27,12 +27,8 @@ impl Names {
             .iter()
             .map(|(name, value)| (format!("{VARS}.{name}"), value.clone()))
             .collect();
-        for leaf in document.0.iter().filter(|leaf| !leaf.table.is_empty()) {
-            collect(
-                &format!("{}.{}", leaf.table, leaf.key),
-                &leaf.value,
-                &mut known,
-            );
+        for (name, value) in document.values.iter().filter(|(_, value)| value.is_table()) {
+            collect(name, value, &mut known);
         }
         Self { known, of_axes }
     }
@@ -116,7 +112,7 @@ pub(super) fn names_in(text: &str) -> Vec<&str> {
     names
 }
 
-/// The first placeholder of a text, with what stands before and behind it. What only looks like one stays text.
+/// The first placeholder of a text, with what is before and behind it. What only looks like one stays text.
 fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     while let Some(open) = text[from..].find("{{").map(|at| from + at) {

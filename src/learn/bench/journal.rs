@@ -71,13 +71,13 @@ pub struct Try {
     pub run_id: RunId,
     /// When it was begun, in Unix milliseconds UTC.
     pub begun_at_ms: u64,
-    /// When its end was seen, likewise; `None` while it goes on.
+    /// When its end was seen, likewise; `None` while it is still running.
     pub over_at_ms: Option<u64>,
-    /// What it measured; `None` while it goes on.
+    /// What it measured; `None` while it is still running.
     pub measured: Option<Measured>,
 }
 
-/// All that a journal tells.
+/// All that a journal holds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Journal {
     tries: BTreeMap<Slot, Vec<Try>>,

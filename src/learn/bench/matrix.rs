@@ -37,11 +37,11 @@ pub struct Matrix {
     pub max_jobs: u32,
     /// What differs between cells.
     pub axes: Vec<Axis>,
-    /// What is held against what.
+    /// What is compared with what.
     pub compares: Vec<Compare>,
     /// What its author should know, but nothing that is wrong.
     pub notes: Vec<String>,
-    /// Where `bench.repeats`, or else `[bench]`, stands.
+    /// Where `bench.repeats`, or else `[bench]`, is.
     span: Range<usize>,
     pub(super) base: Document,
     /// Of each cell the place of its value in each axis.
@@ -57,12 +57,9 @@ pub fn parse(text: &str, stem: &str) -> Result<Matrix, Vec<Problem>> {
     let plain: toml::Table = toml::from_str(text).map_err(|error| vec![syntax_problem(&error)])?;
     let mut problems = Vec::new();
     let mut fields = Fields::of_document(&document, &mut problems);
-    let bench = plain.get("bench").and_then(Value::as_table);
-    let matrix = bench.and_then(|bench| {
-        let read = |fields: &mut Fields<'_>| read(&document, &plain, fields, bench, stem);
-        fields.table("bench", read)?
-    });
-    if bench.is_none() && fields.table("bench", |_| ()).is_none() && !fields.holds("bench") {
+    let read = |fields: &mut Fields<'_>| read(&document, &plain, fields, stem);
+    let matrix = fields.table("bench", read).flatten();
+    if !fields.holds("bench") {
         let missing = "the table `[bench]` is missing: this is a job file, not a matrix";
         let hint = "add: [bench.axes]\n        workload.batch_size = [64, 256]";
         fields.problem(Problem::of_file(missing).hinted(hint));
@@ -80,7 +77,6 @@ fn read(
     document: &DeTable<'_>,
     plain: &toml::Table,
     fields: &mut Fields<'_>,
-    bench: &toml::Table,
     stem: &str,
 ) -> Option<Matrix> {
     let mut faults = Vec::new();
@@ -93,29 +89,19 @@ fn read(
     let max_jobs = fields.count("max_jobs", MOST_JOBS).unwrap_or(1);
     let axes_table = fields.raw_table("axes");
     let (exclude, compare) = (fields.raw("exclude"), fields.raw("compare"));
-    let axes = match (axes_table, bench.get("axes")) {
-        (Some(table), Some(Value::Table(plain))) => axis::read(table, plain, &mut faults),
-        _ => Vec::new(),
-    };
-    let excludes = match (exclude, bench.get("exclude")) {
-        (Some(value), Some(plain)) if faults.is_empty() => {
-            pick::excludes(value, plain, &axes, &mut faults)
+    let axes = axes_table.map_or_else(Vec::new, |table| axis::read(table, &mut faults));
+    let (mut excludes, mut compares) = (Vec::new(), Vec::new());
+    if faults.is_empty() {
+        if let Some(value) = exclude {
+            excludes = pick::excludes(value, &axes, &mut faults);
         }
-        _ => Vec::new(),
-    };
-    let compares = if faults.is_empty() {
-        pick::compares(compare.zip(bench.get("compare")), &axes, &mut faults)
-    } else {
-        Vec::new()
-    };
+        compares = pick::compares(compare, &axes, &mut faults);
+    }
     let base = Document::of_matrix(document, plain);
     if let Some(array) = table_key(document, "resources", "array") {
-        let problem = Problem::at(
-            array,
-            "a matrix has no job arrays: each of its cells is a job of its own",
-        );
-        faults
-            .push(problem.hinted("take the line out; `bench.repeats` says how often a cell runs"));
+        let message = "a matrix has no job arrays: each of its cells is a job of its own";
+        let hint = "take the line out; `bench.repeats` says how often a cell runs";
+        faults.push(Problem::at(array, message).hinted(hint));
     }
     let name = name.or_else(|| base_name(plain, stem, &mut faults));
     let cells = if faults.is_empty() {
@@ -219,11 +205,11 @@ fn expand(
     cells
 }
 
-/// Keys of `[workload]` that a program must be told of; the others only describe.
+/// Keys of `[workload]` that a program must get; the others only describe.
 const TOLD: [&str; 4] = ["batch_size", "epochs", "precision", "samples"];
 
 /// Variables that stand nowhere make cells that are the same: that is a fault. A key of `[workload]` that the program is not
-/// told of is worth a note.
+/// given is worth a note.
 fn idle(axes: &[Axis], base: &Document, faults: &mut Vec<Problem>) -> Vec<String> {
     let mut named = BTreeSet::new();
     let settings = axes
@@ -231,7 +217,8 @@ fn idle(axes: &[Axis], base: &Document, faults: &mut Vec<Problem>) -> Vec<String
         .flat_map(|axis| &axis.values)
         .flat_map(|value| &value.sets)
         .map(|(_, value)| value);
-    for value in base.0.iter().map(|leaf| &leaf.value).chain(settings) {
+    let in_base = base.values.iter().map(|(_, value)| value);
+    for value in in_base.chain(settings) {
         gather(value, &mut named);
     }
     let is_named = |path: &[String]| {

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobState;
-use crate::record::{NodeRecord, Progress, RunRecord, Status, TimeSource, median};
+use crate::record::{
+    NodeRecord, Progress, RunRecord, Status, TimeSource, median, of_commonest_source,
+};
 
-/// The node whose output told the epochs, as far as it decides times.
+/// The node whose output shows the epochs, as far as it decides times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Machine {
     /// Its name.
@@ -56,7 +58,7 @@ pub struct Measured {
     /// Nodes that it ran on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// The node whose output told the epochs.
+    /// The node whose output shows the epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// CPUs that everything else kept busy meanwhile, on the node where it was most.
@@ -126,7 +128,7 @@ impl Measured {
         }
     }
 
-    /// Of a run that was handed over and never heard of again.
+    /// Of a run that was submitted and then lost.
     #[must_use]
     pub fn lost(why: &str) -> Self {
         Self {
@@ -214,7 +216,7 @@ fn steady(progress: &Progress, warm_up: u32) -> Option<Steady> {
     let mut known: Vec<(f64, TimeSource)> = Vec::new();
     let mut first = None;
     for (number, epoch) in progress.epochs.iter().enumerate() {
-        // Each start of the program counts its warm-up anew.
+        // Each start of the program counts its warm-up again.
         place = if is_noted && epoch.warmup {
             0
         } else {
@@ -230,14 +232,7 @@ fn steady(progress: &Progress, warm_up: u32) -> Option<Steady> {
             known.push((seconds, source));
         }
     }
-    let sources = [TimeSource::Clock, TimeSource::Stated, TimeSource::Event];
-    let count = |source: &TimeSource| known.iter().filter(|(_, from)| from == source).count();
-    let source = sources.into_iter().max_by_key(count)?;
-    let times: Vec<f64> = known
-        .iter()
-        .filter(|(_, from)| *from == source)
-        .map(|(seconds, _)| *seconds)
-        .collect();
+    let (source, times) = of_commonest_source(known)?;
     let count = times.len();
     let median = median(times)?;
     let first_extra = first.filter(|_| warm_up > 0).map(|first| first - median);

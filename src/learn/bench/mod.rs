@@ -1,12 +1,12 @@
-//! A matrix of trainings: a job file with axes becomes cells, each a job file of its own, and what the runs of the cells
+//! A matrix of trainings: a job file with axes becomes cells, each its own job file, and what the runs of the cells
 //! measured is kept in a journal. Pure; `docs/bench.md` has the keys. What follows from the measurements is in
 //! [`crate::report`].
 
 mod axis;
 mod cell;
 mod document;
+mod expected_duration;
 mod fill;
-mod foreseen;
 mod journal;
 mod matrix;
 mod measured;
@@ -17,7 +17,7 @@ mod remaining;
 
 pub use axis::{Axis, AxisValue};
 pub use cell::Cell;
-pub use foreseen::Foreseen;
+pub use expected_duration::ExpectedDuration;
 pub use journal::{Entry, Header, Journal, TRIES, Try};
 pub use matrix::{Matrix, parse};
 pub use measured::{Machine, Measured};

@@ -1,5 +1,5 @@
 //! In which order the runs come: each repeat runs all cells once, shuffled, so that what changes slowly (heat, other users,
-//! the file system) meets every cell alike.
+//! the file system) affects all cells equally.
 
 use serde::{Deserialize, Serialize};
 

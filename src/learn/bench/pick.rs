@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Value};
 
-use super::axis::{Axis, axis_named};
+use super::axis::{Axis, axis_named, plain};
 use super::document::shown;
 use crate::foundation::diagnostic::Problem;
 
@@ -21,7 +21,7 @@ impl Exclude {
     }
 }
 
-/// An axis whose values are held against one of them.
+/// An axis whose values are compared with one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compare {
     /// Which axis.
@@ -30,30 +30,20 @@ pub struct Compare {
     pub baseline: usize,
 }
 
-/// The tables under a key: one, or a list of them, each with its values.
+/// The tables under a key: one, or a list of them.
 fn tables<'a>(
     key: &str,
     value: &'a Spanned<DeValue<'a>>,
-    plain: &'a Value,
     problems: &mut Vec<Problem>,
-) -> Vec<(Range<usize>, &'a DeTable<'a>, &'a toml::Table)> {
-    let one = |value: &'a Spanned<DeValue<'a>>, plain: &'a Value| match (value.get_ref(), plain) {
-        (DeValue::Table(table), Value::Table(plain)) => Some((value.span(), table, plain)),
-        _ => None,
-    };
-    let found: Option<Vec<_>> = match (value.get_ref(), plain) {
-        (DeValue::Array(items), Value::Array(plain)) => items
-            .iter()
-            .zip(plain)
-            .map(|(item, plain)| one(item, plain))
-            .collect(),
-        _ => one(value, plain).map(|one| vec![one]),
+) -> Vec<(Range<usize>, &'a DeTable<'a>)> {
+    let one = |value: &'a Spanned<DeValue<'a>>| Some((value.span(), value.get_ref().as_table()?));
+    let found: Option<Vec<_>> = match value.get_ref() {
+        DeValue::Array(items) => items.iter().map(one).collect(),
+        _ => one(value).map(|one| vec![one]),
     };
     found.unwrap_or_else(|| {
-        problems.push(Problem::at(
-            value.span(),
-            format!("`bench.{key}` must be a table, or a list of tables"),
-        ));
+        let message = format!("`bench.{key}` must be a table, or a list of tables");
+        problems.push(Problem::at(value.span(), message));
         Vec::new()
     })
 }
@@ -61,20 +51,17 @@ fn tables<'a>(
 /// Reads `[[bench.exclude]]`.
 pub(super) fn excludes(
     value: &Spanned<DeValue<'_>>,
-    plain: &Value,
     axes: &[Axis],
     problems: &mut Vec<Problem>,
 ) -> Vec<Exclude> {
     let mut excludes = Vec::new();
-    for (span, table, plain) in tables("exclude", value, plain, problems) {
+    for (span, table) in tables("exclude", value, problems) {
         let mut picked = Vec::new();
-        pick("", table, plain, axes, &mut picked, problems);
-        if picked.is_empty() && table.is_empty() {
-            let problem = Problem::at(
-                span,
-                "`bench.exclude` names no axis: it would exclude everything",
-            );
-            problems.push(problem.hinted("write the axes and values that must not meet"));
+        pick("", table, axes, &mut picked, problems);
+        if table.is_empty() {
+            let message = "`bench.exclude` names no axis: it would exclude everything";
+            let hint = "write the axes and values that must not meet";
+            problems.push(Problem::at(span, message).hinted(hint));
         }
         excludes.push(Exclude(picked));
     }
@@ -84,46 +71,30 @@ pub(super) fn excludes(
 fn pick(
     prefix: &str,
     table: &DeTable<'_>,
-    plain: &toml::Table,
     axes: &[Axis],
     picked: &mut Vec<(usize, Vec<usize>)>,
     problems: &mut Vec<Problem>,
 ) {
     for (key, value) in table {
-        let part: &str = key.get_ref();
-        let name = format!("{prefix}{part}");
-        let Some(plain) = plain.get(part) else {
+        let name = format!("{prefix}{}", key.get_ref());
+        if let DeValue::Table(inner) = value.get_ref() {
+            pick(&format!("{name}."), inner, axes, picked, problems);
+            continue;
+        }
+        let wanted = match plain(value) {
+            Some(Value::Array(items)) => items,
+            one => one.into_iter().collect(),
+        };
+        let axis = axis_named(axes, &name, "bench.exclude");
+        let Some(axis) = noted(axis, key.span(), problems) else {
             continue;
         };
-        match (value.get_ref(), plain) {
-            (DeValue::Table(inner), Value::Table(plain)) => {
-                pick(&format!("{name}."), inner, plain, axes, picked, problems);
-            }
-            _ => {
-                let wanted = match plain {
-                    Value::Array(items) => items.iter().map(shown).collect(),
-                    one => vec![shown(one)],
-                };
-                let Some(axis) = noted(
-                    axis_named(axes, &name, "bench.exclude"),
-                    key.span(),
-                    problems,
-                ) else {
-                    continue;
-                };
-                let places = wanted.iter().map(|label| {
-                    noted(
-                        axes[axis].value_named(label, "bench.exclude"),
-                        value.span(),
-                        problems,
-                    )
-                });
-                picked.push((
-                    axis,
-                    places.collect::<Vec<_>>().into_iter().flatten().collect(),
-                ));
-            }
+        let mut places = Vec::new();
+        for value_of in &wanted {
+            let place = axes[axis].value_named(&shown(value_of), "bench.exclude");
+            places.extend(noted(place, value.span(), problems));
         }
+        picked.push((axis, places));
     }
 }
 
@@ -140,49 +111,41 @@ fn noted(
     found.map_err(|problem| problems.push(at(problem))).ok()
 }
 
-/// Reads `[bench.compare]`; without it each axis is held against its first value.
+/// Reads `[bench.compare]`; without it the values of each axis are compared with its first one.
 pub(super) fn compares(
-    asked: Option<(&Spanned<DeValue<'_>>, &Value)>,
+    asked: Option<&Spanned<DeValue<'_>>>,
     axes: &[Axis],
     problems: &mut Vec<Problem>,
 ) -> Vec<Compare> {
-    let Some((value, plain)) = asked else {
+    let Some(value) = asked else {
         let with_others = (0..).zip(axes).filter(|(_, axis)| axis.values.len() > 1);
         return with_others
             .map(|(axis, _)| Compare { axis, baseline: 0 })
             .collect();
     };
     let mut compares = Vec::new();
-    for (span, table, plain) in tables("compare", value, plain, problems) {
-        if let Some(other) = table
-            .keys()
-            .find(|key| !["axis", "baseline"].contains(&&**key.get_ref()))
-        {
+    for (span, table) in tables("compare", value, problems) {
+        let mut keys = table.keys();
+        if let Some(other) = keys.find(|key| !["axis", "baseline"].contains(&&**key.get_ref())) {
             let message = format!("unknown key `bench.compare.{}`", other.get_ref());
             problems.push(Problem::at(other.span(), message).hinted("known here: axis, baseline"));
         }
         let at = |key: &str| table.get(key).map_or_else(|| span.clone(), Spanned::span);
-        let Some(Value::String(name)) = plain.get("axis") else {
-            let problem = Problem::at(
-                at("axis"),
-                "`bench.compare` needs `axis`, the name of an axis in quotes",
-            );
+        let Some(name) = table.get("axis").and_then(|name| name.get_ref().as_str()) else {
+            let message = "`bench.compare` needs `axis`, the name of an axis in quotes";
+            let problem = Problem::at(at("axis"), message);
             problems.push(problem.hinted("write axis = \"framework.compiler\""));
             continue;
         };
-        let Some(axis) = noted(
-            axis_named(axes, name, "bench.compare"),
-            at("axis"),
-            problems,
-        ) else {
+        let axis = axis_named(axes, name, "bench.compare");
+        let Some(axis) = noted(axis, at("axis"), problems) else {
             continue;
         };
-        let baseline = match plain.get("baseline") {
-            Some(value) => noted(
-                axes[axis].value_named(&shown(value), "bench.compare"),
-                at("baseline"),
-                problems,
-            ),
+        let baseline = match table.get("baseline").and_then(plain) {
+            Some(value) => {
+                let place = axes[axis].value_named(&shown(&value), "bench.compare");
+                noted(place, at("baseline"), problems)
+            }
             None => Some(0),
         };
         compares.extend(baseline.map(|baseline| Compare { axis, baseline }));

@@ -1,7 +1,7 @@
 //! Whether intervals hold what they promise: each run and each configuration left out in turn.
 //!
 //! Two things may be misjudged: by how much repeats scatter, and by how much a configuration differs from what its parts make
-//! expect. Each has a stretch of its own, so that one that is believed too wide makes the other no narrower.
+//! expect. Each has its own stretch, so that one that is believed too wide makes the other no narrower.
 
 use super::fit::{RUN_WIDTH, State};
 use crate::foundation::statistics::Z95;

@@ -1,4 +1,4 @@
-//! The equations of one response: columns, rows, and the values that they are held against.
+//! The equations of one response: columns, rows, and the values that they are compared with.
 
 use super::Priors;
 use super::block::{Block, Centres, Term};
@@ -37,7 +37,7 @@ impl Layout {
     }
 }
 
-/// A value that a row is held against.
+/// A value that a row is compared with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) y: f64,
@@ -355,7 +355,7 @@ fn centres(groups: &[Group], count: &[u32]) -> Centres {
     centres
 }
 
-/// What differs between two situations. What is not told of either says nothing.
+/// What differs between two situations. What is unknown of either says nothing.
 pub(super) fn difference(
     response: Response,
     centres: &Centres,

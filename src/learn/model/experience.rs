@@ -27,13 +27,13 @@ const AGREED: f64 = 0.9;
 /// Counts and ends, as they lie in a model file.
 #[derive(Debug, Clone)]
 pub(super) struct Experience {
-    /// Runs by hash: of alike runs, of workloads, of software, and of words.
+    /// Runs by hash: of similar runs, of workloads, of software, and of words.
     counts: Vec<u8>,
     /// The ends of each size, by workload; 0: those of all.
     ends: Vec<u8>,
     /// The usual sizes of trainings, by their names.
     named: Vec<u8>,
-    /// Runs in doubt by hash: of alike runs, of workloads and of software. The first files had none.
+    /// Runs in doubt by hash: of similar runs, of workloads and of software. The first files had none.
     doubted: Vec<u8>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
                 *all = (all.0.saturating_add(doubtful), all.1 | doubts);
             }
         }
-        // What was cut off was met, though it tells less.
+        // What was cut off was met, though less is known of it.
         Word::ALL
             .iter()
             .filter_map(|word| of_word(facts, *word))
@@ -85,36 +85,48 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
             }
         }
     }
-    let mut records = Writer::default();
-    let mut counts: Vec<(u64, u32)> = counts.into_iter().collect();
-    counts.sort_unstable();
-    for (key, count) in counts {
-        records.u64(key);
-        records.u32(count);
-    }
-    writer.block(&records.0);
-    let mut records = Writer::default();
-    for (key, ends) in ends {
-        records.u64(key);
-        ends.iter()
-            .flat_map(|(low, high)| [*low, *high])
-            .for_each(|size| records.f64(size));
-    }
-    writer.block(&records.0);
-    writer.block(&named(gathered).0);
-    let mut records = Writer::default();
-    let mut doubted: Vec<(u64, (u32, u32))> = doubted.into_iter().collect();
-    doubted.sort_unstable();
-    for (key, (runs, doubts)) in doubted {
-        records.u64(key);
-        records.u32(runs);
-        records.u32(doubts);
-    }
-    writer.block(&records.0);
+    write_records(writer, counts, |writer, count| writer.u32(count));
+    write_records(writer, ends, |writer, ends| {
+        let sizes = ends.iter().flat_map(|(low, high)| [*low, *high]);
+        sizes.for_each(|size| writer.f64(size));
+    });
+    write_records(
+        writer,
+        named(gathered),
+        |writer, (workload, sizes, runs)| {
+            writer.u64(workload);
+            writer.f64(sizes.0);
+            writer.f64(sizes.1);
+            writer.u32(runs);
+        },
+    );
+    write_records(writer, doubted, |writer, (runs, doubts)| {
+        writer.u32(runs);
+        writer.u32(doubts);
+    });
 }
 
+/// Writes a block of records in the order of their keys.
+fn write_records<T>(
+    writer: &mut Writer,
+    records: impl IntoIterator<Item = (u64, T)>,
+    write: impl Fn(&mut Writer, T),
+) {
+    let mut records: Vec<(u64, T)> = records.into_iter().collect();
+    records.sort_by_key(|(key, _)| *key);
+    let mut block = Writer::default();
+    for (key, record) in records {
+        block.u64(key);
+        write(&mut block, record);
+    }
+    writer.block(&block.0);
+}
+
+/// A training by its name: its workload, its samples and parameters, and how many runs it had.
+type Training = (u64, (f64, f64), u32);
+
 /// The sizes that runs of each name have, where nearly all agree.
-fn named(gathered: &Gathered) -> Writer {
+fn named(gathered: &Gathered) -> Vec<(u64, Training)> {
     let mut trainings: BTreeMap<(u64, u64), (f64, f64, u32)> = BTreeMap::new();
     let mut all: BTreeMap<u64, u32> = BTreeMap::new();
     for group in &gathered.groups {
@@ -135,29 +147,26 @@ fn named(gathered: &Gathered) -> Writer {
             }
         }
     }
-    let mut records = Writer::default();
-    for ((name, workload), (samples, parameters, runs)) in trainings {
-        if f64::from(runs) >= AGREED * f64::from(all[&name]) {
-            records.u64(name);
-            records.u64(workload);
-            records.f64(samples);
-            records.f64(parameters);
-            records.u32(runs);
-        }
-    }
-    records
+    let agrees = |name: u64, runs: u32| f64::from(runs) >= AGREED * f64::from(all[&name]);
+    let trainings = trainings
+        .into_iter()
+        .filter(|((name, _), (.., runs))| agrees(*name, *runs));
+    let record = |((name, workload), (samples, parameters, runs))| {
+        (name, (workload, (samples, parameters), runs))
+    };
+    trainings.map(record).collect()
 }
 
-/// `None`: nothing is told of it, or it is a word that need not have been met before.
+/// `None`: nothing is known of it, or it is a word that need not have been met before.
 fn of_word(facts: &Facts, word: Word) -> Option<u64> {
     let hash = facts.word(word);
-    let told = hash != 0 && word != Word::Image;
+    let is_known = hash != 0 && word != Word::Image;
     let within = if word == Word::Version {
         facts.word(Word::Framework)
     } else {
         0
     };
-    told.then(|| {
+    is_known.then(|| {
         Hash::new(11)
             .number(word as u64)
             .number(within)
@@ -188,7 +197,7 @@ impl Experience {
     }
 
     /// The facts of a situation. Where its workload was never measured and leaves sizes out, they are those of the runs of the same
-    /// name, and that is told.
+    /// name, and that is reported.
     pub(super) fn completed(&self, situation: &Situation) -> (Facts, Vec<String>) {
         let facts = Facts::new(situation);
         let complete = || (facts, Vec::new());
@@ -204,7 +213,7 @@ impl Experience {
             return complete();
         };
         let (workload, taken, runs) = found;
-        let mut told = Vec::new();
+        let mut taken_over = Vec::new();
         for (at, name, taken) in [
             (SAMPLES, "samples", taken.0),
             (PARAMETERS, "parameters", taken.1),
@@ -213,7 +222,7 @@ impl Experience {
                 return complete();
             }
             if sizes[at] <= 0.0 && taken > 0.0 {
-                told.push(format!("{name} = {taken:.0}"));
+                taken_over.push(format!("{name} = {taken:.0}"));
             }
         }
         let same = if both.is_some() {
@@ -222,20 +231,20 @@ impl Experience {
             "of this network"
         };
         let plural = if runs == 1 { "" } else { "s" };
-        let told = match told.is_empty() {
+        let assumed = match taken_over.is_empty() {
             true => format!("the data set is taken to be that of {runs} run{plural} {same}"),
             false => {
                 format!(
                     "`[workload]` is taken to have {}, as in {runs} run{plural} {same}",
-                    told.join(", ")
+                    taken_over.join(", ")
                 )
             }
         };
-        (facts.as_workload(workload, taken.0, taken.1), vec![told])
+        (facts.as_workload(workload, taken.0, taken.1), vec![assumed])
     }
 
     /// Workload, samples and parameters, and runs of the trainings with a name.
-    fn training(&self, name: u64) -> Option<(u64, (f64, f64), u32)> {
+    fn training(&self, name: u64) -> Option<Training> {
         let mut reader = record(&self.named, NAMED, name)?;
         Some((reader.u64()?, (reader.f64()?, reader.f64()?), reader.u32()?))
     }

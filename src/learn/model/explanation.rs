@@ -15,7 +15,7 @@ use super::hash::OfHashes;
 use super::solve::{Own, Posterior, invert, prior_equations};
 use crate::foundation::statistics::Z95;
 
-/// What a model has learned, with what stands behind each part.
+/// What a model has learned, with what supports each part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Explanation {
     /// Comparisons: how much longer an epoch takes with the one than with the other.
@@ -72,7 +72,7 @@ pub struct Spread {
     pub members: u64,
 }
 
-/// Workloads whose own effects are told: those with the most runs.
+/// Workloads whose own effects are reported: those with the most runs.
 const WORKLOADS: usize = 20;
 /// Effects of workloads, at most.
 const MOST: usize = 400;
@@ -182,9 +182,15 @@ pub(super) fn explain(state: &State<'_>, gathered: &Gathered) -> Explanation {
         posterior,
         published: invert(matrix, &vector),
     };
+    let shared = Known {
+        workload: None,
+        places: None,
+        values: posterior.shared.clone(),
+        covariance: &posterior.covariance,
+    };
     let mut effects: Vec<LearnedEffect> = KINDS
         .iter()
-        .flat_map(|kind| learner.effects_of(kind))
+        .flat_map(|kind| learner.effects_of(kind, &shared))
         .collect();
     effects.extend(SLOPES.iter().filter_map(|slope| learner.slope(slope)));
     effects.extend(learner.effects_of_workloads());
@@ -268,17 +274,23 @@ impl Learner<'_> {
             .collect()
     }
 
-    fn effects_of(&self, kind: &Kind) -> Vec<LearnedEffect> {
+    /// The effects of a kind, over all runs or those of a workload.
+    fn effects_of(&self, kind: &Kind, known: &Known<'_>) -> Vec<LearnedEffect> {
+        let is_meant = |facts: &Facts| known.workload.is_none_or(|its| facts.workload == its);
+        let groups = self.groups().filter(|(facts, _)| is_meant(facts));
         let mut found = Vec::new();
-        for levels in levels(kind, self.groups()).values() {
+        for levels in levels(kind, groups).values() {
             for (this, than) in self.pairs(kind, levels) {
-                let row = self.row(kind, this, than, |block| kind.blocks.contains(&block));
-                if !row.is_empty() {
-                    let Posterior {
-                        shared, covariance, ..
-                    } = self.posterior;
-                    let time_ratio = ratio(&row, shared, covariance);
-                    found.push(self.effect(kind, this, than, time_ratio, &row));
+                let row = self.row(kind, this, than, known.workload.is_some());
+                let position =
+                    |(place, value): &(usize, f64)| Some((known.position(*place)?, *value));
+                let own_row: Option<Vec<_>> = row.iter().map(position).collect();
+                if let Some(own_row) = own_row.filter(|row| !row.is_empty()) {
+                    let time_ratio = ratio(&own_row, &known.values, known.covariance);
+                    found.push(LearnedEffect {
+                        workload: known.workload.map(|its| self.name(its)),
+                        ..self.effect(kind, this, than, time_ratio, &row)
+                    });
                 }
             }
         }
@@ -317,18 +329,16 @@ impl Learner<'_> {
     }
 
     /// What differs between a level's commonest configuration and the same with the other's name.
-    fn row(
-        &self,
-        kind: &Kind,
-        this: &Level,
-        than: &Level,
-        counts: impl Fn(Block) -> bool,
-    ) -> Vec<(usize, f64)> {
+    fn row(&self, kind: &Kind, this: &Level, than: &Level, of_workload: bool) -> Vec<(usize, f64)> {
+        let counts = |block: Block| {
+            let is_own = of_workload && kind.word != Word::Version;
+            kind.blocks.contains(&block) || (is_own && block == Block::FamilySoftware)
+        };
         let layout = &self.state.design.layout;
         let other = this.facts.with_word(kind.word, than.facts.word(kind.word));
         let keys = difference(self.state.response, &layout.centres, &this.facts, &other);
         keys.into_iter()
-            .filter(|(key, _)| Block::of(*key).is_some_and(&counts))
+            .filter(|(key, _)| Block::of(*key).is_some_and(counts))
             .filter_map(|(key, value)| Some((layout.place(key)?, value)))
             .collect()
     }
@@ -404,35 +414,36 @@ impl Learner<'_> {
     fn effects_of_workload(&self, workload: u64, own: &Own) -> Vec<LearnedEffect> {
         let local = own.local(&self.state.design.layout, &self.state.components);
         let joined = own.joined(&local, &self.posterior.shared, &self.posterior.covariance);
-        let values = DVector::from_column_slice(&joined.values);
+        let known = Known {
+            workload: Some(workload),
+            places: Some(&own.places),
+            values: DVector::from_column_slice(&joined.values),
+            covariance: &joined.covariance,
+        };
         let software = [Word::Compiler, Word::Framework, Word::Version];
-        let mut found = Vec::new();
-        for kind in KINDS.iter().filter(|kind| software.contains(&kind.word)) {
-            let its = self
-                .groups()
-                .filter(|(facts, _)| facts.workload == workload);
-            for levels in levels(kind, its).values() {
-                for (this, than) in self.pairs(kind, levels) {
-                    let row = self.row(kind, this, than, |block| {
-                        kind.blocks.contains(&block)
-                            || (block == Block::FamilySoftware && kind.word != Word::Version)
-                    });
-                    let position = |(place, value): &(usize, f64)| {
-                        let is_it = |its: &u16| usize::from(*its) == *place;
-                        Some((own.places.iter().position(is_it)?, *value))
-                    };
-                    let own_row: Option<Vec<_>> = row.iter().map(position).collect();
-                    if let Some(own_row) = own_row.filter(|row| !row.is_empty()) {
-                        let time_ratio = ratio(&own_row, &values, &joined.covariance);
-                        found.push(LearnedEffect {
-                            workload: Some(self.name(workload)),
-                            ..self.effect(kind, this, than, time_ratio, &row)
-                        });
-                    }
-                }
-            }
+        KINDS
+            .iter()
+            .filter(|kind| software.contains(&kind.word))
+            .flat_map(|kind| self.effects_of(kind, &known))
+            .collect()
+    }
+}
+
+/// Coefficients with their covariance: those that all workloads share, or those of a workload.
+struct Known<'a> {
+    workload: Option<u64>,
+    /// The coefficients that the workload's runs meet; `None`: all, in their order.
+    places: Option<&'a [u16]>,
+    values: DVector<f64>,
+    covariance: &'a DMatrix<f64>,
+}
+
+impl Known<'_> {
+    fn position(&self, place: usize) -> Option<usize> {
+        match self.places {
+            Some(places) => places.iter().position(|its| usize::from(*its) == place),
+            None => Some(place),
         }
-        found
     }
 }
 

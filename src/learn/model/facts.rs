@@ -136,7 +136,7 @@ impl Facts {
         (steps != UNKNOWN).then(|| f64::from(steps) / STEPS)
     }
 
-    /// What makes two runs of one workload alike: software, hardware and how many workers and nodes.
+    /// What makes two runs of one workload similar: software, hardware and how many workers and nodes.
     pub(super) fn alike(&self) -> u64 {
         let words = [
             Word::Framework,
@@ -169,7 +169,7 @@ impl Facts {
         }
     }
 
-    /// What runs that are alike share, the closest likeness first: configuration, workload, software with and without its version,
+    /// What similar runs share, the closest similarity first: configuration, workload, software with and without its version,
     /// and 0, which all share.
     pub(super) fn keys_of_likeness(&self) -> [u64; 5] {
         [
@@ -211,7 +211,7 @@ fn stepped(logarithm: f64) -> i32 {
     steps
 }
 
-/// The sizes of which it is said how far outside of what was measured a run lies.
+/// The sizes of which it is reported how far outside of what was measured a run lies.
 pub(super) const EXACT: [&str; 7] = [
     "batch size of a worker",
     "number of threads",
@@ -290,7 +290,7 @@ pub(super) fn namings(situation: &Situation) -> Option<(Option<u64>, u64)> {
     ))
 }
 
-/// Letter case tells no networks, frameworks and compilers apart.
+/// Letter case makes no difference between networks, frameworks and compilers.
 fn lower(name: &str) -> Cow<'_, str> {
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         Cow::Owned(name.to_ascii_lowercase())
@@ -364,7 +364,7 @@ pub(super) fn text<T>(
     }
 }
 
-/// The first two numbers of a version: patches change no speed that could be told from noise. `None`: a range.
+/// The first two numbers of a version: patches change no speed by more than noise. `None`: a range.
 fn release(version: &str) -> Option<String> {
     let version = version.trim().trim_start_matches('v');
     let end = version

@@ -1,6 +1,6 @@
 //! A model as a file: a line of JSON, what every forecast needs, and pieces of which a forecast needs a few.
 //!
-//! The line is the head, the front the tables and shared coefficients; behind these lies what each workload has of its own, which grows
+//! The line is the head, the front the tables and shared coefficients; behind these lies what each workload adds, which grows
 //! with the number of workloads. A plan on a login node reads the first two, and of the last what its job needs. The line and the
 //! front have a checksum each, and so has each piece.
 
@@ -38,7 +38,7 @@ struct FirstLine {
     back_bytes: u64,
 }
 
-/// The last key of the first line: the CRC-32 of what stands before it.
+/// The last key of the first line: the CRC-32 of what is before it.
 const LINE_SUM: &str = ",\"line_crc32\":";
 
 impl Model {
@@ -97,7 +97,7 @@ impl Model {
     /// Reads a model out of its first line and front; pieces of the rest are asked for as forecasts need them.
     ///
     /// # Errors
-    /// As [`Model::extent`]. A piece that cannot be read is told of in the forecast that needs it.
+    /// As [`Model::extent`]. A piece that cannot be read is reported in the forecast that needs it.
     pub fn from_front(front: Vec<u8>, rest: Arc<dyn Pieces>) -> Result<Self, Unreadable> {
         let (line, _) = first_line(&front)?;
         Self::read(front, Back::Elsewhere(rest, line.back_bytes))

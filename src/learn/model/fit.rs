@@ -79,7 +79,7 @@ impl<'a> State<'a> {
         self
     }
 
-    /// Weighs the runs by the last solution and solves anew. `None`: floating point does not suffice.
+    /// Weighs the runs by the last solution and solves again. `None`: floating point does not suffice.
     pub(super) fn step(&mut self) -> Option<()> {
         for (at, span) in self.design.spans.iter().enumerate() {
             for cell in span.cells.clone() {

@@ -87,7 +87,7 @@ impl Model {
         let mut from = 0;
         for its in learned {
             gathered.counts.pooled += its.pooled;
-            if let Some(told) = its.told {
+            if let Some(summary) = its.summary {
                 let components = &its.outline.components;
                 scatter = (
                     Some(components.noise.sqrt()),
@@ -98,9 +98,9 @@ impl Model {
                     gathered.counts.workloads,
                     gathered.counts.configurations,
                     gathered.counts.published,
-                ] = told.counts;
-                gathered.counts.repeats = Some(told.repeats);
-                explanation = told.explanation;
+                ] = summary.counts;
+                gathered.counts.repeats = Some(summary.repeats);
+                explanation = summary.explanation;
             }
             // A file of many workloads is large: what was written is not copied again.
             tables.outlines.push(Outline {
@@ -213,11 +213,11 @@ struct Learned {
     part: solution::Bytes,
     /// Levels without a coefficient of their own.
     pooled: u64,
-    told: Option<Told>,
+    summary: Option<Summary>,
 }
 
-/// What people are told of the response that all is explained by.
-struct Told {
+/// What is reported of the response that all is explained by.
+struct Summary {
     explanation: Explanation,
     /// Coefficients, workloads, configurations, published effects.
     counts: [u64; 4],
@@ -267,7 +267,7 @@ fn learned(
     };
     let design = Design::new(response, gathered, priors);
     let (state, stretch) = solved(&design, response).ok_or_else(unsolvable)?;
-    let told = explained.then(|| Told {
+    let summary = explained.then(|| Summary {
         explanation: super::explanation::explain(&state, gathered),
         counts: [
             design.layout.keys.len(),
@@ -291,7 +291,7 @@ fn learned(
         outline,
         part,
         pooled: design.pooled,
-        told,
+        summary,
     })
 }
 
@@ -356,14 +356,14 @@ fn head(gathered: &Gathered, priors: &Priors, scatter: (Option<f64>, Option<f64>
 
 fn nothing_timed(gathered: &Gathered) -> Unfit {
     let left_out = &gathered.counts.left_out;
-    let told: Vec<String> = left_out
+    let summary: Vec<String> = left_out
         .iter()
         .map(|(what, count)| format!("{count} unusable {what}"))
         .collect();
-    let left_out = if told.is_empty() {
+    let left_out = if summary.is_empty() {
         "no epochs, no length".to_owned()
     } else {
-        told.join(", ")
+        summary.join(", ")
     };
     Unfit::NothingTimed {
         runs: gathered.counts.runs,

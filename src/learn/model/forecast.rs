@@ -9,7 +9,7 @@ use super::solution::{Predicted, Solution, Workload};
 use super::{Hardware, Model, Situation, mixture};
 use crate::record::{Forecast, Interval};
 
-/// What a total lacks where no run told it.
+/// What a total lacks where no run has it.
 const NO_OUTSIDE: &str = "no run told how long start-up, evaluation and the end take: the whole run has no time for them";
 
 /// What a forecast goes without where the model's file fails it.
@@ -121,7 +121,7 @@ impl Model {
             }
             .interval()
         };
-        // A workload whose runs told no epochs is forecast whole, unless there are no such runs at all.
+        // A workload whose runs have no epochs is forecast whole, unless there are no such runs at all.
         let knows =
             |asked: &Option<Asked<'_>>| asked.as_ref().is_some_and(|asked| asked.knows(&facts));
         let by_epochs = epoch.is_some() && (knows(epoch) || !knows(whole_run));
@@ -161,43 +161,6 @@ impl Model {
         }
         forecast
     }
-
-    /// One joint draw of the natural logarithms of the epochs' seconds of these runs, out of what is known of them: the same
-    /// for the same seed. Repeats would scatter around it.
-    #[must_use]
-    pub fn draw(&self, situations: &[Situation], seed: u64) -> Vec<f64> {
-        self.draw_on(situations, &[], seed)
-    }
-
-    /// The same of runs that may get any of these kinds of hardware: what is expected over all of them, where the draw is true.
-    #[must_use]
-    pub fn draw_on(&self, situations: &[Situation], kinds: &[Likely], seed: u64) -> Vec<f64> {
-        let known = &self.experience;
-        let on: Vec<(f64, Facts)> = situations
-            .iter()
-            .flat_map(|situation| on_each(situation, kinds))
-            .map(|(share, situation)| (share, known.completed(&situation).0))
-            .collect();
-        let facts: Vec<Facts> = on.iter().map(|(_, facts)| *facts).collect();
-        let (epoch, whole_run) = (self.part(Response::Epoch), self.part(Response::Whole));
-        let knows = |part: &Option<&Solution>| {
-            part.as_ref()
-                .is_some_and(|part| facts.iter().any(|facts| part.has_workload(facts.workload)))
-        };
-        let by_epochs = epoch.is_some() && (knows(&epoch) || !knows(&whole_run));
-        let Some(part) = (if by_epochs { epoch } else { whole_run }) else {
-            return vec![0.0; situations.len()];
-        };
-        let drawn: Vec<(f64, f64)> = part
-            .draw(&self.back, &facts, seed)
-            .into_iter()
-            .zip(&on)
-            .map(|(drawn, (share, facts))| {
-                (*share, drawn + facts.size(Size::Samples).unwrap_or(0.0))
-            })
-            .collect();
-        drawn.chunks(kinds.len().max(1)).map(expected).collect()
-    }
 }
 
 /// A run on each kind of hardware, with its share.
@@ -215,23 +178,6 @@ fn on_each<'a>(situation: &'a Situation, kinds: &[Likely]) -> Vec<(f64, Cow<'a, 
         )
     };
     kinds.iter().map(on).collect()
-}
-
-/// The logarithm of what is expected, of shares with logarithms.
-fn expected(drawn: &[(f64, f64)]) -> f64 {
-    if let [(_, only)] = drawn {
-        return *only;
-    }
-    let largest = drawn
-        .iter()
-        .map(|(_, drawn)| *drawn)
-        .fold(f64::NEG_INFINITY, f64::max);
-    largest
-        + drawn
-            .iter()
-            .map(|(share, drawn)| share * (drawn - largest).exp())
-            .sum::<f64>()
-            .ln()
 }
 
 /// Epochs, the first one's extra time and what is outside, added up. The widths are added as those of independent figures:

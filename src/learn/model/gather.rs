@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, workload_name};
+use super::facts::{
+    EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, whole, workload_name,
+};
 use super::hardware_met::HardwareMet;
 use super::hash::Hash;
 use super::head::Counts;
@@ -55,7 +57,7 @@ pub(super) struct Gathered {
     fingerprint: [u64; 2],
 }
 
-/// What an epoch's first extra time is at least taken for, as a share of a steady epoch: less cannot be told from noise.
+/// What an epoch's first extra time is at least taken for, as a share of a steady epoch: less is lost in noise.
 const LEAST_EXTRA: f64 = 0.01;
 /// What time outside of epochs is at least taken for, in seconds.
 const LEAST_OUTSIDE: f64 = 0.05;
@@ -104,67 +106,61 @@ impl Gathered {
             (*runs, *doubts) = (*runs + 1, *doubts | observation.doubts.bits());
         }
         self.counts.doubtful += u64::from(doubtful);
-        let mut push = |response: Response, y: f64, censored: bool| {
-            self.values[response as usize].push(Value {
-                group: place,
-                y,
-                censored,
-                doubtful,
-            });
+        // Notes a value where it has a logarithm; says whether it has.
+        let mut left_out: Vec<&str> = Vec::new();
+        let mut push = |what, response: Response, value: f64, shift: f64, censored: bool| {
+            let is_usable = value.is_finite() && value > 0.0;
+            if is_usable {
+                self.values[response as usize].push(Value {
+                    group: place,
+                    y: value.ln() - shift,
+                    censored,
+                    doubtful,
+                });
+            } else {
+                left_out.push(what);
+            }
+            is_usable
         };
         let samples = facts.size(Size::Samples).unwrap_or(0.0);
-        let logarithm = |seconds: f64| (seconds.is_finite() && seconds > 0.0).then(|| seconds.ln());
-        let mut left_out: Vec<&str> = Vec::new();
-        match observation.epoch_seconds {
-            Some(length) => match logarithm(length.seconds()) {
-                Some(y) => {
-                    let censored = matches!(length, Length::AtLeast(_));
-                    push(Response::Epoch, y - samples, censored);
-                    self.counts.with_epochs += 1;
-                    self.counts.cut_off += u64::from(censored);
-                }
-                None => left_out.push("epoch_seconds"),
-            },
-            None => match observation
-                .wall_seconds
-                .map(|length| (length, logarithm(length.seconds())))
-            {
-                Some((length, Some(y))) => {
-                    let censored = matches!(length, Length::AtLeast(_));
-                    push(Response::Whole, y - samples, censored);
-                    self.counts.whole_runs += 1;
-                    self.counts.cut_off += u64::from(censored);
-                }
-                Some((_, None)) => left_out.push("wall_seconds"),
-                None => {}
-            },
-        }
-        let steady = match observation.epoch_seconds {
-            Some(Length::Known(seconds)) if logarithm(seconds).is_some() => Some(seconds),
-            _ => None,
-        };
-        if let Some(extra) = observation.first_extra_seconds {
-            match steady
-                .map(|steady| extra.max(LEAST_EXTRA * steady))
-                .and_then(logarithm)
-            {
-                Some(y) if !extra.is_nan() => push(Response::FirstExtra, y, false),
-                _ => left_out.push("first_extra_seconds"),
+        let is_cut_off = |length: Length| matches!(length, Length::AtLeast(_));
+        let mut steady = None;
+        if let Some(length) = observation.epoch_seconds {
+            let (seconds, censored) = (length.seconds(), is_cut_off(length));
+            if push("epoch_seconds", Response::Epoch, seconds, samples, censored) {
+                self.counts.with_epochs += 1;
+                self.counts.cut_off += u64::from(censored);
+                steady = Some(seconds).filter(|_| !censored);
             }
+        } else if let Some(length) = observation.wall_seconds {
+            let (seconds, censored) = (length.seconds(), is_cut_off(length));
+            if push("wall_seconds", Response::Whole, seconds, samples, censored) {
+                self.counts.whole_runs += 1;
+                self.counts.cut_off += u64::from(censored);
+            }
+        }
+        if let Some(extra) = observation.first_extra_seconds {
+            let least = steady.map(|steady| LEAST_EXTRA * steady);
+            let extra = least
+                .filter(|_| !extra.is_nan())
+                .map(|least| extra.max(least));
+            let extra = extra.unwrap_or(f64::NAN);
+            push(
+                "first_extra_seconds",
+                Response::FirstExtra,
+                extra,
+                0.0,
+                false,
+            );
         }
         if let Some(outside) = observation.outside_seconds {
-            let (seconds, censored) = (outside.seconds(), matches!(outside, Length::AtLeast(_)));
-            match logarithm(seconds.max(LEAST_OUTSIDE)) {
-                Some(y) if seconds >= 0.0 => push(Response::Outside, y, censored),
-                _ => left_out.push("outside_seconds"),
-            }
+            let seconds = Some(outside.seconds()).filter(|seconds| *seconds >= 0.0);
+            let seconds = seconds.map_or(f64::NAN, |seconds| seconds.max(LEAST_OUTSIDE));
+            let censored = is_cut_off(outside);
+            push("outside_seconds", Response::Outside, seconds, 0.0, censored);
         }
         if let Some(bytes) = observation.memory_bytes {
-            #[expect(clippy::cast_precision_loss, reason = "a logarithm does not notice")]
-            match logarithm(bytes as f64) {
-                Some(y) => push(Response::Memory, y, false),
-                None => left_out.push("memory_bytes"),
-            }
+            push("memory_bytes", Response::Memory, whole(bytes), 0.0, false);
         }
         for what in left_out {
             *self.counts.left_out.entry(what.to_owned()).or_default() += 1;

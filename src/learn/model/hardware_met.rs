@@ -8,7 +8,7 @@ use super::hash::Hash;
 use super::{Hardware, Observation};
 use crate::job::SchedulerKind;
 
-/// More kinds of hardware than this are not told apart: a file that is read at each plan must stay small.
+/// More kinds of hardware than this are not kept apart: a file that is read at each plan must stay small.
 const MOST: usize = 200;
 
 /// How often which hardware was met in which queue.
@@ -178,7 +178,7 @@ fn newest_figures(known: &mut Hardware, other: &Hardware) {
 fn kinds<'a>(seen: impl Iterator<Item = &'a Seen>, on_gpus: bool) -> Vec<Kind> {
     let mut kinds: BTreeMap<&str, (Kind, u64)> = BTreeMap::new();
     let mut seen: Vec<&Seen> = seen.collect();
-    // What is told of a kind beside its name is that of most of its runs.
+    // What is known of a kind beside its name is that of most of its runs.
     seen.sort_by_key(|seen| std::cmp::Reverse((seen.runs, seen.at_ms)));
     for one in seen {
         let hardware = &one.hardware;

@@ -22,7 +22,7 @@ impl Hash {
 
     /// A name.
     pub(super) fn name(self, name: &str) -> Self {
-        // The end is a byte that UTF-8 does not have, so that two names in turn are told from one.
+        // The end is a byte that UTF-8 does not have, so that two names in turn differ from one.
         name.bytes()
             .fold(self, |hash, byte| hash.byte(byte))
             .byte(0xff)

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 /// The version of the file that is written. Older ones are read.
 pub const MODEL_FORMAT: u32 = 2;
 
-/// The beginning of a model file: all that can be said of a model without the model itself.
+/// The beginning of a model file: all that is known of a model without the model itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     /// Version of the file's form; see [`MODEL_FORMAT`].
     pub dlrun_model: u32,
     /// Its name: the same runs and priors have the same one.
     pub name: String,
-    /// When it was fitted, in Unix milliseconds UTC, if the caller said so.
+    /// When it was fitted, in Unix milliseconds UTC, if the caller sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_at_ms: Option<u64>,
     /// The version of dlrun that fitted it.

@@ -1,7 +1,7 @@
 //! One forecast out of several: of a run whose hardware is not known before it starts.
 //!
 //! What may come is then distributed as the sum of what may come on each kind of hardware, each by its share. Of each only mean,
-//! median and the ends of the interval are told, so that between those it is taken for a lognormal distribution whose two halves
+//! median and the ends of the interval are known, so that between those it is taken for a lognormal distribution whose two halves
 //! may differ in width; an epoch's time is one exactly.
 
 use crate::foundation::statistics::{Z95, normal_below};
@@ -127,7 +127,7 @@ pub(super) fn forecast(parts: &[(f64, Forecast)]) -> Option<Forecast> {
         .map(|(_, part)| part)
         .filter(|part| part.basis == basis)
         .collect();
-    // Runs that are alike are on one kind each, others are the same for all kinds.
+    // Similar runs are on one kind each, others are the same for all kinds.
     let counted = |of: fn(&Forecast) -> u64| {
         let runs = of_basis.iter().map(|part| of(part));
         if basis == Basis::Alike {
@@ -155,13 +155,13 @@ pub(super) fn forecast(parts: &[(f64, Forecast)]) -> Option<Forecast> {
 
 /// What forecasts tell, each once.
 fn once(parts: &[&Forecast], of: fn(&Forecast) -> &[String]) -> Vec<String> {
-    let mut told: Vec<String> = Vec::new();
+    let mut texts: Vec<String> = Vec::new();
     for one in parts.iter().flat_map(|part| of(part)) {
-        if !told.contains(one) {
-            told.push(one.clone());
+        if !texts.contains(one) {
+            texts.push(one.clone());
         }
     }
-    told
+    texts
 }
 
 /// What half of it rests on at least.

@@ -7,11 +7,12 @@
 //! `design` makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and
 //! variances agree, `calibrate` checks the intervals; `fitted` does all that, and `file` keeps it as bytes with `pieces` that are read
 //! when they are needed. `solution` and `experience` answer what `forecast` asks, `mixture` where the hardware is not known yet.
-//! `evaluate` holds parts of the runs back and judges what is said of them.
+//! `evaluate` holds parts of the runs back and judges the forecasts of them.
 
 mod block;
 mod bytes;
 mod calibrate;
+mod checked_forecast;
 mod design;
 mod evaluate;
 mod experience;
@@ -21,7 +22,6 @@ mod file;
 mod fit;
 mod fitted;
 mod forecast;
-mod foretold;
 mod gather;
 mod hardware_met;
 mod hash;
@@ -38,15 +38,15 @@ mod solution;
 mod solve;
 mod tally;
 
+pub use checked_forecast::{CheckedFigure, CheckedForecast};
 pub use evaluate::{
-    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Live, Month, OfBasis, Sample, Score, View,
-    evaluate, evaluate_with, live,
+    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Live, Sample, Score, View, evaluate,
+    evaluate_with, live,
 };
 pub use explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
 pub use file::{Extent, LONGEST_LINE};
 pub use fitted::Model;
 pub use forecast::Likely;
-pub use foretold::{Came, Foretold};
 pub use hardware_met::{Kind, Met};
 pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};
 pub use observation::{Doubts, Length, Observation};

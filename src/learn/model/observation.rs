@@ -32,7 +32,7 @@ pub struct Doubts {
     pub others_busy: bool,
     /// A CPU quota, heat or a power limit held it down.
     pub throttled: bool,
-    /// It was resumed or requeued: its epochs began to count anew.
+    /// It was resumed or requeued: its epochs began to count again.
     pub resumed: bool,
     /// Its series has holes, or its watcher was cut off.
     pub incomplete: bool,
@@ -72,11 +72,11 @@ impl Doubts {
             "its record has holes",
             "it told no epoch but the first",
         ];
-        let told = words
+        let named = words
             .iter()
             .enumerate()
             .filter(|(at, _)| bits & (1 << at) != 0);
-        told.map(|(_, word)| (*word).to_owned()).collect()
+        named.map(|(_, word)| (*word).to_owned()).collect()
     }
 }
 

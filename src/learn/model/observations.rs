@@ -28,7 +28,7 @@ pub struct Counted {
     pub epochs_passed_over: u64,
 }
 
-/// The observations of an index, one after the other. What goes wrong ends them: [`Observations::finish`] tells.
+/// The observations of an index, one after the other. What goes wrong ends them: [`Observations::finish`] reports it.
 #[derive(Debug)]
 pub struct Observations<'a> {
     store: Snapshot<'a>,
@@ -217,7 +217,7 @@ fn observed(runs: &[Submitted], starts: Vec<Begun>, counted: &mut Counted) -> Ve
 }
 
 fn submitted(run: SubmittedRun) -> Submitted {
-    // Jobs that declare nothing are told apart by what they run.
+    // Jobs that declare nothing are distinguished by what they run.
     let workload = match &run.identity {
         Some(identity) => identity.completed(&run.workload),
         None => run.workload,

@@ -18,7 +18,7 @@ pub enum Ending {
     Failed,
     /// It would have gone on: cancelled, at its time limit, preempted, without its node.
     CutOff,
-    /// It goes on.
+    /// It is still running.
     GoesOn,
 }
 
@@ -203,7 +203,7 @@ pub struct Submitted {
 }
 
 impl Start {
-    /// The start as the model sees it; `None` where it goes on or nothing was measured.
+    /// The start as the model sees it; `None` where it is still running or nothing was measured.
     #[must_use]
     pub fn observe(&self, run: &Submitted) -> Option<Observation> {
         if self.ending == Ending::GoesOn {
@@ -302,7 +302,7 @@ impl NodeMeasure {
         if let Some(training) = training {
             return Some(wall - training).filter(|outside| *outside >= 0.0);
         }
-        // Where that first epoch was shorter there is nothing outside that could be told from it.
+        // Where that first epoch was shorter nothing outside can be separated from it.
         let outside = wall - self.epochs.likely_seconds.filter(|_| all)?;
         (outside > -self.epochs.steady_seconds?).then_some(outside.max(0.0))
     }

@@ -1,7 +1,7 @@
 //! What others have published: how much longer one way of training takes than another, out of a TOML file.
 //!
 //! Each effect is a ratio of times, so that it says something of machines that the source never saw. dlrun has those of
-//! `etc/priors.toml` built in; a site may have a file of its own.
+//! `etc/priors.toml` built in; a site may have its own file.
 
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,7 @@ impl Priors {
         Self::parse(include_str!("../../../etc/priors.toml")).expect("a test reads it")
     }
 
-    /// Reads the text of a file. `docs/model.md` tells its keys.
+    /// Reads the text of a file. `docs/model.md` lists its keys.
     ///
     /// # Errors
     /// Everything that is wrong with it, each with its place. An unknown key is an error: a condition that is passed over would

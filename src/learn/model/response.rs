@@ -5,7 +5,7 @@ use super::facts::{EXACT, Facts};
 use crate::foundation::named_enum;
 
 named_enum! {
-    /// Something that is forecast, with its name for people. Each has equations of its own, of the same form.
+    /// Something that is forecast, with its name for people. Each has its own equations, of the same form.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub(super) enum Response {
@@ -17,7 +17,7 @@ named_enum! {
         Outside = "time outside of epochs",
         /// Memory of a node.
         Memory = "memory",
-        /// A run that tells no epochs.
+        /// A run without known epochs.
         Whole = "time of a run",
     }
 }

@@ -42,7 +42,7 @@ pub struct Hardware {
     /// CPUs of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// CPUs of the machine that a run might use, by affinity and quota; it tells whether a scheduler confines its jobs.
+    /// CPUs of the machine that a run might use, by affinity and quota; it shows whether a scheduler confines its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<f64>,
     /// Model name of the GPUs that the run has.

@@ -1,9 +1,5 @@
 //! The solution of one response as it lies in a model file, and what it says of a run.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use nalgebra::DMatrix;
-
 use super::block::{Block, Centres, Term};
 use super::bytes::{Reader, Writer, float_at, record};
 use super::calibrate::Stretch;
@@ -13,7 +9,7 @@ use super::fit::{RUN_WIDTH, State};
 use super::pieces::{Back, Place};
 use super::response::Response;
 use super::solve::{Components, Few, Own, OwnKnown, Spelled, product};
-use crate::foundation::statistics::{Dice, Z95, mixed, quick_t95};
+use crate::foundation::statistics::{Z95, quick_t95};
 use crate::record::Interval;
 
 /// Bytes of a workload's record: hash, offset, length, CRC-32.
@@ -40,7 +36,7 @@ pub(super) struct Outline {
 pub(super) struct Bytes {
     /// What every forecast needs.
     pub(super) shared: Vec<u8>,
-    /// What each workload has of its own.
+    /// What each workload adds.
     pub(super) own: Vec<u8>,
 }
 
@@ -316,7 +312,7 @@ struct Row {
     known: Vec<(u16, f64)>,
     /// Levels that no coefficient was learned of.
     unknown: Vec<(Block, Term)>,
-    /// Coefficients that the workload has none of its own of, though workloads have.
+    /// Coefficients to which this workload adds none, though others do.
     foreign: Vec<(Block, Term)>,
     /// Own coefficients, by their index, with factors.
     own: Vec<(usize, f64)>,
@@ -425,7 +421,7 @@ impl Solution {
     }
 
     /// What is believed of a coefficient that nothing was measured of, such as the slope of a size of which all runs had the same. Where
-    /// no run told that size there is nothing to begin from.
+    /// no run has that size there is nothing to begin from.
     fn believed(&self, block: Block) -> f64 {
         let belief = self
             .outline
@@ -477,7 +473,7 @@ impl Solution {
             left * components.interaction,
             components.interaction_freedom,
         );
-        // Nothing that was left out tells how well new names and workloads are foretold: what they add stays as it is.
+        // Nothing that was left out tells how well new names and workloads are forecast: what they add stays as it is.
         let stretch = self.outline.stretch;
         let mut total = total.stretched(stretch.parts);
         for (block, term) in &row.unknown {
@@ -550,78 +546,6 @@ impl Solution {
         }
         sum + self.spread(outside)
     }
-
-    /// One joint draw of the expected logarithms of these runs, without the runs' scatter.
-    pub(super) fn draw(&self, back: &Back, all: &[Facts], seed: u64) -> Vec<f64> {
-        // Candidates of one job share their workload, and what is drawn of it.
-        let hashes: BTreeSet<u64> = all.iter().map(|facts| facts.workload).collect();
-        let workloads: BTreeMap<u64, Workload> = hashes
-            .into_iter()
-            .filter_map(|hash| Some((hash, self.workload(back, hash)?)))
-            .collect();
-        let row = |facts: &Facts| self.row(facts, workloads.get(&facts.workload));
-        let rows: Vec<Row> = all.iter().map(row).collect();
-        let mut places: Vec<u16> = rows
-            .iter()
-            .flat_map(|row| row.known.iter().map(|known| known.0))
-            .collect();
-        places.extend(workloads.values().flat_map(|workload| &workload.own.places));
-        places.sort_unstable();
-        places.dedup();
-        let shared = self.draw_shared(&places, seed);
-        let at = |place: u16| places.binary_search(&place).map_or(0.0, |at| shared[at]);
-        let components = &self.outline.components;
-        let level = |variance: f64, key: u64, salt: u64| {
-            variance.sqrt() * Dice::new(mixed(seed ^ mixed(key ^ salt))).normal()
-        };
-        let moved = |place: u16| at(place) - self.shared[usize::from(place)];
-        let own: BTreeMap<u64, Vec<f64>> = workloads
-            .iter()
-            .map(|(hash, workload)| (*hash, draw_own(workload, &moved, mixed(seed ^ hash))))
-            .collect();
-        let one = |(facts, row): (&Facts, &Row)| {
-            let mut mean: f64 = row
-                .known
-                .iter()
-                .map(|(place, value)| value * at(*place))
-                .sum();
-            if let Some(own) = own.get(&facts.workload) {
-                mean += row
-                    .own
-                    .iter()
-                    .map(|(at, value)| value * own[*at])
-                    .sum::<f64>();
-            }
-            for (block, term) in &row.unknown {
-                let open = level(components.global[*block as usize], term.key, 1);
-                mean += term.value * (self.believed(*block) + open);
-            }
-            for (block, term) in &row.foreign {
-                mean +=
-                    term.value * level(components.local[*block as usize], term.key, facts.workload);
-            }
-            let (cell_mean, kept) =
-                cell(workloads.get(&facts.workload), row.cell).unwrap_or((mean, 0.0));
-            mean + kept * (cell_mean - mean)
-                + level((1.0 - kept) * components.interaction, row.cell, 2)
-        };
-        all.iter().zip(&rows).map(one).collect()
-    }
-
-    fn draw_shared(&self, places: &[u16], seed: u64) -> Vec<f64> {
-        let count = self.layout.keys.len();
-        let covariance = DMatrix::from_fn(places.len(), places.len(), |row, column| {
-            self.covariance_at(usize::from(places[column]) * count + usize::from(places[row]))
-        });
-        let mut dice = Dice::new(mixed(seed));
-        let normals: Vec<f64> = places.iter().map(|_| dice.normal()).collect();
-        let moves = correlated(covariance, &normals);
-        places
-            .iter()
-            .zip(moves)
-            .map(|(place, by)| self.shared[usize::from(*place)] + by)
-            .collect()
-    }
 }
 
 /// What was measured of a configuration: the mean, and how far it is to be believed before its parts.
@@ -652,42 +576,4 @@ fn carried(workload: &Workload, row: &Row) -> (Vec<f64>, Vec<(u16, f64)>) {
         }
     }
     (moved, outside)
-}
-
-fn draw_own(workload: &Workload, shared_move: &dyn Fn(u16) -> f64, seed: u64) -> Vec<f64> {
-    let (own, known) = (&workload.own, &workload.known);
-    let (count, own_count) = (own.places.len(), own.own.len());
-    let inverse = DMatrix::from_fn(own_count, own_count, |row, column| {
-        f64::from(known.inverse[row * own_count + column])
-    });
-    let mut dice = Dice::new(seed);
-    let normals: Vec<f64> = (0..own_count).map(|_| dice.normal()).collect();
-    let moves = correlated(inverse, &normals);
-    let shared: Vec<f64> = own.places.iter().map(|place| shared_move(*place)).collect();
-    let with = |at: usize| {
-        let carried: f64 = known.carry[at * count..][..count]
-            .iter()
-            .zip(&shared)
-            .map(|(carry, by)| f64::from(*carry) * by)
-            .sum();
-        own.values[at] + moves[at] - carried
-    };
-    (0..own_count).map(with).collect()
-}
-
-/// Normal numbers with this covariance.
-fn correlated(covariance: DMatrix<f64>, normals: &[f64]) -> Vec<f64> {
-    let largest = covariance.diagonal().iter().copied().fold(0.0, f64::max);
-    let mut lifted = covariance;
-    for at in 0..lifted.nrows() {
-        // What was rounded to seven digits may be slightly indefinite.
-        lifted[(at, at)] += 1e-6 * largest;
-    }
-    match super::solve::decompose(lifted) {
-        Some(decomposed) => (decomposed.l() * nalgebra::DVector::from_column_slice(normals))
-            .iter()
-            .copied()
-            .collect(),
-        None => vec![0.0; normals.len()],
-    }
 }

@@ -104,7 +104,7 @@ struct Sums {
     vector: DVector<f64>,
 }
 
-/// Where each place stands among those of a workload; of others it is out of date.
+/// The index of each place among those of a workload; of others it is out of date.
 pub(super) struct Positions(Vec<u16>);
 
 impl Positions {

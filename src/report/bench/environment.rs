@@ -9,6 +9,10 @@ use crate::report::number::counted;
 
 /// CPUs that others may keep busy before a run is called disturbed.
 const QUIET: f64 = 0.1;
+const DISTURBED: &str = "others kept more than 0.1 CPUs busy";
+const THROTTLED: &str = "a CPU quota, heat or a power limit slowed the program down";
+/// Kinds of one thing that are listed.
+const MOST_KINDS: usize = 12;
 
 /// Something that runs have, and how many have it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -82,21 +86,27 @@ fn kinds(all: impl Iterator<Item = String>) -> Vec<Kind> {
 /// `Intel Xeon, 8 CPUs, Linux 6.8.0, 2 × NVIDIA H200`.
 fn machine(run: &Measured) -> Option<String> {
     let machine = run.machine.as_ref()?;
-    let mut parts = Vec::new();
-    parts.extend(machine.cpu_model.clone());
-    parts.extend(machine.cpus.map(|cpus| format!("{cpus} CPUs")));
-    parts.extend(
-        machine
-            .kernel
-            .as_ref()
-            .map(|kernel| format!("Linux {kernel}")),
-    );
-    parts.extend(
-        kinds(machine.gpus.iter().cloned())
-            .into_iter()
-            .map(|kind| format!("{} × {}", kind.runs, kind.what)),
-    );
+    let cpus = machine.cpus.map(|cpus| format!("{cpus} CPUs"));
+    let kernel = machine.kernel.as_ref();
+    let kernel = kernel.map(|kernel| format!("Linux {kernel}"));
+    let gpus = kinds(machine.gpus.iter().cloned()).into_iter();
+    let gpus = gpus.map(|kind| format!("{} × {}", kind.runs, kind.what));
+    let parts = [machine.cpu_model.clone(), cpus, kernel];
+    let parts: Vec<String> = parts.into_iter().flatten().chain(gpus).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Kinds as text, with how many runs each has; of a single one only what it is.
+fn listed(kinds: &[Kind]) -> String {
+    let shown = |kind: &Kind| match kinds {
+        [_] => kind.what.clone(),
+        _ => format!("{} ({})", kind.what, kind.runs),
+    };
+    let mut texts: Vec<String> = kinds.iter().take(MOST_KINDS).map(shown).collect();
+    if kinds.len() > MOST_KINDS {
+        texts.push(format!("and {} more", kinds.len() - MOST_KINDS));
+    }
+    texts.join("; ")
 }
 
 impl Environment {
@@ -111,45 +121,22 @@ impl Environment {
         }
         if self.sources.len() > 1 {
             let sources: Vec<&str> = self.sources.iter().map(|kind| kind.what.as_str()).collect();
-            remarks.push(format!(
-                "Times come from several sources ({}).",
-                sources.join(", ")
-            ));
+            let sources = sources.join(", ");
+            remarks.push(format!("Times come from several sources ({sources})."));
         }
-        if self.disturbed_runs > 0 {
-            let runs = counted(self.disturbed_runs as u64, "run");
-            remarks.push(format!(
-                "In {runs} others kept more than {QUIET} CPUs busy."
-            ));
-        }
-        if self.throttled_runs > 0 {
-            let runs = counted(self.throttled_runs as u64, "run");
-            let were = if self.throttled_runs == 1 {
-                "was"
-            } else {
-                "were"
-            };
-            remarks.push(format!(
-                "{runs} {were} held down by a CPU quota, heat or a limit of power."
-            ));
+        for (count, what) in [
+            (self.disturbed_runs, DISTURBED),
+            (self.throttled_runs, THROTTLED),
+        ] {
+            if count > 0 {
+                remarks.push(format!("In {} {what}.", counted(count as u64, "run")));
+            }
         }
         remarks
     }
 
     /// Pairs of a name and what it is, for people.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
-        let list = |kinds: &[Kind]| {
-            let shown = |kind: &Kind| match kinds {
-                [_] => kind.what.clone(),
-                _ => format!("{} ({})", kind.what, kind.runs),
-            };
-            let mut shown: Vec<String> = kinds.iter().take(12).map(shown).collect();
-            if kinds.len() > 12 {
-                shown.push(format!("and {} more", kinds.len() - 12));
-            }
-            shown.join("; ")
-        };
-        let mut facts = Vec::new();
         let named = [
             ("Machines", &self.machines),
             ("Nodes", &self.nodes),
@@ -158,19 +145,14 @@ impl Environment {
             ("Times by", &self.sources),
             ("dlrun", &self.dlrun),
         ];
-        facts.extend(
-            named
-                .into_iter()
-                .filter(|(_, kinds)| !kinds.is_empty())
-                .map(|(name, kinds)| (name, list(kinds))),
-        );
-        if let Some((median, most)) = self.others_cpus_busy_median.zip(self.others_cpus_busy_most) {
-            facts.push((
-                "CPUs kept busy by others",
-                format!("{median:.2} (median), {most:.2} at most"),
-            ));
-        }
-        facts
+        let named = named.into_iter().filter(|(_, kinds)| !kinds.is_empty());
+        let others = self.others_cpus_busy_median.zip(self.others_cpus_busy_most);
+        let others = others.map(|(median, most)| {
+            let busy = format!("{median:.2} (median), {most:.2} at most");
+            ("CPUs kept busy by others", busy)
+        });
+        let facts = named.map(|(name, kinds)| (name, listed(kinds)));
+        facts.chain(others).collect()
     }
 }
 

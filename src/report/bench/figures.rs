@@ -107,7 +107,7 @@ pub struct CellFigures {
     pub failures: Vec<Failure>,
 }
 
-/// How a cell stands to that which differs from it by the value of one axis.
+/// How a cell compares with that which differs from it by the value of one axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The axis.
@@ -365,7 +365,7 @@ fn comparisons(matrix: &Matrix, cells: &[CellFigures]) -> (Vec<Comparison>, Vec<
     (effects, comparisons)
 }
 
-/// A comparison over all pairs, which has no cells of its own.
+/// A comparison over all pairs, which has no own cells.
 fn comparison(axis: &Axis, value: usize, baseline: usize, effect: Effect) -> Comparison {
     Comparison {
         axis: axis.name.clone(),

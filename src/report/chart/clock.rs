@@ -1,4 +1,4 @@
-//! The clock that all curves of a run share: where a moment stands, and what lies behind every curve.
+//! The clock that all curves of a run share: where a moment is, and what lies behind every curve.
 
 use super::ticks::{Ticks, times};
 use super::{WHOLE_HEIGHT, line, line_attributes, place};
@@ -6,7 +6,7 @@ use crate::record::{Epoch, Event, EventKind, Gap, NodeRecord};
 use crate::report::html::Html;
 use crate::report::number::{duration, seconds_between};
 
-/// Epochs that have a band of their own; more of them are narrower than the eye tells apart.
+/// Epochs that each have a band; more of them are too narrow to see.
 const MOST_BANDS: usize = 120;
 /// Gaps and events that are marked.
 const MOST_MARKS: usize = 200;

@@ -18,7 +18,7 @@ pub(in crate::report) struct Panel<'a> {
     /// The unit of its scale.
     pub(in crate::report) unit: String,
     /// Its numbers in short.
-    pub(in crate::report) said: String,
+    pub(in crate::report) summary: String,
     /// The same in sentences, for those who do not see it.
     pub(in crate::report) description: String,
     /// Which colour.
@@ -56,7 +56,7 @@ impl Panel<'_> {
                 html.leaf("b", &[], &self.title);
                 html.markup(" ");
                 html.leaf("span", &[("class", "unit")], &self.unit);
-                html.leaf("span", &[("class", "said")], &self.said);
+                html.leaf("span", &[("class", "summary")], &self.summary);
             });
             let height = self.height.to_string();
             scale(html, &self.ticks, self.height);

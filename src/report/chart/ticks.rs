@@ -16,7 +16,7 @@ pub(in crate::report) struct Ticks {
 }
 
 impl Ticks {
-    /// How far along the axis a value is, 0 to 1; what is beyond stands at its end.
+    /// How far along the axis a value is, 0 to 1; what is beyond is at its end.
     pub(in crate::report) fn place(&self, value: f64) -> f64 {
         ((value - self.begin) / (self.end - self.begin)).clamp(0.0, 1.0)
     }

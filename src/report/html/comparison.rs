@@ -187,13 +187,13 @@ fn overlaid(place: usize, metric: &Metric) -> Panel<'static> {
             &ticks,
         ),
     };
-    let said = format!("{} {} to {}", metric.along, short(from), short(to));
+    let summary = format!("{} {} to {}", metric.along, short(from), short(to));
     Panel {
         id: format!("overlaid{place}"),
         title: metric.name.chars().take(60).collect(),
         unit: format!("over {}", metric.along),
-        description: format!("{} of {} runs, {said}.", metric.name, metric.runs.len()),
-        said,
+        description: format!("{} of {} runs, {summary}.", metric.name, metric.runs.len()),
+        summary,
         class: "metric",
         height: 96,
         shapes: metric.runs.iter().map(curve).collect(),

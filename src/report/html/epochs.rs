@@ -63,19 +63,19 @@ fn durations<'a>(run: &Run, clock: &Clock, id: &str, placed: &[Placed<'_>]) -> P
     } else {
         bars(clock, placed, &ticks)
     };
-    let mut said = format!("{} epochs", placed.len());
+    let mut summary = format!("{} epochs", placed.len());
     if let Some(times) = run.epoch_times() {
-        said = format!("{said} · median {}", duration(times.median_seconds));
+        summary = format!("{summary} · median {}", duration(times.median_seconds));
         if let Some(first) = times.first_seconds {
-            said = format!("{said} · first {}", duration(first));
+            summary = format!("{summary} · first {}", duration(first));
         }
     }
     Panel {
         id: format!("{id}e"),
         title: "Time of an epoch".to_owned(),
         unit: "s".to_owned(),
-        description: format!("{said}; longest {}.", duration(longest)),
-        said,
+        description: format!("{summary}; longest {}.", duration(longest)),
+        summary,
         class: "epochs",
         ticks,
         shapes,
@@ -160,13 +160,13 @@ fn metric<'a>(progress: &Progress, clock: &Clock, id: String, name: &str) -> Opt
     let dots = points.iter().filter(|_| points.len() <= 60);
     let along = points.iter().map(|(at, value)| (clock.place(*at), *value));
     let [last, least, most] = [last, least, most].map(short);
-    let said = format!("last {last} · least {least} · most {most}");
+    let summary = format!("last {last} · least {least} · most {most}");
     Some(Panel {
         id,
         title: name.chars().take(60).collect(),
         unit: "at the end of each epoch".to_owned(),
-        description: format!("{said}, over {} epochs.", points.len()),
-        said,
+        description: format!("{summary}, over {} epochs.", points.len()),
+        summary,
         class: "metric",
         shapes: vec![Shape {
             class: "line",

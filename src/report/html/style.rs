@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// The style, as it stands in the page.
+/// The style, as it is in the page.
 pub(super) const STYLE: &str = include_str!("style.css");
 
 /// What the policy names it by.

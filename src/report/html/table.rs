@@ -1,4 +1,4 @@
-//! Tables: each with a caption, heads with scopes, and a region of its own that can be scrolled by keyboard.
+//! Tables: each with a caption, heads with scopes, and a region that can be scrolled by keyboard.
 
 use super::Html;
 

@@ -12,7 +12,7 @@ use crate::report::number::{byte_unit, duration, instant, real, seconds_between,
 use crate::report::timeline::{Curve, Timeline, Unit};
 use crate::report::{Node, Run};
 
-/// GPUs of which each figure has a drawing of its own.
+/// GPUs of which each figure has its own drawing.
 const GPUS_APART: usize = 2;
 /// GPUs whose use has a drawing each.
 const GPUS_DRAWN: usize = 16;
@@ -271,7 +271,7 @@ impl Drawing<'_> {
         } else {
             values(self.curve.least() / per, peak.max(near.unwrap_or(0.0)))
         };
-        let said = self.said(per, &unit);
+        let summary = self.summary(per, &unit);
         let at = self.curve.peak_place().map_or_else(String::new, |place| {
             let at = clock.since(timeline.edge_ms(place));
             format!(" The highest is {at} after the start.")
@@ -280,8 +280,8 @@ impl Drawing<'_> {
         Panel {
             id,
             title: self.title.clone(),
-            description: format!("{said}, {unit}.{at}"),
-            said,
+            description: format!("{summary}, {unit}.{at}"),
+            summary,
             unit,
             class: self.figure.class,
             height: self.figure.height,
@@ -293,7 +293,7 @@ impl Drawing<'_> {
         }
     }
 
-    fn said(&self, per: f64, unit: &str) -> String {
+    fn summary(&self, per: f64, unit: &str) -> String {
         let mean = self
             .curve
             .mean

@@ -124,7 +124,7 @@ impl Html {
         self.leaf("p", &[("class", class)], text);
     }
 
-    /// A section under a head of its own, which links may lead to.
+    /// A section under its own head, which links may lead to.
     pub(in crate::report) fn section(
         &mut self,
         id: &str,

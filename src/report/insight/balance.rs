@@ -1,4 +1,4 @@
-//! Several nodes held against each other.
+//! Several nodes compared with each other.
 
 use serde::Serialize;
 

@@ -54,7 +54,7 @@ pub struct Compared {
     pub ratio: Option<f64>,
 }
 
-/// Something that is not known, or that was not said.
+/// Something that is not known, or not advised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unmeasured {
     /// What: `timing`, `samples`, `memory`, `advice/memory`, ...
@@ -68,7 +68,7 @@ pub struct Unmeasured {
 pub struct Insight {
     /// How long epochs and steps took; `None` where nothing was recognised.
     pub timing: Option<Timing>,
-    /// Under what conditions: what must be alike before the timing is compared with another run's.
+    /// Under what conditions: what must be the same before the timing is compared with another run's.
     pub setting: Setting,
     /// What was used.
     pub used: Used,

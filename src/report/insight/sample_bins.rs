@@ -6,7 +6,7 @@ use super::sampled::{BusyProcess, GpuWindow, Sampled, Spread, Window};
 use super::{nearest_rank, real};
 use crate::record::{Columns, GpuReading, NodeRecord, Sample};
 
-/// Bins are this long, in milliseconds; of a run with more of them than [`MAX_BINS`] twice, four times, ... as long.
+/// Bins are this long, in milliseconds; longer where a run would have more of them than [`MAX_BINS`].
 const BIN_MS: u64 = 15_000;
 const MAX_BINS: usize = 8192;
 /// A reading says nothing of more time than this before it, in milliseconds: the least frequent come every minute.
@@ -14,8 +14,8 @@ const REACH_MS: u64 = 150_000;
 /// A damaged record may name any number of them.
 const MAX_GPUS: usize = 72;
 const MAX_PROCESSES: usize = 1024;
-/// Processes that are told of.
-const PROCESSES_TOLD: usize = 16;
+/// Processes that are reported.
+const MOST_BUSIEST: usize = 16;
 
 /// Counters of the run and of its node.
 pub(super) const COUNTERS: [&str; 10] = [
@@ -100,20 +100,6 @@ struct Bin {
 }
 
 impl Bin {
-    fn join(&mut self, other: &Self) {
-        self.run
-            .iter_mut()
-            .zip(other.run)
-            .for_each(|(sum, more)| sum.join(more));
-        self.mem_most = self.mem_most.max(other.mem_most);
-        self.gpus
-            .resize(self.gpus.len().max(other.gpus.len()), GpuBin::default());
-        for (sum, more) in self.gpus.iter_mut().zip(&other.gpus) {
-            sum.busy.join(more.busy);
-            sum.energy.join(more.energy);
-        }
-    }
-
     fn gpu(&mut self, number: usize) -> &mut GpuBin {
         self.gpus
             .resize(self.gpus.len().max(number + 1), GpuBin::default());
@@ -121,7 +107,7 @@ impl Bin {
     }
 }
 
-/// A counter's last reading: when, and what it said.
+/// A counter's last reading: when, and its value.
 type Last = Option<(u64, u64)>;
 
 #[derive(Debug)]
@@ -142,7 +128,7 @@ struct Process {
 pub struct SampleBins {
     /// From the end of the first epoch to that of the last.
     training: Option<(u64, u64)>,
-    /// The middles of the gaps, ascending: nothing is told across one.
+    /// The middles of the gaps, ascending: nothing is derived across one.
     cuts: Vec<u64>,
     passed: usize,
     width_ms: u64,
@@ -161,6 +147,7 @@ pub struct SampleBins {
 type Column<'a> = Option<&'a [Option<u64>]>;
 
 /// The columns of one block, found once.
+#[derive(Default)]
 struct Found<'a> {
     run: [Column<'a>; COUNTERS.len()],
     memory: [Column<'a>; MEMORY.len()],
@@ -184,19 +171,19 @@ impl SampleBins {
             .map(|gap| middle(gap.from_ms, gap.to_ms))
             .collect();
         cuts.sort_unstable();
-        let ends: Vec<u64> = record
-            .progress
-            .epochs
-            .iter()
-            .filter_map(|epoch| epoch.ended_at_ms)
-            .collect();
-        let training = ends.first().copied().zip(ends.last().copied());
+        let ends = record.progress.epochs.iter();
+        let mut ends = ends.filter_map(|epoch| epoch.ended_at_ms);
+        let first = ends.next();
+        let training = first.zip(ends.last().or(first));
+        let end_ms = record.ended_at_ms.unwrap_or(record.updated_at_ms);
+        let length_ms = end_ms.saturating_sub(record.started_at_ms);
+        let width_ms = BIN_MS.max(length_ms / MAX_BINS as u64 + 1);
         Self {
             // A window of less than two bins says less than the whole.
-            training: training.filter(|(first, last)| last.saturating_sub(*first) >= 2 * BIN_MS),
+            training: training.filter(|(first, last)| last.saturating_sub(*first) >= 2 * width_ms),
             cuts,
             passed: 0,
-            width_ms: BIN_MS,
+            width_ms,
             bins: Vec::new(),
             samples: 0,
             last_at_ms: None,
@@ -241,13 +228,7 @@ impl SampleBins {
     }
 
     fn find<'a>(&mut self, block: &'a Columns) -> Found<'a> {
-        let none = Found {
-            run: [None; COUNTERS.len()],
-            memory: [None; MEMORY.len()],
-            gpus: vec![],
-            processes: vec![],
-        };
-        let mut found = none;
+        let mut found = Found::default();
         for (name, values) in &block.columns {
             if let Some(place) = COUNTERS.iter().position(|known| known == name) {
                 found.run[place] = Some(values);
@@ -290,7 +271,7 @@ impl SampleBins {
             self.passed += 1;
         }
         let cut_ms = self.passed.checked_sub(1).map_or(0, |last| self.cuts[last]);
-        // How long the time since an earlier reading is, where that tells of it.
+        // How long the time since an earlier reading is, where that is known.
         let since = |before: u64| {
             at_ms
                 .checked_sub(before)
@@ -344,44 +325,21 @@ impl SampleBins {
         }
     }
 
-    /// The bin of a time that is none before the last; the bins become longer where they are too many.
+    /// The bin of a time that is none before the last. Times far beyond the run, of a clock that was wrong, share the last one.
     fn bin(&mut self, at_ms: u64) -> usize {
-        let is_last = |bin: &Bin, place: u64| bin.place == place;
-        if !self
+        let place = at_ms / self.width_ms;
+        let is_full = self.bins.len() >= 2 * MAX_BINS;
+        if self
             .bins
             .last()
-            .is_some_and(|bin| is_last(bin, at_ms / self.width_ms))
+            .is_none_or(|bin| bin.place != place && !is_full)
         {
-            if self.bins.len() == MAX_BINS {
-                self.halve();
-            }
-            if !self
-                .bins
-                .last()
-                .is_some_and(|bin| is_last(bin, at_ms / self.width_ms))
-            {
-                self.bins.push(Bin {
-                    place: at_ms / self.width_ms,
-                    ..Bin::default()
-                });
-            }
+            self.bins.push(Bin {
+                place,
+                ..Bin::default()
+            });
         }
         self.bins.len() - 1
-    }
-
-    fn halve(&mut self) {
-        self.width_ms *= 2;
-        let mut joined: Vec<Bin> = Vec::with_capacity(MAX_BINS);
-        for mut bin in std::mem::take(&mut self.bins) {
-            bin.place /= 2;
-            match joined.last_mut() {
-                Some(last) if last.place == bin.place => last.join(&bin),
-                _ => joined.push(bin),
-            }
-        }
-        // Far times, of a clock that was wrong, are no neighbours: the oldest go.
-        joined.drain(..joined.len().saturating_sub(MAX_BINS - 1));
-        self.bins = joined;
     }
 
     /// What came of it.
@@ -390,7 +348,7 @@ impl SampleBins {
         let all: Vec<&Bin> = self.bins.iter().collect();
         let training = self.training.map(|(from, to)| {
             let is_in = |bin: &&&Bin| {
-                let middle = bin.place * self.width_ms + self.width_ms / 2;
+                let middle = (bin.place * self.width_ms).saturating_add(self.width_ms / 2);
                 (from..=to).contains(&middle)
             };
             let bins: Vec<&Bin> = all.iter().filter(is_in).copied().collect();
@@ -428,13 +386,8 @@ impl SampleBins {
         let share = |counter: usize| rate(counter, 1e6).map(|spread| spread.mean.clamp(0.0, 1.0));
         let gpu = |(number, gpu): (usize, &Gpu)| {
             let of_gpu = |bin: &Bin| bin.gpus.get(number).copied().unwrap_or_default();
-            let energy =
-                bins.iter()
-                    .map(|bin| of_gpu(bin).energy)
-                    .fold(Sum::default(), |mut sum, more| {
-                        sum.join(more);
-                        sum
-                    });
+            let mut energy = Sum::default();
+            bins.iter().for_each(|bin| energy.join(of_gpu(bin).energy));
             GpuWindow {
                 uuid: gpu.uuid.clone(),
                 busy_percent: spread(&|bin| Some((of_gpu(bin).busy.mean()?, of_gpu(bin).busy.ms))),
@@ -475,7 +428,7 @@ impl Spread {
     }
 }
 
-/// How far a counter grew since its last reading, and in how many milliseconds. Where it fell it began anew, and how far it
+/// How far a counter grew since its last reading, and in how many milliseconds. Where it fell it began again, and how far it
 /// got before is not known.
 fn growth(
     last: &mut Last,
@@ -491,7 +444,7 @@ fn growth(
 
 /// The processes that were busiest, each over the time in which it was seen.
 fn busiest(processes: &HashMap<String, Process>) -> Vec<BusyProcess> {
-    let told = processes.iter().filter_map(|(column, process)| {
+    let busy = processes.iter().filter_map(|(column, process)| {
         let mut parts = column.splitn(5, '/');
         let (pid, name) = (parts.nth(1)?.parse().ok()?, parts.nth(2)?.to_owned());
         Some(BusyProcess {
@@ -501,8 +454,8 @@ fn busiest(processes: &HashMap<String, Process>) -> Vec<BusyProcess> {
             seconds: process.busy.ms / 1000.0,
         })
     });
-    let mut told: Vec<BusyProcess> = told.collect();
-    told.sort_by(|a, b| b.cpus_busy.total_cmp(&a.cpus_busy).then(a.pid.cmp(&b.pid)));
-    told.truncate(PROCESSES_TOLD);
-    told
+    let mut busiest: Vec<BusyProcess> = busy.collect();
+    busiest.sort_by(|a, b| b.cpus_busy.total_cmp(&a.cpus_busy).then(a.pid.cmp(&b.pid)));
+    busiest.truncate(MOST_BUSIEST);
+    busiest
 }

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::{RunView, mean, median, nearest_rank, real};
-use crate::record::{Epoch, Progress, StepTimes, Throughput, TimeSource};
+use crate::foundation::statistics::Spread;
+use crate::record::{Epoch, Progress, StepTimes, Throughput, TimeSource, of_commonest_source};
 
 /// Epochs from which on a 95th percentile says more than the longest of them does.
 const LEAST_FOR_P95: usize = 5;
@@ -78,7 +79,7 @@ pub struct Timing {
     pub evaluation_outside_seconds: Option<f64>,
     /// Writing of checkpoints outside of all epochs, in seconds.
     pub checkpoint_outside_seconds: Option<f64>,
-    /// How often the epochs began to count anew.
+    /// How often the epochs began to count again.
     pub restarts: u32,
 }
 
@@ -111,42 +112,27 @@ pub fn timing(view: &RunView<'_>) -> Option<Timing> {
 
 /// Figures of the epochs that count, and those epochs with their times.
 fn epoch_times(progress: &Progress) -> (Option<EpochTimes>, Vec<(&Epoch, f64)>) {
-    let known: Vec<(usize, &Epoch, f64, TimeSource)> = (0..)
+    // Records of before warm-up was noted: the first epoch is it.
+    let is_noted = progress.epochs.iter().any(|epoch| epoch.warmup);
+    let known: Vec<(bool, &Epoch, f64, TimeSource)> = (0..)
         .zip(&progress.epochs)
         .filter_map(|(place, epoch)| {
             let (seconds, source) = epoch.time()?;
-            (seconds.is_finite() && seconds >= 0.0).then_some((place, epoch, seconds, source))
+            let is_warmup = if is_noted { epoch.warmup } else { place == 0 };
+            let is_time = seconds.is_finite() && seconds >= 0.0;
+            is_time.then_some((is_warmup, epoch, seconds, source))
         })
         .collect();
-    // Records of before warm-up was noted: the first epoch is it.
-    let is_noted = progress.epochs.iter().any(|epoch| epoch.warmup);
-    let is_warmup = |place: usize, epoch: &Epoch| if is_noted { epoch.warmup } else { place == 0 };
-    let sources = [TimeSource::Event, TimeSource::Stated, TimeSource::Clock];
-    let with = |source: TimeSource, warmup: bool| {
-        let fits = known.iter().filter(|(place, epoch, _, from)| {
-            *from == source && (warmup || !is_warmup(*place, epoch))
-        });
-        fits.map(|(_, epoch, seconds, _)| (*epoch, *seconds))
-            .collect::<Vec<_>>()
+    let commonest = |with_warmup: bool| {
+        let counts = known.iter().filter(|(warmup, ..)| with_warmup || !warmup);
+        of_commonest_source(counts.map(|(_, epoch, seconds, source)| ((*epoch, *seconds), *source)))
     };
-    // Of sources with as many epochs each the first in the list.
-    let most = |warmup: bool| {
-        let groups = sources
-            .iter()
-            .rev()
-            .map(|source| (*source, with(*source, warmup)));
-        groups
-            .max_by_key(|(_, group)| group.len())
-            .filter(|(_, group)| !group.is_empty())
-    };
-    let steady = most(false);
+    let steady = commonest(false);
     let only_warmup = steady.is_none();
-    let Some((source, group)) = steady.or_else(|| most(true)) else {
+    let Some((source, group)) = steady.or_else(|| commonest(true)) else {
         return (None, Vec::new());
     };
-    let first = known
-        .first()
-        .filter(|(place, epoch, ..)| is_warmup(*place, epoch) && !only_warmup);
+    let first = known.first().filter(|(warmup, ..)| *warmup && !only_warmup);
     let times = summary(source, &group).map(|times| EpochTimes {
         is_warmup: only_warmup,
         first_seconds: first.map(|(_, _, seconds, _)| *seconds),
@@ -159,18 +145,13 @@ fn epoch_times(progress: &Progress) -> (Option<EpochTimes>, Vec<(&Epoch, f64)>) 
 fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
     let mut sorted: Vec<f64> = group.iter().map(|(_, seconds)| *seconds).collect();
     sorted.sort_by(f64::total_cmp);
-    let mean_seconds = mean(&sorted)?;
-    let squares: f64 = sorted
-        .iter()
-        .map(|seconds| (seconds - mean_seconds).powi(2))
-        .sum();
-    let freedom = real(sorted.len() as u64) - 1.0;
+    let spread = Spread::of(&sorted)?;
     Some(EpochTimes {
         source,
         count: sorted.len(),
         median_seconds: median(sorted.clone())?,
-        mean_seconds,
-        deviation_seconds: (freedom > 0.0).then(|| (squares / freedom).sqrt()),
+        mean_seconds: spread.mean,
+        deviation_seconds: spread.deviation,
         p95_seconds: nearest_rank(&sorted, 0.95).filter(|_| sorted.len() >= LEAST_FOR_P95),
         shortest_seconds: *sorted.first()?,
         longest_seconds: *sorted.last()?,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{RunView, Timing, mean};
 use crate::record::{GpuUsage, Identity, NodeRecord, Revision, TimeSource};
@@ -14,7 +15,7 @@ const CLOCK_SHARE: f64 = 0.05;
 /// choice).
 const OTHERS_SHARE: f64 = 0.1;
 
-/// What must be alike before two timings are compared; `None` or empty: not known.
+/// What must be the same before two timings are compared; `None` or empty: not known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Setting {
     /// The arguments of the command, by name; `None`: an older dlrun did not write them down.
@@ -190,15 +191,22 @@ fn once(values: impl IntoIterator<Item = String>) -> Vec<String> {
     each.into_iter().collect()
 }
 
-/// One condition in words.
-type Text = fn(&Setting) -> Option<String>;
+/// Keys of [`Setting`] that are compared in their own way, or not at all.
+const NOT_COMPARED: [&str; 6] = [
+    "arguments",
+    "asked",
+    "affinity",
+    "gpu_clock_mhz",
+    "gpu_throttled_seconds",
+    "others_cpus_busy",
+];
 
 /// Why the timings of two runs may not be compared without saying so; empty where nothing is known that speaks against it.
-/// What is known of one of them only differs too: `unknown` is not alike.
+/// What is known of one of them only differs too: `unknown` is another value.
 #[must_use]
 pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
     let mut found = arguments_unlike(first, second);
-    let mut hold = |what: &str, first: Option<String>, second: Option<String>| {
+    let mut compare = |what: &str, first: Option<String>, second: Option<String>| {
         if first != second {
             let text = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
             found.push(Difference {
@@ -208,69 +216,51 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
             });
         }
     };
-    let both = |of: Text| (of(first), of(second));
-    let texts: [(&'static str, Text); 20] = [
-        ("program", |setting| setting.program.clone()),
-        ("git", |setting| setting.git.clone()),
-        ("software", |setting| joined(&setting.software)),
-        ("nodes", |setting| Some(setting.nodes.to_string())),
-        ("cpu_models", |setting| joined(&setting.cpu_models)),
-        ("cpus_effective", |setting| joined(&setting.cpus_effective)),
-        ("omp_num_threads", |setting| {
-            joined(&setting.omp_num_threads)
-        }),
-        ("gpu_models", |setting| counted(&setting.gpu_models)),
-        ("gpu_drivers", |setting| joined(&setting.gpu_drivers)),
-        ("image", |setting| setting.image.clone()),
-        ("framework", |setting| setting.framework.clone()),
-        ("compiler", |setting| setting.compiler.clone()),
-        ("storage", |setting| joined(&setting.storage)),
-        ("model", |setting| setting.model.clone()),
-        ("dataset", |setting| setting.dataset.clone()),
-        ("batch_size", |setting| {
-            setting.batch_size.map(|size| size.to_string())
-        }),
-        ("samples", |setting| {
-            setting.samples.map(|samples| samples.to_string())
-        }),
-        ("precision", |setting| setting.precision.clone()),
-        ("time_source", |setting| {
-            Some(setting.time_source?.as_str().to_owned())
-        }),
-        ("is_warmup", |setting| Some(setting.is_warmup.to_string())),
-    ];
-    for (what, of) in texts {
-        let (first, second) = both(of);
-        hold(what, first, second);
-    }
-    if let (Some(one), Some(other)) = both(|setting| setting.asked.clone()) {
-        hold("asked", Some(one), Some(other));
-    }
-    if let (Some(one), Some(other)) = (first.gpu_clock_mhz, second.gpu_clock_mhz)
-        && (one - other).abs() > CLOCK_SHARE * one.max(other)
-    {
-        hold(
-            "gpu_clock_mhz",
-            Some(format!("{one:.0}")),
-            Some(format!("{other:.0}")),
-        );
-    }
-    if let (Some(one), Some(other)) = (first.others_cpus_busy, second.others_cpus_busy) {
-        let cpus = first
-            .cpus_effective
-            .iter()
-            .chain(&second.cpus_effective)
-            .copied()
-            .fold(1.0, f64::max);
-        if (one - other).abs() > OTHERS_SHARE * cpus {
-            hold(
-                "others_cpus_busy",
-                Some(format!("{one:.1}")),
-                Some(format!("{other:.1}")),
-            );
+    let [one, other] = [first, second].map(|setting| json!(setting));
+    for (what, one) in one.as_object().into_iter().flatten() {
+        if !NOT_COMPARED.contains(&what.as_str()) {
+            compare(what, text(what, one), text(what, &other[what]));
         }
     }
+    if first.asked.is_some() && second.asked.is_some() {
+        compare("asked", first.asked.clone(), second.asked.clone());
+    }
+    let mut compare_numbers = |what, numbers: Option<(f64, f64)>, most_apart: f64, digits| {
+        if let Some((one, other)) = numbers.filter(|(a, b)| (a - b).abs() > most_apart) {
+            let [one, other] = [one, other].map(|number| Some(format!("{number:.digits$}")));
+            compare(what, one, other);
+        }
+    };
+    let clocks = first.gpu_clock_mhz.zip(second.gpu_clock_mhz);
+    let fastest = clocks.map_or(0.0, |(one, other)| one.max(other));
+    compare_numbers("gpu_clock_mhz", clocks, CLOCK_SHARE * fastest, 0);
+    let cpus = first.cpus_effective.iter().chain(&second.cpus_effective);
+    let cpus = cpus.copied().fold(1.0, f64::max);
+    let others = first.others_cpus_busy.zip(second.others_cpus_busy);
+    compare_numbers("others_cpus_busy", others, OTHERS_SHARE * cpus, 1);
     found
+}
+
+/// A condition as text; `None`: it is unknown.
+fn text(what: &str, value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.as_f64()?.to_string()),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().filter_map(|item| text(what, item)).collect();
+            let items: Vec<String> = match what {
+                // `4 NVIDIA H200`; they are in order.
+                "gpu_models" => items
+                    .chunk_by(|a, b| a == b)
+                    .map(|same| format!("{} {}", same.len(), same[0]))
+                    .collect(),
+                _ => items,
+            };
+            (!items.is_empty()).then(|| items.join(", "))
+        }
+        other => Some(other.to_string()),
+    }
 }
 
 /// Arguments in which two commands differ, where both are known.
@@ -291,20 +281,6 @@ fn arguments_unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
         .filter(differs)
         .map(|name| difference(name))
         .collect()
-}
-
-fn joined<T: ToString>(values: &[T]) -> Option<String> {
-    let words: Vec<String> = values.iter().map(ToString::to_string).collect();
-    (!words.is_empty()).then(|| words.join(", "))
-}
-
-/// `4 NVIDIA H200`; the values are in order.
-fn counted(values: &[String]) -> Option<String> {
-    let words: Vec<String> = values
-        .chunk_by(|a, b| a == b)
-        .map(|alike| format!("{} {}", alike.len(), alike[0]))
-        .collect();
-    (!words.is_empty()).then(|| words.join(", "))
 }
 
 #[cfg(test)]

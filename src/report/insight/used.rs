@@ -234,7 +234,7 @@ fn gpu_used(gpu: &GpuUsage, record: &NodeRecord, sampled: Option<&Sampled>) -> G
     let whole = sampled.and_then(|sampled| window(&sampled.whole.gpus));
     let wall = record.usage.wall_seconds.unwrap_or(0.0);
     // No process of the run, and in no bin more than noise: another's work on a shared GPU is no work of the run, but a
-    // GPU whose processes cannot be told (`run_processes` unknown) and that was busy may have been the run's.
+    // GPU whose processes are unknown (`run_processes` unknown) and that was busy may have been the run's.
     let peak = whole
         .and_then(|window| window.busy_percent)
         .map(|busy| busy.peak);

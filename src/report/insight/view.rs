@@ -32,7 +32,7 @@ pub struct Request {
     pub walltime_seconds: Option<u64>,
     /// Queue.
     pub queue: Option<String>,
-    /// The longest time limit of that queue, in seconds, as the site told it.
+    /// The longest time limit of that queue, in seconds, as the site reports it.
     pub queue_walltime_seconds: Option<u64>,
     /// The class of storage that was chosen.
     pub storage: Option<StorageClass>,
@@ -82,7 +82,7 @@ pub struct NodeView<'a> {
 pub struct RunView<'a> {
     /// Who submitted what.
     pub run: &'a RunRecord,
-    /// How it stands.
+    /// Its status.
     pub status: &'a Status,
     /// What was asked for; `None` where no plan is kept.
     pub request: Option<&'a Request>,

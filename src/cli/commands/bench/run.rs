@@ -15,7 +15,7 @@ use crate::cli::args::BenchRun;
 use crate::cli::table::{fitted, table};
 use crate::foundation::units::display_seconds;
 use crate::job::JobState;
-use crate::learn::bench::{Foreseen, Matrix, USUAL_REPEATS, parse};
+use crate::learn::bench::{ExpectedDuration, Matrix, USUAL_REPEATS, parse};
 use crate::plan::Plan;
 
 /// Runs the verb; returns the exit code.
@@ -149,7 +149,7 @@ impl Part<'_> {
 const TOLD: [&str; 3] = ["scheduler", "environment", "compiler"];
 
 /// Checks every cell as `dlrun check` does, before the first is handed over; says how long all of it will take.
-fn check(session: &Session, part: &Part<'_>) -> Result<Option<Foreseen>, Error> {
+fn check(session: &Session, part: &Part<'_>) -> Result<Option<ExpectedDuration>, Error> {
     let Part {
         matrix,
         source,
@@ -195,7 +195,7 @@ fn check(session: &Session, part: &Part<'_>) -> Result<Option<Foreseen>, Error> 
     for (warning, of) in &warned {
         session.warning(&format!("{}{warning}", whose(of, cells.len())));
     }
-    let foreseen = Foreseen::of(forecasts.into_iter(), repeats, matrix.max_jobs);
+    let foreseen = ExpectedDuration::of(forecasts.into_iter(), repeats, matrix.max_jobs);
     if let Some(foreseen) = &foreseen {
         session.note(&format!("forecast: {}", in_words(foreseen, part)));
     }
@@ -233,8 +233,8 @@ fn whose(cells: &[usize], all: usize) -> String {
 }
 
 /// `160 runs take 27 min (18 min to 44 min, ...), waiting in queues apart`.
-fn in_words(foreseen: &Foreseen, part: &Part<'_>) -> String {
-    let Foreseen {
+fn in_words(foreseen: &ExpectedDuration, part: &Part<'_>) -> String {
+    let ExpectedDuration {
         cells,
         mean_seconds,
         low_seconds,
@@ -259,7 +259,11 @@ fn in_words(foreseen: &Foreseen, part: &Part<'_>) -> String {
 }
 
 /// What would run.
-fn planned(session: &Session, part: &Part<'_>, foreseen: Option<&Foreseen>) -> Result<u8, Error> {
+fn planned(
+    session: &Session,
+    part: &Part<'_>,
+    foreseen: Option<&ExpectedDuration>,
+) -> Result<u8, Error> {
     let Part {
         matrix,
         source,

@@ -194,8 +194,8 @@ pub(super) fn lived(live: &Live) -> String {
         "log score",
         "bias",
     ]);
-    let mut row = |what: String, of: &Errors| {
-        let mut cells = vec![what];
+    let mut row = |what: &str, of: &Errors| {
+        let mut cells = vec![what.to_owned()];
         cells.extend(errors(of));
         let word = if of.bias_ln < 0.0 {
             "too short by"
@@ -211,14 +211,8 @@ pub(super) fn lived(live: &Live) -> String {
         ("memory", &live.memory),
     ] {
         if let Some(of) = of {
-            row(what.to_owned(), of);
+            row(what, of);
         }
-    }
-    for of in &live.bases {
-        row(format!("an epoch, from {}", of.basis.as_str()), &of.epoch);
-    }
-    for month in &live.months {
-        row(format!("an epoch in {}", month.month), &month.epoch);
     }
     text.push_str(&fitted(rows));
     text

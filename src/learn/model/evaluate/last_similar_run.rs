@@ -1,4 +1,4 @@
-//! The simplest guess, which the model has to beat: it takes as long as the last run that was most alike.
+//! The simplest guess, which the model has to beat: it takes as long as the last run that was most similar.
 
 use std::collections::BTreeMap;
 

@@ -18,7 +18,7 @@ use hold_out::parts_of;
 use last_similar_run::LastSimilarRun;
 
 pub use hold_out::{EVALUATED, HoldOut, Sample};
-pub use live::{Live, Month, OfBasis, live};
+pub use live::{Live, live};
 pub use score::Errors;
 
 /// Fewer runs than this that were held back say nothing.
@@ -39,7 +39,7 @@ pub struct Score {
 impl Score {
     /// dlrun's model.
     pub const MODEL: &'static str = "model";
-    /// The last run that is most alike.
+    /// The last run that is most similar.
     pub const LAST_SIMILAR_RUN: &'static str = "last_similar_run";
 }
 

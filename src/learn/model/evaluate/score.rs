@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::foundation::statistics::mean;
 use crate::record::Interval;
 
 /// The 95 % quantile of Student's distribution with 4 degrees of freedom.
@@ -56,20 +57,11 @@ impl Errors {
         if pairs.is_empty() {
             return None;
         }
-        let count = pairs.len() as f64;
-        let mean = |of: &dyn Fn(&Interval, f64) -> f64| {
-            pairs
-                .iter()
-                .map(|(forecast, came)| of(forecast, *came))
-                .sum::<f64>()
-                / count
+        let each = |of: &dyn Fn(&Interval, f64) -> f64| -> Vec<f64> {
+            let values = pairs.iter().map(|(forecast, came)| of(forecast, *came));
+            values.collect()
         };
-        let each = |of: &dyn Fn(&Interval, f64) -> f64| {
-            pairs
-                .iter()
-                .map(|(forecast, came)| of(forecast, *came))
-                .collect::<Vec<f64>>()
-        };
+        let mean = |of: &dyn Fn(&Interval, f64) -> f64| mean(&each(of)).unwrap_or(0.0);
         let within =
             |forecast: &Interval, came: f64| (forecast.low..=forecast.high).contains(&came);
         Some(Self {

@@ -17,7 +17,7 @@ use crate::foundation::units::display_seconds;
 use crate::job::JobState;
 
 named_enum! {
-    /// What a piece of advice is about, in the order in which they are told.
+    /// What a piece of advice is about, in the order in which they are reported.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum AdviceKind {

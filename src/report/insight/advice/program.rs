@@ -10,7 +10,7 @@ pub(super) fn storage(case: &Case<'_>) -> Finding {
         return Ok(None);
     };
     case.too_little()?;
-    // Where the site has no storage of its own, the preference would have no effect.
+    // Where the site has no own storage, the preference would have no effect.
     let class = case.request().and_then(|request| request.storage);
     let better = class.filter(|class| *class < StorageClass::Ssd);
     let advice = |text| Advice {

@@ -80,7 +80,7 @@ fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Finding {
     };
     case.is_one_of_many()?;
     let ran = case.ran_seconds.unwrap_or_else(|| real(asked));
-    // The epoch that was cut off is made anew.
+    // The epoch that was cut off is repeated.
     let needed = ran + real(left) * epochs.mean_seconds;
     let advised = rounded_up(needed * HEADROOM);
     let text = format!(

@@ -1,24 +1,24 @@
-//! What was foretold of a run, held against what came.
+//! What was forecast of a run, compared with what came.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Length, Observation};
 use crate::record::{Basis, Forecast, Interval};
 
-/// A figure that was foretold, and the one that came.
+/// A figure that was forecast, and the one that came.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Came {
-    /// What was foretold.
+pub struct CheckedFigure {
+    /// What was forecast.
     pub forecast: Interval,
     /// What came.
     pub came: f64,
-    /// What came, divided by the median of what was foretold.
+    /// What came, divided by the median of the forecast.
     pub ratio: f64,
     /// Whether it lies in the interval, which nine of ten should.
     pub is_within: bool,
 }
 
-impl Came {
+impl CheckedFigure {
     fn of(forecast: Interval, came: f64) -> Option<Self> {
         let ratio = came / forecast.median;
         let is_within = (forecast.low..=forecast.high).contains(&came);
@@ -33,8 +33,8 @@ impl Came {
 
 /// A forecast and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Foretold {
-    /// The model that foretold it.
+pub struct CheckedForecast {
+    /// The model that forecast it.
     pub model: String,
     /// What it rested on.
     pub basis: Basis,
@@ -42,17 +42,17 @@ pub struct Foretold {
     pub runs: u64,
     /// A steady epoch, in seconds; `None` where none was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub epoch_seconds: Option<Came>,
-    /// The whole run, in seconds; `None` where it was cut off, or its length was not foretold.
+    pub epoch_seconds: Option<CheckedFigure>,
+    /// The whole run, in seconds; `None` where it was cut off, or its length was not forecast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total_seconds: Option<Came>,
+    pub total_seconds: Option<CheckedFigure>,
     /// Main memory of a node, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_bytes: Option<Came>,
+    pub memory_bytes: Option<CheckedFigure>,
 }
 
-impl Foretold {
-    /// Holds a forecast against the run that it was made for.
+impl CheckedForecast {
+    /// Compares a forecast with the run that it was made for.
     #[must_use]
     pub fn of(forecast: &Forecast, came: &Observation) -> Self {
         let known = |length: Option<Length>| match length {
@@ -60,14 +60,15 @@ impl Foretold {
             _ => None,
         };
         let steady = known(came.epoch_seconds).filter(|_| !came.doubts.warm_up);
-        let held = |foretold: Option<Interval>, came: Option<f64>| Came::of(foretold?, came?);
+        let checked =
+            |forecast: Option<Interval>, came: Option<f64>| CheckedFigure::of(forecast?, came?);
         Self {
             model: forecast.model.clone(),
             basis: forecast.basis,
             runs: forecast.runs,
-            epoch_seconds: held(forecast.epoch_seconds, steady),
-            total_seconds: held(forecast.total_seconds, known(came.wall_seconds)),
-            memory_bytes: held(
+            epoch_seconds: checked(forecast.epoch_seconds, steady),
+            total_seconds: checked(forecast.total_seconds, known(came.wall_seconds)),
+            memory_bytes: checked(
                 forecast.memory_bytes,
                 came.memory_bytes.map(|bytes| bytes as f64),
             ),

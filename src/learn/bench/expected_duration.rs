@@ -6,7 +6,7 @@ use crate::record::Interval;
 
 /// How long the runs of a matrix will take, by the forecasts of its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Foreseen {
+pub struct ExpectedDuration {
     /// Cells that have a forecast; the others count for nothing here.
     pub cells: usize,
     /// What is expected.
@@ -18,7 +18,7 @@ pub struct Foreseen {
     pub high_seconds: f64,
 }
 
-impl Foreseen {
+impl ExpectedDuration {
     /// Of the whole runs of all cells, each `repeats` times, so many jobs at a time; what queues take is not in it. `None`
     /// where no cell has a forecast.
     #[must_use]
@@ -58,15 +58,15 @@ mod tests {
                 high: mean * 2.0,
             })
         };
-        let sum =
-            Foreseen::of([cell(10.0), None, cell(30.0)].into_iter(), 5, 2).expect("two of three");
-        let expected = Foreseen {
+        let sum = ExpectedDuration::of([cell(10.0), None, cell(30.0)].into_iter(), 5, 2)
+            .expect("two of three");
+        let expected = ExpectedDuration {
             cells: 2,
             mean_seconds: 100.0,
             low_seconds: 50.0,
             high_seconds: 200.0,
         };
         assert_eq!(sum, expected);
-        assert_eq!(Foreseen::of([None].into_iter(), 5, 1), None);
+        assert_eq!(ExpectedDuration::of([None].into_iter(), 5, 1), None);
     }
 }
