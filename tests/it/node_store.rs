@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use dlrun::record::store::{Live, NodeId, NodeStore, Store, StoreError};
+use dlrun::record::store::{Live, NodeId, NodeStore, Store, StoreFault};
 use dlrun::record::{
     Event, EventKind, Gap, MAX_SEGMENT_BYTES, NodeRecord, NodeState, ProcessReading, RunRecord,
     Sample, decode_segment,
@@ -199,18 +199,18 @@ fn registering_again_is_the_same_row_and_others_are_refused() {
     let (run, mut record) = records(1);
     let refused = store.register(&run, 1001, &record, &live());
     assert!(
-        matches!(refused, Err(StoreError::OtherUser { user: 1001, .. })),
+        matches!(refused, Err(ref error) if error.kind == StoreFault::OtherUser),
         "{refused:?}"
     );
     record.key.run_id = run_id(2);
     let refused = store.register(&run, 1000, &record, &live());
     assert!(
-        matches!(refused, Err(StoreError::UnknownRun { .. })),
+        matches!(refused, Err(ref error) if error.kind == StoreFault::UnknownRun),
         "{refused:?}"
     );
     let refused = store.update(node, &record);
     assert!(
-        matches!(refused, Err(StoreError::UnknownRun { .. })),
+        matches!(refused, Err(ref error) if error.kind == StoreFault::UnknownRun),
         "{refused:?}"
     );
     assert_eq!(store.run_owner(&run_id(1)).expect("read"), Some(1000));
@@ -487,7 +487,7 @@ fn a_second_process_is_told_who_has_it() {
     let refused = NodeStore::open(&path).expect_err("held");
     let holder = std::process::id().to_string();
     assert!(
-        matches!(&refused, StoreError::Held { holder: Some(pid), .. } if *pid == holder),
+        refused.kind == StoreFault::Held && refused.to_string().ends_with(&holder),
         "{refused}"
     );
     assert!(
@@ -524,7 +524,7 @@ fn what_is_not_ours_is_left_alone() {
     symlink(tmp.path().join("elsewhere"), &path).expect("a link");
     assert!(matches!(
         NodeStore::open(&path),
-        Err(StoreError::NotOurs { .. })
+        Err(ref error) if error.kind == StoreFault::NotOurs
     ));
     fs::remove_file(&path).expect("removed");
     drop(NodeStore::open(&path).expect("opened"));
@@ -533,15 +533,12 @@ fn what_is_not_ours_is_left_alone() {
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     fs::write(&path, &bytes).expect("written");
     let error = NodeStore::open(&path).expect_err("newer");
-    assert!(
-        matches!(error, StoreError::Newer { version: 99, .. }),
-        "{error}"
-    );
+    assert!(error.kind == StoreFault::Newer, "{error}");
     assert_eq!(fs::read(&path).expect("read"), bytes);
     fs::write(&path, b"garbage, and more than a header of it".repeat(9)).expect("written");
     assert!(matches!(
         NodeStore::open(&path),
-        Err(StoreError::Damaged { .. })
+        Err(ref error) if error.kind == StoreFault::Damaged
     ));
     fs::write(tmp.path().join("dlrun.db-wal"), b"old").expect("written");
     Store::set_aside(&path).expect("moved");
