@@ -83,9 +83,7 @@ impl Cause {
         let text = evidence.map_or(text.clone(), |line| format!("{text}: {line}"));
         Some(Self { kind, text })
     }
-}
 
-impl Cause {
     /// The container did not start; `words` are those of its runtime, or dlrun's own.
     #[must_use]
     pub fn container(words: &str) -> Self {
@@ -94,9 +92,7 @@ impl Cause {
             text: format!("the container did not start: {words}"),
         }
     }
-}
 
-impl Cause {
     /// The batch script could not start the command; `words` are its own.
     #[must_use]
     pub fn setup(words: &str) -> Self {

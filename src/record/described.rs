@@ -82,6 +82,17 @@ impl Conditions {
     }
 }
 
+fn place_parts(
+    queue: &Option<String>,
+    account: &Option<String>,
+    qos: &Option<String>,
+) -> Vec<String> {
+    [("queue", queue), ("account", account), ("QOS", qos)]
+        .into_iter()
+        .filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,15 +148,4 @@ mod tests {
             "2 nodes, 4 tasks on each, GPUs v100:2 a node, 32GiB a node, time limit 2h, queue gpu";
         assert_eq!(asked.text(), text);
     }
-}
-
-fn place_parts(
-    queue: &Option<String>,
-    account: &Option<String>,
-    qos: &Option<String>,
-) -> Vec<String> {
-    [("queue", queue), ("account", account), ("QOS", qos)]
-        .into_iter()
-        .filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)))
-        .collect()
 }

@@ -114,10 +114,7 @@ pub struct Consumer {
 #[derive(Debug)]
 pub struct Delivery<'a> {
     to: &'a OutputDir,
-    table: Table,
-    upto: u64,
-    file: String,
-    temporary: String,
+    pending: Pending,
     /// The hidden file.
     pub content: File,
     /// It is to stay where it is.
@@ -127,7 +124,7 @@ pub struct Delivery<'a> {
 impl Drop for Delivery<'_> {
     fn drop(&mut self) {
         if !self.noted {
-            self.to.remove(&self.temporary);
+            self.to.remove(&self.pending.temporary);
         }
     }
 }
@@ -318,12 +315,18 @@ impl Consumer {
         let content = to
             .create(&temporary)
             .map_err(|source| cannot_write(&to.path().join(&temporary), source))?;
-        Ok(Delivery {
-            to,
-            table,
+        let pending = Pending {
+            table: table.as_str().to_owned(),
             upto,
+            dir: to.path().to_owned(),
+            dir_inode: to.inode(),
             file,
             temporary,
+            bytes: 0,
+        };
+        Ok(Delivery {
+            to,
+            pending,
             content,
             noted: false,
         })
@@ -335,24 +338,14 @@ impl Consumer {
     /// [`ConsumerFault::Write`], [`ConsumerFault::Taken`], [`ConsumerFault::Cursor`]. Nothing is lost then, and nothing comes
     /// twice: the next export continues from there.
     pub fn deliver(&mut self, mut delivery: Delivery<'_>) -> Result<PathBuf, ConsumerError> {
-        let path = delivery.to.path().join(&delivery.file);
+        let mut pending = delivery.pending.clone();
+        let path = delivery.to.path().join(&pending.file);
         let failed = |source| cannot_write(&path, source);
-        let synced = delivery
-            .content
-            .sync_all()
-            .and_then(|()| delivery.content.metadata());
-        let bytes = synced.map_err(failed)?.len();
+        let content = &delivery.content;
+        let synced = content.sync_all().and_then(|()| content.metadata());
+        pending.bytes = synced.map_err(failed)?.len();
         // A hidden name that a power failure takes away would look delivered.
         delivery.to.sync().map_err(failed)?;
-        let pending = Pending {
-            table: delivery.table.as_str().to_owned(),
-            upto: delivery.upto,
-            dir: delivery.to.path().to_owned(),
-            dir_inode: delivery.to.inode(),
-            file: delivery.file.clone(),
-            temporary: delivery.temporary.clone(),
-            bytes,
-        };
         self.cursor.pending = Some(pending.clone());
         // From here on the file is the next export's too, also where the cursor could not be written for sure.
         delivery.noted = true;

@@ -99,7 +99,7 @@ impl StateDir {
     pub fn begin_import(&self) -> Result<ImportCopy, FileError> {
         let dir = self.state.ensure_dir(IMPORTS)?;
         self.clear_left_behind(&dir)?;
-        let failed = |source| FileError::cannot("write", &dir.path(), source);
+        let failed = |source| FileError::cannot("write", dir.path(), source);
         let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
         let name = format!("{UNFINISHED}{random:016x}");
         let lines = dir
@@ -121,7 +121,7 @@ impl StateDir {
     /// # Errors
     /// `Open`, `Write`.
     pub fn forget_import(&self, id: &ImportId) -> Result<(), FileError> {
-        Ok(self.state.open_dir(IMPORTS)?.remove(&id.file())?)
+        self.state.open_dir(IMPORTS)?.remove(&id.file())
     }
 
     fn clear_left_behind(&self, dir: &PrivateDir) -> Result<(), FileError> {

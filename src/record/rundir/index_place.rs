@@ -11,7 +11,7 @@ use crate::foundation::private::{FileError, PrivateDir};
 /// The path of the index of `state`; `shared_tmp` is a local directory that everybody may write to.
 pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBuf, FileError> {
     let found = FileSystem::of(state.fd());
-    let found = found.map_err(|source| FileError::cannot("open", &state.path(), source))?;
+    let found = found.map_err(|source| FileError::cannot("open", state.path(), source))?;
     // What is not known is taken for a network's.
     if found.kind == Kind::Local {
         return Ok(state.path().join("dlrun.db"));

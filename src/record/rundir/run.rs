@@ -6,7 +6,6 @@ use std::path::Path;
 use super::attempt::Attempt;
 use super::node::{NodeDir, misplaced};
 use super::reading::Reading;
-use super::verdicts::Verdicts;
 use crate::foundation::private::{FileError, PrivateDir};
 use crate::job::RunId;
 use crate::record::{MeasureKey, RunRecord};
@@ -105,12 +104,6 @@ impl RunDir {
         let mut reading = newest.map_or_else(Reading::default, |attempt| self.outcome(attempt));
         self.verdicts().add_to(&mut reading.outcome);
         Ok(reading)
-    }
-
-    /// What schedulers and people reported of the run.
-    #[must_use]
-    pub fn verdicts(&self) -> Verdicts {
-        Verdicts::read(&self.dir)
     }
 
     /// As [`RunDir::newest_outcome`] without the nodes' records: the state of the run, for callers that read a thousand.

@@ -77,6 +77,12 @@ impl Verdicts {
 }
 
 impl RunDir {
+    /// What schedulers and people reported of the run.
+    #[must_use]
+    pub fn verdicts(&self) -> Verdicts {
+        Verdicts::read(&self.dir)
+    }
+
     /// Keeps what a scheduler reported of the end of the run, or of elements of its `array`, before it forgets.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{Chance, count, tell};
 use crate::node_kills::{integrity, kill_writers};
-use crate::node_store::{records, registered};
+use crate::node_store::{owner, records, registered};
 use crate::records::run_id;
 use crate::support::noisy::Noisy;
 use crate::support::skip;
@@ -145,10 +145,7 @@ fn a_power_failure_takes_no_schema_registration_fold_or_end() {
     {
         let (_disk, registration) = found(&disk);
         assert_eq!(registration.live().expect("read").len(), 1);
-        assert_eq!(
-            registration.run_owner(&run_id(1)).expect("read"),
-            Some(1000)
-        );
+        assert_eq!(owner(&registration, &run_id(1)), Some(1000));
     }
     append(&mut store, node, &samples[..20]);
     {

@@ -4,7 +4,7 @@ use rusqlite::{Row, params};
 
 use super::spool::load;
 use super::{NodeId, NodeStore, Safety, Work};
-use crate::job::{JobState, RunId};
+use crate::job::JobState;
 use crate::record::store::error::{StoreError, StoreFault};
 use crate::record::store::sql::{OF_KEY, OF_RUN, damaged, event, integer, key_values, number};
 use crate::record::{Event, Gap, MeasureKey, NodeRecord, RunRecord, Status};
@@ -152,19 +152,6 @@ impl NodeStore {
         let sql = format!("SELECT node.id FROM node {OF_RUN} WHERE {OF_KEY}");
         let found = self.store.rows(&sql, key_values(key), |row| row.get(0))?;
         Ok(found.first().copied().map(NodeId))
-    }
-
-    /// Whose a run is; `None` where it is not known.
-    ///
-    /// # Errors
-    /// As [`crate::record::store::Store::list`].
-    pub fn run_owner(&self, run_id: &RunId) -> Result<Option<u32>, StoreError> {
-        let sql = "SELECT uid FROM run WHERE run_id = ?1";
-        Ok(self
-            .store
-            .rows(sql, [run_id.as_str()], |row| row.get(0))?
-            .pop()
-            .flatten())
     }
 
     fn gaps(&self, node: NodeId) -> Result<Vec<Gap>, StoreError> {
