@@ -6,14 +6,13 @@ use serde_json::{Value, json};
 
 use crate::foundation::command::CommandError;
 use crate::foundation::diagnostic::{Problem, chain, render_chain, render_problems};
-use crate::foundation::private::PrivateError;
+use crate::foundation::private::{FileError, FileFault};
 use crate::image::build::MakeError;
 use crate::image::python::PyenvError;
 use crate::image::runtime::{ContainerError, advice};
 use crate::job::SchedulerKind;
 use crate::observe::client::ClientError;
 use crate::observe::protocol::RefusalKind;
-use crate::record::rundir::RunDirError;
 use crate::record::store::StoreError;
 use crate::scheduler::find::WrongQsub;
 use crate::scheduler::{SchedulerError, adapter_for};
@@ -277,24 +276,10 @@ fn file_kind(error: &std::io::Error) -> Kind {
     }
 }
 
-impl From<RunDirError> for Error {
-    fn from(error: RunDirError) -> Self {
-        let kind = match &error {
-            RunDirError::Private(
-                PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. },
-            ) => Kind::NotPermitted,
-            _ => Kind::CannotWrite,
-        };
-        hinted(kind, error, Some(STATE_DIR_HINT))
-    }
-}
-
-impl From<PrivateError> for Error {
-    fn from(error: PrivateError) -> Self {
-        let kind = match &error {
-            PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. } => Kind::NotPermitted,
-            PrivateError::TooLarge { .. } => Kind::Data,
-            error if error.is_missing() => Kind::Missing,
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
+        let kind = match error.kind {
+            FileFault::ForeignOwner | FileFault::Exposed => Kind::NotPermitted,
             _ => Kind::CannotWrite,
         };
         hinted(kind, error, Some(STATE_DIR_HINT))

@@ -17,8 +17,8 @@ use crate::foundation::clock::now_ms;
 use crate::job::RunId;
 use crate::record::Table;
 use crate::record::export::{
-    Consumer, ConsumerError, Csv, JsonLines, OutputDir, Parquet, RowWriter, SeriesWriter,
-    series_families,
+    Consumer, ConsumerError, ConsumerFault, Csv, JsonLines, OutputDir, Parquet, RowWriter,
+    SeriesWriter, series_families,
 };
 use crate::record::store::{Found, Order, Pages, Selection, Store, StoreError};
 
@@ -530,49 +530,43 @@ impl From<ConsumerError> for Error {
     fn from(error: ConsumerError) -> Self {
         let restart =
             "`--restart` gives all rows once more; another name begins a consumer of its own";
-        let (kind, hint) = match &error {
-            ConsumerError::Name { .. } => (
+        let (kind, hint) = match error.kind {
+            ConsumerFault::Name => (
                 Kind::Usage,
                 "a name is up to 64 letters, digits and `._-`, and begins with a letter or digit",
             ),
-            ConsumerError::Busy { .. } => (Kind::TryAgain, "one at a time; it will bring the rows"),
-            ConsumerError::Private(_) => (
+            ConsumerFault::Busy => (Kind::TryAgain, "one at a time; it will bring the rows"),
+            ConsumerFault::Cursor => (
                 Kind::CannotWrite,
                 "`dlrun config show` tells where the state directory is",
             ),
-            ConsumerError::Damaged { .. } | ConsumerError::SetBack { .. } => {
-                (Kind::Config, restart)
-            }
-            ConsumerError::OtherStore { .. } => (
+            ConsumerFault::Damaged | ConsumerFault::SetBack => (Kind::Config, restart),
+            ConsumerFault::OtherStore => (
                 Kind::Config,
                 "the index was made anew, or `--store` names another; `--restart` gives all rows once more",
             ),
-            ConsumerError::Newer { .. } => (
+            ConsumerFault::Newer => (
                 Kind::Config,
                 "export with the dlrun that wrote it, or a later one",
             ),
-            ConsumerError::OtherUser { .. } => (
+            ConsumerFault::OtherUser => (
                 Kind::Usage,
                 "a consumer keeps to its `--user`; another name begins one of its own",
             ),
-            ConsumerError::DirGone { .. } => (
+            ConsumerFault::DirGone => (
                 Kind::Config,
                 "nobody can tell whether its consumer got it: look for the file there, then `--restart` or bring the \
                  directory back",
             ),
-            ConsumerError::Taken { .. } => (
+            ConsumerFault::Taken => (
                 Kind::CannotWrite,
                 "another consumer of this name writes there; give it another name or directory",
             ),
-            ConsumerError::Write { source, .. }
-                if source.kind() == io::ErrorKind::PermissionDenied =>
-            {
-                (
-                    Kind::NotPermitted,
-                    "nothing was delivered; the next export goes on from there",
-                )
-            }
-            ConsumerError::Write { .. } => (
+            ConsumerFault::Denied => (
+                Kind::NotPermitted,
+                "nothing was delivered; the next export goes on from there",
+            ),
+            ConsumerFault::Write => (
                 Kind::CannotWrite,
                 "nothing is lost and nothing comes twice: export again once that is mended",
             ),

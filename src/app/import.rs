@@ -16,7 +16,7 @@ use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::foundation::clock::now_ms;
 use crate::record::rundir::StateDir;
-use crate::record::store::{Filter, Store, StoreError};
+use crate::record::store::{Filter, Store, StoreError, StoreFault};
 
 /// The first id of a person's account, as `UID_MIN` of login.defs(5) has it by default.
 const FIRST_USER: u32 = 1000;
@@ -204,17 +204,15 @@ impl<'a> Target<'a> {
 
 /// A database of its own is no index that could be made anew.
 fn of_database(error: StoreError, path: &Path) -> Error {
-    let kind = match &error {
-        StoreError::NotOurs { .. } => Kind::NotPermitted,
-        StoreError::Busy { .. } => Kind::TryAgain,
-        StoreError::Newer { .. } | StoreError::Foreign { .. } | StoreError::Damaged { .. } => {
-            Kind::Data
-        }
+    let kind = match &error.kind {
+        StoreFault::NotOurs => Kind::NotPermitted,
+        StoreFault::Busy => Kind::TryAgain,
+        StoreFault::Newer | StoreFault::Foreign | StoreFault::Damaged => Kind::Data,
         _ => Kind::CannotWrite,
     };
-    let hint = match &error {
-        StoreError::Newer { .. } => "use the newer dlrun".to_owned(),
-        StoreError::Busy { .. } => "try again".to_owned(),
+    let hint = match &error.kind {
+        StoreFault::Newer => "use the newer dlrun".to_owned(),
+        StoreFault::Busy => "try again".to_owned(),
         _ => format!(
             "`--store` names the database; `{}` is left as it is",
             path.display()

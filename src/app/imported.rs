@@ -1,6 +1,5 @@
 //! Runs that have no directory here: what was imported of them is in the database alone.
 
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use crate::app::error::{Error, Kind, failure};
 use crate::app::track::{Tracked, output_path};
 use crate::job::RunId;
 use crate::record::rundir::{Attempt, Reading};
-use crate::record::store::{Store, StoreError};
+use crate::record::store::{Store, StoreError, StoreFault};
 use crate::record::{NodeRecord, Outcome};
 
 /// Opens a database that is only read.
@@ -19,40 +18,38 @@ pub(crate) fn open_store(path: &Path) -> Result<Store, Error> {
 
 /// A database that is only read is told of in other words than one's own index.
 pub(crate) fn of_reading(error: StoreError) -> Error {
-    let (kind, hint) = match &error {
-        StoreError::Unreadable { path, source } => match source.kind() {
-            ErrorKind::NotFound => (
-                Kind::Missing,
-                "`--store` names the file of a database; `dlrun import --store DB FILE` makes one",
-            ),
-            ErrorKind::PermissionDenied => {
-                let hint = who_may_read(path);
-                let denied = Error::new(Kind::NotPermitted, error);
-                return match hint {
-                    Some(hint) => denied.hinted(hint),
-                    None => denied,
-                };
-            }
-            _ => (Kind::TryAgain, "the disk of the database gives no answer"),
-        },
-        StoreError::Older { .. } => (
+    let (kind, hint) = match &error.kind {
+        StoreFault::Missing => (
+            Kind::Missing,
+            "`--store` names the file of a database; `dlrun import --store DB FILE` makes one",
+        ),
+        StoreFault::Denied(path) => {
+            let hint = who_may_read(path);
+            let denied = Error::new(Kind::NotPermitted, error);
+            return match hint {
+                Some(hint) => denied.hinted(hint),
+                None => denied,
+            };
+        }
+        StoreFault::Unreadable => (Kind::TryAgain, "the disk of the database gives no answer"),
+        StoreFault::Older => (
             Kind::Config,
             "its own dlrun or dlrund brings it up to date: start one of this version there",
         ),
-        StoreError::Newer { .. } => (
+        StoreFault::Newer => (
             Kind::Config,
             "read it with the dlrun that wrote it, or a later one",
         ),
-        StoreError::Foreign { .. } => (Kind::Config, "name a file that is a database of dlrun's"),
-        StoreError::Damaged { .. } => (
+        StoreFault::Foreign => (Kind::Config, "name a file that is a database of dlrun's"),
+        StoreFault::Damaged => (
             Kind::Data,
             "bring a copy of it back, or import into another; of your own index `dlrun list --reindex` makes a new one",
         ),
-        StoreError::Changed { .. } => (
+        StoreFault::Changed => (
             Kind::TryAgain,
             "a node daemon began to write to it; nothing was delivered, so try again",
         ),
-        StoreError::Busy { .. } => (Kind::TryAgain, "try again later"),
+        StoreFault::Busy => (Kind::TryAgain, "try again later"),
         _ => return error.into(),
     };
     Error::new(kind, error).hinted(hint)

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::app::progress::Display;
 use crate::foundation::diagnostic::chain;
-use crate::record::rundir::{ImportCopy, RunDirError};
+use crate::foundation::private::FileError;
+use crate::record::rundir::ImportCopy;
 use crate::record::store::{Importer, StoreError, Taken};
 use crate::record::{Incoming, LineFault, MAX_LINE_BYTES};
 
@@ -57,7 +58,7 @@ pub(crate) enum Stop {
     /// The input cannot be read.
     Unreadable(io::Error),
     /// The copy cannot be written.
-    Copy(RunDirError),
+    Copy(FileError),
     /// The database does not take it.
     Store(StoreError),
     /// All was read, and nothing is to change.
@@ -82,8 +83,8 @@ impl From<StoreError> for Stop {
     }
 }
 
-impl From<RunDirError> for Stop {
-    fn from(error: RunDirError) -> Self {
+impl From<FileError> for Stop {
+    fn from(error: FileError) -> Self {
         Self::Copy(error)
     }
 }

@@ -14,8 +14,9 @@ use crate::app::job::source::open;
 use crate::app::output::Output;
 use crate::config::{Defaults, Fragment, Key, Origin, Settings};
 use crate::foundation::command::CommandError;
+use crate::foundation::private::FileError;
 use crate::job::SchedulerKind;
-use crate::record::rundir::{RunDirError, StateDir};
+use crate::record::rundir::StateDir;
 use crate::scheduler::{
     Scheduler, SchedulerError,
     find::Qsubs,
@@ -210,7 +211,7 @@ impl Session {
 pub(super) fn within<T: Send + 'static>(
     patience: Duration,
     path: &Path,
-    work: impl FnOnce() -> Result<T, RunDirError> + Send + 'static,
+    work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, Error> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));

@@ -12,8 +12,9 @@ use crate::app::session::{Session, within};
 use crate::app::times::ago;
 use crate::config::site::{Queue, SiteModel, overlaid};
 use crate::foundation::clock::now_ms;
+use crate::foundation::private::FileError;
 use crate::job::SchedulerKind;
-use crate::record::rundir::{RunDirError, read_site, write_site};
+use crate::record::rundir::{read_site, write_site};
 use crate::scheduler::{Scheduler, openpbs::OpenPbs, slurm::Slurm, torque::Torque};
 
 /// How long one command of a scheduler may take here: the check must not make a submission wait for long.
@@ -167,7 +168,7 @@ fn kept(session: &Session, kind: SchedulerKind) -> Option<SiteModel> {
     is_good.then_some(kept.site)
 }
 
-fn keep(session: &Session, model: &SiteModel) -> Result<(), RunDirError> {
+fn keep(session: &Session, model: &SiteModel) -> Result<(), FileError> {
     let kept = Kept {
         asked_of: address(session),
         site: model.clone(),

@@ -59,18 +59,16 @@ impl Values {
     }
 
     pub(super) fn origin(&self, name: &str) -> &Origin {
-        self.0
-            .iter()
-            .find(|setting| setting.key.name == name)
+        self.setting(name)
             .map_or(&Origin::Default, |found| &found.origin)
     }
 
+    fn setting(&self, name: &str) -> Option<&Setting> {
+        self.0.iter().find(|setting| setting.key.name == name)
+    }
+
     fn value(&self, name: &str) -> Option<&Value> {
-        self.0
-            .iter()
-            .find(|setting| setting.key.name == name)?
-            .value
-            .as_ref()
+        self.setting(name)?.value.as_ref()
     }
 
     pub(super) fn path(&self, name: &str) -> Option<&Path> {

@@ -9,7 +9,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 /// Something wrong at a place in a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Byte range in the file; `None` where the fault is that something is not there.
+    /// Byte range in the file; `None` where something is missing.
     pub span: Option<Range<usize>>,
     /// What is wrong; lower case, no full stop.
     pub message: String,
@@ -186,7 +186,7 @@ pub fn chain(error: &dyn Error) -> Vec<String> {
 pub fn render_chain(error: &dyn Error, hints: &[String]) -> String {
     let mut shown = String::new();
     for (depth, text) in chain(error).into_iter().enumerate() {
-        // What another program said may have several lines.
+        // Output of another program may have several lines.
         let text = text.replace('\n', "\n             ");
         let _ = writeln!(
             shown,

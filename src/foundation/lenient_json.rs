@@ -9,7 +9,7 @@ const MAX_DEPTH: u32 = 128;
 /// A value and its bytes in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node<'a> {
-    /// Where it stands, with its quotation marks or brackets.
+    /// Its place, with its quotation marks or brackets.
     pub span: Range<usize>,
     /// What it is.
     pub value: Value<'a>,
@@ -18,9 +18,9 @@ pub struct Node<'a> {
 /// A value as written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
-    /// What stands between quotation marks; see [`unescaped`].
+    /// What is between quotation marks; see [`unescaped`].
     Quoted(&'a str),
-    /// A number, `true`, `None`, a call such as `tensor(0.5, device='cpu')`, or whatever stands there without them.
+    /// A number, `true`, `None`, a call such as `tensor(0.5, device='cpu')`, or anything else without them.
     Word(&'a str),
     /// The keys and values of an object, in the order of the text.
     Object(Vec<(Node<'a>, Node<'a>)>),

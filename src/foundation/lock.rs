@@ -4,8 +4,8 @@
 //! or taken over. On NFS it is passed to the server since Linux 2.6.12 (`flock(2)`), so it holds between login nodes;
 //! where the file system has no locks, or has them for one node only (Lustre mounted without `flock`, or with
 //! `localflock`), two may make the same at once. That costs time and space and nothing else, since each making
-//! has a place of its own. An exclusively created file would hold everywhere, but whether its owner on
-//! another node still lives cannot be told.
+//! has its own place. An exclusively created file would hold everywhere, but whether its owner on
+//! another node still lives cannot be known.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -75,26 +75,21 @@ pub fn acquire(
     patience: Patience,
     mut on_wait: impl FnMut(Option<Owner>),
 ) -> std::io::Result<Lock> {
-    let mut file = open(path)?;
-    let mut told = None;
-    let (mut sign, mut heard) = (sign_of_life(log), Instant::now());
+    let mut shown = None;
+    let (mut sign, mut since) = (sign_of_life(log), Instant::now());
     loop {
-        if let Some(held) = try_once(&file, path)? {
-            if held && !is_at(&file, path) {
-                file = open(path)?;
-                continue;
-            }
-            return Ok(signed(file, held));
-        }
-        let owner = read_owner(&mut file);
-        if told.as_ref() != Some(&owner) {
+        let owner = match acquire_now(path)? {
+            Ok(lock) => return Ok(lock),
+            Err(owner) => owner,
+        };
+        if shown.as_ref() != Some(&owner) {
             on_wait(owner.clone());
-            told = Some(owner);
+            shown = Some(owner);
         }
         let now = sign_of_life(log);
         if now != sign {
-            (sign, heard) = (now, Instant::now());
-        } else if heard.elapsed() >= patience.silence {
+            (sign, since) = (now, Instant::now());
+        } else if since.elapsed() >= patience.silence {
             tracing::warn!(path = %path.display(), "the owner of the lock is silent");
             return Ok(Lock { file: None });
         }

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod command;
 pub mod diagnostic;
+pub mod failure;
 pub mod filesystem;
 pub mod lenient_json;
 pub mod lock;

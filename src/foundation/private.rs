@@ -1,5 +1,6 @@
 //! Directories and files for their owner alone: opened without following links, replaced whole, read within bounds.
 
+use std::error::Error;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,6 +11,10 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, getuid, unlinkat};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::failure::Failure;
 
 /// The own user id as processes outside of a container know it: in a user namespace it is another one (`user_namespaces(7)`).
 #[must_use]
@@ -31,87 +36,60 @@ fn outer_id(map: &str, inner: u32) -> Option<u32> {
     })
 }
 
-/// What went wrong with a private file or directory.
-#[derive(Debug, thiserror::Error)]
-pub enum PrivateError {
-    /// A file or directory could not be opened.
-    #[error("cannot open `{path}`")]
-    Open {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file or directory could not be created.
-    #[error("cannot create `{path}`")]
-    Create {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file could not be read.
-    #[error("cannot read `{path}`")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file could not be written; what stood there before still does.
-    #[error("cannot write `{path}`")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A directory could not be listed.
-    #[error("cannot list `{path}`")]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A directory of ours belongs to somebody else.
-    #[error("`{path}` belongs to user id {owner}, not to {user}")]
-    ForeignOwner {
-        /// The directory.
-        path: PathBuf,
-        /// Who owns it.
-        owner: u32,
-        /// Who asks.
-        user: u32,
-    },
-    /// Others may write to a directory of ours.
-    #[error("`{path}` can be written by others (mode {mode:03o})")]
-    Exposed {
-        /// The directory.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// A file is larger than anything dlrun writes there.
-    #[error("`{path}` is larger than {limit} bytes")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The limit, in bytes.
-        limit: usize,
-    },
+/// What callers decide by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFault {
+    /// A file or directory that was to be read is missing.
+    Missing,
+    /// The system does not permit it.
+    Denied,
+    /// The directory belongs to another user.
+    ForeignOwner,
+    /// Others may write to the directory.
+    Exposed,
+    /// There is more in the file than is read or written.
+    TooLarge,
+    /// The content makes no sense.
+    Damaged,
+    /// A newer dlrun wrote it.
+    Newer,
+    /// The content belongs elsewhere.
+    Misplaced,
+    /// Not a name that a directory can have.
+    Name,
+    /// Any other answer of the system.
+    System,
 }
 
-impl PrivateError {
-    /// True when what was asked for is simply not there.
+/// What went wrong with a file of the state directory, or another private one.
+pub type FileError = Failure<FileFault>;
+
+impl FileError {
+    /// The system refused to `action` (`open`, `create`, `read`, `write`, `list`, `remove`) the file or directory.
+    pub fn cannot(
+        action: &'static str,
+        path: impl AsRef<Path>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        let (path, source) = (path.as_ref().display(), source.into());
+        let kind = match (source.kind(), action) {
+            (io::ErrorKind::NotFound, "open" | "read" | "list") => FileFault::Missing,
+            (io::ErrorKind::PermissionDenied, _) => FileFault::Denied,
+            _ => FileFault::System,
+        };
+        Self::caused(kind, format!("cannot {action} `{path}`"), source)
+    }
+
+    /// More than is read or written of such a file.
+    pub fn too_large(path: impl AsRef<Path>, limit: usize) -> Self {
+        let message = format!("`{}` is larger than {limit} bytes", path.as_ref().display());
+        Self::new(FileFault::TooLarge, message)
+    }
+
+    /// Whether what was to be read does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        match self {
-            Self::Open { source, .. } | Self::Read { source, .. } | Self::List { source, .. } => {
-                source.kind() == io::ErrorKind::NotFound
-            }
-            _ => false,
-        }
+        self.kind == FileFault::Missing
     }
 }
 
@@ -178,8 +156,8 @@ impl PrivateDir {
     /// is often one, to a larger file system.
     ///
     /// # Errors
-    /// `Open`, with [`PrivateError::is_missing`] where there is none; `ForeignOwner`, `Exposed`.
-    pub fn open(path: &Path) -> Result<Self, PrivateError> {
+    /// `Open`, with [`FileError::is_missing`] where there is none; `ForeignOwner`, `Exposed`.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
         Self::private(path, OPEN_DIR)
     }
 
@@ -187,13 +165,11 @@ impl PrivateDir {
     ///
     /// # Errors
     /// As [`PrivateDir::open`], and `Create`.
-    pub fn create(path: &Path) -> Result<Self, PrivateError> {
+    pub fn create(path: &Path) -> Result<Self, FileError> {
         match Self::open(path) {
             Err(error) if error.is_missing() => {
-                make_with_parents(path).map_err(|source| PrivateError::Create {
-                    path: path.to_owned(),
-                    source,
-                })?;
+                make_with_parents(path)
+                    .map_err(|source| FileError::cannot("create", path, source))?;
                 Self::open(path)
             }
             other => other,
@@ -204,13 +180,10 @@ impl PrivateDir {
     ///
     /// # Errors
     /// As [`PrivateDir::open`], and `Create`.
-    pub fn create_in_shared(path: &Path) -> Result<Self, PrivateError> {
+    pub fn create_in_shared(path: &Path) -> Result<Self, FileError> {
         match make_for_owner(path) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-                Err(PrivateError::Create {
-                    path: path.to_owned(),
-                    source,
-                })
+                Err(FileError::cannot("create", path, source))
             }
             _ => Self::private(path, OPEN_DIR | OFlag::O_NOFOLLOW),
         }
@@ -221,7 +194,7 @@ impl PrivateDir {
     ///
     /// # Errors
     /// As [`PrivateDir::own_in_shared`].
-    pub fn of_user(shared: &Path) -> Result<Self, PrivateError> {
+    pub fn of_user(shared: &Path) -> Result<Self, FileError> {
         Self::own_in_shared(shared, "dlrun-")
     }
 
@@ -230,7 +203,7 @@ impl PrivateDir {
     ///
     /// # Errors
     /// As [`PrivateDir::create_in_shared`].
-    pub fn own_in_shared(shared: &Path, prefix: &str) -> Result<Self, PrivateError> {
+    pub fn own_in_shared(shared: &Path, prefix: &str) -> Result<Self, FileError> {
         let user = geteuid().as_raw();
         let name = format!("{prefix}{user}");
         let taken = match Self::create_in_shared(&shared.join(&name)) {
@@ -274,50 +247,45 @@ impl PrivateDir {
             .find_map(|path| Self::create_in_shared(path).ok())
     }
 
-    fn private(path: &Path, flags: OFlag) -> Result<Self, PrivateError> {
-        let fd = open(path, flags, Mode::empty()).map_err(|errno| PrivateError::Open {
-            path: path.to_owned(),
-            source: errno.into(),
-        })?;
+    fn private(path: &Path, flags: OFlag) -> Result<Self, FileError> {
+        let fd = open(path, flags, Mode::empty())
+            .map_err(|errno| FileError::cannot("open", path, errno))?;
         let dir = Self {
             fd,
             path: path.to_owned(),
         };
         let found = dir.owner_and_mode()?;
         let user = geteuid().as_raw();
-        if found.0 != user {
-            return Err(PrivateError::ForeignOwner {
-                path: dir.path,
-                owner: found.0,
-                user,
-            });
-        }
-        if found.1 & 0o022 != 0 {
-            return Err(PrivateError::Exposed {
-                path: dir.path,
-                mode: found.1,
-            });
+        let shown = dir.path.display();
+        let wrong = match found {
+            (owner, _) if owner != user => Some((
+                FileFault::ForeignOwner,
+                format!("`{shown}` belongs to user id {owner}, not to {user}"),
+            )),
+            (_, mode) if mode & 0o022 != 0 => Some((
+                FileFault::Exposed,
+                format!("`{shown}` can be written by others (mode {mode:03o})"),
+            )),
+            _ => None,
+        };
+        if let Some((fault, message)) = wrong {
+            return Err(FileError::new(fault, message));
         }
         Ok(dir)
     }
 
-    fn owner_and_mode(&self) -> Result<(u32, u32), PrivateError> {
-        let found = fstat(&self.fd).map_err(|errno| PrivateError::Open {
-            path: self.path.clone(),
-            source: errno.into(),
-        })?;
+    fn owner_and_mode(&self) -> Result<(u32, u32), FileError> {
+        let found =
+            fstat(&self.fd).map_err(|errno| FileError::cannot("open", &self.path, errno))?;
         Ok((found.st_uid, found.st_mode & 0o777))
     }
 
     /// A umask that takes rights from the owner himself must not stop us.
-    fn grant_owner(&self, mode: u32) -> Result<(), PrivateError> {
+    fn grant_owner(&self, mode: u32) -> Result<(), FileError> {
         if mode & DIR_MODE.bits() == DIR_MODE.bits() {
             return Ok(());
         }
-        fchmod(&self.fd, DIR_MODE).map_err(|errno| PrivateError::Create {
-            path: self.path.clone(),
-            source: errno.into(),
-        })
+        fchmod(&self.fd, DIR_MODE).map_err(|errno| FileError::cannot("create", &self.path, errno))
     }
 
     /// Where it was when it was opened.
@@ -336,14 +304,11 @@ impl PrivateDir {
     ///
     /// # Errors
     /// `Open`.
-    pub fn open_dir(&self, name: &str) -> Result<Self, PrivateError> {
+    pub fn open_dir(&self, name: &str) -> Result<Self, FileError> {
         let path = self.path.join(name);
         match openat(&self.fd, name, OPEN_DIR | OFlag::O_NOFOLLOW, Mode::empty()) {
             Ok(fd) => Ok(Self { fd, path }),
-            Err(errno) => Err(PrivateError::Open {
-                path,
-                source: errno.into(),
-            }),
+            Err(errno) => Err(FileError::cannot("open", path, errno)),
         }
     }
 
@@ -352,19 +317,14 @@ impl PrivateDir {
     ///
     /// # Errors
     /// `Create`, `Open`.
-    pub fn win_dir(&self, name: &str) -> Result<Option<Self>, PrivateError> {
-        let failed = |errno: Errno| PrivateError::Create {
-            path: self.path.join(name),
-            source: errno.into(),
-        };
+    pub fn win_dir(&self, name: &str) -> Result<Option<Self>, FileError> {
+        let failed = |errno: Errno| FileError::cannot("create", self.path.join(name), errno);
         match mkdirat(&self.fd, name, DIR_MODE) {
             Err(Errno::EEXIST) => return Ok(None),
             other => other.map_err(failed)?,
         }
         let dir = match self.open_dir(name) {
-            Err(PrivateError::Open { source, .. })
-                if source.kind() == io::ErrorKind::PermissionDenied =>
-            {
+            Err(error) if error.kind == FileFault::Denied => {
                 // Only a umask that takes rights from the owner leads here: the directory is new and ours.
                 fchmodat(&self.fd, name, DIR_MODE, FchmodatFlags::FollowSymlink).map_err(failed)?;
                 self.open_dir(name)?
@@ -380,7 +340,7 @@ impl PrivateDir {
     ///
     /// # Errors
     /// `Create`, `Open`.
-    pub fn ensure_dir(&self, name: &str) -> Result<Self, PrivateError> {
+    pub fn ensure_dir(&self, name: &str) -> Result<Self, FileError> {
         match self.open_dir(name) {
             Err(error) if error.is_missing() => match self.win_dir(name)? {
                 Some(dir) => Ok(dir),
@@ -395,21 +355,18 @@ impl PrivateDir {
     ///
     /// # Errors
     /// `Write`.
-    pub fn write_new(&self, name: &str, bytes: &[u8]) -> Result<(), PrivateError> {
+    pub fn write_new(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
         let written = self
             .create_file(name)
             .and_then(|mut file| file.write_all(bytes));
-        written.map_err(|source| PrivateError::Write {
-            path: self.path.join(name),
-            source,
-        })
+        written.map_err(|source| FileError::cannot("write", self.path.join(name), source))
     }
 
     /// Puts a file in its place whole: readers see the old or the new content, also after a crash.
     ///
     /// # Errors
     /// `Write`; the old content is still there.
-    pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), PrivateError> {
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
         self.replace_by(name, &[bytes])
     }
 
@@ -417,11 +374,8 @@ impl PrivateDir {
     ///
     /// # Errors
     /// As [`PrivateDir::replace`].
-    pub fn replace_by(&self, name: &str, chunks: &[impl AsRef<[u8]>]) -> Result<(), PrivateError> {
-        let failed = |source| PrivateError::Write {
-            path: self.path.join(name),
-            source,
-        };
+    pub fn replace_by(&self, name: &str, chunks: &[impl AsRef<[u8]>]) -> Result<(), FileError> {
+        let failed = |source| FileError::cannot("write", self.path.join(name), source);
         let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
         let temporary = format!(".{name}.{random:016x}");
         let written = self.create_file(&temporary).and_then(|mut file| {
@@ -455,13 +409,10 @@ impl PrivateDir {
     ///
     /// # Errors
     /// `Open`.
-    pub fn open_file(&self, name: &str) -> Result<File, PrivateError> {
+    pub fn open_file(&self, name: &str) -> Result<File, FileError> {
         match openat(&self.fd, name, OPEN_FILE, Mode::empty()) {
             Ok(fd) => Ok(File::from(fd)),
-            Err(errno) => Err(PrivateError::Open {
-                path: self.path.join(name),
-                source: errno.into(),
-            }),
+            Err(errno) => Err(FileError::cannot("open", self.path.join(name), errno)),
         }
     }
 
@@ -469,24 +420,20 @@ impl PrivateDir {
     ///
     /// # Errors
     /// `Write`.
-    pub fn rename(&self, from: &str, to: &str) -> Result<(), PrivateError> {
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
         let renamed = renameat(&self.fd, from, &self.fd, to);
-        renamed.map_err(|errno| PrivateError::Write {
-            path: self.path.join(to),
-            source: errno.into(),
-        })
+        renamed.map_err(|errno| FileError::cannot("write", self.path.join(to), errno))
     }
 
-    /// Removes a file; one that is not there is none the less gone.
+    /// Removes a file; a missing one is no error.
     ///
     /// # Errors
     /// `Write`.
-    pub fn remove(&self, name: &str) -> Result<(), PrivateError> {
+    pub fn remove(&self, name: &str) -> Result<(), FileError> {
         match unlinkat(&self.fd, name, UnlinkatFlags::NoRemoveDir) {
-            Err(errno) if errno != Errno::ENOENT => Err(PrivateError::Write {
-                path: self.path.join(name),
-                source: errno.into(),
-            }),
+            Err(errno) if errno != Errno::ENOENT => {
+                Err(FileError::cannot("write", self.path.join(name), errno))
+            }
             _ => Ok(()),
         }
     }
@@ -508,38 +455,84 @@ impl PrivateDir {
     ///
     /// # Errors
     /// `Open`, `Read`, `TooLarge`.
-    pub fn read(&self, name: &str, limit: usize) -> Result<Vec<u8>, PrivateError> {
+    pub fn read(&self, name: &str, limit: usize) -> Result<Vec<u8>, FileError> {
         let (path, file) = (self.path.join(name), self.open_file(name)?);
         // Room for most files at once: growing from nothing takes a system call for every few dozen bytes.
         let mut bytes = Vec::with_capacity(limit.min(8 << 10));
         match file.take(limit as u64 + 1).read_to_end(&mut bytes) {
-            Err(source) => Err(PrivateError::Read { path, source }),
-            Ok(read) if read > limit => Err(PrivateError::TooLarge { path, limit }),
+            Err(source) => Err(FileError::cannot("read", path, source)),
+            Ok(read) if read > limit => Err(FileError::too_large(path, limit)),
             Ok(_) => Ok(bytes),
         }
+    }
+
+    /// Reads a file of JSON of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`PrivateDir::read`]; [`FileFault::Damaged`].
+    pub fn read_json<T: DeserializeOwned>(&self, name: &str, limit: usize) -> Result<T, FileError> {
+        let bytes = self.read(name, limit)?;
+        serde_json::from_slice(&bytes).map_err(|source| self.damaged(name, source))
+    }
+
+    /// Reads a file of JSON whose `format` is its version, which may be `known` at most.
+    ///
+    /// # Errors
+    /// As [`PrivateDir::read_json`]; [`FileFault::Newer`].
+    pub fn read_versioned<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        limit: usize,
+        known: u32,
+    ) -> Result<T, FileError> {
+        #[derive(serde::Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let bytes = self.read(name, limit)?;
+        match serde_json::from_slice(&bytes) {
+            Ok(Version { format }) if format > known => {
+                let path = self.path.join(name);
+                let message = format!(
+                    "`{}` has format {format}, and this dlrun knows up to {known}",
+                    path.display()
+                );
+                Err(FileError::new(FileFault::Newer, message))
+            }
+            _ => serde_json::from_slice(&bytes).map_err(|source| self.damaged(name, source)),
+        }
+    }
+
+    /// Says that the content of a file makes no sense.
+    pub fn damaged(&self, name: &str, why: impl Into<Box<dyn Error + Send + Sync>>) -> FileError {
+        let message = format!("`{}` is damaged", self.path.join(name).display());
+        FileError::caused(FileFault::Damaged, message, why)
+    }
+
+    /// Replaces a file by a value as JSON for people to read, as [`PrivateDir::replace`].
+    ///
+    /// # Errors
+    /// As [`PrivateDir::replace`].
+    pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), FileError> {
+        let bytes = serde_json::to_vec_pretty(value).expect("plain data with text keys");
+        self.replace(name, &bytes)
     }
 
     /// Makes renames in this directory last through a crash.
     ///
     /// # Errors
     /// `Write`.
-    pub fn sync(&self) -> Result<(), PrivateError> {
+    pub fn sync(&self) -> Result<(), FileError> {
         let synced = nix::unistd::fsync(&self.fd);
-        synced.map_err(|errno| PrivateError::Write {
-            path: self.path.clone(),
-            source: errno.into(),
-        })
+        synced.map_err(|errno| FileError::cannot("write", &self.path, errno))
     }
 
     /// The names in this directory, in no order. Names that are not UTF-8 are none of ours.
     ///
     /// # Errors
     /// `List`.
-    pub fn names(&self) -> Result<Vec<String>, PrivateError> {
-        let failed = |source| PrivateError::List {
-            path: self.path.clone(),
-            source,
-        };
+    pub fn names(&self) -> Result<Vec<String>, FileError> {
+        let failed = |source| FileError::cannot("list", &self.path, source);
         let entries = fs::read_dir(&self.path).map_err(failed)?;
         let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
         names

@@ -68,7 +68,7 @@ impl Spread {
     }
 }
 
-/// How one mean stands to another.
+/// The ratio of two means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
     /// Mean over mean of the baseline.

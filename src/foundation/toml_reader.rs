@@ -255,9 +255,19 @@ impl<'a> Fields<'a> {
             return self.wrong_type(key, value, "a whole number");
         };
         let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        self.within(key, number, &range, integer)
+    }
+
+    fn within<T: PartialOrd + std::fmt::Display>(
+        &mut self,
+        key: &str,
+        number: Option<T>,
+        range: &RangeInclusive<T>,
+        written: impl std::fmt::Display,
+    ) -> Option<T> {
         number.filter(|number| range.contains(number)).or_else(|| {
             let (prefix, first, last) = (&self.prefix, range.start(), range.end());
-            let message = format!("`{prefix}{key}` must be from {first} to {last}, not {integer}");
+            let message = format!("`{prefix}{key}` must be from {first} to {last}, not {written}");
             self.fault(key, message);
             None
         })
@@ -271,13 +281,7 @@ impl<'a> Fields<'a> {
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
             _ => return self.wrong_type(key, value, "a number"),
         };
-        let number = text.parse().ok();
-        number.filter(|number| range.contains(number)).or_else(|| {
-            let (prefix, first, last) = (&self.prefix, range.start(), range.end());
-            let message = format!("`{prefix}{key}` must be from {first} to {last}, not {text}");
-            self.fault(key, message);
-            None
-        })
+        self.within(key, text.parse().ok(), &range, text)
     }
 
     /// A whole number that fits 32 bits, at least 1.

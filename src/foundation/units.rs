@@ -27,7 +27,7 @@ pub struct Bytes(
     pub u64,
 );
 
-/// Suffixes and factors that [`Bytes::parse`] knows. Binary and decimal ones are told apart, as SI and IEC have it;
+/// Suffixes and factors that [`Bytes::parse`] knows. Binary and decimal ones are distinguished, as SI and IEC have it;
 /// single letters are binary, as for Slurm.
 const BYTE_UNITS: [(&str, u64); 13] = [
     ("B", 1),

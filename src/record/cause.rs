@@ -4,12 +4,12 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::ExitStatus;
+use crate::foundation::vocabulary::vocabulary;
 use crate::job::JobState;
 
-words! {
+vocabulary! {
     /// What ended a run.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    CauseKind {
+    pub enum CauseKind {
         /// The user's program returned another exit code than 0, or died of a signal.
         Program = "program",
         /// The time limit.
@@ -56,7 +56,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// The cause that a state means; `None` where the run goes on, ended well, or nobody can say. `evidence` is a line
+    /// The cause that a state means; `None` where the run continues, succeeded, or nothing is known. `evidence` is a line
     /// that tells it.
     #[must_use]
     pub fn of(state: JobState, exit: Option<ExitStatus>, evidence: Option<&str>) -> Option<Self> {
@@ -83,9 +83,7 @@ impl Cause {
         let text = evidence.map_or(text.clone(), |line| format!("{text}: {line}"));
         Some(Self { kind, text })
     }
-}
 
-impl Cause {
     /// The container did not start; `words` are those of its runtime, or dlrun's own.
     #[must_use]
     pub fn container(words: &str) -> Self {
@@ -94,9 +92,7 @@ impl Cause {
             text: format!("the container did not start: {words}"),
         }
     }
-}
 
-impl Cause {
     /// The batch script could not start the command; `words` are its own.
     #[must_use]
     pub fn setup(words: &str) -> Self {

@@ -1,4 +1,4 @@
-//! Under what conditions times were taken: what must be alike before two runs are compared.
+//! The conditions under which times were taken: they must be equal before two runs are compared.
 
 use serde::{Deserialize, Serialize};
 

@@ -45,30 +45,19 @@ impl Asked {
         if self.tasks_per_node > 1 {
             parts.push(format!("{} tasks on each", self.tasks_per_node));
         }
-        parts.extend(
-            self.cpus_per_task
-                .map(|cpus| format!("{} a task", count(cpus, "CPU"))),
-        );
-        parts.extend(
-            self.gpus_per_node
-                .as_ref()
-                .map(|gpus| format!("GPUs {gpus} a node")),
-        );
-        parts.extend(
-            self.memory_bytes
-                .map(|bytes| format!("{} a node", Bytes(bytes))),
-        );
-        parts.extend(
-            self.walltime_seconds
-                .map(|seconds| format!("time limit {}", Walltime(seconds))),
-        );
-        parts.extend(self.queue.as_ref().map(|queue| format!("queue {queue}")));
-        parts.extend(
-            self.account
-                .as_ref()
-                .map(|account| format!("account {account}")),
-        );
-        parts.extend(self.qos.as_ref().map(|qos| format!("QOS {qos}")));
+        if let Some(cpus) = self.cpus_per_task {
+            parts.push(format!("{} a task", count(cpus, "CPU")));
+        }
+        if let Some(gpus) = &self.gpus_per_node {
+            parts.push(format!("GPUs {gpus} a node"));
+        }
+        if let Some(bytes) = self.memory_bytes {
+            parts.push(format!("{} a node", Bytes(bytes)));
+        }
+        if let Some(seconds) = self.walltime_seconds {
+            parts.push(format!("time limit {}", Walltime(seconds)));
+        }
+        parts.extend(place_parts(&self.queue, &self.account, &self.qos));
         parts.join(", ")
     }
 }
@@ -77,15 +66,7 @@ impl Conditions {
     /// Queue, account and QOS that the job really had; `None`: none is known.
     #[must_use]
     pub fn place_text(&self) -> Option<String> {
-        let named = [
-            ("queue", &self.queue),
-            ("account", &self.account),
-            ("QOS", &self.qos),
-        ];
-        let parts: Vec<String> = named
-            .iter()
-            .filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)))
-            .collect();
+        let parts = place_parts(&self.queue, &self.account, &self.qos);
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
@@ -99,6 +80,17 @@ impl Conditions {
             .collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
+}
+
+fn place_parts(
+    queue: &Option<String>,
+    account: &Option<String>,
+    qos: &Option<String>,
+) -> Vec<String> {
+    [("queue", queue), ("account", account), ("QOS", qos)]
+        .into_iter()
+        .filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)))
+        .collect()
 }
 
 #[cfg(test)]

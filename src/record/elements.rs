@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::{Cause, ElementCounts, ExitStatus, QueueEntry, Status};
 use crate::job::{ArraySpec, JobState};
 
-/// How one element of an array stands.
+/// The state of one element of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Element {
     /// Its index, as the run counts.
     pub element: u32,
     /// The newest attempt that left something, counted from 0; `None`: it never started.
     pub attempt: Option<u32>,
-    /// How it stands.
+    /// Its state.
     #[serde(flatten)]
     pub status: Status,
 }

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-words! {
+use crate::foundation::vocabulary::vocabulary;
+
+vocabulary! {
     /// What kind of thing happened.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    EventKind {
+    pub enum EventKind {
         /// The node daemon took the watching over.
         Adopted = "adopted",
         /// The node daemon was lost; the watcher reads by itself.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::foundation::vocabulary::vocabulary;
+
 /// A figure with how sure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -15,10 +17,9 @@ pub struct Interval {
     pub high: f64,
 }
 
-words! {
+vocabulary! {
     /// What a forecast rests on, best first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    Basis {
+    pub enum Basis {
         /// Runs of this workload with this software on this hardware.
         Alike = "alike",
         /// Runs of this workload, with other software or on other hardware.
@@ -30,10 +31,10 @@ words! {
     }
 }
 
-/// The answer. It travels with plan and record, and is held against what came.
+/// The answer. It travels with plan and record, and is compared with the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
-    /// Which model: the name that `dlrun model show` tells.
+    /// Which model: the name that `dlrun model show` prints.
     pub model: String,
     /// What it rests on.
     pub basis: Basis,
@@ -75,7 +76,7 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// The time by which ways of running are held against each other: a steady epoch, of runs that tell none the whole run.
+    /// The time by which ways of running are compared: a steady epoch, or the whole run if there are no epochs.
     #[must_use]
     pub fn time(&self) -> Option<&Interval> {
         self.epoch_seconds.as_ref().or(self.total_seconds.as_ref())
@@ -104,16 +105,16 @@ impl Forecast {
     /// would lie outside, its middle is theirs.
     pub fn cover(&mut self, low: f64, high: f64) {
         let middle = f64::midpoint(low, high);
-        let told = self.total_seconds.get_or_insert(Interval {
+        let total = self.total_seconds.get_or_insert(Interval {
             mean: middle,
             median: middle,
             low,
             high,
         });
-        if !(low..=high).contains(&told.median) {
-            (told.mean, told.median) = (middle, middle);
+        if !(low..=high).contains(&total.median) {
+            (total.mean, total.median) = (middle, middle);
         }
-        (told.low, told.high) = (told.low.min(low), told.high.max(high));
+        (total.low, total.high) = (total.low.min(low), total.high.max(high));
     }
 
     /// What [`Forecast::time`] is the time of.

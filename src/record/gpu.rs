@@ -114,7 +114,7 @@ impl GpuUsage {
         count(&mut sums.power, reading.power_milliwatts);
         count(&mut sums.sm_clock, reading.sm_clock_mhz);
         if let Some(now) = reading.energy_millijoules {
-            // A counter that fell began anew with its driver.
+            // A counter that fell restarted with its driver.
             let before = sums.last_energy_millijoules.replace(now).unwrap_or(now);
             let drawn = now.checked_sub(before).unwrap_or(now);
             sums.energy_millijoules = sums.energy_millijoules.saturating_add(drawn);

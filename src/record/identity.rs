@@ -123,7 +123,7 @@ impl Asked {
     }
 }
 
-/// A start of a run that is over, as far as it tells what the next one needs.
+/// A start of a run that is over, with what the next one needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Past {
     /// The run.
@@ -156,57 +156,17 @@ impl Revision {
 }
 
 /// Arguments that say how many epochs there are.
-const EPOCHS: [&str; 9] = [
-    "epochs",
-    "epoch",
-    "num_epochs",
-    "n_epochs",
-    "nb_epochs",
-    "max_epochs",
-    "num_train_epochs",
-    "train_epochs",
-    "total_epochs",
-];
+const EPOCHS: &str = "epochs epoch num_epochs n_epochs nb_epochs max_epochs num_train_epochs train_epochs \
+    total_epochs";
 /// Arguments that say how many steps there are.
-const STEPS: [&str; 19] = [
-    "steps",
-    "num_steps",
-    "n_steps",
-    "max_steps",
-    "train_steps",
-    "max_train_steps",
-    "num_train_steps",
-    "training_steps",
-    "total_steps",
-    "steps_per_epoch",
-    "iters",
-    "num_iters",
-    "max_iters",
-    "total_iters",
-    "iterations",
-    "num_iterations",
-    "max_iter",
-    "timesteps",
-    "total_timesteps",
-];
+const STEPS: &str = "steps num_steps n_steps max_steps train_steps max_train_steps num_train_steps \
+    training_steps total_steps steps_per_epoch iters num_iters max_iters total_iters \
+    iterations num_iterations max_iter timesteps total_timesteps";
 /// Arguments that say how many samples there are.
-const SAMPLES: [&str; 8] = [
-    "samples",
-    "num_samples",
-    "n_samples",
-    "max_samples",
-    "train_samples",
-    "max_train_samples",
-    "num_examples",
-    "dataset_size",
-];
+const SAMPLES: &str = "samples num_samples n_samples max_samples train_samples max_train_samples num_examples \
+    dataset_size";
 /// Arguments that say how many samples a step has, over all workers.
-const BATCH: [&str; 4] = [
-    "batch_size",
-    "batch",
-    "global_batch_size",
-    "train_batch_size",
-];
+const BATCH: &str = "batch_size batch global_batch_size train_batch_size";
 
 /// What a number counts, where a longer run has more of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,11 +182,11 @@ impl Amount {
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let name = last_part(name);
-        let is_in = |names: &[&str]| names.contains(&name.as_str());
-        if is_in(&EPOCHS) || is_in(&STEPS) {
+        let is_in = |names: &str| names.split(' ').any(|known| known == name);
+        if is_in(EPOCHS) || is_in(STEPS) {
             Some(Self::Epochs)
         } else {
-            is_in(&SAMPLES).then_some(Self::Samples)
+            is_in(SAMPLES).then_some(Self::Samples)
         }
     }
 }
@@ -271,9 +231,9 @@ impl Identity {
             workload.model = Some(self.key.clone());
             workload.dataset = workload.dataset.or_else(|| self.data());
         }
-        workload.epochs = workload.epochs.or_else(|| self.only_one(&EPOCHS));
-        workload.samples = workload.samples.or_else(|| self.only_one(&SAMPLES));
-        workload.batch_size = workload.batch_size.or_else(|| self.only_one(&BATCH));
+        workload.epochs = workload.epochs.or_else(|| self.only_one(EPOCHS));
+        workload.samples = workload.samples.or_else(|| self.only_one(SAMPLES));
+        workload.batch_size = workload.batch_size.or_else(|| self.only_one(BATCH));
         workload
     }
 
@@ -305,12 +265,12 @@ impl Identity {
         clippy::cast_sign_loss,
         reason = "checked"
     )]
-    fn only_one(&self, names: &[&str]) -> Option<u64> {
+    fn only_one(&self, names: &str) -> Option<u64> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         let mut found = self
             .numbers
             .iter()
-            .filter(|(name, _)| names.contains(&last_part(name).as_str()));
+            .filter(|(name, _)| names.split(' ').any(|known| known == last_part(name)));
         let (_, number) = found.next()?;
         let is_whole = number.fract() == 0.0 && (1.0..EXACT).contains(number);
         (found.next().is_none() && is_whole).then_some(*number as u64)

@@ -1,4 +1,4 @@
-//! What a program said before it failed: the end of its traceback, or its error message.
+//! What a program printed before it failed: the end of its traceback, or its error message.
 
 use super::ExitStatus;
 
@@ -59,7 +59,7 @@ fn traceback<'a>(lines: &[&'a str]) -> Option<Vec<&'a str>> {
     let mut any = None;
     for (at, prefix) in heads {
         let prefix = &lines[at][..prefix];
-        // Of several ranks each line has the prefix of its own.
+        // Of several ranks each line has its own prefix.
         let own = lines[at..]
             .iter()
             .filter_map(|line| line.strip_prefix(prefix));

@@ -3,27 +3,6 @@
 //!
 //! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
 
-/// Makes an enumeration whose variants are the same words everywhere: in JSON, the index and exports.
-macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $($(#[$meta:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$about])*
-        #[derive(serde::Serialize, serde::Deserialize)]
-        pub enum $name {
-            $($(#[$meta])* #[serde(rename = $word)] $variant,)*
-        }
-
-        impl $name {
-            /// Its word in JSON, the index and exports.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)*
-                }
-            }
-        }
-    };
-}
-
 mod cause;
 mod column;
 mod conditions;
@@ -96,7 +75,7 @@ pub use usage::{EpochSummary, Usage, summarise_epochs};
 
 use serde::{Deserialize, Serialize};
 
-/// Says whether a value need not be written, as reading makes it anew.
+/// Says whether a value need not be written, as reading restores it.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -22,7 +22,15 @@ pub struct MeasureKey {
     pub step: u32,
 }
 
-/// Where the command under watch stands.
+impl std::fmt::Display for MeasureKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { run_id, node, .. } = self;
+        let (element, attempt, step) = (self.element, self.attempt, self.step);
+        write!(f, "{run_id}/{element}.{attempt}/{node}.{step}")
+    }
+}
+
+/// The state of the watched command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
@@ -109,7 +117,7 @@ pub struct NodeRecord {
     pub key: MeasureKey,
     /// The scheduler's job, where there is one.
     pub job_id: Option<JobId>,
-    /// Where the command stands.
+    /// The state of the command.
     pub state: NodeState,
     /// When the command was started, in Unix milliseconds UTC.
     pub started_at_ms: u64,

@@ -50,9 +50,9 @@ impl Notice {
 
 /// `slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 DUE TO TIME LIMIT ***`
 fn slurm(line: &str) -> Option<Notice> {
-    // A node daemon that was told its name gives it on: `slurmstepd-n1`.
-    let (who, said) = line.split_once(": ")?;
-    let said = said.trim_start_matches("error: ");
+    // A node daemon with a name prints it: `slurmstepd-n1`.
+    let (who, message) = line.split_once(": ")?;
+    let message = message.trim_start_matches("error: ");
     if !who.trim().starts_with("slurmstepd") {
         return None;
     }
@@ -65,28 +65,28 @@ fn slurm(line: &str) -> Option<Notice> {
             job: Some(job),
         })
     };
-    if said.starts_with("Detected ")
-        && (said.contains("oom_kill event") || said.contains("oom-kill event"))
+    if message.starts_with("Detected ")
+        && (message.contains("oom_kill event") || message.contains("oom-kill event"))
     {
-        let step = said
+        let step = message
             .split_once("StepId=")
-            .or_else(|| said.split_once("step "))?
+            .or_else(|| message.split_once("step "))?
             .1;
         let step = step.split([' ', ',']).next()?;
         return notice(CauseKind::Memory, step.trim_end_matches('.'));
     }
-    let mut words = said.strip_prefix("*** ")?.split_whitespace();
+    let mut words = message.strip_prefix("*** ")?.split_whitespace();
     let (what, job) = (words.next()?, words.next()?);
-    let (_, why) = said.split_once(" CANCELLED AT ")?;
+    let (_, why) = message.split_once(" CANCELLED AT ")?;
     let why = why.to_ascii_uppercase();
     let kind = match why.split_once(" DUE TO ").map(|(_, why)| why) {
         Some(why) if why.starts_with("TIME LIMIT") => CauseKind::TimeLimit,
         Some(why) if why.starts_with("PREEMPTION") => CauseKind::Preemption,
         Some(why) if why.starts_with("NODE FAILURE") => CauseKind::Node,
         Some(why) if why.contains("MEMORY") => CauseKind::Memory,
-        // The job starts anew: this is no end.
+        // The job starts again: this is not an end.
         Some(why) if why.starts_with("JOB REQUEUE") => return None,
-        // A script may cancel steps of its own.
+        // A script may cancel its own steps.
         _ if what == "JOB" => CauseKind::Cancel,
         _ => return None,
     };
@@ -95,8 +95,8 @@ fn slurm(line: &str) -> Option<Notice> {
 
 /// `=>> PBS: job killed: walltime 7 exceeded limit 3`
 fn pbs(line: &str) -> Option<Notice> {
-    let said = line.trim().strip_prefix("=>> PBS: job killed: ")?;
-    let kind = match said.split_whitespace().next()? {
+    let message = line.trim().strip_prefix("=>> PBS: job killed: ")?;
+    let kind = match message.split_whitespace().next()? {
         "walltime" | "cput" | "pcput" => CauseKind::TimeLimit,
         "mem" | "vmem" | "pmem" | "pvmem" => CauseKind::Memory,
         "node" => CauseKind::Node,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::foundation::vocabulary::vocabulary;
+
 /// Points of a kind that are kept. Beyond it every other one goes, and from then on only every second is taken, and so on.
 pub const MAX_POINTS: usize = 200;
 
-words! {
+vocabulary! {
     /// What a point is of.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    PointKind {
+    pub enum PointKind {
         /// A whole epoch; such points are in the epochs of a record, and in no list of points.
         Epoch = "epoch",
         /// Training, as of a step.

@@ -1,4 +1,4 @@
-//! A start of a run, as an index tells it to those who learn from runs.
+//! A start of a run, as the model reads it from an index.
 
 use super::{Identity, NodeFigures, NodeState};
 use crate::job::{Framework, JobState, RunId, SchedulerKind, StorageClass, Workload};
@@ -58,7 +58,7 @@ pub struct StartRow {
     pub ended_at_ms: Option<u64>,
     /// The batch shell's exit code.
     pub shell_code: Option<i32>,
-    /// Where the run stands, of an array the element: that holds for the last start.
+    /// The state of the run, of an array that of the element: it holds for the last start.
     pub noted: Option<NotedState>,
     /// The start that the index notes as the one that ended.
     pub noted_attempt: Option<u32>,
@@ -69,7 +69,7 @@ pub struct StartRow {
 /// What one node saw of a start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeMeasure {
-    /// Where its command stands.
+    /// The state of its command.
     pub state: NodeState,
     /// Whether it ended with exit code 0.
     pub went_well: bool,
@@ -81,7 +81,7 @@ pub struct NodeMeasure {
     pub is_recognised: bool,
     /// Epochs that ended, by its record.
     pub epochs_completed: u64,
-    /// How often they began to count anew.
+    /// How often their count restarted.
     pub restarts: u32,
     /// What the epochs come to.
     pub epochs: EpochFigures,

@@ -109,11 +109,7 @@ impl Spread {
             .collect();
         values.sort_by(f64::total_cmp);
         let (lowest, best) = (*values.first()?, *values.last()?);
-        let half = values.len() / 2;
-        let median = match values.len() % 2 {
-            0 => values[half - 1].midpoint(values[half]),
-            _ => values[half],
-        };
+        let median = super::median(values.clone())?;
         let repeats = u32::try_from(values.len()).unwrap_or(u32::MAX);
         Some(Self {
             best,

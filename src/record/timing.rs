@@ -8,14 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::MetricPoint;
 use super::point::null_as_nan;
 
+use crate::foundation::vocabulary::vocabulary;
+
 /// Epochs that a [`Progress`] keeps one by one. Beyond it the oldest but the first are dropped and only counted, so that
 /// a node record stays small.
 pub const MAX_EPOCHS_KEPT: usize = 1000;
 
-words! {
-    /// Where a duration comes from. Runs whose times have different sources are told apart wherever they are compared.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    TimeSource {
+vocabulary! {
+    /// Where a duration comes from. Runs whose times have different sources are never mixed in a comparison.
+    pub enum TimeSource {
         /// The program printed it.
         Stated = "stated",
         /// The watcher's clock, between two lines.
@@ -39,10 +40,10 @@ pub enum EpochNumbering {
     Unnumbered,
 }
 
-words! {
+vocabulary! {
     /// Of how much of the run a rate speaks.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    Scope {
+    #[derive(Default)]
+    pub enum Scope {
         /// The whole run.
         Global = "global",
         /// One GPU, process or rank.

@@ -37,11 +37,15 @@ fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+fn joined<T>(a: Option<T>, b: Option<T>, join: impl Fn(T, T) -> T) -> Option<T> {
     match (a, b) {
-        (Some(a), Some(b)) => Some(a.max(b)),
+        (Some(a), Some(b)) => Some(join(a, b)),
         (a, b) => a.or(b),
     }
+}
+
+fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    joined(a, b, f64::max)
 }
 
 impl Usage {
@@ -70,16 +74,21 @@ impl Usage {
 
     /// Takes in what somebody else measured of the same run on the same node: each figure is the larger one.
     pub fn add_view(&mut self, other: &Self) {
+        self.join(other, f64::max, u64::max);
+    }
+
+    fn join(&mut self, other: &Self, seconds: fn(f64, f64) -> f64, count: fn(u64, u64) -> u64) {
+        let time = |own, other| joined(own, other, seconds);
+        let number = |own, other| joined(own, other, count);
         self.wall_seconds = larger(self.wall_seconds, other.wall_seconds);
-        self.cpu_user_seconds = larger(self.cpu_user_seconds, other.cpu_user_seconds);
-        self.cpu_system_seconds = larger(self.cpu_system_seconds, other.cpu_system_seconds);
-        self.cpu_throttled_seconds =
-            larger(self.cpu_throttled_seconds, other.cpu_throttled_seconds);
-        self.mem_oom_kills = self.mem_oom_kills.max(other.mem_oom_kills);
+        self.cpu_user_seconds = time(self.cpu_user_seconds, other.cpu_user_seconds);
+        self.cpu_system_seconds = time(self.cpu_system_seconds, other.cpu_system_seconds);
+        self.cpu_throttled_seconds = time(self.cpu_throttled_seconds, other.cpu_throttled_seconds);
         self.mem_peak_bytes = self.mem_peak_bytes.max(other.mem_peak_bytes);
-        self.io_read_bytes = self.io_read_bytes.max(other.io_read_bytes);
-        self.io_write_bytes = self.io_write_bytes.max(other.io_write_bytes);
-        self.processes_peak = self.processes_peak.max(other.processes_peak);
+        self.mem_oom_kills = number(self.mem_oom_kills, other.mem_oom_kills);
+        self.io_read_bytes = number(self.io_read_bytes, other.io_read_bytes);
+        self.io_write_bytes = number(self.io_write_bytes, other.io_write_bytes);
+        self.processes_peak = number(self.processes_peak, other.processes_peak);
     }
 
     /// Takes the end of the command in: its wall time, and the CPU time that the kernel summed up for it and all its children,
@@ -93,23 +102,7 @@ impl Usage {
     /// Adds the usage of another node of the same run: times and bytes add up, wall time and memory per node are the
     /// largest of any node.
     pub fn add_node(&mut self, other: &Self) {
-        let sum = |a: Option<f64>, b: Option<f64>| match (a, b) {
-            (Some(a), Some(b)) => Some(a + b),
-            (a, b) => a.or(b),
-        };
-        let total = |a: Option<u64>, b: Option<u64>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.saturating_add(b)),
-            (a, b) => a.or(b),
-        };
-        self.wall_seconds = larger(self.wall_seconds, other.wall_seconds);
-        self.cpu_user_seconds = sum(self.cpu_user_seconds, other.cpu_user_seconds);
-        self.cpu_system_seconds = sum(self.cpu_system_seconds, other.cpu_system_seconds);
-        self.mem_peak_bytes = self.mem_peak_bytes.max(other.mem_peak_bytes);
-        self.io_read_bytes = total(self.io_read_bytes, other.io_read_bytes);
-        self.io_write_bytes = total(self.io_write_bytes, other.io_write_bytes);
-        self.processes_peak = total(self.processes_peak, other.processes_peak);
-        self.cpu_throttled_seconds = sum(self.cpu_throttled_seconds, other.cpu_throttled_seconds);
-        self.mem_oom_kills = total(self.mem_oom_kills, other.mem_oom_kills);
+        self.join(other, |own, other| own + other, u64::saturating_add);
     }
 
     /// CPU time in user mode and the kernel, in seconds.
@@ -126,7 +119,7 @@ impl Usage {
     }
 }
 
-/// Epoch times in few figures. The first epoch stands apart: tracing, compilation and cold caches lie in it.
+/// Epoch times in few figures. The first epoch is separate: tracing, compilation and cold caches lie in it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EpochSummary {
     /// Epochs with a known duration.

@@ -593,7 +593,7 @@ fn two_exports_at_once_are_told_and_a_name_that_is_taken_too() {
         site.since_last("site", &[])
             .code(75)
             .stderr
-            .contains("another export for `site` goes on")
+            .contains("another export for `site` is running")
     );
     drop(lock);
     // Of another consumer of this name, elsewhere; or a link that somebody left there.

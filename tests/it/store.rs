@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dlrun::job::{ArraySpec, Framework, JobId, JobState, Provenance, RunId, StorageClass};
-use dlrun::record::store::{Filter, Found, Segment, Store, StoreError};
+use dlrun::record::store::{Filter, Found, Segment, Store, StoreError, StoreFault};
 use dlrun::record::{
     self, ArrayPart, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus,
     Forecast, Gap, GpuFacts, GpuUsage, Interval, Missing, NodeState, Outcome, Progress, RunImage,
@@ -379,7 +379,7 @@ fn parts_of_an_unknown_run_are_refused_whole() {
         writer.ingest_node(&node(run_id(7), "n1", 1))
     });
     assert!(
-        matches!(error, Err(StoreError::UnknownRun { .. })),
+        matches!(error, Err(ref error) if error.kind == StoreFault::UnknownRun),
         "{error:?}"
     );
     assert_eq!(
@@ -605,14 +605,10 @@ fn a_newer_database_is_refused_untouched() {
     fs::write(&path, &bytes).expect("written");
     let error = Store::open(&path).expect_err("newer");
     assert!(
-        matches!(
-            error,
-            StoreError::Newer {
-                version: 99,
-                known: 11,
-                ..
-            }
-        ),
+        error.kind == StoreFault::Newer
+            && error
+                .to_string()
+                .ends_with("99, and this dlrun knows up to 11"),
         "{error}"
     );
     assert_eq!(fs::read(&path).expect("read"), bytes);
@@ -641,7 +637,7 @@ fn a_damaged_database_is_named_so_and_can_be_replaced() {
             store.list(10, &Filter::default())
         });
         assert!(
-            matches!(used, Err(StoreError::Damaged { .. })),
+            matches!(used, Err(ref error) if error.kind == StoreFault::Damaged),
             "{what}: {used:?}"
         );
         let aside = Store::set_aside(&path).expect("moved");
@@ -658,16 +654,16 @@ fn other_peoples_files_are_left_alone() {
     symlink(&target, &link).expect("a link");
     assert!(matches!(
         Store::open(&link),
-        Err(StoreError::NotOurs { .. })
+        Err(ref error) if error.kind == StoreFault::NotOurs
     ));
     assert!(!target.exists());
     assert!(matches!(
         Store::open(tmp.path()),
-        Err(StoreError::NotOurs { .. })
+        Err(ref error) if error.kind == StoreFault::NotOurs
     ));
     assert!(matches!(
         Store::open(&tmp.path().join("no/such.db")),
-        Err(StoreError::Create { .. })
+        Err(ref error) if error.kind == StoreFault::Create
     ));
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::ask::{Heard, NO_ANSWER};
 use super::evidence::{Witness, is_decided};
+use crate::foundation::private::FileError;
 use crate::job::{ArraySpec, JobState};
-use crate::record::rundir::{Attempt, Reading, RunDir, RunDirError};
+use crate::record::rundir::{Attempt, Reading, RunDir};
 use crate::record::{
     Element, ExitStatus, Outcome, QueueEntry, RunRecord, Sentinel, Status, cover, merge_elements,
     resolve,
@@ -29,7 +30,7 @@ pub(super) fn look(
     heard: &Heard,
     known: Vec<Element>,
     wanted: bool,
-) -> Result<Look, RunDirError> {
+) -> Result<Look, FileError> {
     if let Some(array) = &record.array {
         return look_at_elements(run, record, array, heard, known);
     }
@@ -73,7 +74,7 @@ fn look_at_elements(
     array: &ArraySpec,
     heard: &Heard,
     known: Vec<Element>,
-) -> Result<Look, RunDirError> {
+) -> Result<Look, FileError> {
     let covered = cover(array, &heard.entries);
     let newest = run.newest_attempts()?;
     let said = run.verdicts();

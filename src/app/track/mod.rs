@@ -13,10 +13,11 @@ use crate::app::error::{Error, failure};
 use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
+use crate::foundation::private::FileError;
 use crate::job::{JobState, RunId};
 use crate::plan::Plan;
-use crate::record::rundir::{Reading, RunDir, RunDirError, StateDir, deliver_late};
-use crate::record::store::{Store, StoreError};
+use crate::record::rundir::{Reading, RunDir, StateDir, deliver_late};
+use crate::record::store::{Store, StoreFault};
 use crate::record::{Element, MeasureKey, RunRecord, Status};
 use crate::scheduler::{adapter_for, output_file};
 use ask::Heard;
@@ -191,7 +192,7 @@ impl<'a> Tracker<'a> {
                 .state
                 .run(run_id)
                 .and_then(|run| Ok((record_of(&run)?, run)));
-            if opened.as_ref().is_err_and(RunDirError::is_missing) {
+            if opened.as_ref().is_err_and(FileError::is_missing) {
                 self.expect_directory(run_id)?;
             }
             let (record, run) = opened.inspect_err(|error| self.pass_over(run_id, error))?;
@@ -248,7 +249,7 @@ impl<'a> Tracker<'a> {
         record: &RunRecord,
         heard: &Heard,
         wanted: bool,
-    ) -> Result<Look, RunDirError> {
+    ) -> Result<Look, FileError> {
         // An index that cannot be read costs the reading of all elements.
         let known = record
             .array
@@ -258,7 +259,7 @@ impl<'a> Tracker<'a> {
     }
 
     /// Tells of a run whose files cannot be used; one whose files are gone is forgotten.
-    fn pass_over(&mut self, run_id: &RunId, error: &RunDirError) {
+    fn pass_over(&mut self, run_id: &RunId, error: &FileError) {
         let why = chain(error).join(": ");
         self.session
             .warning(&format!("run {run_id} is passed over: {why}"));
@@ -306,7 +307,7 @@ fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
     let path = state.index_path()?;
     match Store::open(&path) {
         Ok(store) => Ok(store),
-        Err(StoreError::Damaged { .. }) => {
+        Err(error) if error.kind == StoreFault::Damaged => {
             let aside = Store::set_aside(&path)?;
             session.warning(&format!(
                 "the index was damaged; it is kept as `{}` and made anew",
@@ -314,11 +315,14 @@ fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
             ));
             Ok(Store::open(&path)?)
         }
-        Err(
-            error @ (StoreError::Newer { .. }
-            | StoreError::Foreign { .. }
-            | StoreError::NotOurs { .. }),
-        ) => Err(error.into()),
+        Err(error)
+            if matches!(
+                error.kind,
+                StoreFault::Newer | StoreFault::Foreign | StoreFault::NotOurs
+            ) =>
+        {
+            Err(error.into())
+        }
         Err(error) => {
             session.warning(&format!(
                 "the index cannot be used, so it is made in memory: {error}"
@@ -330,7 +334,7 @@ fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
 
 /// The record of a run. A client that was killed between handing over and writing down left no job id; the job itself
 /// knows it.
-fn record_of(run: &RunDir) -> Result<RunRecord, RunDirError> {
+fn record_of(run: &RunDir) -> Result<RunRecord, FileError> {
     let mut record = run.read_run()?;
     if record.job_id.is_some() {
         return Ok(record);

@@ -1,7 +1,7 @@
 //! A job against a site, before anything is queued.
 //!
 //! Schedulers take jobs that can never start (Slurm queues one of nine nodes in a queue of four), so what cannot be is
-//! said here, with the site's numbers. What the site did not tell is not checked.
+//! reported here, with the site's numbers. What the site did not report is not checked.
 
 use super::misfit::{Misfit, Place};
 use super::node::{features_of, shown_list, shown_names};
@@ -56,23 +56,10 @@ fn places<'a>(wanted: &Wanted<'_>, model: &'a SiteModel) -> (Vec<Place<'a>>, Opt
         return (vec![Place(None)], None);
     }
     let Some(names) = wanted.queue else {
-        let default: Vec<Place<'a>> = model
-            .queues
-            .iter()
-            .filter(|queue| queue.is_default)
-            .map(|queue| Place(Some(queue)))
-            .collect();
-        if !default.is_empty() {
-            return (default, None);
-        }
-        return (
-            model
-                .queues
-                .iter()
-                .map(|queue| Place(Some(queue)))
-                .collect(),
-            None,
-        );
+        let has_default = model.queues.iter().any(|queue| queue.is_default);
+        let fits = |queue: &&Queue| queue.is_default || !has_default;
+        let queues = model.queues.iter().filter(fits);
+        return (queues.map(|queue| Place(Some(queue))).collect(), None);
     };
     let mut places = Vec::new();
     for name in names.split(',') {

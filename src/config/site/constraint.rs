@@ -9,14 +9,14 @@ use super::NodeType;
 #[must_use]
 pub fn words(constraint: &str) -> Vec<&str> {
     let joints = |c: char| "&|:,()[]".contains(c);
-    // A count stands behind `*`.
+    // A count follows `*`.
     let words = constraint
         .split(joints)
         .filter_map(|word| word.split('*').next());
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// Says whether nodes have a feature. Where features are `name=value`, the name alone stands for any value, and a name
+/// Says whether nodes have a feature. Where features are `name=value`, the name alone means any value, and a name
 /// that no node has is one that the scheduler knows and its nodes do not tell.
 pub(super) fn has(node: &NodeType, word: &str) -> bool {
     node.features.iter().any(|feature| {

@@ -1,7 +1,7 @@
-//! What a site has: queues, kinds of nodes, limits, as its scheduler tells them.
+//! What a site has: queues, kinds of nodes, limits, as its scheduler reports them.
 //!
-//! The scheduler modules make a [`SiteModel`] from what they are told; it is cached, laid over by the configuration, and a
-//! job is held against it before it is handed over. What nobody said is `None`, and then nothing is checked by it.
+//! The scheduler modules make a [`SiteModel`] from the answers; it is cached, laid over by the configuration, and a
+//! job is compared with it before it is submitted. What is unknown is `None`, and then nothing is checked by it.
 
 mod check;
 mod constraint;
@@ -45,7 +45,7 @@ pub struct SiteModel {
     pub max_array_elements: Option<u32>,
     /// Its queues, in its order.
     pub queues: Vec<Queue>,
-    /// Its nodes, those that are alike together.
+    /// Its nodes, equal ones together.
     pub nodes: Vec<NodeType>,
     /// Licences by name, with how many there are in all.
     pub licenses: Vec<(String, u32)>,
@@ -80,7 +80,7 @@ pub struct Queue {
     pub accounts: Vec<String>,
 }
 
-/// Nodes that are alike.
+/// Equal nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeType {
     /// Queues that they belong to; empty: all.

@@ -83,7 +83,7 @@ pub(super) fn misfits(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>)
     if lacking.is_empty() {
         return too_few(model, place, wanted, fitting).into_iter().collect();
     }
-    // What every kind lacks is told by itself; where each lacks something else, by the nearest kind.
+    // What every kind lacks is reported by itself; where each lacks something else, by the nearest kind.
     let common: Vec<&Lack> = lacking
         .iter()
         .filter(|lack| types.iter().all(|(_, lacks)| lacks.contains(lack)))

@@ -22,14 +22,14 @@ pub const SCHEMES: [&str; 10] = [
 /// Makers of GPUs.
 pub(super) const MAKERS: [(&str, &str); 2] = [("nvidia", "nvidia"), ("amd", "amd")];
 
-/// A line of `[aliases]`: `NAME://x` stands for TARGET`/x`.
+/// A line of `[aliases]`: `NAME://x` means TARGET`/x`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alias {
     /// The scheme.
     pub name: String,
-    /// What it stands for, a URI of a scheme that the runtimes know, without a `/` at its end.
+    /// What it means, a URI of a scheme that the runtimes know, without a `/` at its end.
     pub target: String,
-    /// Where it stands.
+    /// Where it is written.
     pub origin: Origin,
 }
 
@@ -40,7 +40,7 @@ pub struct Mirror {
     pub from: String,
     /// How they begin instead, without a `/` at the end.
     pub to: String,
-    /// Where it stands.
+    /// Where it is written.
     pub origin: Origin,
 }
 

@@ -17,7 +17,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     fits.then(|| text.to_owned()).ok_or_else(error)
 }
 
-/// An absolute path, in which `$NAME` stands for a variable of the job.
+/// An absolute path, in which `$NAME` is a variable of the job.
 pub(super) fn path() -> Kind<String> {
     parsed("^[/$]", |path| {
         let mut variables = path.split('$').skip(1);

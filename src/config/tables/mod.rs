@@ -46,7 +46,7 @@ pub struct Tables {
     pub gpus: Vec<GpuTable>,
     /// `[house]`.
     pub house: House,
-    /// `[queues.NAME]`: what is said of queues in place of the scheduler.
+    /// `[queues.NAME]`: replaces what the scheduler reports of queues.
     pub queues: Vec<QueueTable>,
     /// `[site] arch`: the nodes' architecture, as `uname -m` has it.
     pub arch: Option<(String, Origin)>,
@@ -135,7 +135,7 @@ keys! {
         name: String,
         /// Where it is.
         origin: Origin,
-        /// Absolute; `$NAME` stands for a variable of the job.
+        /// Absolute; `$NAME` is a variable of the job.
         path: String = or_default(path()),
         /// How quick it is.
         class: StorageClass = or_default(word(&StorageClass::WORDS)),
@@ -192,7 +192,7 @@ pub struct HouseRule {
     pub key: &'static str,
     /// The site's reason.
     pub reason: Option<String>,
-    /// Where it stands.
+    /// Where it is written.
     pub origin: Origin,
 }
 
@@ -233,8 +233,12 @@ impl Tables {
             ("site.arch", &self.arch),
             ("site.microarch", &self.microarch),
         ];
-        for (key, said) in named {
-            all.extend(said.iter().map(|(word, at)| (format!("{key} {word}"), at)));
+        for (key, setting) in named {
+            all.extend(
+                setting
+                    .iter()
+                    .map(|(word, at)| (format!("{key} {word}"), at)),
+            );
         }
         let rules = self.rules.iter();
         all.extend(rules.map(|rule| (format!("rules {}", rule.name), &rule.origin)));
@@ -253,7 +257,7 @@ impl Tables {
         all
     }
 
-    /// What is said of a type of GPU; schedulers tell no capital letters from small ones.
+    /// What is said of a type of GPU; schedulers ignore case.
     #[must_use]
     pub fn gpu(&self, kind: &str) -> Option<&GpuTable> {
         self.gpus

@@ -36,7 +36,7 @@ keys! {
 /// Reads the tables of a file.
 pub(in crate::config) fn read(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Tables {
     let with_origin =
-        |said: Option<Located<String>>| said.map(|said| (said.value, source.origin(&said.span)));
+        |text: Option<Located<String>>| text.map(|text| (text.value, source.origin(&text.span)));
     let site = fields.table("site", SiteTable::read).unwrap_or_default();
     Tables {
         site: with_origin(site.name),

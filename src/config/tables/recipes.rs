@@ -43,7 +43,7 @@ impl RecipeTable {
         all
     }
 
-    /// Takes what a later file says in place of what stands here; a user's own builds are the user's own.
+    /// A later file replaces what is here; a user's own builds are the user's own.
     pub(super) fn lay_over(&mut self, later: &Self) {
         self.values.extend(later.values.clone());
         self.pip_trusted = later.pip_trusted.clone().or(self.pip_trusted.take());

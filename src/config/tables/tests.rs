@@ -272,7 +272,7 @@ fn what_is_wrong_in_a_rule_is_an_error_with_its_place() {
         (
             rule("when = { version = \"two\" }"),
             3,
-            "is no range of versions",
+            "is not a range of versions",
         ),
         (
             rule("when = { storage = \"sdd\" }"),

@@ -59,7 +59,7 @@ pub enum CommandError {
         /// The limit, in seconds.
         seconds: f64,
     },
-    /// It was stopped, since we were told to.
+    /// It was stopped on request.
     #[error("`{program}` was stopped")]
     Stopped {
         /// As it was asked for.

@@ -11,7 +11,7 @@ use super::CommandError;
 
 /// Finds an executable regular file called `program`, first in `dirs`, then in `PATH`.
 ///
-/// Directories that are empty or relative are skipped: what runs must not depend on where the user stands. A name with
+/// Directories that are empty or relative are skipped: what runs must not depend on the working directory. A name with
 /// a `/` is a path and is only checked. Costs one file-system call for each miss and two for the hit.
 #[must_use]
 pub fn find(program: impl AsRef<OsStr>, dirs: &[PathBuf]) -> Option<PathBuf> {
@@ -58,6 +58,14 @@ fn places(program: &OsStr, dirs: &[PathBuf], path: &OsStr) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+/// Where programs are looked for by a process with these variables set.
+pub(super) fn search_path(sets: &[(OsString, OsString)]) -> OsString {
+    let set = sets.iter().rfind(|(name, _)| name == "PATH");
+    set.map(|(_, value)| value.clone())
+        .or_else(|| std::env::var_os("PATH"))
+        .unwrap_or_default()
 }
 
 /// Like [`find_along`], but says what is wrong.

@@ -18,14 +18,14 @@ use nix::unistd::Pid;
 /// How often the child's end is looked for while nothing comes, in milliseconds: at first, and at most.
 const IDLE_MS: (u16, u16) = (1, 100);
 
-/// How long a child may take to end after SIGTERM, and again after SIGKILL, unless told otherwise.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long a child may take to end after SIGTERM, and again after SIGKILL, by default.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
 
 /// What is read at once. A pipe holds 64 KiB unless somebody enlarged it.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// What is taken after the child's end at most: the most a pipe can hold (`pipe(7)`, `/proc/sys/fs/pipe-max-size`), so
-/// that a grandchild that goes on writing does not keep us.
+/// that a grandchild that keeps writing does not hold us.
 const LAST_CHUNKS: usize = 16;
 
 /// Which of its two streams a program wrote to.
@@ -45,7 +45,7 @@ pub(super) enum Heard<'a> {
     Tick,
 }
 
-/// Takes what is heard; `false` asks to stop the child.
+/// Takes output and ticks; `false` asks to stop the child.
 pub(super) type Sink<'a> = dyn FnMut(Heard<'_>) -> bool + 'a;
 
 /// How following a child ended.
@@ -82,7 +82,12 @@ pub(super) struct Pump {
 
 impl Pump {
     /// Takes over a child whose pipes are still with it; `input` is what it shall read.
-    pub(super) fn new(mut child: Child, reach: Reach, input: Vec<u8>) -> io::Result<Self> {
+    pub(super) fn new(
+        mut child: Child,
+        reach: Reach,
+        input: Vec<u8>,
+        grace: Duration,
+    ) -> io::Result<Self> {
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let ends = [
@@ -103,14 +108,8 @@ impl Pump {
             stdout,
             stderr,
             buffer,
-            grace: GRACE,
+            grace,
         })
-    }
-
-    /// Gives the child longer to end after SIGTERM.
-    pub(super) fn with_grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
     }
 
     /// Moves bytes until the child ends, the deadline passes or the sink has had enough.

@@ -12,7 +12,7 @@ use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::unistd::Pid;
 
 use super::failure::CommandError;
-use super::find::locate;
+use super::find::{locate, search_path};
 use super::pump::pid_of;
 
 /// Signals that the training finds at their default, whatever the batch shell did: a shell without job control starts
@@ -59,7 +59,7 @@ pub struct TrainingCommand {
     pub stdout: Destination,
     /// Standard error.
     pub stderr: Destination,
-    /// True to start it as the leader of a process group of its own; false to leave it in ours, as a shell script leaves
+    /// True to start it as the leader of its own process group; false to leave it in ours, as a shell script leaves
     /// the programs that it starts.
     pub leads_group: bool,
 }
@@ -83,14 +83,7 @@ impl Training {
 /// # Errors
 /// `NotFound`, `NotExecutable` or `Spawn`; [`CommandError::shell_code`] is what the job then exits with.
 pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandError> {
-    let mut command = background(&training.argv, &training.sets)?;
-    for name in training
-        .removals
-        .iter()
-        .filter(|name| training.sets.iter().all(|(set, _)| set != *name))
-    {
-        command.env_remove(name);
-    }
+    let mut command = background(&training.argv, &training.sets, &training.removals)?;
     command.stdout(training.stdout).stderr(training.stderr);
     if training.leads_group {
         command.process_group(0);
@@ -110,7 +103,7 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandErro
     Ok(Training { pid })
 }
 
-/// Starts a helper process of ours in a process group of its own: `stdin` is how we talk to it, `stdout` is all it may
+/// Starts a helper process of ours in its own process group: `stdin` is how we talk to it, `stdout` is all it may
 /// write to. The caller waits for it with `waitpid`.
 ///
 /// # Errors
@@ -120,7 +113,7 @@ pub fn spawn_companion(
     stdin: OwnedFd,
     stdout: Destination,
 ) -> Result<Pid, CommandError> {
-    let mut command = background(argv, &[])?;
+    let mut command = background(argv, &[], &[])?;
     command
         .stdin(stdin)
         .stdout(stdout)
@@ -143,7 +136,7 @@ pub fn spawn_detached(
     env: &[(OsString, OsString)],
     cwd: &Path,
 ) -> Result<u32, CommandError> {
-    let mut command = background(argv, env)?;
+    let mut command = background(argv, env, &[])?;
     command
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -174,16 +167,10 @@ pub fn replace_by(
     sets: &[(OsString, OsString)],
     removals: &[OsString],
 ) -> CommandError {
-    let mut command = match background(argv, sets) {
+    let mut command = match background(argv, sets, removals) {
         Ok(command) => command,
         Err(error) => return error,
     };
-    for name in removals
-        .iter()
-        .filter(|name| sets.iter().all(|(set, _)| set != *name))
-    {
-        command.env_remove(name);
-    }
     // The Rust runtime ignores SIGPIPE, and the program would inherit that.
     // SAFETY: SIG_DFL installs no code of ours.
     let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
@@ -194,23 +181,24 @@ pub fn replace_by(
     }
 }
 
-fn background(argv: &[OsString], sets: &[(OsString, OsString)]) -> Result<Command, CommandError> {
+fn background(
+    argv: &[OsString],
+    sets: &[(OsString, OsString)],
+    removals: &[OsString],
+) -> Result<Command, CommandError> {
     let Some((program, args)) = argv.split_first() else {
         return Err(CommandError::NotFound {
             program: String::new(),
             searched: Vec::new(),
         });
     };
-    let path = sets
-        .iter()
-        .rfind(|(name, _)| name == "PATH")
-        .map(|(_, value)| value.clone());
-    let path = path
-        .or_else(|| std::env::var_os("PATH"))
-        .unwrap_or_default();
-    let mut command = Command::new(locate(program, &[], &path)?);
+    let mut command = Command::new(locate(program, &[], &search_path(sets))?);
     // The name as given: programs such as busybox and Python's virtual environments look at it.
     command.arg0(program).args(args).stdin(Stdio::null());
+    for name in removals {
+        command.env_remove(name);
+    }
+    // After the removals: what is set stays.
     command.envs(sets.iter().map(|(name, value)| (name, value)));
     Ok(command)
 }

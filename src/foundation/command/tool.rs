@@ -8,10 +8,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::failure::{CommandError, Words, status_text};
-use super::find::locate;
-use super::pump::{End, Heard, Pump, Reach, Sink, Stream};
+use super::find::{locate, search_path};
+use super::pump::{End, GRACE, Heard, Pump, Reach, Sink, Stream};
 
-/// What [`Tool::run`] keeps of a program's output at most, in bytes, unless told otherwise. `sacct` prints about 10 MB
+/// What [`Tool::run`] keeps of a program's output at most, in bytes, by default. `sacct` prints about 10 MB
 /// for 10,000 jobs with all fields.
 const OUTPUT_LIMIT: usize = 64 << 20;
 
@@ -67,11 +67,11 @@ pub struct Tool {
     cwd: Option<PathBuf>,
     timeout: Option<Duration>,
     output_limit: usize,
-    grace: Option<Duration>,
+    grace: Duration,
     ends_with_us: bool,
 }
 
-/// What [`Tool::run_lines_while`] tells.
+/// What [`Tool::run_lines_while`] reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News<'a> {
     /// A line, without its end.
@@ -95,7 +95,7 @@ impl Tool {
             cwd: None,
             timeout: None,
             output_limit: OUTPUT_LIMIT,
-            grace: None,
+            grace: GRACE,
             ends_with_us: false,
         }
     }
@@ -183,7 +183,7 @@ impl Tool {
     /// Gives it so long to clear up after SIGTERM before it is killed.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = Some(grace);
+        self.grace = grace;
         self
     }
 
@@ -307,15 +307,10 @@ impl Tool {
             command.process_group(0);
         }
         let child = command.spawn().map_err(|source| self.refused(source))?;
-        // That nobody stands guard is no reason not to run it.
+        // A missing guard is no reason not to run it.
         let _guard = self.ends_with_us.then(|| Guard::of(&child));
         let deadline = self.timeout.and_then(|limit| start.checked_add(limit));
-        let pump = Pump::new(child, reach, self.input.clone()).map_err(failed)?;
-        let pump = if let Some(grace) = self.grace {
-            pump.with_grace(grace)
-        } else {
-            pump
-        };
+        let pump = Pump::new(child, reach, self.input.clone(), self.grace).map_err(failed)?;
         let end = pump.follow(deadline, sink).map_err(failed)?;
         let elapsed = start.elapsed();
         let seconds = self.timeout.unwrap_or_default().as_secs_f64();
@@ -342,14 +337,7 @@ impl Tool {
     }
 
     fn command(&self) -> Result<Command, CommandError> {
-        let path = self
-            .sets
-            .iter()
-            .rfind(|(name, _)| name == "PATH")
-            .map(|(_, value)| value.clone());
-        let path = path
-            .or_else(|| std::env::var_os("PATH"))
-            .unwrap_or_default();
+        let path = search_path(&self.sets);
         let mut command = Command::new(locate(&self.program, &self.dirs, &path)?);
         let stdin = if self.input.is_empty() {
             Stdio::null()

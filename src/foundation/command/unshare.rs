@@ -1,4 +1,4 @@
-//! Whether a process of ours may have namespaces of its own: by trying it.
+//! Whether a process of ours may have its own namespaces: by trying it.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -21,7 +21,7 @@ const PATIENCE_S: u32 = 5;
 /// AppArmor lets everybody make a user namespace, and gives no rights in it.
 ///
 /// # Errors
-/// What `unshare(2)` said at the step that failed; `TimedOut` after 5 s.
+/// The error of `unshare(2)` at the step that failed; `TimedOut` after 5 s.
 pub fn try_unshare(steps: &'static [CloneFlags]) -> io::Result<()> {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -45,7 +45,7 @@ pub fn try_unshare(steps: &'static [CloneFlags]) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(DONE as i32) => Ok(()),
         Err(error) => Err(error),
         Ok(mut child) => {
-            // It said nothing: the alarm ended it.
+            // It did not answer: the alarm ended it.
             let _ = child.wait();
             Err(io::ErrorKind::TimedOut.into())
         }

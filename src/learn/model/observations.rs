@@ -73,7 +73,7 @@ impl<'a> Observations<'a> {
     /// What was gone through.
     ///
     /// # Errors
-    /// What ended them before their end; as [`Store::list`], and [`StoreError::Changed`].
+    /// What ended them before their end; as [`Store::list`], and `StoreFault::Changed`.
     pub fn finish(mut self) -> Result<Counted, StoreError> {
         match self.failed.take() {
             Some(error) => Err(error),

@@ -39,7 +39,7 @@ fn family(
 ) -> Family {
     let unit = UNITS.into_iter().find(|unit| name.ends_with(unit));
     Family {
-        name,
+        name: name.into(),
         help,
         unit: unit.unwrap_or_default(),
         kind,

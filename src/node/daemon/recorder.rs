@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::budget;
 use crate::observe::protocol::{RefusalKind, Registered, Response, Segment, StoreStatus};
-use crate::record::store::{Backlog, Live, NodeId, NodeStore, Shortened, StoreError};
+use crate::record::store::{Backlog, Live, NodeId, NodeStore, Shortened, StoreError, StoreFault};
 use crate::record::{Gap, NodeRecord, RunRecord, Sample};
 
 /// The daemon's own number for a run.
@@ -409,7 +409,7 @@ impl Desk {
             Err(error) => error,
         };
         let _ = self.notices.send(Notice::Rejected(new.handle));
-        let is_others = matches!(error, StoreError::OtherUser { .. });
+        let is_others = error.kind == StoreFault::OtherUser;
         let kind = match is_others {
             true => RefusalKind::NotPermitted,
             false => RefusalKind::Internal,

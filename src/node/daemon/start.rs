@@ -9,7 +9,7 @@ use super::serve::{self, DaemonError};
 use crate::config::{DaemonSettings, Fragment};
 use crate::foundation::diagnostic::{chain, render_problems};
 use crate::foundation::logging;
-use crate::record::store::StoreError;
+use crate::record::store::StoreFault;
 
 const CONFIG: &str = "/etc/dlrun/dlrund.toml";
 const HELP: &str = "\
@@ -72,8 +72,8 @@ fn run(settings: &DaemonSettings) -> u8 {
     };
     tracing::error!("{}", chain(&error).join(": "));
     match error {
-        DaemonError::Store(StoreError::Held { .. }) => TRY_AGAIN,
-        DaemonError::Store(StoreError::Network { .. }) => CONFIGURATION,
+        DaemonError::Store(error) if error.kind == StoreFault::Held => TRY_AGAIN,
+        DaemonError::Store(error) if error.kind == StoreFault::Network => CONFIGURATION,
         DaemonError::Store { .. } | DaemonError::Socket { .. } => CANNOT_WRITE,
         DaemonError::Metrics { .. } => CONFIGURATION,
         DaemonError::System { .. } => INTERNAL,

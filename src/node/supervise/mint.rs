@@ -6,10 +6,11 @@ use nix::unistd::{User, getuid};
 
 use super::context::Context;
 use crate::foundation::clock::now_ms;
+use crate::foundation::private::FileError;
 use crate::foundation::private::kernel_uid;
 use crate::job::{ArraySpec, RunId, SchedulerKind};
 use crate::record::RunRecord;
-use crate::record::rundir::{RunDirError, StateDir};
+use crate::record::rundir::StateDir;
 
 /// Makes a run id and its directory, or finds those that an earlier start of the same job made. `script` is kept as the
 /// run's batch script.
@@ -80,5 +81,5 @@ pub enum MintError {
     NoPlan,
     /// The state directory cannot be used.
     #[error(transparent)]
-    RunDir(#[from] RunDirError),
+    RunDir(#[from] FileError),
 }

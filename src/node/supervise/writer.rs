@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::lacking;
-use crate::record::rundir::{Attempt, NodeDir, RunDirError, StateDir};
+use crate::foundation::private::FileError;
+use crate::record::rundir::{Attempt, NodeDir, StateDir};
 use crate::record::{MeasureKey, NodeRecord, NodeState, RunRecord, decode_segment};
 
 /// What the watcher wants on disk. A record without a place yet has step 0; the writer puts the true step in.
@@ -152,7 +153,7 @@ impl Place {
             .state_dir
             .as_ref()
             .ok_or("no state directory is known")?;
-        let shown = |error: RunDirError| crate::foundation::diagnostic::chain(&error).join(": ");
+        let shown = |error: FileError| crate::foundation::diagnostic::chain(&error).join(": ");
         let run = StateDir::create(state_dir)
             .and_then(|state| state.ensure_run(run_id))
             .map_err(shown)?;

@@ -9,105 +9,65 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 use super::output::OutputDir;
-use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::foundation::failure::Failure;
+use crate::foundation::private::{FileError, FileFault, PrivateDir};
 use crate::record::Table;
 
 /// A cursor of more bytes is none of ours.
 const MAX_CURSOR: usize = 64 << 10;
 const MAX_NAME: usize = 64;
 
-/// What stands between a consumer and his rows.
-#[derive(Debug, thiserror::Error)]
-pub enum ConsumerError {
+/// What callers decide by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConsumerFault {
     /// Not a name.
-    #[error("`{name}` cannot be a consumer's name")]
-    Name {
-        /// What was given.
-        name: String,
-    },
-    /// Another export for the same consumer goes on.
-    #[error("another export for `{name}` goes on")]
-    Busy {
-        /// The consumer.
-        name: String,
-    },
+    Name,
+    /// Another export for the same consumer is running.
+    Busy,
     /// The cursor cannot be read or written.
-    #[error(transparent)]
-    Private(#[from] PrivateError),
+    Cursor,
     /// The cursor makes no sense.
-    #[error("the cursor `{path}` is damaged")]
-    Damaged {
-        /// The cursor.
-        path: PathBuf,
-        /// Why.
-        source: serde_json::Error,
-    },
+    Damaged,
     /// A newer dlrun wrote the cursor.
-    #[error("the cursor `{path}` has format {format}, and this dlrun knows {known}")]
-    Newer {
-        /// The cursor.
-        path: PathBuf,
-        /// Its format.
-        format: u32,
-        /// The known one.
-        known: u32,
-    },
+    Newer,
     /// The cursor counts the changes of another database.
-    #[error("`{name}` was exporting database {before}, and this is {now}")]
-    OtherStore {
-        /// The consumer.
-        name: String,
-        /// The database of the cursor.
-        before: String,
-        /// The database at hand.
-        now: String,
-    },
+    OtherStore,
     /// The database is older than what was exported from it.
-    #[error("`{name}` was given changes up to {reached}, and the database has only {last}")]
-    SetBack {
-        /// The consumer.
-        name: String,
-        /// Of the cursor.
-        reached: u64,
-        /// Of the database.
-        last: u64,
-    },
+    SetBack,
     /// The cursor counts the rows of another user.
-    #[error("`{name}` was exporting rows of {before}, and now {now} are asked for")]
-    OtherUser {
-        /// The consumer.
-        name: String,
-        /// In the cursor.
-        before: String,
-        /// Now.
-        now: String,
-    },
-    /// A file was on its way when the last export ended, and its directory is gone or another one.
-    #[error("`{file}` was on its way to `{dir}`, which is not the directory it was")]
-    DirGone {
-        /// The directory.
-        dir: PathBuf,
-        /// The hidden name of the file.
-        file: String,
-    },
+    OtherUser,
+    /// The directory of a pending file is gone or another one.
+    DirGone,
     /// Somebody else's file has the name.
-    #[error("`{path}` is there already")]
-    Taken {
-        /// The file.
-        path: PathBuf,
-    },
+    Taken,
+    /// Writing a file is not permitted.
+    Denied,
     /// A file could not be written.
-    #[error("cannot write `{path}`")]
-    Write {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Write,
+}
+
+/// Why a consumer gets no rows.
+pub type ConsumerError = Failure<ConsumerFault>;
+
+impl From<FileError> for ConsumerError {
+    fn from(error: FileError) -> Self {
+        error.map_kind(|fault| match fault {
+            FileFault::Damaged | FileFault::TooLarge => ConsumerFault::Damaged,
+            FileFault::Newer => ConsumerFault::Newer,
+            _ => ConsumerFault::Cursor,
+        })
+    }
+}
+
+fn cannot_write(path: &Path, source: io::Error) -> ConsumerError {
+    let fault = match source.kind() {
+        io::ErrorKind::PermissionDenied => ConsumerFault::Denied,
+        _ => ConsumerFault::Write,
+    };
+    ConsumerError::caused(fault, format!("cannot write `{}`", path.display()), source)
 }
 
 /// The file `exports/NAME.json` of the state directory.
@@ -154,10 +114,7 @@ pub struct Consumer {
 #[derive(Debug)]
 pub struct Delivery<'a> {
     to: &'a OutputDir,
-    table: Table,
-    upto: u64,
-    file: String,
-    temporary: String,
+    pending: Pending,
     /// The hidden file.
     pub content: File,
     /// It is to stay where it is.
@@ -167,7 +124,7 @@ pub struct Delivery<'a> {
 impl Drop for Delivery<'_> {
     fn drop(&mut self) {
         if !self.noted {
-            self.to.remove(&self.temporary);
+            self.to.remove(&self.pending.temporary);
         }
     }
 }
@@ -176,97 +133,90 @@ impl Consumer {
     /// Takes a consumer's turn. `dir` is the directory of the cursors, which is made where it is missing.
     ///
     /// # Errors
-    /// [`ConsumerError::Name`], [`ConsumerError::Busy`], [`ConsumerError::Private`], [`ConsumerError::Damaged`],
-    /// [`ConsumerError::Newer`].
+    /// [`ConsumerFault::Name`], [`ConsumerFault::Busy`], [`ConsumerFault::Cursor`], [`ConsumerFault::Damaged`],
+    /// [`ConsumerFault::Newer`].
     pub fn open(dir: &Path, name: &str) -> Result<Self, ConsumerError> {
+        let mut consumer = Self::locked(dir, name)?;
+        match consumer
+            .dir
+            .read_versioned(&consumer.file(), MAX_CURSOR, FORMAT)
+        {
+            Err(error) if error.is_missing() => {}
+            cursor => consumer.cursor = cursor?,
+        }
+        // They are taken relative to the consumer's directory, and stay in it.
+        let leaves =
+            |pending: &Pending| pending.file.contains('/') || pending.temporary.contains('/');
+        if consumer.cursor.pending.as_ref().is_some_and(leaves) {
+            let why = "the file on its way has a `/` in its name";
+            return Err(consumer.dir.damaged(&consumer.file(), why).into());
+        }
+        Ok(consumer)
+    }
+
+    /// Takes a consumer's turn, with a cursor that has reached nothing.
+    fn locked(dir: &Path, name: &str) -> Result<Self, ConsumerError> {
         if !is_name(name) {
-            return Err(ConsumerError::Name {
-                name: name.to_owned(),
-            });
+            let message = format!("`{name}` cannot be a consumer's name");
+            return Err(ConsumerError::new(ConsumerFault::Name, message));
         }
         let dir = PrivateDir::create(dir)?;
-        let lock = lock(&dir, name)?;
-        let file = format!("{name}.json");
-        let cursor = match dir.read(&file, MAX_CURSOR) {
-            Err(error) if error.is_missing() => Cursor::begin(&dir.path().join(file))?,
-            Err(PrivateError::TooLarge { .. }) => {
-                let source =
-                    serde_json::Error::custom(format!("it is larger than {MAX_CURSOR} bytes"));
-                return Err(ConsumerError::Damaged {
-                    path: dir.path().join(file),
-                    source,
-                });
-            }
-            other => parse(&dir.path().join(file), &other?)?,
-        };
         Ok(Self {
+            _lock: lock(&dir, name)?,
+            cursor: Cursor::begin(&dir)?,
             dir,
             name: name.to_owned(),
-            cursor,
-            _lock: lock,
         })
+    }
+
+    fn file(&self) -> String {
+        format!("{}.json", self.name)
     }
 
     /// Takes a consumer's turn and forgets how far it came: all rows come again. A cursor that is damaged is no obstacle.
     ///
     /// # Errors
-    /// [`ConsumerError::Name`], [`ConsumerError::Busy`], [`ConsumerError::Private`], [`ConsumerError::Newer`].
+    /// [`ConsumerFault::Name`], [`ConsumerFault::Busy`], [`ConsumerFault::Cursor`], [`ConsumerFault::Newer`].
     pub fn open_anew(dir: &Path, name: &str) -> Result<Self, ConsumerError> {
-        let mut consumer = match Self::open(dir, name) {
-            // What cannot be read keeps nothing that could be lost.
-            Err(ConsumerError::Damaged { .. } | ConsumerError::Private(_)) => {
-                let dir = PrivateDir::create(dir)?;
-                let lock = lock(&dir, name)?;
-                let cursor = Cursor::begin(dir.path())?;
-                Self {
-                    dir,
-                    name: name.to_owned(),
-                    cursor,
-                    _lock: lock,
-                }
+        let consumer = match Self::open(dir, name) {
+            Ok(mut consumer) => {
+                // Hidden files keep the ending by which they are known.
+                let id = std::mem::take(&mut consumer.cursor.id);
+                consumer.cursor = Cursor {
+                    id,
+                    ..Cursor::begin(&consumer.dir)?
+                };
+                consumer
             }
-            other => other?,
+            // What cannot be read keeps nothing that could be lost.
+            Err(error) if matches!(error.kind, ConsumerFault::Damaged | ConsumerFault::Cursor) => {
+                Self::locked(dir, name)?
+            }
+            Err(error) => return Err(error),
         };
-        consumer.restart()?;
+        consumer.save()?;
         Ok(consumer)
-    }
-
-    /// Forgets how far it came: all rows come again.
-    fn restart(&mut self) -> Result<(), ConsumerError> {
-        let id = std::mem::take(&mut self.cursor.id);
-        self.cursor = Cursor {
-            id,
-            ..Cursor::begin(self.dir.path())?
-        };
-        self.save()
     }
 
     /// Settles what was on its way when the last export ended: a file that was not delivered is now. Returns its path.
     ///
     /// # Errors
-    /// [`ConsumerError::DirGone`], [`ConsumerError::Taken`], [`ConsumerError::Write`], [`ConsumerError::Private`].
+    /// [`ConsumerFault::DirGone`], [`ConsumerFault::Taken`], [`ConsumerFault::Write`], [`ConsumerFault::Cursor`].
     pub fn recover(&mut self) -> Result<Option<PathBuf>, ConsumerError> {
         let Some(pending) = self.cursor.pending.clone() else {
             return Ok(None);
         };
-        let gone = || ConsumerError::DirGone {
-            dir: pending.dir.clone(),
-            file: pending.temporary.clone(),
-        };
         let dir = match OutputDir::open(&pending.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(gone()),
-            other => other.map_err(|source| ConsumerError::Write {
-                path: pending.dir.clone(),
-                source,
-            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            other => Some(other.map_err(|source| cannot_write(&pending.dir, source))?),
         };
-        if dir.inode() != pending.dir_inode {
-            return Err(gone());
-        }
-        let failed = |source| ConsumerError::Write {
-            path: dir.path().join(&pending.file),
-            source,
+        let Some(dir) = dir.filter(|dir| dir.inode() == pending.dir_inode) else {
+            let (file, dir) = (&pending.temporary, pending.dir.display());
+            let message =
+                format!("`{file}` was on its way to `{dir}`, which is not the directory it was");
+            return Err(ConsumerError::new(ConsumerFault::DirGone, message));
         };
+        let failed = |source| cannot_write(&dir.path().join(&pending.file), source);
         match dir.own_length(&pending.temporary).map_err(failed)? {
             None => {
                 self.commit(&pending.table, pending.upto)?;
@@ -290,47 +240,41 @@ impl Consumer {
     /// Binds the cursor to a database that has changes up to `last`, and to a choice of users; a new one takes them on.
     ///
     /// # Errors
-    /// [`ConsumerError::OtherStore`], [`ConsumerError::SetBack`], [`ConsumerError::OtherUser`], [`ConsumerError::Private`].
+    /// [`ConsumerFault::OtherStore`], [`ConsumerFault::SetBack`], [`ConsumerFault::OtherUser`], [`ConsumerFault::Cursor`].
     pub fn bind(
         &mut self,
         store: &str,
         last: u64,
         user: Option<&str>,
     ) -> Result<(), ConsumerError> {
-        let name = || self.name.clone();
+        let name = &self.name;
         if self.cursor.store.is_empty() {
             store.clone_into(&mut self.cursor.store);
             self.cursor.user = user.map(str::to_owned);
             return self.save();
         }
-        if self.cursor.store != store {
-            let before = self.cursor.store.clone();
-            return Err(ConsumerError::OtherStore {
-                name: name(),
-                before,
-                now: store.to_owned(),
-            });
-        }
+        let before = &self.cursor.store;
         let reached = self.cursor.reached.values().copied().max().unwrap_or(0);
-        if reached > last {
-            return Err(ConsumerError::SetBack {
-                name: name(),
-                reached,
-                last,
-            });
-        }
-        if self.cursor.user.as_deref() != user {
-            let words = |user: Option<&str>| {
+        let (fault, message) = if before != store {
+            let message = format!("`{name}` was exporting database {before}, and this is {store}");
+            (ConsumerFault::OtherStore, message)
+        } else if reached > last {
+            let message = format!(
+                "`{name}` was given changes up to {reached}, and the database has only {last}"
+            );
+            (ConsumerFault::SetBack, message)
+        } else if self.cursor.user.as_deref() != user {
+            let shown = |user: Option<&str>| {
                 user.map_or("all users".to_owned(), |user| format!("user `{user}`"))
             };
-            let (before, now) = (words(self.cursor.user.as_deref()), words(user));
-            return Err(ConsumerError::OtherUser {
-                name: name(),
-                before,
-                now,
-            });
-        }
-        Ok(())
+            let (before, now) = (shown(self.cursor.user.as_deref()), shown(user));
+            let message =
+                format!("`{name}` was exporting rows of {before}, and now {now} are asked for");
+            (ConsumerFault::OtherUser, message)
+        } else {
+            return Ok(());
+        };
+        Err(ConsumerError::new(fault, message))
     }
 
     /// The last change of a table that was delivered.
@@ -346,7 +290,7 @@ impl Consumer {
     /// Begins a file with the rows of a table that changed after [`Consumer::reached`] and up to `upto`. Dropped, it is gone.
     ///
     /// # Errors
-    /// [`ConsumerError::Write`].
+    /// [`ConsumerFault::Write`].
     pub fn begin<'a>(
         &self,
         to: &'a OutputDir,
@@ -354,10 +298,7 @@ impl Consumer {
         upto: u64,
         extension: &str,
     ) -> Result<Delivery<'a>, ConsumerError> {
-        let failed = |source| ConsumerError::Write {
-            path: to.path().to_owned(),
-            source,
-        };
+        let failed = |source| cannot_write(to.path(), source);
         let suffix = self.suffix();
         // What an export that was killed had begun.
         for name in to.names_ending(&suffix).map_err(failed)? {
@@ -373,16 +314,19 @@ impl Consumer {
         let temporary = format!(".{file}{suffix}");
         let content = to
             .create(&temporary)
-            .map_err(|source| ConsumerError::Write {
-                path: to.path().join(&temporary),
-                source,
-            })?;
-        Ok(Delivery {
-            to,
-            table,
+            .map_err(|source| cannot_write(&to.path().join(&temporary), source))?;
+        let pending = Pending {
+            table: table.as_str().to_owned(),
             upto,
+            dir: to.path().to_owned(),
+            dir_inode: to.inode(),
             file,
             temporary,
+            bytes: 0,
+        };
+        Ok(Delivery {
+            to,
+            pending,
             content,
             noted: false,
         })
@@ -391,30 +335,17 @@ impl Consumer {
     /// Delivers a file that is written; returns its path.
     ///
     /// # Errors
-    /// [`ConsumerError::Write`], [`ConsumerError::Taken`], [`ConsumerError::Private`]. Nothing is lost then, and nothing comes
-    /// twice: the next export goes on from there.
+    /// [`ConsumerFault::Write`], [`ConsumerFault::Taken`], [`ConsumerFault::Cursor`]. Nothing is lost then, and nothing comes
+    /// twice: the next export continues from there.
     pub fn deliver(&mut self, mut delivery: Delivery<'_>) -> Result<PathBuf, ConsumerError> {
-        let path = delivery.to.path().join(&delivery.file);
-        let failed = |source| ConsumerError::Write {
-            path: path.clone(),
-            source,
-        };
-        let synced = delivery
-            .content
-            .sync_all()
-            .and_then(|()| delivery.content.metadata());
-        let bytes = synced.map_err(failed)?.len();
+        let mut pending = delivery.pending.clone();
+        let path = delivery.to.path().join(&pending.file);
+        let failed = |source| cannot_write(&path, source);
+        let content = &delivery.content;
+        let synced = content.sync_all().and_then(|()| content.metadata());
+        pending.bytes = synced.map_err(failed)?.len();
         // A hidden name that a power failure takes away would look delivered.
         delivery.to.sync().map_err(failed)?;
-        let pending = Pending {
-            table: delivery.table.as_str().to_owned(),
-            upto: delivery.upto,
-            dir: delivery.to.path().to_owned(),
-            dir_inode: delivery.to.inode(),
-            file: delivery.file.clone(),
-            temporary: delivery.temporary.clone(),
-            bytes,
-        };
         self.cursor.pending = Some(pending.clone());
         // From here on the file is the next export's too, also where the cursor could not be written for sure.
         delivery.noted = true;
@@ -427,7 +358,7 @@ impl Consumer {
     /// Notes that a table has no rows up to `upto`.
     ///
     /// # Errors
-    /// [`ConsumerError::Private`].
+    /// [`ConsumerFault::Cursor`].
     pub fn pass(&mut self, table: Table, upto: u64) -> Result<(), ConsumerError> {
         if self.reached(table) == upto {
             Ok(())
@@ -440,9 +371,10 @@ impl Consumer {
         let path = to.path().join(&pending.file);
         match to.deliver(&pending.temporary, &pending.file) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(ConsumerError::Taken { path })
+                let message = format!("`{}` is there already", path.display());
+                Err(ConsumerError::new(ConsumerFault::Taken, message))
             }
-            other => other.map_err(|source| ConsumerError::Write { path, source }),
+            other => other.map_err(|source| cannot_write(&path, source)),
         }
     }
 
@@ -453,8 +385,7 @@ impl Consumer {
     }
 
     fn save(&self) -> Result<(), ConsumerError> {
-        let bytes = serde_json::to_vec_pretty(&self.cursor).expect("plain data with text keys");
-        self.dir.replace(&format!("{}.json", self.name), &bytes)?;
+        self.dir.write_json(&self.file(), &self.cursor)?;
         Ok(self.dir.sync()?)
     }
 
@@ -464,11 +395,9 @@ impl Consumer {
 }
 
 impl Cursor {
-    fn begin(path: &Path) -> Result<Self, ConsumerError> {
-        let random = getrandom::u64().map_err(|error| PrivateError::Create {
-            path: path.to_owned(),
-            source: io::Error::other(error),
-        })?;
+    fn begin(dir: &PrivateDir) -> Result<Self, ConsumerError> {
+        let random = getrandom::u64()
+            .map_err(|error| FileError::cannot("create", dir.path(), io::Error::other(error)))?;
         Ok(Self {
             format: FORMAT,
             id: format!("{random:016x}"),
@@ -478,34 +407,6 @@ impl Cursor {
             pending: None,
         })
     }
-}
-
-fn parse(path: &Path, bytes: &[u8]) -> Result<Cursor, ConsumerError> {
-    #[derive(Deserialize)]
-    struct Version {
-        format: u32,
-    }
-    let damaged = |source| ConsumerError::Damaged {
-        path: path.to_owned(),
-        source,
-    };
-    let Version { format } = serde_json::from_slice(bytes).map_err(damaged)?;
-    if format > FORMAT {
-        return Err(ConsumerError::Newer {
-            path: path.to_owned(),
-            format,
-            known: FORMAT,
-        });
-    }
-    let cursor: Cursor = serde_json::from_slice(bytes).map_err(damaged)?;
-    // They are taken relative to the consumer's directory, and stay in it.
-    let leaves = |pending: &Pending| pending.file.contains('/') || pending.temporary.contains('/');
-    if cursor.pending.as_ref().is_some_and(leaves) {
-        return Err(damaged(serde_json::Error::custom(
-            "the file on its way has a `/` in its name",
-        )));
-    }
-    Ok(cursor)
 }
 
 /// It is part of file names: letters, digits and `._-`, and no dot or dash first.
@@ -523,18 +424,16 @@ fn is_name(name: &str) -> bool {
 /// The kernel ends the lock with the process, however that dies.
 fn lock(dir: &PrivateDir, name: &str) -> Result<File, ConsumerError> {
     let path = dir.path().join(format!("{name}.lock"));
-    let failed = |source| PrivateError::Open {
-        path: path.clone(),
-        source,
-    };
+    let failed = |source| FileError::cannot("open", &path, source);
     let file = dir
         .open_or_create(&format!("{name}.lock"))
         .map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(ConsumerError::Busy {
-            name: name.to_owned(),
-        }),
+        Err(TryLockError::WouldBlock) => {
+            let message = format!("another export for `{name}` is running");
+            Err(ConsumerError::new(ConsumerFault::Busy, message))
+        }
         Err(TryLockError::Error(source)) => Err(failed(source).into()),
     }
 }

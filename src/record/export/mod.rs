@@ -7,7 +7,7 @@ mod parquet;
 mod rows;
 mod series;
 
-pub use consumer::{Consumer, ConsumerError, Delivery};
+pub use consumer::{Consumer, ConsumerError, ConsumerFault, Delivery};
 pub use openmetrics::{Family, Flavour, MetricKind, Point, write_metrics};
 pub use output::OutputDir;
 pub use parquet::Parquet;

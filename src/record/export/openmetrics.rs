@@ -4,6 +4,7 @@
 //! The two differ in little: in OpenMetrics a counter's family is named without `_total`, units have a line, and the last
 //! line is `# EOF`.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// Which of the two formats.
@@ -50,7 +51,7 @@ pub struct Point {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
     /// Its name without suffix, the unit at its end: `dlrun_daemon_cpu_seconds`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it means.
     pub help: &'static str,
     /// Its unit, `""` where there is none.
@@ -61,49 +62,19 @@ pub struct Family {
     pub points: Vec<Point>,
 }
 
-impl Family {
-    /// A family of one value without labels.
-    #[must_use]
-    pub fn single(
-        name: &'static str,
-        unit: &'static str,
-        kind: MetricKind,
-        value: f64,
-        help: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            help,
-            unit,
-            kind,
-            points: vec![Point {
-                labels: Vec::new(),
-                value,
-            }],
-        }
-    }
-}
-
 /// Writes families; those without a value are left out.
 ///
 /// # Errors
 /// Those of `to`.
 pub fn write_metrics(to: &mut impl Write, flavour: Flavour, families: &[Family]) -> io::Result<()> {
     for family in families.iter().filter(|family| !family.points.is_empty()) {
-        write_head(
-            to,
-            flavour,
-            family.name,
-            family.kind,
-            family.unit,
-            family.help,
-        )?;
+        family.write_head(to, flavour)?;
         for point in &family.points {
             let labels = point
                 .labels
                 .iter()
                 .map(|(name, value)| (*name, value.as_str()));
-            write_point(to, family.name, family.kind, labels, point.value, None)?;
+            family.write_point(to, labels, point.value, None)?;
         }
     }
     if flavour == Flavour::OpenMetrics {
@@ -113,74 +84,62 @@ pub fn write_metrics(to: &mut impl Write, flavour: Flavour, families: &[Family])
     }
 }
 
-fn suffix(kind: MetricKind) -> &'static str {
-    match kind {
-        MetricKind::Counter => "_total",
-        MetricKind::Gauge => "",
-        MetricKind::Info => "_info",
-    }
-}
-
-/// What comes before the points of a family.
-pub(super) fn write_head(
-    to: &mut impl Write,
-    flavour: Flavour,
-    name: &str,
-    kind: MetricKind,
-    unit: &str,
-    help: &str,
-) -> io::Result<()> {
-    let (word, named) = match (flavour, kind) {
-        (Flavour::OpenMetrics, MetricKind::Counter) => ("counter", name.to_owned()),
-        (Flavour::OpenMetrics, MetricKind::Gauge) => ("gauge", name.to_owned()),
-        (Flavour::OpenMetrics, MetricKind::Info) => ("info", name.to_owned()),
-        (Flavour::Prometheus, MetricKind::Counter) => {
-            ("counter", format!("{name}{}", suffix(kind)))
+impl Family {
+    fn suffix(&self) -> &'static str {
+        match self.kind {
+            MetricKind::Counter => "_total",
+            MetricKind::Gauge => "",
+            MetricKind::Info => "_info",
         }
-        (Flavour::Prometheus, _) => ("gauge", format!("{name}{}", suffix(kind))),
-    };
-    writeln!(to, "# HELP {named} {}", escaped(help, flavour))?;
-    writeln!(to, "# TYPE {named} {word}")?;
-    if flavour == Flavour::OpenMetrics && !unit.is_empty() {
-        writeln!(to, "# UNIT {named} {unit}")?;
     }
-    Ok(())
-}
 
-/// One value; its time in Unix milliseconds UTC, where it is not that of the reading.
-pub(super) fn write_point<'a>(
-    to: &mut impl Write,
-    name: &str,
-    kind: MetricKind,
-    labels: impl Iterator<Item = (&'a str, &'a str)>,
-    value: f64,
-    at_ms: Option<i64>,
-) -> io::Result<()> {
-    write!(to, "{name}{}", suffix(kind))?;
-    let mut before = '{';
-    for (label, value) in labels {
-        write!(
-            to,
-            "{before}{label}=\"{}\"",
-            escaped(value, Flavour::OpenMetrics)
-        )?;
-        before = ',';
+    /// What comes before the points of a family.
+    pub(super) fn write_head(&self, to: &mut impl Write, flavour: Flavour) -> io::Result<()> {
+        let word = match (self.kind, flavour) {
+            (MetricKind::Counter, _) => "counter",
+            (MetricKind::Info, Flavour::OpenMetrics) => "info",
+            _ => "gauge",
+        };
+        let suffix = match flavour {
+            Flavour::OpenMetrics => "",
+            Flavour::Prometheus => self.suffix(),
+        };
+        let (name, unit) = (&self.name, self.unit);
+        writeln!(to, "# HELP {name}{suffix} {}", escaped(self.help, flavour))?;
+        writeln!(to, "# TYPE {name}{suffix} {word}")?;
+        if flavour == Flavour::OpenMetrics && !unit.is_empty() {
+            writeln!(to, "# UNIT {name} {unit}")?;
+        }
+        Ok(())
     }
-    let after = if before == '{' { "" } else { "}" };
-    match value {
-        f64::INFINITY => write!(to, "{after} +Inf")?,
-        f64::NEG_INFINITY => write!(to, "{after} -Inf")?,
-        _ => write!(to, "{after} {value}")?,
+
+    /// One value; its time in Unix milliseconds UTC, where it is not that of the reading.
+    pub(super) fn write_point<'a>(
+        &self,
+        to: &mut impl Write,
+        labels: impl Iterator<Item = (&'a str, &'a str)>,
+        value: f64,
+        at_ms: Option<i64>,
+    ) -> io::Result<()> {
+        write!(to, "{}{}", self.name, self.suffix())?;
+        let mut before = '{';
+        for (label, value) in labels {
+            let value = escaped(value, Flavour::OpenMetrics);
+            write!(to, "{before}{label}=\"{value}\"")?;
+            before = ',';
+        }
+        let after = if before == '{' { "" } else { "}" };
+        match value {
+            f64::INFINITY => write!(to, "{after} +Inf")?,
+            f64::NEG_INFINITY => write!(to, "{after} -Inf")?,
+            _ => write!(to, "{after} {value}")?,
+        }
+        if let Some(at_ms) = at_ms {
+            let (seconds, rest) = (at_ms.div_euclid(1000), at_ms.rem_euclid(1000));
+            write!(to, " {seconds}.{rest:03}")?;
+        }
+        writeln!(to)
     }
-    if let Some(at_ms) = at_ms {
-        write!(
-            to,
-            " {}.{:03}",
-            at_ms.div_euclid(1000),
-            at_ms.rem_euclid(1000)
-        )?;
-    }
-    writeln!(to)
 }
 
 /// The last line of OpenMetrics.
@@ -195,6 +154,27 @@ fn escaped(text: &str, flavour: Flavour) -> String {
         text.replace('"', "\\\"")
     } else {
         text
+    }
+}
+
+#[cfg(test)]
+impl Family {
+    /// A family of one value without labels.
+    pub(crate) fn single(
+        name: &'static str,
+        unit: &'static str,
+        kind: MetricKind,
+        value: f64,
+        help: &'static str,
+    ) -> Self {
+        let labels = Vec::new();
+        Self {
+            name: name.into(),
+            help,
+            unit,
+            kind,
+            points: vec![Point { labels, value }],
+        }
     }
 }
 
@@ -222,7 +202,7 @@ mod tests {
                 "CPU time.",
             ),
             Family {
-                name: "dlrun_build",
+                name: "dlrun_build".into(),
                 help: "Which \"dlrun\" runs.",
                 unit: "",
                 kind: MetricKind::Info,

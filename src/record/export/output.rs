@@ -123,7 +123,7 @@ impl OutputDir {
         self.sync()
     }
 
-    /// Removes a file; one that is not there is none the less gone.
+    /// Removes a file; a missing one is no error.
     pub fn remove(&self, name: &str) {
         let _ = unlinkat(&self.fd, name, UnlinkatFlags::NoRemoveDir);
     }

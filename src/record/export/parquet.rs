@@ -240,7 +240,7 @@ fn column_type(field: &Field) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(builder.build()?))
 }
 
-/// A full disk is told as such.
+/// A full disk is reported as such.
 fn wrong(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {

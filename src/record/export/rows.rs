@@ -24,7 +24,9 @@ pub trait RowWriter {
     ///
     /// # Errors
     /// Those of the file.
-    fn finish(&mut self) -> io::Result<()>;
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()
+    }
 }
 
 /// RFC 4180: a head, lines that end with CR LF, quotes where needed. Null is nothing between commas, an empty text is `""`. A text that a
@@ -70,17 +72,13 @@ impl<W: Write> RowWriter for Csv<W> {
     fn flush(&mut self) -> io::Result<()> {
         put(&mut self.to, &mut self.held)
     }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.flush()
-    }
 }
 
 /// One JSON object a line, with all columns of its table. JSON has no infinity: it is null.
 pub struct JsonLines<W: Write> {
     to: W,
     held: Vec<u8>,
-    /// What stands before each value: the comma and the name.
+    /// What precedes each value: the comma and the name.
     names: Vec<(Vec<u8>, FieldType)>,
 }
 
@@ -131,10 +129,6 @@ impl<W: Write> RowWriter for JsonLines<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         put(&mut self.to, &mut self.held)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.flush()
     }
 }
 

@@ -6,16 +6,14 @@
 
 use std::io::{self, Write};
 
-use super::openmetrics::{Flavour, MetricKind, write_end, write_head, write_point};
+use super::openmetrics::{Family, Flavour, MetricKind, write_end};
 use crate::record::{COLUMNS, Cell, ColumnKind, Field, FieldType, Role, Table};
 
 /// A family of a table: one of its columns, or its texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SeriesFamily {
-    name: String,
-    help: &'static str,
-    unit: &'static str,
-    kind: MetricKind,
+    /// Without points: those are read again for each family.
+    family: Family,
     /// The column of the value; `None`: always 1.
     value: Option<usize>,
     /// The columns that are labels, with their names.
@@ -27,19 +25,10 @@ pub struct SeriesFamily {
 /// Columns that say what a row is about, beside those of its key.
 const NAMES: [&str; 3] = ["name", "user", "gpu"];
 /// Texts of runs that are worth a label of their own; each run has one point with all of them.
-const OF_RUNS: [&str; 9] = [
-    "state",
-    "scheduler",
-    "job_id",
-    "model",
-    "dataset",
-    "framework",
-    "framework_version",
-    "precision",
-    "image",
-];
+const OF_RUNS: &str =
+    "state scheduler job_id model dataset framework framework_version precision image";
 
-/// The families of a table; none where its rows have no numbers, or none that can be told apart over time.
+/// The families of a table; none where its rows have no numbers, or none whose series can be distinguished.
 #[must_use]
 pub fn series_families(table: Table) -> Vec<SeriesFamily> {
     let times: &[&str] = match table {
@@ -64,13 +53,14 @@ pub fn series_families(table: Table) -> Vec<SeriesFamily> {
     let mut families = Vec::new();
     if table == Table::Runs {
         let texts = OF_RUNS
-            .iter()
-            .filter_map(|name| Some((place(name)?, *name)));
+            .split(' ')
+            .filter_map(|name| Some((place(&name)?, name)));
         families.push(SeriesFamily {
-            name: "dlrun_run".to_owned(),
-            help: "What the run was.",
-            unit: "",
-            kind: MetricKind::Info,
+            family: empty(
+                "dlrun_run".to_owned(),
+                MetricKind::Info,
+                "What the run was.",
+            ),
             value: None,
             labels: labels.iter().copied().chain(texts).collect(),
             times: times.clone(),
@@ -83,10 +73,7 @@ pub fn series_families(table: Table) -> Vec<SeriesFamily> {
     {
         let name = format!("dlrun_{}_{}", table.kind(), field.name);
         families.push(SeriesFamily {
-            help: field.about,
-            unit: unit(&name),
-            name,
-            kind: kind(table, field.name),
+            family: empty(name, kind(table, field.name), field.about),
             value: Some(at),
             labels: labels.clone(),
             times: times.clone(),
@@ -105,6 +92,16 @@ fn is_number(field: &Field) -> bool {
     matches!(field.of, FieldType::Whole | FieldType::Real)
         && field.role != Role::Key
         && field.name != "seq"
+}
+
+fn empty(name: String, kind: MetricKind, help: &'static str) -> Family {
+    Family {
+        unit: unit(&name),
+        name: name.into(),
+        help,
+        kind,
+        points: Vec::new(),
+    }
 }
 
 fn kind(table: Table, name: &str) -> MetricKind {
@@ -154,14 +151,9 @@ impl<W: Write> SeriesWriter<W> {
     /// None: it is held.
     pub fn begin(&mut self, family: &SeriesFamily) -> io::Result<()> {
         self.last = None;
-        write_head(
-            &mut self.held,
-            Flavour::OpenMetrics,
-            &family.name,
-            family.kind,
-            family.unit,
-            family.help,
-        )
+        family
+            .family
+            .write_head(&mut self.held, Flavour::OpenMetrics)
     }
 
     /// Writes the point of a row; a row without the value or without a time has none, nor has one that is not later than
@@ -195,14 +187,9 @@ impl<W: Write> SeriesWriter<W> {
             return Ok(());
         }
         let labels = labels.iter().map(|(name, value)| (*name, value.as_str()));
-        write_point(
-            &mut self.held,
-            &family.name,
-            family.kind,
-            labels,
-            value,
-            Some(at_ms),
-        )?;
+        family
+            .family
+            .write_point(&mut self.held, labels, value, Some(at_ms))?;
         self.last = Some((series, at_ms));
         Ok(())
     }

@@ -79,7 +79,7 @@ pub struct LineFault {
     pub hint: Option<String>,
 }
 
-/// What tells how to read the rest of a line.
+/// What decides how the rest of a line is read.
 #[derive(Deserialize)]
 struct Head {
     kind: String,
@@ -101,7 +101,7 @@ impl Incoming {
         })?;
         // Windows puts a mark before the first line.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        // By position the columns of a row could be told by a list too.
+        // serde would read the columns of a row from a list by position too.
         if !text.trim_start().starts_with('{') && !text.trim().is_empty() {
             let hint = "`dlrun export --format jsonl` writes such rows";
             return Err(fault(1, "a row is a JSON object".to_owned(), Some(hint)));
@@ -224,7 +224,7 @@ fn check_uid(run: &RunRow) -> Result<(), ColumnFault> {
     }
 }
 
-/// A whole number that stands beside the record of a row.
+/// A whole number beside the record of a row.
 fn number<T: DeserializeOwned>(cells: &Cells, column: &'static str) -> Result<T, ColumnFault> {
     let value = cells.get(column).cloned().unwrap_or_default();
     serde_json::from_value(value).map_err(|error| ColumnFault {
@@ -274,7 +274,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Where a key stands, counted from 1.
+/// The position of a key, counted from 1.
 fn place_of(text: &str, key: &str) -> usize {
     text.find(&format!("\"{key}\"")).map_or(1, |at| at + 1)
 }

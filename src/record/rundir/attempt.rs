@@ -1,5 +1,8 @@
 //! One start of a run, and the name of its directory.
 
+use crate::job::RunId;
+use crate::record::MeasureKey;
+
 /// One start of a run: the first, or one after a requeue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt {
@@ -10,6 +13,24 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// The attempt that a measurement is of.
+    #[must_use]
+    pub fn of(key: &MeasureKey) -> Self {
+        let (element, attempt) = (key.element, key.attempt);
+        Self { element, attempt }
+    }
+
+    /// The key of a measurement of this attempt.
+    pub(super) fn key(self, run_id: &RunId, node: &str, step: u32) -> MeasureKey {
+        MeasureKey {
+            run_id: run_id.clone(),
+            element: self.element,
+            attempt: self.attempt,
+            node: node.to_owned(),
+            step,
+        }
+    }
+
     /// The name of its directory, such as `0.1`; the batch script builds the same.
     #[must_use]
     pub fn dir_name(self) -> String {

@@ -5,26 +5,22 @@ use std::time::SystemTime;
 
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::failure::RunDirError;
-use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::foundation::private::{FileError, PrivateDir};
 
 /// What time the file system at `state` has: that of a file made now, which is removed again.
 ///
 /// # Errors
-/// [`RunDirError::is_missing`] where there is no state directory, `Write` where no file can be made in it.
-pub fn file_time(state: &Path) -> Result<SystemTime, RunDirError> {
+/// [`FileError::is_missing`] where there is no state directory, `Write` where no file can be made in it.
+pub fn file_time(state: &Path) -> Result<SystemTime, FileError> {
     let dir = PrivateDir::open(state)?;
-    let failed = |source| PrivateError::Write {
-        path: state.to_owned(),
-        source,
-    };
+    let failed = |source| FileError::cannot("write", state, source);
     let random = getrandom::u64().map_err(|error| failed(std::io::Error::other(error)))?;
     let name = format!(".clock.{random:016x}");
     let made = dir
         .create_file(&name)
         .and_then(|file| file.metadata()?.modified());
     let _ = unlinkat(dir.fd(), name.as_str(), UnlinkatFlags::NoRemoveDir);
-    Ok(made.map_err(failed)?)
+    made.map_err(failed)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What was imported, kept so that an index that is made anew takes it in again: `imports/SHA256.jsonl.zst`, the name being
+//! What was imported, kept so that a rebuilt index contains it again: `imports/SHA256.jsonl.zst`, the name being
 //! the digest of the lines inside. So the same lines are kept once, and no file is ever changed.
 
 use std::fmt;
@@ -10,10 +10,9 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use zstd::stream::{read::Decoder, write::Encoder};
 
-use super::failure::RunDirError;
 use super::file_clock::file_time;
 use super::state::StateDir;
-use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::foundation::private::{FileError, PrivateDir};
 
 const IMPORTS: &str = "imports";
 const ENDING: &str = ".jsonl.zst";
@@ -68,8 +67,8 @@ impl StateDir {
     ///
     /// # Errors
     /// `Open`, `List`.
-    pub fn imports(&self) -> Result<Vec<ImportId>, RunDirError> {
-        let names = match self.dir(IMPORTS) {
+    pub fn imports(&self) -> Result<Vec<ImportId>, FileError> {
+        let names = match self.state.open_dir(IMPORTS) {
             Err(error) if error.is_missing() => return Ok(Vec::new()),
             other => other?.names()?,
         };
@@ -85,11 +84,11 @@ impl StateDir {
     ///
     /// # Errors
     /// `Open`, `Read`.
-    pub fn open_import(&self, id: &ImportId) -> Result<impl BufRead + use<>, RunDirError> {
-        let dir = self.dir(IMPORTS)?;
+    pub fn open_import(&self, id: &ImportId) -> Result<impl BufRead + use<>, FileError> {
+        let dir = self.state.open_dir(IMPORTS)?;
         let path = dir.path().join(id.file());
         let lines = Decoder::new(dir.open_file(&id.file())?);
-        let lines = lines.map_err(|source| PrivateError::Read { path, source })?;
+        let lines = lines.map_err(|source| FileError::cannot("read", path, source))?;
         Ok(BufReader::new(lines))
     }
 
@@ -97,13 +96,10 @@ impl StateDir {
     ///
     /// # Errors
     /// `Create`, `Write`.
-    pub fn begin_import(&self) -> Result<ImportCopy, RunDirError> {
-        let dir = self.ensure(IMPORTS)?;
+    pub fn begin_import(&self) -> Result<ImportCopy, FileError> {
+        let dir = self.state.ensure_dir(IMPORTS)?;
         self.clear_left_behind(&dir)?;
-        let failed = |source| PrivateError::Write {
-            path: dir.path().to_owned(),
-            source,
-        };
+        let failed = |source| FileError::cannot("write", dir.path(), source);
         let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
         let name = format!("{UNFINISHED}{random:016x}");
         let lines = dir
@@ -120,15 +116,15 @@ impl StateDir {
         })
     }
 
-    /// Removes what was kept; what is not there is none the less gone.
+    /// Removes what was kept; a missing file is no error.
     ///
     /// # Errors
     /// `Open`, `Write`.
-    pub fn forget_import(&self, id: &ImportId) -> Result<(), RunDirError> {
-        Ok(self.dir(IMPORTS)?.remove(&id.file())?)
+    pub fn forget_import(&self, id: &ImportId) -> Result<(), FileError> {
+        self.state.open_dir(IMPORTS)?.remove(&id.file())
     }
 
-    fn clear_left_behind(&self, dir: &PrivateDir) -> Result<(), RunDirError> {
+    fn clear_left_behind(&self, dir: &PrivateDir) -> Result<(), FileError> {
         let names = dir.names()?;
         let mut unfinished = names
             .iter()
@@ -159,7 +155,7 @@ impl ImportCopy {
     ///
     /// # Errors
     /// `Write`.
-    pub fn add(&mut self, line: &[u8]) -> Result<(), RunDirError> {
+    pub fn add(&mut self, line: &[u8]) -> Result<(), FileError> {
         let Self {
             lines: Some(lines),
             digest,
@@ -173,10 +169,7 @@ impl ImportCopy {
             digest.update(part);
             lines
                 .write_all(part)
-                .map_err(|source| PrivateError::Write {
-                    path: path.clone(),
-                    source,
-                })?;
+                .map_err(|source| FileError::cannot("write", &*path, source))?;
         }
         Ok(())
     }
@@ -192,17 +185,14 @@ impl ImportCopy {
     ///
     /// # Errors
     /// `Write`; nothing is kept then.
-    pub fn keep(mut self) -> Result<bool, RunDirError> {
+    pub fn keep(mut self) -> Result<bool, FileError> {
         let name = self.id().file();
         if self.dir.open_file(&name).is_ok() {
             return Ok(false);
         }
         if let Some(lines) = self.lines.take() {
             let closed = lines.finish().and_then(|file| file.sync_all());
-            closed.map_err(|source| PrivateError::Write {
-                path: self.path.clone(),
-                source,
-            })?;
+            closed.map_err(|source| FileError::cannot("write", &self.path, source))?;
         }
         self.dir.rename(&self.name, &name)?;
         self.dir.sync()?;

@@ -5,17 +5,13 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::failure::RunDirError;
 use crate::foundation::filesystem::{FileSystem, Kind};
-use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::foundation::private::{FileError, PrivateDir};
 
 /// The path of the index of `state`; `shared_tmp` is a local directory that everybody may write to.
-pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBuf, RunDirError> {
+pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBuf, FileError> {
     let found = FileSystem::of(state.fd());
-    let found = found.map_err(|source| PrivateError::Open {
-        path: state.path().to_owned(),
-        source,
-    })?;
+    let found = found.map_err(|source| FileError::cannot("open", state.path(), source))?;
     // What is not known is taken for a network's.
     if found.kind == Kind::Local {
         return Ok(state.path().join("dlrun.db"));
@@ -24,7 +20,7 @@ pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBu
 }
 
 /// One user may have several state directories, and an index holds the runs of one: its name comes from the path.
-fn local_index_path(state: &Path, shared_tmp: &Path) -> Result<PathBuf, RunDirError> {
+fn local_index_path(state: &Path, shared_tmp: &Path) -> Result<PathBuf, FileError> {
     let private = PrivateDir::of_user(shared_tmp)?;
     let digest = Sha256::digest(state.as_os_str().as_bytes());
     let name: String = digest[..6]
@@ -41,6 +37,7 @@ mod tests {
     use nix::unistd::geteuid;
 
     use super::*;
+    use crate::foundation::private::FileFault;
 
     #[test]
     fn state_directories_do_not_share_an_index() {
@@ -94,7 +91,7 @@ mod tests {
         assert!(
             matches!(
                 refused,
-                Err(RunDirError::Private(PrivateError::Open { .. }))
+                Err(ref error) if error.kind == FileFault::System
             ),
             "{refused:?}"
         );
@@ -105,10 +102,7 @@ mod tests {
         assert!(
             matches!(
                 refused,
-                Err(RunDirError::Private(PrivateError::Exposed {
-                    mode: 0o777,
-                    ..
-                }))
+                Err(ref error) if error.kind == FileFault::Exposed
             ),
             "{refused:?}"
         );

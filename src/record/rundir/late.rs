@@ -5,12 +5,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::Attempt;
-use super::failure::RunDirError;
 use super::record_size::MAX_RECORD;
 use super::run::RunDir;
 use super::state::StateDir;
-use crate::foundation::private::PrivateDir;
-use crate::record::{MeasureKey, NodeRecord, NodeState};
+use crate::foundation::private::{FileError, PrivateDir};
+use crate::record::{NodeRecord, NodeState};
 
 /// Directories of a node that everybody may write to, best first: the first outlives a full memory.
 const SHARED: [&str; 2] = ["/var/tmp", "/tmp"];
@@ -22,7 +21,7 @@ const KEPT: usize = 256;
 #[derive(Serialize, Deserialize)]
 struct Late {
     state_dir: String,
-    /// Whether the record has a directory of its own: else its step is not known.
+    /// Whether the record has its own directory: else its step is not known.
     placed: bool,
     record: NodeRecord,
 }
@@ -50,17 +49,7 @@ pub fn deliver_late(state: &StateDir) {
 
 fn keep_in(shared: &Path, late: &Late) -> bool {
     let key = &late.record.key;
-    let MeasureKey {
-        run_id,
-        element,
-        attempt,
-        node,
-        step,
-    } = key;
-    let name = format!(
-        "{run_id}.{element}.{attempt}.{node}.{step}.{}",
-        late.record.started_at_ms
-    );
+    let name = key.to_string().replace('/', ".") + &format!(".{}", late.record.started_at_ms);
     let Ok(bytes) = serde_json::to_vec(late) else {
         return false;
     };
@@ -94,7 +83,7 @@ fn deliver_from(shared: &Path, state: &StateDir) {
 }
 
 /// Writes a record into its directory, or into a new one where it has none; what was written after all is not replaced.
-fn deliver(run: &RunDir, late: Late) -> Result<(), RunDirError> {
+fn deliver(run: &RunDir, late: Late) -> Result<(), FileError> {
     let Late {
         placed, mut record, ..
     } = late;
@@ -103,10 +92,7 @@ fn deliver(run: &RunDir, late: Late) -> Result<(), RunDirError> {
         own => own.and_then(Result::ok),
     };
     let is_new = own.is_none();
-    let attempt = Attempt {
-        element: record.key.element,
-        attempt: record.key.attempt,
-    };
+    let attempt = Attempt::of(&record.key);
     let node = match own {
         Some(node)
             if node
@@ -132,7 +118,7 @@ fn deliver(run: &RunDir, late: Late) -> Result<(), RunDirError> {
 mod tests {
     use super::*;
     use crate::job::RunId;
-    use crate::record::HostFacts;
+    use crate::record::{HostFacts, MeasureKey};
 
     #[test]
     fn record_without_a_directory_gets_one_and_its_file_goes() {

@@ -18,7 +18,6 @@
 //! directory is followed. Nothing is known here of the index, of schedulers or of clocks.
 
 mod attempt;
-mod failure;
 mod file_clock;
 mod imports;
 mod index_place;
@@ -31,10 +30,8 @@ mod site;
 mod state;
 mod targets;
 mod verdicts;
-mod versioned;
 
 pub use attempt::Attempt;
-pub use failure::RunDirError;
 pub use file_clock::file_time;
 pub use imports::{ImportCopy, ImportId};
 pub use late::{deliver_late, keep_late};

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use super::attempt::{Attempt, plain_number};
-use super::failure::RunDirError;
 use super::record_size::{self, MAX_RECORD};
-use super::versioned::read_versioned;
-use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::foundation::private::{FileError, FileFault, PrivateDir};
 use crate::job::RunId;
 use crate::record::{MeasureKey, NodeRecord, NodeState};
 
@@ -52,7 +50,7 @@ pub struct NodeDir {
 }
 
 impl NodeDir {
-    pub(super) fn open(attempt_dir: &PrivateDir, key: &MeasureKey) -> Result<Self, RunDirError> {
+    pub(super) fn open(attempt_dir: &PrivateDir, key: &MeasureKey) -> Result<Self, FileError> {
         check_name(&key.node)?;
         let dir = attempt_dir.open_dir(&format!("{}.{}", key.node, key.step))?;
         Ok(Self {
@@ -66,19 +64,12 @@ impl NodeDir {
         run_id: &RunId,
         attempt: Attempt,
         node: &str,
-    ) -> Result<Self, RunDirError> {
+    ) -> Result<Self, FileError> {
         check_name(node)?;
-        let Attempt { element, attempt } = attempt;
         let mut step = 0;
         loop {
             if let Some(dir) = attempt_dir.win_dir(&format!("{node}.{step}"))? {
-                let key = MeasureKey {
-                    run_id: run_id.clone(),
-                    element,
-                    attempt,
-                    node: node.to_owned(),
-                    step,
-                };
+                let key = attempt.key(run_id, node, step);
                 return Ok(Self { key, dir });
             }
             step += 1;
@@ -100,78 +91,61 @@ impl NodeDir {
     /// Puts `record.json` in its place; the one of an ended command lasts through a crash.
     ///
     /// A record over [`MAX_RECORD`] loses its middle epochs and oldest gaps, and a number that JSON cannot hold (a loss
-    /// that became NaN) is left out; both are said in the `missing` of what is written.
+    /// that became NaN) is left out; both are listed in the `missing` of what is written.
     ///
     /// # Errors
     /// `Write`; the former content is kept. `TooLarge` when nothing can be left out.
-    pub fn write_record(&self, record: &NodeRecord) -> Result<(), RunDirError> {
-        let Some(bytes) = record_size::encode(record, MAX_RECORD) else {
-            return Err(PrivateError::TooLarge {
-                path: self.path().join(RECORD_FILE),
-                limit: MAX_RECORD,
-            }
-            .into());
-        };
+    pub fn write_record(&self, record: &NodeRecord) -> Result<(), FileError> {
+        let bytes = record_size::encode(record, MAX_RECORD)
+            .ok_or_else(|| FileError::too_large(self.path().join(RECORD_FILE), MAX_RECORD))?;
         self.dir.replace(RECORD_FILE, &bytes)?;
         if record.state == NodeState::Running {
             Ok(())
         } else {
-            Ok(self.dir.sync()?)
+            self.dir.sync()
         }
     }
 
     /// Reads `record.json`.
     ///
     /// # Errors
-    /// With [`RunDirError::is_missing`] where none was written yet; [`RunDirError::Damaged`],
-    /// [`RunDirError::NewerFormat`], [`RunDirError::Misplaced`], `TooLarge`.
-    pub fn read_record(&self) -> Result<NodeRecord, RunDirError> {
-        let bytes = self.dir.read(RECORD_FILE, MAX_RECORD)?;
-        let path = self.path().join(RECORD_FILE);
-        let record: NodeRecord = read_versioned(&bytes, &path, NodeRecord::FORMAT)?;
+    /// With [`FileError::is_missing`] where none was written yet; of the faults `Damaged`, `Newer`,
+    /// `Misplaced`, `TooLarge`.
+    pub fn read_record(&self) -> Result<NodeRecord, FileError> {
+        let format = NodeRecord::FORMAT;
+        let record: NodeRecord = self.dir.read_versioned(RECORD_FILE, MAX_RECORD, format)?;
         if record.key == self.key {
             return Ok(record);
         }
-        let MeasureKey {
-            run_id,
-            element,
-            attempt,
-            node,
-            step,
-        } = &record.key;
-        let belongs_to = format!("`{run_id}/{element}.{attempt}/{node}.{step}`");
-        Err(RunDirError::Misplaced { path, belongs_to })
+        let belongs_to = format!("`{}`", record.key);
+        Err(misplaced(&self.path().join(RECORD_FILE), &belongs_to))
     }
 
     /// Writes segment `seq`, once: [`crate::record::encode_segments`] makes the bytes.
     ///
     /// # Errors
     /// `Write`, `TooLarge` over [`MAX_SEGMENT`].
-    pub fn write_segment(&self, seq: u32, bytes: &[u8]) -> Result<(), RunDirError> {
+    pub fn write_segment(&self, seq: u32, bytes: &[u8]) -> Result<(), FileError> {
         let name = segment_name(seq);
         if bytes.len() > MAX_SEGMENT {
-            return Err(PrivateError::TooLarge {
-                path: self.path().join(name),
-                limit: MAX_SEGMENT,
-            }
-            .into());
+            return Err(FileError::too_large(self.path().join(name), MAX_SEGMENT));
         }
-        Ok(self.dir.replace(&name, bytes)?)
+        self.dir.replace(&name, bytes)
     }
 
     /// Reads the bytes of segment `seq`, for [`crate::record::decode_segment`].
     ///
     /// # Errors
     /// `Open`, `Read`, `TooLarge`.
-    pub fn read_segment(&self, seq: u32) -> Result<Vec<u8>, RunDirError> {
-        Ok(self.dir.read(&segment_name(seq), MAX_SEGMENT)?)
+    pub fn read_segment(&self, seq: u32) -> Result<Vec<u8>, FileError> {
+        self.dir.read(&segment_name(seq), MAX_SEGMENT)
     }
 
     /// The segments that lie here, ascending.
     ///
     /// # Errors
     /// `List`.
-    pub fn segments(&self) -> Result<Vec<u32>, RunDirError> {
+    pub fn segments(&self) -> Result<Vec<u32>, FileError> {
         let mut found: Vec<u32> = self
             .dir
             .names()?
@@ -183,12 +157,21 @@ impl NodeDir {
     }
 }
 
-fn check_name(node: &str) -> Result<(), RunDirError> {
+pub(super) fn misplaced(path: &Path, belongs_to: &str) -> FileError {
+    let message = format!(
+        "`{}` lies in the wrong directory: it belongs to {belongs_to}",
+        path.display()
+    );
+    FileError::new(FileFault::Misplaced, message)
+}
+
+fn check_name(node: &str) -> Result<(), FileError> {
     match node_name_problem(node) {
-        Some(why) => Err(RunDirError::NodeName {
-            node: node.chars().take(MAX_NODE_NAME).collect(),
-            why,
-        }),
+        Some(why) => {
+            let node: String = node.chars().take(MAX_NODE_NAME).collect();
+            let message = format!("{node:?} cannot name a node: it {why}");
+            Err(FileError::new(FileFault::Name, message))
+        }
         None => Ok(()),
     }
 }

@@ -3,11 +3,10 @@
 use std::error::Error;
 
 use super::attempt::Attempt;
-use super::failure::RunDirError;
 use super::node::{NodeDir, parse_node_dir};
 use crate::foundation::private::PrivateDir;
 use crate::job::RunId;
-use crate::record::{MeasureKey, Missing, Outcome, Sentinel};
+use crate::record::{Missing, Outcome, Sentinel};
 
 /// The largest mark that is read, in bytes. The batch shell writes about 150.
 const MAX_SENTINEL: usize = 64 << 10;
@@ -52,14 +51,7 @@ impl Reading {
     pub(super) fn of(dir: &PrivateDir, run_id: &RunId, attempt: Attempt) -> Self {
         let mut reading = Self::marks(dir, attempt);
         for (node, step) in node_dirs(dir, &mut reading.notes) {
-            let Attempt { element, attempt } = attempt;
-            let key = MeasureKey {
-                run_id: run_id.clone(),
-                element,
-                attempt,
-                node,
-                step,
-            };
+            let key = attempt.key(run_id, &node, step);
             match NodeDir::open(dir, &key).and_then(|dir| dir.read_record()) {
                 Ok(record) => reading.outcome.nodes.push(record),
                 // Its supervisor has not written yet.
@@ -88,14 +80,7 @@ fn node_dirs(dir: &PrivateDir, notes: &mut Vec<Missing>) -> Vec<(String, u32)> {
 
 /// Reads a mark. The batch shell writes it with `printf` and no care: it may be half there, empty, or nonsense.
 fn sentinel(dir: &PrivateDir, name: &str, notes: &mut Vec<Missing>) -> Option<Sentinel> {
-    let read = dir
-        .read(name, MAX_SENTINEL)
-        .map_err(RunDirError::from)
-        .and_then(|bytes| {
-            let path = dir.path().join(name);
-            serde_json::from_slice(&bytes).map_err(|source| RunDirError::Damaged { path, source })
-        });
-    match read {
+    match dir.read_json(name, MAX_SENTINEL) {
         Ok(mark) => Some(mark),
         Err(error) if error.is_missing() => None,
         Err(error) => {

@@ -62,7 +62,7 @@ fn to_json(record: &NodeRecord) -> Vec<u8> {
     serde_json::to_vec(record).expect("a node record has no keys but text")
 }
 
-/// Keeps the first epoch, which stands apart in every summary, the newest of the others, and the newest gaps and events.
+/// Keeps the first epoch, which every summary shows separately, the newest of the others, and the newest gaps and events.
 fn thin(record: &NodeRecord, (epochs, gaps, events): (usize, usize, usize)) -> NodeRecord {
     let mut thin = record.clone();
     let dropped = thin.progress.epochs.len() - epochs;

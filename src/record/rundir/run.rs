@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::attempt::Attempt;
-use super::failure::RunDirError;
-use super::node::NodeDir;
+use super::node::{NodeDir, misplaced};
 use super::reading::Reading;
-use super::verdicts::{self, Verdicts};
-use super::versioned::read_versioned;
-use crate::foundation::private::PrivateDir;
-use crate::job::{ArraySpec, RunId};
-use crate::record::{MeasureKey, QueueEntry, RunRecord};
+use crate::foundation::private::{FileError, PrivateDir};
+use crate::job::RunId;
+use crate::record::{MeasureKey, RunRecord};
 
 const RUN_FILE: &str = "run.json";
 /// The largest `run.json`, `plan.json` or `job.sh` that is read, in bytes.
@@ -21,7 +18,7 @@ pub const MAX_RUN_FILE: usize = 1 << 20;
 #[derive(Debug)]
 pub struct RunDir {
     run_id: RunId,
-    dir: PrivateDir,
+    pub(super) dir: PrivateDir,
 }
 
 impl RunDir {
@@ -46,31 +43,23 @@ impl RunDir {
     ///
     /// # Errors
     /// `Write`; the former content is kept.
-    pub fn write_run(&self, record: &RunRecord) -> Result<(), RunDirError> {
-        let bytes = serde_json::to_vec_pretty(record).expect("a run record has no keys but text");
-        Ok(self.dir.replace(RUN_FILE, &bytes)?)
-    }
-
-    pub(super) fn sync(&self) -> Result<(), RunDirError> {
-        Ok(self.dir.sync()?)
+    pub fn write_run(&self, record: &RunRecord) -> Result<(), FileError> {
+        self.dir.write_json(RUN_FILE, record)
     }
 
     /// Reads `run.json`.
     ///
     /// # Errors
-    /// With [`RunDirError::is_missing`] where it was never written; [`RunDirError::Damaged`],
-    /// [`RunDirError::NewerFormat`], [`RunDirError::Misplaced`], `TooLarge`.
-    pub fn read_run(&self) -> Result<RunRecord, RunDirError> {
-        let bytes = self.dir.read(RUN_FILE, MAX_RUN_FILE)?;
-        let path = self.dir.path().join(RUN_FILE);
-        let record: RunRecord = read_versioned(&bytes, &path, RunRecord::FORMAT)?;
+    /// With [`FileError::is_missing`] where it was never written; of the faults `Damaged`, `Newer`,
+    /// `Misplaced`, `TooLarge`.
+    pub fn read_run(&self) -> Result<RunRecord, FileError> {
+        let format = RunRecord::FORMAT;
+        let record: RunRecord = self.dir.read_versioned(RUN_FILE, MAX_RUN_FILE, format)?;
         if record.run_id == self.run_id {
             Ok(record)
         } else {
-            Err(RunDirError::Misplaced {
-                path,
-                belongs_to: format!("run `{}`", record.run_id),
-            })
+            let path = self.dir.path().join(RUN_FILE);
+            Err(misplaced(&path, &format!("run `{}`", record.run_id)))
         }
     }
 
@@ -78,7 +67,7 @@ impl RunDir {
     ///
     /// # Errors
     /// As [`RunDir::read_run`].
-    pub fn read_plan(&self) -> Result<String, RunDirError> {
+    pub fn read_plan(&self) -> Result<String, FileError> {
         Ok(String::from_utf8_lossy(&self.dir.read("plan.json", MAX_RUN_FILE)?).into_owned())
     }
 
@@ -86,7 +75,7 @@ impl RunDir {
     ///
     /// # Errors
     /// `List`.
-    pub fn attempts(&self) -> Result<Vec<Attempt>, RunDirError> {
+    pub fn attempts(&self) -> Result<Vec<Attempt>, FileError> {
         let mut attempts: Vec<Attempt> = self
             .dir
             .names()?
@@ -110,48 +99,18 @@ impl RunDir {
     ///
     /// # Errors
     /// `List`.
-    pub fn newest_outcome(&self, element: u32) -> Result<Reading, RunDirError> {
+    pub fn newest_outcome(&self, element: u32) -> Result<Reading, FileError> {
         let newest = self.newest_attempt(element)?;
         let mut reading = newest.map_or_else(Reading::default, |attempt| self.outcome(attempt));
         self.verdicts().add_to(&mut reading.outcome);
         Ok(reading)
     }
 
-    /// What was said of the run from outside.
-    #[must_use]
-    pub fn verdicts(&self) -> Verdicts {
-        Verdicts::read(&self.dir)
-    }
-
-    /// Keeps what a scheduler said of the end of the run, or of elements of its `array`, before it forgets.
-    ///
-    /// # Errors
-    /// `Write`.
-    pub fn write_verdicts(
-        &self,
-        array: Option<&ArraySpec>,
-        said: &[QueueEntry],
-    ) -> Result<(), RunDirError> {
-        verdicts::write_verdicts(&self.dir, array, said)
-    }
-
-    /// Notes that the end of the run, or of some of its elements, was asked for.
-    ///
-    /// # Errors
-    /// `Write`.
-    pub fn write_cancel(
-        &self,
-        asked_at_ms: u64,
-        elements: Option<&ArraySpec>,
-    ) -> Result<(), RunDirError> {
-        verdicts::write_cancel(&self.dir, asked_at_ms, elements)
-    }
-
-    /// As [`RunDir::newest_outcome`] without the nodes' records: how the run stands, for those who ask about a thousand.
+    /// As [`RunDir::newest_outcome`] without the nodes' records: the state of the run, for callers that read a thousand.
     ///
     /// # Errors
     /// `List`.
-    pub fn newest_marks(&self, element: u32) -> Result<Reading, RunDirError> {
+    pub fn newest_marks(&self, element: u32) -> Result<Reading, FileError> {
         Ok(self
             .newest_attempt(element)?
             .map_or_else(Reading::default, |attempt| self.marks(attempt)))
@@ -170,7 +129,7 @@ impl RunDir {
     ///
     /// # Errors
     /// `List`.
-    pub fn newest_attempts(&self) -> Result<BTreeMap<u32, u32>, RunDirError> {
+    pub fn newest_attempts(&self) -> Result<BTreeMap<u32, u32>, FileError> {
         // They come in rising order.
         Ok(self
             .attempts()?
@@ -179,7 +138,7 @@ impl RunDir {
             .collect())
     }
 
-    fn newest_attempt(&self, element: u32) -> Result<Option<Attempt>, RunDirError> {
+    fn newest_attempt(&self, element: u32) -> Result<Option<Attempt>, FileError> {
         Ok(self
             .attempts()?
             .into_iter()
@@ -189,21 +148,17 @@ impl RunDir {
     /// Opens the directory of a measurement of this run.
     ///
     /// # Errors
-    /// [`RunDirError::NodeName`], `Open`.
-    pub fn node_dir(&self, key: &MeasureKey) -> Result<NodeDir, RunDirError> {
-        let attempt = Attempt {
-            element: key.element,
-            attempt: key.attempt,
-        };
-        NodeDir::open(&self.dir.open_dir(&attempt.dir_name())?, key)
+    /// Of the fault `Name`, and those of [`PrivateDir::open_dir`].
+    pub fn node_dir(&self, key: &MeasureKey) -> Result<NodeDir, FileError> {
+        NodeDir::open(&self.dir.open_dir(&Attempt::of(key).dir_name())?, key)
     }
 
     /// Creates the directory of the next `dlrun exec` of an attempt on a node. Its step is in the key: the first number
     /// that nobody else has.
     ///
     /// # Errors
-    /// [`RunDirError::NodeName`], `Create`, `Open`.
-    pub fn open_node_step(&self, attempt: Attempt, node: &str) -> Result<NodeDir, RunDirError> {
+    /// Of the fault `Name`, and those of [`PrivateDir::ensure_dir`].
+    pub fn open_node_step(&self, attempt: Attempt, node: &str) -> Result<NodeDir, FileError> {
         NodeDir::win(
             &self.dir.ensure_dir(&attempt.dir_name())?,
             &self.run_id,

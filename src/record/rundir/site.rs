@@ -1,34 +1,31 @@
-//! What schedulers told of the site, kept for a while: `site/SCHEDULER.json`. It is a cache: a file that is missing or
+//! What schedulers reported of the site, kept for a while: `site/SCHEDULER.json`. It is a cache: a file that is missing or
 //! damaged costs a question.
 
 use std::path::Path;
 
-use super::failure::RunDirError;
-use crate::foundation::private::PrivateDir;
+use crate::foundation::private::{FileError, PrivateDir};
 use crate::job::SchedulerKind;
 
 const SITE: &str = "site";
-/// The largest file, in bytes. Nodes that are alike are one entry, so that large sites take some tens of kilobytes.
+/// The largest file, in bytes. Equal nodes are one entry, so that large sites take some tens of kilobytes.
 const MAX_SITE: usize = 4 << 20;
 
 /// Reads what was kept in the state directory at `state`.
 ///
 /// # Errors
-/// [`RunDirError::is_missing`] where nothing is, and the reasons for which a state directory is refused.
-pub fn read_site(state: &Path, scheduler: SchedulerKind) -> Result<Vec<u8>, RunDirError> {
-    Ok(PrivateDir::open(state)?
-        .open_dir(SITE)?
-        .read(&name(scheduler), MAX_SITE)?)
+/// [`FileError::is_missing`] where nothing is, and the reasons for which a state directory is refused.
+pub fn read_site(state: &Path, scheduler: SchedulerKind) -> Result<Vec<u8>, FileError> {
+    let dir = PrivateDir::open(state)?.open_dir(SITE)?;
+    dir.read(&name(scheduler), MAX_SITE)
 }
 
 /// Keeps `bytes` in the state directory at `state`, which must be there.
 ///
 /// # Errors
-/// [`RunDirError::is_missing`] where there is no state directory, `Create`, `Write`.
-pub fn write_site(state: &Path, scheduler: SchedulerKind, bytes: &[u8]) -> Result<(), RunDirError> {
-    Ok(PrivateDir::open(state)?
-        .ensure_dir(SITE)?
-        .replace(&name(scheduler), bytes)?)
+/// [`FileError::is_missing`] where there is no state directory, `Create`, `Write`.
+pub fn write_site(state: &Path, scheduler: SchedulerKind, bytes: &[u8]) -> Result<(), FileError> {
+    let dir = PrivateDir::open(state)?.ensure_dir(SITE)?;
+    dir.replace(&name(scheduler), bytes)
 }
 
 fn name(scheduler: SchedulerKind) -> String {

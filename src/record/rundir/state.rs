@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::failure::RunDirError;
 use super::index_place::index_path;
 use super::run::RunDir;
-use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::foundation::private::{FileError, PrivateDir};
 use crate::job::RunId;
 use crate::record::RunRecord;
 
@@ -15,7 +14,7 @@ const RUNS: &str = "runs";
 /// An open state directory: the caller's own, closed to others.
 #[derive(Debug)]
 pub struct StateDir {
-    state: PrivateDir,
+    pub(super) state: PrivateDir,
     runs: PrivateDir,
 }
 
@@ -23,9 +22,9 @@ impl StateDir {
     /// Opens a state directory and creates nothing.
     ///
     /// # Errors
-    /// [`RunDirError::is_missing`] where there is none yet; `ForeignOwner` and `Exposed`
+    /// [`FileError::is_missing`] where there is none yet; `ForeignOwner` and `Exposed`
     /// where others could have written it; `Open` for the rest.
-    pub fn open(path: &Path) -> Result<Self, RunDirError> {
+    pub fn open(path: &Path) -> Result<Self, FileError> {
         let state = PrivateDir::open(path)?;
         let runs = state.open_dir(RUNS)?;
         Ok(Self { state, runs })
@@ -35,7 +34,7 @@ impl StateDir {
     ///
     /// # Errors
     /// As [`StateDir::open`], and `Create`.
-    pub fn create(path: &Path) -> Result<Self, RunDirError> {
+    pub fn create(path: &Path) -> Result<Self, FileError> {
         let state = PrivateDir::create(path)?;
         let runs = state.ensure_dir(RUNS)?;
         Ok(Self { state, runs })
@@ -52,25 +51,15 @@ impl StateDir {
     ///
     /// # Errors
     /// When the file system cannot be asked, or `/var/tmp/dlrun-UID` is not safely the caller's own.
-    pub fn index_path(&self) -> Result<PathBuf, RunDirError> {
+    pub fn index_path(&self) -> Result<PathBuf, FileError> {
         index_path(&self.state, Path::new("/var/tmp"))
-    }
-
-    /// A directory beside the runs.
-    pub(super) fn dir(&self, name: &str) -> Result<PrivateDir, RunDirError> {
-        Ok(self.state.open_dir(name)?)
-    }
-
-    /// As [`StateDir::dir`], creating it where it is missing.
-    pub(super) fn ensure(&self, name: &str) -> Result<PrivateDir, RunDirError> {
-        Ok(self.state.ensure_dir(name)?)
     }
 
     /// The runs that have a directory, in no order. Other names are passed over.
     ///
     /// # Errors
     /// `List`.
-    pub fn runs(&self) -> Result<impl Iterator<Item = RunId> + use<>, RunDirError> {
+    pub fn runs(&self) -> Result<impl Iterator<Item = RunId> + use<>, FileError> {
         Ok(self
             .runs
             .names()?
@@ -81,8 +70,8 @@ impl StateDir {
     /// Opens the directory of a run.
     ///
     /// # Errors
-    /// `Open`, with [`RunDirError::is_missing`] where there is no such run.
-    pub fn run(&self, run_id: &RunId) -> Result<RunDir, RunDirError> {
+    /// `Open`, with [`FileError::is_missing`] where there is no such run.
+    pub fn run(&self, run_id: &RunId) -> Result<RunDir, FileError> {
         Ok(RunDir::new(
             run_id.clone(),
             self.runs.open_dir(run_id.as_str())?,
@@ -94,7 +83,7 @@ impl StateDir {
     ///
     /// # Errors
     /// `Open` and `Create`.
-    pub fn ensure_run(&self, run_id: &RunId) -> Result<RunDir, RunDirError> {
+    pub fn ensure_run(&self, run_id: &RunId) -> Result<RunDir, FileError> {
         Ok(RunDir::new(
             run_id.clone(),
             self.runs.ensure_dir(run_id.as_str())?,
@@ -113,20 +102,17 @@ impl StateDir {
         record: &RunRecord,
         script: &str,
         plan_json: &str,
-    ) -> Result<RunDir, RunDirError> {
+    ) -> Result<RunDir, FileError> {
         let Some(dir) = self.runs.win_dir(record.run_id.as_str())? else {
             let path = self.runs.path().join(record.run_id.as_str());
-            return Err(PrivateError::Create {
-                path,
-                source: std::io::ErrorKind::AlreadyExists.into(),
-            }
-            .into());
+            let exists = std::io::ErrorKind::AlreadyExists;
+            return Err(FileError::cannot("create", path, exists));
         };
         dir.write_new("job.sh", script.as_bytes())?;
         dir.write_new("plan.json", plan_json.as_bytes())?;
         let run = RunDir::new(record.run_id.clone(), dir);
         run.write_run(record)?;
-        run.sync()?;
+        run.dir.sync()?;
         Ok(run)
     }
 
@@ -134,9 +120,9 @@ impl StateDir {
     /// removed again.
     ///
     /// # Errors
-    /// [`RunDirError::Remove`].
-    pub fn remove_run(&self, run_id: &RunId) -> Result<(), RunDirError> {
+    /// The files that are left.
+    pub fn remove_run(&self, run_id: &RunId) -> Result<(), FileError> {
         let path = self.runs.path().join(run_id.as_str());
-        fs::remove_dir_all(&path).map_err(|source| RunDirError::Remove { path, source })
+        fs::remove_dir_all(&path).map_err(|source| FileError::cannot("remove", path, source))
     }
 }

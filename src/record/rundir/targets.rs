@@ -4,17 +4,16 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use super::failure::RunDirError;
+use super::node::misplaced;
 use super::state::StateDir;
-use super::versioned::read_versioned;
-use crate::foundation::private::PrivateDir;
+use crate::foundation::private::{FileError, PrivateDir};
 use crate::record::TargetRecord;
 
 const TARGETS: &str = "targets";
 const ENDING: &str = ".json";
 /// The largest file that is read, in bytes: one of a machine with hundreds of GPUs.
 const MAX_TARGET: usize = 256 << 10;
-/// So much of a fingerprint stands in the name; the rest of the name tells apart what is alike so far.
+/// This much of a fingerprint is in the name; a digest distinguishes fingerprints that begin alike.
 const NAME_LENGTH: usize = 80;
 
 impl StateDir {
@@ -23,8 +22,8 @@ impl StateDir {
     ///
     /// # Errors
     /// `Open`, `List`.
-    pub fn targets(&self) -> Result<(Vec<TargetRecord>, Vec<RunDirError>), RunDirError> {
-        let dir = match self.dir(TARGETS) {
+    pub fn targets(&self) -> Result<(Vec<TargetRecord>, Vec<FileError>), FileError> {
+        let dir = match self.state.open_dir(TARGETS) {
             Err(error) if error.is_missing() => return Ok((Vec::new(), Vec::new())),
             other => other?,
         };
@@ -45,31 +44,24 @@ impl StateDir {
     ///
     /// # Errors
     /// `Create`, `Write`; what was there before is there still.
-    pub fn write_target(&self, target: &TargetRecord) -> Result<PathBuf, RunDirError> {
-        let dir = self.ensure(TARGETS)?;
+    pub fn write_target(&self, target: &TargetRecord) -> Result<PathBuf, FileError> {
+        let dir = self.state.ensure_dir(TARGETS)?;
         let name = file_name(&target.fingerprint);
-        let bytes = serde_json::to_vec_pretty(target).expect("plain data with text keys");
-        dir.replace(&name, &bytes)?;
+        dir.write_json(&name, target)?;
         dir.sync()?;
         Ok(dir.path().join(name))
     }
 }
 
-fn read(dir: &PrivateDir, name: &str) -> Result<TargetRecord, RunDirError> {
-    let path = dir.path().join(name);
-    let bytes = dir.read(name, MAX_TARGET)?;
-    let target: TargetRecord = read_versioned(&bytes, &path, TargetRecord::FORMAT)?;
+fn read(dir: &PrivateDir, name: &str) -> Result<TargetRecord, FileError> {
+    let target: TargetRecord = dir.read_versioned(name, MAX_TARGET, TargetRecord::FORMAT)?;
     // A file that was copied by hand under another name would count twice.
     let is_named = target.host.fingerprint().as_ref() == Some(&target.fingerprint);
     if !is_named || file_name(&target.fingerprint) != name {
-        return Err(RunDirError::Misplaced {
-            path,
-            belongs_to: target.fingerprint,
-        });
+        return Err(misplaced(&dir.path().join(name), &target.fingerprint));
     }
     if !target.figures.are_sound() {
-        let source = serde::de::Error::custom("a figure is no number above zero");
-        return Err(RunDirError::Damaged { path, source });
+        return Err(dir.damaged(name, "a figure is not a number above zero"));
     }
     Ok(target)
 }

@@ -1,9 +1,9 @@
-//! What schedulers and people said of a run's end: verdicts, and requests to cancel.
+//! What schedulers and people reported of a run's end: verdicts, and requests to cancel.
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::RunDirError;
-use crate::foundation::private::PrivateDir;
+use super::run::RunDir;
+use crate::foundation::private::{FileError, PrivateDir};
 use crate::job::ArraySpec;
 use crate::record::{Outcome, QueueEntry, cover};
 
@@ -15,7 +15,7 @@ const VERDICTS_FILE: &str = "verdicts.json";
 const CANCEL_FILE: &str = "cancel.json";
 /// When it was asked for some elements.
 const CANCELS_FILE: &str = "cancels.json";
-/// The largest of these files that is read, in bytes: 10,000 elements, each with a word of its own.
+/// The largest of these files that is read, in bytes: 10,000 elements, each with its own entry.
 const MAX_VERDICTS: usize = 4 << 20;
 
 /// A request to cancel some elements of an array.
@@ -25,7 +25,7 @@ struct Cancel {
     elements: ArraySpec,
 }
 
-/// All that was said.
+/// All verdicts and requests of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verdicts {
     verdict: Option<QueueEntry>,
@@ -35,7 +35,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Reads them; what is missing or cannot be read was not said.
+    /// Reads them; what is missing or cannot be read does not count.
     pub(super) fn read(dir: &PrivateDir) -> Self {
         Self {
             verdict: read(dir, VERDICT_FILE),
@@ -45,13 +45,13 @@ impl Verdicts {
         }
     }
 
-    /// Adds to an outcome of the whole run what was said of it.
+    /// Adds to an outcome of the whole run what was reported of it.
     pub fn add_to(&self, outcome: &mut Outcome) {
         outcome.verdict.clone_from(&self.verdict);
         outcome.cancel_asked_at_ms = self.cancel_asked_at_ms;
     }
 
-    /// Adds to an element's outcome what was said of it. `verdicts` are [`Verdicts::of_elements`] by element.
+    /// Adds to an element's outcome what was reported of it. `verdicts` are [`Verdicts::of_elements`] by element.
     pub fn add_to_element(
         &self,
         element: u32,
@@ -76,65 +76,79 @@ impl Verdicts {
     }
 }
 
-/// Keeps what a scheduler said of the end of a run, or of elements of its `array`, before it forgets. What is kept already
-/// is not written again.
-pub(super) fn write_verdicts(
-    dir: &PrivateDir,
-    array: Option<&ArraySpec>,
-    said: &[QueueEntry],
-) -> Result<(), RunDirError> {
-    let Some(array) = array else {
-        let Some(verdict) = said
-            .first()
-            .filter(|said| read::<QueueEntry>(dir, VERDICT_FILE).as_ref() != Some(*said))
-        else {
-            return Ok(());
-        };
-        return Ok(dir.replace(VERDICT_FILE, &json(verdict))?);
-    };
-    let before: Vec<QueueEntry> = read(dir, VERDICTS_FILE).unwrap_or_default();
-    let mut all: Vec<QueueEntry> = said
-        .iter()
-        .filter(|said| !before.contains(said))
-        .cloned()
-        .collect();
-    if all.is_empty() {
-        return Ok(());
+impl RunDir {
+    /// What schedulers and people reported of the run.
+    #[must_use]
+    pub fn verdicts(&self) -> Verdicts {
+        Verdicts::read(&self.dir)
     }
-    // Of an element that was requeued the new word counts.
-    let new: Vec<u32> = cover(array, &all).into_keys().collect();
-    all.extend(before.into_iter().filter(|before| {
-        let still = |elements: &ArraySpec| {
-            elements
-                .indexes()
-                .any(|index| new.binary_search(&index).is_err())
-        };
-        before.elements.as_ref().is_none_or(still)
-    }));
-    Ok(dir.replace(VERDICTS_FILE, &json(&all))?)
-}
 
-/// Notes that the end of a run, or of some of its elements, was asked for.
-pub(super) fn write_cancel(
-    dir: &PrivateDir,
-    asked_at_ms: u64,
-    elements: Option<&ArraySpec>,
-) -> Result<(), RunDirError> {
-    let Some(elements) = elements else {
-        return Ok(dir.replace(CANCEL_FILE, asked_at_ms.to_string().as_bytes())?);
-    };
-    let mut cancels: Vec<Cancel> = read(dir, CANCELS_FILE).unwrap_or_default();
-    cancels.retain(|before| before.elements != *elements);
-    cancels.push(Cancel {
-        asked_at_ms,
-        elements: elements.clone(),
-    });
-    Ok(dir.replace(CANCELS_FILE, &json(&cancels))?)
+    /// Keeps what a scheduler reported of the end of the run, or of elements of its `array`, before it forgets.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn write_verdicts(
+        &self,
+        array: Option<&ArraySpec>,
+        entries: &[QueueEntry],
+    ) -> Result<(), FileError> {
+        let dir = &self.dir;
+        let Some(array) = array else {
+            let Some(verdict) = entries
+                .first()
+                .filter(|entry| read::<QueueEntry>(dir, VERDICT_FILE).as_ref() != Some(*entry))
+            else {
+                return Ok(());
+            };
+            return dir.replace(VERDICT_FILE, &json(verdict));
+        };
+        let before: Vec<QueueEntry> = read(dir, VERDICTS_FILE).unwrap_or_default();
+        let mut all: Vec<QueueEntry> = entries
+            .iter()
+            .filter(|entry| !before.contains(entry))
+            .cloned()
+            .collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        // Of an element that was requeued the new word counts.
+        let new: Vec<u32> = cover(array, &all).into_keys().collect();
+        all.extend(before.into_iter().filter(|before| {
+            let still = |elements: &ArraySpec| {
+                elements
+                    .indexes()
+                    .any(|index| new.binary_search(&index).is_err())
+            };
+            before.elements.as_ref().is_none_or(still)
+        }));
+        dir.replace(VERDICTS_FILE, &json(&all))
+    }
+
+    /// Notes that the end of the run, or of some of its elements, was asked for.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn write_cancel(
+        &self,
+        asked_at_ms: u64,
+        elements: Option<&ArraySpec>,
+    ) -> Result<(), FileError> {
+        let dir = &self.dir;
+        let Some(elements) = elements else {
+            return dir.replace(CANCEL_FILE, asked_at_ms.to_string().as_bytes());
+        };
+        let mut cancels: Vec<Cancel> = read(dir, CANCELS_FILE).unwrap_or_default();
+        cancels.retain(|before| before.elements != *elements);
+        cancels.push(Cancel {
+            asked_at_ms,
+            elements: elements.clone(),
+        });
+        dir.replace(CANCELS_FILE, &json(&cancels))
+    }
 }
 
 fn read<T: serde::de::DeserializeOwned>(dir: &PrivateDir, name: &str) -> Option<T> {
-    let bytes = dir.read(name, MAX_VERDICTS).ok()?;
-    serde_json::from_slice(&bytes).ok()
+    dir.read_json(name, MAX_VERDICTS).ok()
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {

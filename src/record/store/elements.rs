@@ -13,7 +13,7 @@ impl Writer<'_> {
     /// Notes how elements of a run stand; others stay as they are.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn set_elements(&self, run_id: &RunId, elements: &[Element]) -> Result<(), StoreError> {
         for Element {
             element,
@@ -48,7 +48,7 @@ impl Writer<'_> {
 }
 
 impl Store {
-    /// The elements of a run that are noted, by index. What the scheduler said of them is not.
+    /// The elements of a run that are noted, by index. What the scheduler reported of them is not.
     ///
     /// # Errors
     /// As [`Store::list`].

@@ -72,10 +72,10 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
         return Ok(None);
     };
     let is_last: bool = row.get("is_last")?;
-    let told = row.get::<_, Option<String>>("state")?;
-    let told = told.map(|state| JobState::from_word(&state));
+    let reported = row.get::<_, Option<String>>("state")?;
+    let reported = reported.map(|state| JobState::from_word(&state));
     let ended: Option<i32> = row.get("shell_code")?;
-    let state = match (is_last, told, ended.map(ExitStatus::from_shell_code)) {
+    let state = match (is_last, reported, ended.map(ExitStatus::from_shell_code)) {
         // It was started again.
         (false, ..) => JobState::Preempted,
         (true, Some(state), _) if state != JobState::Unknown => state,
@@ -87,7 +87,7 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
         return Ok(None);
     }
     // The scheduler's times hold for the last start; they begin before the script's marks, and limits count from there.
-    let told = if is_last {
+    let reported = if is_last {
         seconds_between(row, "told_start_ms", "told_end_ms")?
     } else {
         None
@@ -101,7 +101,10 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
         scheduler: word::<SchedulerKind>(row, "scheduler")?.unwrap_or_default(),
         host: row.get("host")?,
         state,
-        wall_seconds: [told, marked, seen].into_iter().flatten().reduce(f64::max),
+        wall_seconds: [reported, marked, seen]
+            .into_iter()
+            .flatten()
+            .reduce(f64::max),
         // What was not watched may have had more.
         memory_bytes: unsigned(row, "memory_bytes")?.filter(|bytes| *bytes > 0 && !is_blind),
     };

@@ -31,17 +31,17 @@ impl Writer<'_> {
     /// Takes a run in, or what is new of it. A job id or output once known is not forgotten.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it: [`StoreError::Full`], [`StoreError::Damaged`].
+    /// `StoreFault::Query` and what the disk adds to it: `StoreFault::Full`, `StoreFault::Damaged`.
     pub fn upsert_run(&self, run: &RunRecord) -> Result<(), StoreError> {
         let values = stored_values(Table::Runs, "run", "/record", &json!({ "record": run }));
         let kept = Replace::Keeping(&["job_id", "output", "parts"]);
         self.put("run", &["run_id"], &values, kept).map(drop)
     }
 
-    /// Notes where a run stands.
+    /// Writes the status of a run.
     ///
     /// # Errors
-    /// [`StoreError::UnknownRun`], [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::UnknownRun`, `StoreFault::Query` and what the disk adds to it.
     pub fn set_status(&self, run_id: &RunId, status: &Status) -> Result<(), StoreError> {
         let status = json!({ "status": status });
         let values = stored_values(Table::Runs, "run", "/status", &status);
@@ -109,13 +109,8 @@ impl Writer<'_> {
 
     /// As [`Writer::ingest_node`]; returns the row, or `None` where a newer record is there.
     pub(super) fn take_node(&self, record: &NodeRecord) -> Result<Option<i64>, StoreError> {
-        let MeasureKey {
-            run_id,
-            element,
-            attempt,
-            ..
-        } = &record.key;
-        let attempt = self.attempt_row(run_id, *element, *attempt)?;
+        let key = &record.key;
+        let attempt = self.attempt_row(&key.run_id, key.element, key.attempt)?;
         let target = self.target_row(&record.host)?;
         let Some(node) = self.node_row(attempt, target, record)? else {
             return Ok(None);
@@ -133,7 +128,7 @@ impl Writer<'_> {
     /// there yet, and nothing was written.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn ingest_segment(
         &self,
         key: &MeasureKey,
@@ -142,25 +137,26 @@ impl Writer<'_> {
         let Some(node) = self.node_of(key)? else {
             return Ok(false);
         };
-        let Segment {
-            seq,
-            t0_ms,
-            t1_ms,
-            samples,
-            bytes,
-        } = segment;
+        let times = (integer(segment.t0_ms), integer(segment.t1_ms));
         self.execute(
             "INSERT OR IGNORE INTO block (node, seq, t0_ms, t1_ms, samples, bytes, change_seq)
              SELECT ?1, ?2, ?3, ?4, ?5, ?6, last + 1 FROM change",
-            params![node, seq, integer(t0_ms), integer(t1_ms), samples, bytes],
+            params![
+                node,
+                segment.seq,
+                times.0,
+                times.1,
+                segment.samples,
+                segment.bytes
+            ],
         )?;
         Ok(true)
     }
 
-    /// Forgets a run and all that was measured of it; one that is not there is none the less gone.
+    /// Forgets a run and all that was measured of it; an unknown run is no error.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn forget_run(&self, run_id: &RunId) -> Result<(), StoreError> {
         self.execute("DELETE FROM run WHERE run_id = ?1", [run_id.as_str()])?;
         Ok(())
@@ -169,32 +165,12 @@ impl Writer<'_> {
     /// Forgets everything, before a reindex.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn clear(&self) -> Result<(), StoreError> {
         // Children first: then each table is emptied in one go, without a look at every row.
-        for table in [
-            "import",
-            "waiting",
-            "live",
-            "spool",
-            "spool_columns",
-            "rollup",
-            "series",
-            "gpu",
-            "event",
-            "block",
-            "usage",
-            "missing",
-            "gap",
-            "timing",
-            "metric",
-            "node",
-            "element",
-            "target",
-            "attempt",
-            "run",
-            "origin",
-        ] {
+        let tables = "import waiting live spool spool_columns rollup series gpu event block usage missing gap timing metric node \
+             element target attempt run origin";
+        for table in tables.split(' ') {
             self.execute(&format!("DELETE FROM {table}"), [])?;
         }
         // All rows come again, with other numbers: who took those of before must not take them for news.
@@ -245,7 +221,7 @@ impl Writer<'_> {
     /// where the kind has no name, the figures are none, or nothing is new.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn put_figures(&self, host: &HostFacts, figures: &NodeFigures) -> Result<bool, StoreError> {
         let Some(target) = self.target_row(host)?.filter(|_| figures.are_sound()) else {
             return Ok(false);

@@ -26,7 +26,7 @@ mod sql;
 mod starts;
 mod writer;
 
-pub use error::StoreError;
+pub use error::{StoreError, StoreFault};
 pub use export::{Identity, Order, Pages, Selection};
 pub use import::{Importer, Taken};
 pub use ingest::Segment;

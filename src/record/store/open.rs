@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::unistd::geteuid;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::error::StoreError;
+use super::error::{StoreError, StoreFault};
 use super::schema;
 use super::writer::Writer;
 
@@ -65,8 +65,8 @@ impl Store {
     /// waiting for the disk three times would be the slowest part of a submission.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], [`StoreError::Newer`], [`StoreError::Foreign`], [`StoreError::NotOurs`],
-    /// [`StoreError::Busy`], [`StoreError::Full`], [`StoreError::Create`], [`StoreError::Query`].
+    /// [`StoreFault::Damaged`], [`StoreFault::Newer`], [`StoreFault::Foreign`], [`StoreFault::NotOurs`],
+    /// [`StoreFault::Busy`], [`StoreFault::Full`], [`StoreFault::Create`], [`StoreFault::Query`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::prepare(connect(path, 0o600)?, path, "OFF")
     }
@@ -74,7 +74,7 @@ impl Store {
     /// An index that ends with the process, for when no file can be had.
     ///
     /// # Errors
-    /// [`StoreError::Query`], for want of memory.
+    /// [`StoreFault::Query`], for want of memory.
     pub fn in_memory() -> Result<Self, StoreError> {
         let path = Path::new(":memory:");
         let opened = Connection::open_in_memory();
@@ -100,30 +100,27 @@ impl Store {
             "PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;"
         );
         connection.execute_batch(&settings).map_err(failed)?;
-        let path = path.to_owned();
         match found {
             schema::Found::Current => Ok(Self {
                 connection,
-                path,
+                path: path.to_owned(),
                 reading: None,
             }),
-            schema::Found::Foreign => Err(StoreError::Foreign { path }),
-            schema::Found::Newer { version } => Err(StoreError::Newer {
-                path,
-                version,
-                known: schema::version(),
-            }),
+            schema::Found::Newer(version) => {
+                Err(StoreError::newer(path, version, schema::version()))
+            }
+            _ => Err(StoreError::foreign(path)),
         }
     }
 
     /// Moves a damaged index, with its journal, to `<path>.damaged`, in place of an earlier one, and returns that path.
     ///
     /// # Errors
-    /// [`StoreError::SetAside`].
+    /// [`StoreFault::SetAside`].
     pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
-        let failed = |source| StoreError::SetAside {
-            path: path.to_owned(),
-            source,
+        let failed = |source| {
+            let message = format!("cannot move the damaged index `{}` aside", path.display());
+            StoreError::caused(StoreFault::Query, message, source)
         };
         // The journals go first: left behind, they would be put into the new database.
         for journal in ["-journal", "-wal", "-shm"] {
@@ -150,7 +147,7 @@ impl Store {
     /// one call, since the transaction costs more than its rows.
     ///
     /// # Errors
-    /// Those of `work`; [`StoreError::Busy`], [`StoreError::Full`], [`StoreError::Damaged`], [`StoreError::Query`].
+    /// Those of `work`; [`StoreFault::Busy`], [`StoreFault::Full`], [`StoreFault::Damaged`], [`StoreFault::Query`].
     pub fn write<T, E: From<StoreError>>(
         &mut self,
         work: impl FnOnce(&Writer<'_>) -> Result<T, E>,
@@ -184,10 +181,7 @@ pub(super) fn connect(path: &Path, mode: u32) -> Result<Connection, StoreError> 
 
 /// SQLite would create the file for all to read, and follow a link.
 fn create_or_check(path: &Path, mode: u32) -> Result<(), StoreError> {
-    let failed = |source| StoreError::Create {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| cannot_create(path, source);
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -210,11 +204,14 @@ fn create_or_check(path: &Path, mode: u32) -> Result<(), StoreError> {
     if found.is_file() && found.uid() == user {
         Ok(())
     } else {
-        Err(StoreError::NotOurs {
-            path: path.to_owned(),
-            user,
-        })
+        let message = format!("`{}` is not a file of user id {user}", path.display());
+        Err(StoreError::new(StoreFault::NotOurs, message))
     }
+}
+
+pub(super) fn cannot_create(path: &Path, source: io::Error) -> StoreError {
+    let message = format!("cannot create the index `{}`", path.display());
+    StoreError::caused(StoreFault::Create, message, source)
 }
 
 /// The path of a file beside the database, by what its name has more.
@@ -241,7 +238,10 @@ mod tests {
         other.execute_batch("BEGIN IMMEDIATE").expect("locked");
         store.connection.busy_timeout(Duration::ZERO).expect("set");
         let busy = store.write(|writer| writer.clear());
-        assert!(matches!(busy, Err(StoreError::Busy { .. })), "{busy:?}");
+        assert!(
+            matches!(busy, Err(ref error) if error.kind == StoreFault::Busy),
+            "{busy:?}"
+        );
         other.execute_batch("ROLLBACK").expect("unlocked");
         store
             .connection
@@ -255,7 +255,10 @@ mod tests {
                     .map_err(|source| StoreError::of(writer.path, "write", source))
             })
         });
-        assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
+        assert!(
+            matches!(full, Err(ref error) if error.kind == StoreFault::Full),
+            "{full:?}"
+        );
     }
 
     #[test]

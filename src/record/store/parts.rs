@@ -12,36 +12,23 @@ use crate::record::{
 };
 
 impl Writer<'_> {
-    /// What is as it was is not written: it would count as a change.
     pub(super) fn replace_usage(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {
         let whole = json!({ "record": { "usage": record.usage } });
-        self.put_values(
-            "usage",
-            &["node"],
-            node,
-            Table::Usage,
-            "/record/usage",
-            &whole,
-        )
+        self.put_part(node, Table::Usage, &whole)
     }
 
     /// Puts a row of a measurement in. What is as it was is not written: it would count as a change.
-    fn put_values(
-        &self,
-        stored_in: &str,
-        key: &[&str],
-        node: i64,
-        table: Table,
-        within: &str,
-        record: &Value,
-    ) -> Result<(), StoreError> {
-        let mut values = stored_values(table, stored_in, within, record);
-        values.push(("node", node.into()));
-        let replace = match table {
-            Table::Timings | Table::Metrics => Replace::Numbered,
-            _ => Replace::Different,
+    fn put_part(&self, node: i64, table: Table, record: &Value) -> Result<(), StoreError> {
+        let name = table.kind();
+        let (key, within, replace): (&[&str], _, _) = match table {
+            Table::Timings => (&["node", "place"], "", Replace::Numbered),
+            Table::Metrics => (&["node", "kind", "place", "name"], "", Replace::Numbered),
+            Table::Gpus => (&["node", "uuid"], "", Replace::Different),
+            _ => (&["node"], "/record/usage", Replace::Different),
         };
-        self.put(stored_in, key, &values, replace).map(drop)
+        let mut values = stored_values(table, name, within, record);
+        values.push(("node", node.into()));
+        self.put(name, key, &values, replace).map(drop)
     }
 
     /// Epochs that are as they were stay, and keep their numbers. Those that the record dropped go.
@@ -122,21 +109,13 @@ impl Writer<'_> {
     }
 
     pub(super) fn put_metric(&self, node: i64, value: &MetricValue) -> Result<(), StoreError> {
-        let key = ["node", "kind", "place", "name"];
-        self.put_values("metric", &key, node, Table::Metrics, "", &json!(value))
+        self.put_part(node, Table::Metrics, &json!(value))
     }
 
     pub(super) fn put_epoch(&self, node: i64, place: u64, epoch: &Epoch) -> Result<(), StoreError> {
         let mut whole = json!(epoch);
         whole["place"] = place.into();
-        self.put_values(
-            "timing",
-            &["node", "place"],
-            node,
-            Table::Timings,
-            "",
-            &whole,
-        )?;
+        self.put_part(node, Table::Timings, &whole)?;
         self.put_point(
             node,
             &MetricPoint {
@@ -233,13 +212,6 @@ impl Writer<'_> {
 
     /// What is as it was is not written: it would count as a change.
     pub(super) fn put_gpu(&self, node: i64, usage: &GpuUsage) -> Result<(), StoreError> {
-        self.put_values(
-            "gpu",
-            &["node", "uuid"],
-            node,
-            Table::Gpus,
-            "",
-            &json!(usage),
-        )
+        self.put_part(node, Table::Gpus, &json!(usage))
     }
 }

@@ -22,6 +22,11 @@ impl Store {
         rows.map_err(|source| StoreError::of(&self.path, "read", source))
     }
 
+    /// Whether a query finds a row.
+    pub(super) fn finds(&self, sql: &str, values: impl Params) -> Result<bool, StoreError> {
+        Ok(!self.rows(sql, values, |_| Ok(()))?.is_empty())
+    }
+
     /// Records of rows without a measurement: of a table, where and in which order `rest` says.
     pub(super) fn records<T: DeserializeOwned>(
         &self,

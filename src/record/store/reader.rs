@@ -12,9 +12,9 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
-use super::error::StoreError;
+use super::error::{StoreError, StoreFault};
 use super::open::{BUSY_TIMEOUT, Reading, Stamp, Store, beside};
 use super::schema;
 
@@ -22,14 +22,12 @@ impl Store {
     /// Opens a database to read it alone. It is neither created nor brought up to date, and may be another user's.
     ///
     /// # Errors
-    /// [`StoreError::Unreadable`] where there is none, or none that the caller may read; [`StoreError::Older`] where its schema
+    /// [`StoreFault::Unreadable`] where there is none, or none that the caller may read; [`StoreFault::Older`] where its schema
     /// is older than this dlrun's; those of [`Store::open`].
     pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
         let file = open_file(path)?;
         match connect(path, &file, false) {
-            Err(StoreError::Query { source, .. })
-                if wants_a_journal(&source) && journal_is_empty(path) =>
-            {
+            Err(error) if error.kind == StoreFault::CannotOpen && journal_is_empty(path) => {
                 connect(path, &file, true)
             }
             other => other,
@@ -44,7 +42,7 @@ impl Store {
     /// Says whether what was read is from one state of the database: only one that was read without locks may not be.
     ///
     /// # Errors
-    /// [`StoreError::Changed`].
+    /// [`StoreFault::Changed`].
     pub fn verify_reading(&self) -> Result<(), StoreError> {
         let Some(Reading {
             file,
@@ -58,9 +56,9 @@ impl Store {
         if same {
             Ok(())
         } else {
-            Err(StoreError::Changed {
-                path: self.path.clone(),
-            })
+            let path = self.path.display();
+            let message = format!("the database `{path}` changed while it was read");
+            Err(StoreError::new(StoreFault::Changed, message))
         }
     }
 
@@ -68,17 +66,14 @@ impl Store {
     /// for, so that no number is handed out that could come again with another content.
     ///
     /// # Errors
-    /// Those of [`Store::list`]; [`StoreError::Unreadable`] where the disk says that it cannot keep it.
+    /// Those of [`Store::list`]; [`StoreFault::Unreadable`] where the disk says that it cannot keep it.
     pub fn durable_change(&mut self) -> Result<u64, StoreError> {
         let last = self.identity()?.last;
         if !self.path.is_file() {
             // An index in memory goes with the process.
             return Ok(last);
         }
-        let failed = |source| StoreError::Unreadable {
-            path: self.path.clone(),
-            source,
-        };
+        let failed = |source| unreadable(&self.path, source);
         let reading = match self.reading.take() {
             Some(reading) => reading,
             None => Reading {
@@ -118,12 +113,9 @@ fn sync(file: &File) -> io::Result<()> {
     }
 }
 
-/// So that what is missing or forbidden is told in the system's words, not in SQLite's. A pipe does not hang it.
+/// So that what is missing or forbidden is reported in the system's words, not in SQLite's. A pipe does not hang it.
 fn open_file(path: &Path) -> Result<File, StoreError> {
-    let failed = |source| StoreError::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| unreadable(path, source);
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(OFlag::O_NONBLOCK.bits())
@@ -132,9 +124,7 @@ fn open_file(path: &Path) -> Result<File, StoreError> {
     if file.metadata().map_err(failed)?.is_file() {
         Ok(file)
     } else {
-        Err(StoreError::Foreign {
-            path: path.to_owned(),
-        })
+        Err(StoreError::foreign(path))
     }
 }
 
@@ -146,10 +136,7 @@ fn connect(
 ) -> Result<(Connection, Option<Stamp>), StoreError> {
     let failed = |source| StoreError::of(path, "open", source);
     let stamp = if frozen {
-        let about = file.metadata().map_err(|source| StoreError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
+        let about = file.metadata().map_err(|source| unreadable(path, source))?;
         Some(Stamp::of(&about))
     } else {
         None
@@ -165,21 +152,17 @@ fn connect(
         .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON")
         .map_err(failed)?;
     let known = schema::version();
-    match schema::inspect_reading(&mut connection).map_err(failed)? {
-        Ok(schema::Found::Current) => Ok((connection, stamp)),
-        Ok(schema::Found::Newer { version }) => Err(StoreError::Newer {
-            path: path.to_owned(),
-            version,
-            known,
-        }),
-        Ok(schema::Found::Foreign) => Err(StoreError::Foreign {
-            path: path.to_owned(),
-        }),
-        Err(version) => Err(StoreError::Older {
-            path: path.to_owned(),
-            version,
-            known,
-        }),
+    match schema::inspect(&mut connection).map_err(failed)? {
+        schema::Found::Current => Ok((connection, stamp)),
+        schema::Found::Newer(version) => Err(StoreError::newer(path, version, known)),
+        schema::Found::Foreign | schema::Found::Older(0) => Err(StoreError::foreign(path)),
+        schema::Found::Older(version) => {
+            let path = path.display();
+            let message = format!(
+                "the database `{path}` has version {version}, and this dlrun reads version {known}"
+            );
+            Err(StoreError::new(StoreFault::Older, message))
+        }
     }
 }
 
@@ -203,12 +186,14 @@ fn uri(path: &Path, frozen: bool) -> String {
     uri
 }
 
-/// SQLite could not make the journal of a database whose journal was taken away.
-fn wants_a_journal(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
-    )
+fn unreadable(path: &Path, source: io::Error) -> StoreError {
+    let fault = match source.kind() {
+        io::ErrorKind::NotFound => StoreFault::Missing,
+        io::ErrorKind::PermissionDenied => StoreFault::Denied(path.to_owned()),
+        _ => StoreFault::Unreadable,
+    };
+    let message = format!("cannot read the database `{}`", path.display());
+    StoreError::caused(fault, message, source)
 }
 
 fn journal_is_empty(path: &Path) -> bool {
@@ -246,14 +231,14 @@ mod tests {
         fs::write(beside(&path, "-wal"), "x").expect("written");
         assert!(matches!(
             store.verify_reading(),
-            Err(StoreError::Changed { .. })
+            Err(ref error) if error.kind == StoreFault::Changed
         ));
         fs::remove_file(beside(&path, "-wal")).expect("removed");
         let longer = OpenOptions::new().append(true).open(&path).expect("open");
         longer.set_len(1 << 20).expect("longer");
         assert!(matches!(
             store.verify_reading(),
-            Err(StoreError::Changed { .. })
+            Err(ref error) if error.kind == StoreFault::Changed
         ));
     }
 }

@@ -34,7 +34,7 @@ impl Store {
     /// Lists at most `limit` runs, newest first.
     ///
     /// # Errors
-    /// [`StoreError::Busy`], [`StoreError::Damaged`], [`StoreError::Query`]; so for all that reads.
+    /// `StoreFault::Busy`, `StoreFault::Damaged`, `StoreFault::Query`; so for all that reads.
     pub fn list(&self, limit: usize, filter: &Filter) -> Result<Vec<RunRow>, StoreError> {
         // A `+` keeps a column from being looked up: the order by time is worth more.
         let rest = "FROM run
@@ -209,12 +209,8 @@ impl Store {
         for length in RunId::MIN_PREFIX.max(shared.unwrap_or(0) + 1)..text.len() {
             let prefix = &text[..length];
             // A name or a job id of these very letters would be found first.
-            let taken = self.rows(
-                "SELECT 1 FROM run WHERE name = ?1 UNION ALL SELECT 1 FROM run WHERE job_id = ?1 LIMIT 1",
-                [prefix],
-                |_| Ok(()),
-            )?;
-            if taken.is_empty() {
+            let taken = "SELECT 1 FROM run WHERE name = ?1 UNION ALL SELECT 1 FROM run WHERE job_id = ?1 LIMIT 1";
+            if !self.finds(taken, [prefix])? {
                 return Ok(prefix.to_owned());
             }
         }

@@ -17,7 +17,7 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("migration-11.sql"),
 ];
 
-/// `dlrn`: tells our databases from others.
+/// `dlrn`: distinguishes our databases from others.
 const APPLICATION_ID: i32 = 0x646c_726e;
 
 /// Whose a database is, and how old.
@@ -27,8 +27,10 @@ pub(super) enum Found {
     Current,
     /// Somebody else's.
     Foreign,
-    /// Of a newer dlrun.
-    Newer { version: i32 },
+    /// Of an older dlrun, of this version; 0: empty.
+    Older(i32),
+    /// Of a newer dlrun, of this version.
+    Newer(i32),
 }
 
 /// The version that this dlrun writes.
@@ -36,21 +38,9 @@ pub(super) fn version() -> i32 {
     i32::try_from(MIGRATIONS.len()).expect("few migrations")
 }
 
-/// Says whose a database is without writing to it; `None` where there is something to migrate.
-pub(super) fn inspect(connection: &mut Connection) -> rusqlite::Result<Option<Found>> {
+/// Says whose a database is without writing to it.
+pub(super) fn inspect(connection: &mut Connection) -> rusqlite::Result<Found> {
     judge(&connection.transaction()?, version())
-}
-
-/// Says whose a database is that is only read; its version where it is an older one of ours.
-pub(super) fn inspect_reading(connection: &mut Connection) -> rusqlite::Result<Result<Found, i32>> {
-    let transaction = connection.transaction()?;
-    match judge(&transaction, version())? {
-        Some(found) => Ok(Ok(found)),
-        None => match transaction.pragma_query_value(None, "user_version", |row| row.get(0))? {
-            0 => Ok(Ok(Found::Foreign)),
-            older => Ok(Err(older)),
-        },
-    }
 }
 
 /// Brings a database up to date. One that is current is only read.
@@ -60,15 +50,16 @@ pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Found> {
 
 fn migrate_by(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<Found> {
     let current = i32::try_from(migrations.len()).expect("few migrations");
-    if let Some(found) = judge(&connection.transaction()?, current)? {
-        return Ok(found);
+    match judge(&connection.transaction()?, current)? {
+        Found::Older(_) => {}
+        found => return Ok(found),
     }
     // Exclusive, and judged again inside: another process may have been quicker.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    if let Some(found) = judge(&transaction, current)? {
-        return Ok(found);
-    }
-    let seen: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let seen = match judge(&transaction, current)? {
+        Found::Older(seen) => seen,
+        found => return Ok(found),
+    };
     for migration in &migrations[usize::try_from(seen).unwrap_or(0)..] {
         transaction.execute_batch(migration)?;
     }
@@ -81,18 +72,18 @@ fn migrate_by(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Res
 /// `None` where there is something to migrate: an empty database, or an older one of ours.
 ///
 /// The order matters to the number of system calls: the first `PRAGMA` takes the lock that reading the schema needs too.
-fn judge(transaction: &Transaction<'_>, current: i32) -> rusqlite::Result<Option<Found>> {
+fn judge(transaction: &Transaction<'_>, current: i32) -> rusqlite::Result<Found> {
     let version: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i32 =
         transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let any_table = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)";
     let tables: bool = transaction.query_row(any_table, [], |row| row.get(0))?;
     Ok(match (application, version) {
-        (APPLICATION_ID, version) if version == current => Some(Found::Current),
-        (APPLICATION_ID, version) if version > current => Some(Found::Newer { version }),
-        (APPLICATION_ID, version) if version > 0 => None,
-        (0, 0) if !tables => None,
-        _ => Some(Found::Foreign),
+        (APPLICATION_ID, version) if version == current => Found::Current,
+        (APPLICATION_ID, version) if version > current => Found::Newer(version),
+        (APPLICATION_ID, version) if version > 0 => Found::Older(version),
+        (0, 0) if !tables => Found::Older(0),
+        _ => Found::Foreign,
     })
 }
 
@@ -124,7 +115,7 @@ mod tests {
         assert_eq!(rows, 1);
         assert_eq!(
             migrate_by(&mut connection, &steps[..2]),
-            Ok(Found::Newer { version: 3 })
+            Ok(Found::Newer(3))
         );
     }
 

@@ -32,7 +32,7 @@ pub(super) fn number(row: &Row<'_>, column: impl rusqlite::RowIndex) -> rusqlite
     Ok(unsigned(row, column)?.unwrap_or(0))
 }
 
-/// What a word stands for; one of a later dlrun is unknown here.
+/// The value of a word; one of a later dlrun is unknown here.
 pub(super) fn word<T: DeserializeOwned>(
     row: &Row<'_>,
     column: impl rusqlite::RowIndex,

@@ -181,7 +181,7 @@ impl Snapshot<'_> {
     /// Says whether all was one state, as [`Store::verify_reading`].
     ///
     /// # Errors
-    /// [`StoreError::Changed`].
+    /// `StoreFault::Changed`.
     pub fn verify(&self) -> Result<(), StoreError> {
         self.store.verify_reading()
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params_from_iter};
 use serde_json::Value;
 
-use super::error::StoreError;
+use super::error::{StoreError, StoreFault};
 use super::sql::column_value;
 use crate::job::RunId;
 
@@ -40,10 +40,7 @@ impl Writer<'_> {
 
     /// The first column of the first row.
     pub(super) fn select(&self, sql: &str, values: impl Params) -> Result<Option<i64>, StoreError> {
-        let statement = self.transaction.prepare_cached(sql);
-        let found =
-            statement.and_then(|mut found| found.query_row(values, |row| row.get(0)).optional());
-        found.map_err(|source| StoreError::of(self.path, "write", source))
+        self.first(sql, values, |row| row.get(0))
     }
 
     /// All rows of a question.
@@ -68,7 +65,7 @@ impl Writer<'_> {
         let statement = self.transaction.prepare_cached(sql);
         let found =
             statement.and_then(|mut statement| statement.query_row(values, read).optional());
-        found.map_err(|source| StoreError::of(self.path, "read", source))
+        found.map_err(|source| StoreError::of(self.path, "write", source))
     }
 
     /// Puts a row in, or in the place of the one that has the same in the columns of `key`. Returns its `id` where `replace` is
@@ -146,9 +143,8 @@ impl Writer<'_> {
     }
 
     pub(super) fn unknown(&self, run_id: &RunId) -> StoreError {
-        StoreError::UnknownRun {
-            path: self.path.to_owned(),
-            run_id: run_id.clone(),
-        }
+        let path = self.path.display();
+        let message = format!("run `{run_id}` is not in the index `{path}`");
+        StoreError::new(StoreFault::UnknownRun, message)
     }
 }

@@ -67,7 +67,7 @@ pub(in crate::record) enum Bound {
     Key,
     /// A key that becomes part of a path elsewhere.
     Node,
-    /// What others said. A database would end it at a NUL.
+    /// Text of others. A database would end it at a NUL.
     Text,
     /// A duration or an amount: not negative.
     Amount,
@@ -94,9 +94,9 @@ pub struct Field {
     pub(in crate::record) object: Option<&'static str>,
     /// The key in that object.
     pub(in crate::record) key: &'static str,
-    /// `table.column` of the index; `None` where it has none of its own.
+    /// `table.column` of the index; `None` where it has no column.
     pub(in crate::record) stored: Option<&'static str>,
-    /// How the index tells it, in SQL.
+    /// Its expression in the index, in SQL.
     pub(in crate::record) sql: &'static str,
 }
 

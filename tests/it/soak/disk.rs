@@ -5,14 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dlrun::record::store::{Backlog, NodeId, NodeStore, StoreError};
+use dlrun::record::store::{Backlog, NodeId, NodeStore, StoreFault};
 use dlrun::record::{NodeState, Sample};
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 
 use super::{Chance, count, tell};
 use crate::node_kills::{integrity, kill_writers};
-use crate::node_store::{records, registered};
+use crate::node_store::{owner, records, registered};
 use crate::records::run_id;
 use crate::support::noisy::Noisy;
 use crate::support::skip;
@@ -145,10 +145,7 @@ fn a_power_failure_takes_no_schema_registration_fold_or_end() {
     {
         let (_disk, registration) = found(&disk);
         assert_eq!(registration.live().expect("read").len(), 1);
-        assert_eq!(
-            registration.run_owner(&run_id(1)).expect("read"),
-            Some(1000)
-        );
+        assert_eq!(owner(&registration, &run_id(1)), Some(1000));
     }
     append(&mut store, node, &samples[..20]);
     {
@@ -218,7 +215,7 @@ fn a_full_disk_costs_samples_at_most_and_is_gone_on_from() {
                 .collect();
             match store.append(&rows) {
                 Ok(()) => continue,
-                Err(StoreError::Full { .. }) => refused += 1,
+                Err(error) if error.kind == StoreFault::Full => refused += 1,
                 Err(other) => panic!("tick {tick}: {other:?}"),
             }
             backlog.put_back(waiting);
@@ -227,7 +224,7 @@ fn a_full_disk_costs_samples_at_most_and_is_gone_on_from() {
         if tick % 60 == 0 {
             match store.fold(&[node]) {
                 Ok(()) => {}
-                Err(StoreError::Full { .. }) => folds_refused += 1,
+                Err(error) if error.kind == StoreFault::Full => folds_refused += 1,
                 Err(other) => panic!("fold {tick}: {other:?}"),
             }
         }

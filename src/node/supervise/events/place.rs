@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::SigSet;
 
-use crate::foundation::private::{PrivateDir, PrivateError};
+use crate::foundation::private::{FileError, PrivateDir};
 use crate::observe::monitor::{identity, start_time_ticks};
 
 /// The variable that names the file to the program.
@@ -38,7 +38,7 @@ pub(crate) fn make() -> Option<PathBuf> {
     receiver.recv_timeout(PATIENCE).ok().flatten()
 }
 
-fn make_in(shared: &Path) -> Result<PathBuf, PrivateError> {
+fn make_in(shared: &Path) -> Result<PathBuf, FileError> {
     let events = PrivateDir::of_user(shared)?.ensure_dir(UNDER)?;
     let pid = std::process::id();
     let name = format!("{pid}-{}", start_time_ticks(pid).unwrap_or(0));

@@ -24,7 +24,7 @@ const PAGE_BLOCKS: u32 = 4;
 /// Which database it is, and how far it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Its random name, 16 hexadecimal digits. One that is made anew has another.
+    /// Its random name, 16 hexadecimal digits. A rebuilt one has another.
     pub store: String,
     /// The number of its last change.
     pub last: u64,
@@ -190,7 +190,7 @@ impl Pages {
     }
 }
 
-/// The values of a row whose first two columns say where it stands.
+/// The values of a row whose first two columns are its position.
 fn cells<'r>(
     store: &'r str,
     fields: &[Field],
@@ -241,55 +241,31 @@ const RUN_OF_NODE: &str =
     "CROSS JOIN attempt ON attempt.id = node.attempt CROSS JOIN run ON run.id = attempt.run";
 
 fn source(table: Table) -> Source {
-    let started = ("node.started_at_ms", "node.started_at_ms");
-    let ended = "coalesce(timing.ended_at_ms, node.started_at_ms)";
-    let submitted = "run.submitted_at_ms";
-    match table {
-        Table::Runs => Source {
-            of: "run",
-            joined: "",
-            times: (submitted, submitted),
-            settled: RUN_IS_OVER,
-        },
-        Table::Usage => Source {
-            of: "node",
-            joined: "LEFT JOIN usage ON usage.node = node.id LEFT JOIN target ON target.id = node.target",
-            times: started,
-            settled: NODE_IS_OVER,
-        },
-        Table::Timings => Source {
-            of: "timing",
-            joined: "",
-            times: (ended, ended),
-            settled: "true",
-        },
-        Table::Gpus => Source {
-            of: "gpu",
-            joined: "",
-            times: started,
-            settled: NODE_IS_OVER,
-        },
-        Table::Metrics => {
-            let at = "coalesce(metric.at_ms, node.started_at_ms)";
-            Source {
-                of: "metric",
-                joined: "",
-                times: (at, at),
-                settled: "true",
-            }
+    let measured =
+        "LEFT JOIN usage ON usage.node = node.id LEFT JOIN target ON target.id = node.target";
+    let timed = "coalesce(timing.ended_at_ms, node.started_at_ms)";
+    let noted = "coalesce(metric.at_ms, node.started_at_ms)";
+    let (of, joined, earliest, settled) = match table {
+        Table::Runs => ("run", "", "run.submitted_at_ms", RUN_IS_OVER),
+        Table::Usage => ("node", measured, "node.started_at_ms", NODE_IS_OVER),
+        Table::Gpus => ("gpu", "", "node.started_at_ms", NODE_IS_OVER),
+        Table::Timings => ("timing", "", timed, "true"),
+        Table::Metrics => ("metric", "", noted, "true"),
+        Table::Events => ("event", "", "event.at_ms", "true"),
+        Table::Samples | Table::GpuSamples | Table::ProcessSamples => {
+            ("block", "", "block.t0_ms", "true")
         }
-        Table::Events => Source {
-            of: "event",
-            joined: "",
-            times: ("event.at_ms", "event.at_ms"),
-            settled: "true",
-        },
-        Table::Samples | Table::GpuSamples | Table::ProcessSamples => Source {
-            of: "block",
-            joined: "",
-            times: ("block.t0_ms", "block.t1_ms"),
-            settled: "true",
-        },
+    };
+    let latest = if table.is_of_samples() {
+        "block.t1_ms"
+    } else {
+        earliest
+    };
+    Source {
+        of,
+        joined,
+        times: (earliest, latest),
+        settled,
     }
 }
 
@@ -310,7 +286,7 @@ fn query(table: Table, order: Order, settled: bool) -> String {
         "node" => RUN_OF_NODE.to_owned(),
         _ => format!("CROSS JOIN node ON node.id = {of}.node {RUN_OF_NODE}"),
     };
-    // Of the others each row stands for itself.
+    // In the others each row is independent.
     let place = match (order, table) {
         (Order::ByMeasurement, Table::Timings) => Some("place"),
         (Order::ByMeasurement, Table::Samples) => Some("seq"),

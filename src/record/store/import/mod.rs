@@ -1,7 +1,7 @@
 //! Taking in rows that another database exported.
 //!
 //! A row is another version of the same thing, so what counts is which one is newer, never which one came first: files may
-//! come in any order, and more than once. A run that has a directory of its own here is left alone. Rows that come before what
+//! come in any order, and more than once. A run that has its own directory here is left alone. Rows that come before what
 //! they hang on (an epoch is exported when it ends, its run when that is over) wait in a table of their own.
 
 mod newer;
@@ -85,7 +85,7 @@ impl Store {
     /// As [`Store::list`].
     pub fn is_imported(&self, run_id: &RunId) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM run WHERE run_id = ?1 AND origin IS NOT NULL";
-        Ok(!self.rows(sql, [run_id.as_str()], |_| Ok(()))?.is_empty())
+        self.finds(sql, [run_id.as_str()])
     }
 
     /// Says whether the database is a node daemon's: those have a journal that others may read beside.
@@ -102,7 +102,7 @@ impl Writer<'_> {
     /// Begins to take rows in.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn importer(&self) -> Result<Importer<'_>, StoreError> {
         let waited = self.select("SELECT id FROM waiting ORDER BY id DESC LIMIT 1", [])?;
         let waited = waited.unwrap_or(0);
@@ -119,17 +119,17 @@ impl Writer<'_> {
     /// Notes that an import of this name was taken in.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn note_import(&self, name: &str, at_ms: u64, rows: u64) -> Result<(), StoreError> {
         let sql = "INSERT OR IGNORE INTO import (name, at_ms, lines) VALUES (?1, ?2, ?3)";
         self.execute(sql, params![name, integer(at_ms), integer(rows)])
             .map(drop)
     }
 
-    /// Forgets a run that was imported, since it has a directory of its own now.
+    /// Forgets a run that was imported, since it has its own directory now.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn forget_imported(&self, run_id: &RunId) -> Result<(), StoreError> {
         self.execute(
             "DELETE FROM run WHERE run_id = ?1 AND origin IS NOT NULL",
@@ -153,7 +153,7 @@ impl Importer<'_> {
     /// Takes a row in; `line` is what it was read from, and is kept where the row has to wait.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn take(&mut self, incoming: Incoming, line: &str) -> Result<Taken, StoreError> {
         let version = &incoming.version;
         match incoming.row {
@@ -185,7 +185,7 @@ impl Importer<'_> {
         }
     }
 
-    /// What became of lines for which [`Importer::take`] said that they wait, and which wait no longer; each once.
+    /// What became of lines for which [`Importer::take`] returned [`Taken::Waits`], and which wait no longer; each once.
     pub fn arrived(&mut self) -> Vec<Taken> {
         std::mem::take(&mut self.arrived)
     }
@@ -193,7 +193,7 @@ impl Importer<'_> {
     /// Completes what could only be done once all rows were there.
     ///
     /// # Errors
-    /// [`StoreError::Query`] and what the disk adds to it.
+    /// `StoreFault::Query` and what the disk adds to it.
     pub fn finish(mut self) -> Result<(), StoreError> {
         self.settle_touched()?;
         self.close_segment()
@@ -202,7 +202,7 @@ impl Importer<'_> {
     fn take_run(&mut self, version: &RowVersion, run: &RunRow) -> Result<Taken, StoreError> {
         let (writer, run_id) = (self.writer, &run.record.run_id);
         let known = newer::run_version(writer, run_id)?;
-        let incoming = RunVersion::of(version, run);
+        let incoming = RunVersion::of_run(version, run);
         match &known {
             Some(None) => return Ok(Taken::Own),
             Some(Some(known)) if !incoming.replaces(known) => {
@@ -230,7 +230,7 @@ impl Importer<'_> {
         })
     }
 
-    /// A job id or output once known is not forgotten, and which version told it does not matter.
+    /// A job id or output once known is not forgotten, and which version had it does not matter.
     fn fill_run(&self, run: &RunRow) -> Result<(), StoreError> {
         let record = &run.record;
         self.writer.execute(
@@ -259,7 +259,7 @@ impl Importer<'_> {
             Some(Some(_)) => {}
         }
         let known = newer::node_version(writer, key)?;
-        let incoming = NodeVersion::of(version, record);
+        let incoming = NodeVersion::of_node(version, record);
         if known
             .as_ref()
             .is_some_and(|(_, known)| !incoming.replaces(known))

@@ -1,6 +1,6 @@
 //! Which of two versions of a row is the newer one.
 //!
-//! Of two versions from one database its numbers tell. Between databases the times of what is told count, and where these
+//! Of two versions from one database its numbers decide. Between databases the times of what is reported count, and where these
 //! are the same anything that always comes out the same.
 
 use rusqlite::Row;
@@ -11,35 +11,40 @@ use crate::record::store::error::StoreError;
 use crate::record::store::sql::{OF_KEY, OF_RUN, integer, key_values, number};
 use crate::record::{MeasureKey, NodeRecord, NodeState, RowVersion, RunRow};
 
-/// What decides between two versions of a run.
+/// A version of a row: what it reports, which decides between databases, and where it is from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct RunVersion {
-    is_over: bool,
-    /// Users' indexes know the scheduler's word; a node's database knows what it saw itself.
-    is_of_index: bool,
-    ended_at_ms: Option<i64>,
-    /// The worse one of those that ended at the same time.
-    state: JobState,
-    version: RowVersion,
+pub(super) struct Version<T> {
+    reported: T,
+    row: RowVersion,
 }
 
-impl RunVersion {
-    pub(super) fn of(version: &RowVersion, run: &RunRow) -> Self {
-        let status = &run.status;
-        Self {
-            is_over: status.state.is_final(),
-            is_of_index: run.uid.is_none(),
-            ended_at_ms: status.ended_at_ms.map(integer),
-            state: status.state,
-            version: version.clone(),
-        }
-    }
-
+impl<T: Ord> Version<T> {
     pub(super) fn replaces(&self, known: &Self) -> bool {
-        if self.version.store == known.version.store {
-            return self.version.seq > known.version.seq;
+        if self.row.store == known.row.store {
+            return self.row.seq > known.row.seq;
         }
         self > known
+    }
+}
+
+/// Of a run: whether it is over; whether an index says so, since users' indexes know the scheduler's word and a node's database
+/// what it saw itself; when it ended; the worse state of those that ended at the same time.
+pub(super) type RunVersion = Version<(bool, bool, Option<i64>, JobState)>;
+
+impl RunVersion {
+    pub(super) fn of_run(row: &RowVersion, run: &RunRow) -> Self {
+        let ended_at_ms = run.status.ended_at_ms.map(integer);
+        Self::reported(row.clone(), run.status.state, run.uid, ended_at_ms)
+    }
+
+    fn reported(
+        row: RowVersion,
+        state: JobState,
+        uid: Option<u32>,
+        ended_at_ms: Option<i64>,
+    ) -> Self {
+        let reported = (state.is_final(), uid.is_none(), ended_at_ms, state);
+        Self { reported, row }
     }
 }
 
@@ -48,50 +53,38 @@ pub(super) fn run_version(
     writer: &Writer<'_>,
     run_id: &RunId,
 ) -> Result<Option<Option<RunVersion>>, StoreError> {
-    // What was told of its end, not what was made of several views.
+    // What was reported of its end, not what was derived from several views.
     let sql = "SELECT told_state, uid, told_ended_at_ms, origin_seq, store
          FROM run LEFT JOIN origin ON origin.id = run.origin WHERE run_id = ?1";
     writer.first(sql, [run_id.as_str()], |row| {
         let Some(store) = row.get::<_, Option<String>>("store")? else {
             return Ok(None);
         };
-        let told: Option<String> = row.get("told_state")?;
-        let state = JobState::from_word(&told.unwrap_or_default());
-        Ok(Some(RunVersion {
-            is_over: state.is_final(),
-            is_of_index: row.get::<_, Option<u32>>("uid")?.is_none(),
-            ended_at_ms: row.get("told_ended_at_ms")?,
+        let reported: Option<String> = row.get("told_state")?;
+        let state = JobState::from_word(&reported.unwrap_or_default());
+        let (seq, ended_at_ms) = (number(row, "origin_seq")?, row.get("told_ended_at_ms")?);
+        let version = RowVersion { seq, store };
+        Ok(Some(RunVersion::reported(
+            version,
             state,
-            version: RowVersion {
-                seq: number(row, "origin_seq")?,
-                store,
-            },
-        }))
+            row.get("uid")?,
+            ended_at_ms,
+        )))
     })
 }
 
-/// What decides between two versions of a measurement.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NodeVersion {
-    is_over: bool,
-    updated_at_ms: i64,
-    version: RowVersion,
-}
+/// Of a measurement: whether it is over, and when it was written.
+pub(super) type NodeVersion = Version<(bool, i64)>;
 
 impl NodeVersion {
-    pub(super) fn of(version: &RowVersion, record: &NodeRecord) -> Self {
+    pub(super) fn of_node(row: &RowVersion, record: &NodeRecord) -> Self {
         Self {
-            is_over: record.state != NodeState::Running,
-            updated_at_ms: integer(record.updated_at_ms),
-            version: version.clone(),
+            reported: (
+                record.state != NodeState::Running,
+                integer(record.updated_at_ms),
+            ),
+            row: row.clone(),
         }
-    }
-
-    pub(super) fn replaces(&self, known: &Self) -> bool {
-        if self.version.store == known.version.store {
-            return self.version.seq > known.version.seq;
-        }
-        self > known
     }
 }
 
@@ -107,9 +100,8 @@ pub(super) fn node_version(
     );
     writer.first(&sql, key_values(key), |row| {
         let version = NodeVersion {
-            is_over: row.get("is_over")?,
-            updated_at_ms: row.get("updated_at_ms")?,
-            version: row_version(row)?,
+            reported: (row.get("is_over")?, row.get("updated_at_ms")?),
+            row: row_version(row)?,
         };
         Ok((row.get("id")?, version))
     })

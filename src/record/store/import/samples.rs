@@ -76,9 +76,9 @@ impl Segment {
         let known = self.samples.get(&part.at_ms).cloned();
         let sample = self.samples.entry(part.at_ms).or_default();
         sample.at_ms = part.at_ms;
-        let (of_run, told) = (sample.values(), part.values());
+        let (of_run, added) = (sample.values(), part.values());
         sample.set_values(std::array::from_fn(|column| {
-            of_run[column].or(told[column])
+            of_run[column].or(added[column])
         }));
         for gpu in part.gpus {
             if !sample.gpus.iter().any(|known| known.uuid == gpu.uuid) {

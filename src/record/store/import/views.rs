@@ -8,8 +8,8 @@ use crate::record::store::error::StoreError;
 use crate::record::store::sql::{exit_of, unsigned};
 use crate::record::{Cause, Element, Status, merge_elements};
 
-/// Sets the state of a run that node databases alone told of, by the newest attempt of each element. One that a user's index
-/// told of has the scheduler's word.
+/// Sets the state of a run that only node databases reported, by the newest attempt of each element. One that a user's index
+/// reported has the scheduler's word.
 pub(super) fn settle(writer: &Writer<'_>, run_id: &RunId) -> Result<(), StoreError> {
     let of_nodes = "SELECT array IS NOT NULL FROM run WHERE run_id = ?1 AND uid IS NOT NULL AND origin IS NOT NULL";
     let Some(is_array) = writer.first(of_nodes, [run_id.as_str()], |row| row.get::<_, bool>(0))?
@@ -67,7 +67,7 @@ fn views(writer: &Writer<'_>, run_id: &RunId) -> Result<Vec<Element>, StoreError
     })
 }
 
-/// It goes on while it does on any node; then the worst end is its own.
+/// It runs while it runs on any node; then its end is the worst one.
 fn of_element(views: &[Element]) -> Option<Element> {
     let first = views.first()?;
     let merged = merge_elements(views);

@@ -45,10 +45,7 @@ impl NodeStore {
         let (through_seq, bytes) =
             merge(&blocks, max_bytes).unwrap_or_else(|| (*first_seq, first.clone()));
         let more = "SELECT 1 FROM block WHERE node = ?1 AND seq > ?2 LIMIT 1";
-        let more = !self
-            .store
-            .rows(more, params![node.0, through_seq], |_| Ok(()))?
-            .is_empty();
+        let more = self.store.finds(more, params![node.0, through_seq])?;
         Ok(Some(Collected {
             through_seq,
             bytes,
@@ -70,7 +67,7 @@ impl NodeStore {
     /// The samples of a measurement from a time on, in the order in which they were taken.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] where a block cannot be decoded; those of [`crate::record::store::Store::list`].
+    /// `StoreFault::Damaged` where a block cannot be decoded; those of [`crate::record::store::Store::list`].
     pub fn read_samples(&self, node: NodeId, from_ms: u64) -> Result<Vec<Sample>, StoreError> {
         let sql = "SELECT bytes FROM block WHERE node = ?1 AND t1_ms >= ?2 ORDER BY seq";
         let blocks: Vec<Vec<u8>> =

@@ -4,8 +4,8 @@ use rusqlite::{Row, params};
 
 use super::spool::load;
 use super::{NodeId, NodeStore, Safety, Work};
-use crate::job::{JobState, RunId};
-use crate::record::store::error::StoreError;
+use crate::job::JobState;
+use crate::record::store::error::{StoreError, StoreFault};
 use crate::record::store::sql::{OF_KEY, OF_RUN, damaged, event, integer, key_values, number};
 use crate::record::{Event, Gap, MeasureKey, NodeRecord, RunRecord, Status};
 
@@ -48,7 +48,7 @@ impl NodeStore {
     /// record changes nothing.
     ///
     /// # Errors
-    /// [`StoreError::OtherUser`] where the run is of another user than `uid`, [`StoreError::UnknownRun`] where the record is of
+    /// [`StoreFault::OtherUser`] where the run is of another user than `uid`, [`StoreFault::UnknownRun`] where the record is of
     /// another run; those of [`NodeStore::append`].
     pub fn register(
         &mut self,
@@ -62,10 +62,10 @@ impl NodeStore {
         })
     }
 
-    /// Writes a record anew. The caller's is the newest, whatever the clock says.
+    /// Writes a record again. The caller's is the newest, whatever the clock says.
     ///
     /// # Errors
-    /// [`StoreError::UnknownRun`] where the record is not of this node; those of [`NodeStore::append`].
+    /// [`StoreFault::UnknownRun`] where the record is not of this node; those of [`NodeStore::append`].
     pub fn update(&mut self, node: NodeId, record: &NodeRecord) -> Result<(), StoreError> {
         self.transact(Safety::Kill, |work| work.put_record(node, record))
     }
@@ -154,19 +154,6 @@ impl NodeStore {
         Ok(found.first().copied().map(NodeId))
     }
 
-    /// Whose a run is; `None` where it is not known.
-    ///
-    /// # Errors
-    /// As [`crate::record::store::Store::list`].
-    pub fn run_owner(&self, run_id: &RunId) -> Result<Option<u32>, StoreError> {
-        let sql = "SELECT uid FROM run WHERE run_id = ?1";
-        Ok(self
-            .store
-            .rows(sql, [run_id.as_str()], |row| row.get(0))?
-            .pop()
-            .flatten())
-    }
-
     fn gaps(&self, node: NodeId) -> Result<Vec<Gap>, StoreError> {
         let sql = "SELECT from_ms, to_ms, why FROM gap WHERE node = ?1 ORDER BY place";
         self.store.rows(sql, [node.0], |row| {
@@ -201,10 +188,8 @@ impl Work<'_> {
             params![run_id.as_str(), uid],
         )?;
         if owner.is_some_and(|owner| owner != i64::from(uid)) {
-            return Err(StoreError::OtherUser {
-                run_id: run_id.clone(),
-                user: uid,
-            });
+            let message = format!("run `{run_id}` is not of user id {uid}");
+            return Err(StoreError::new(StoreFault::OtherUser, message));
         }
         writer.upsert_run(run)?;
         writer.execute(
@@ -258,7 +243,7 @@ impl Work<'_> {
     }
 }
 
-/// Where the run stands as far as this node tells: a node daemon asks no scheduler.
+/// The state of the run as this node knows it: a node daemon asks no scheduler.
 fn status_of(record: &NodeRecord) -> Status {
     let state = match record.exit {
         Some(exit) if exit.is_success() => JobState::Completed,

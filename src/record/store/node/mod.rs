@@ -22,7 +22,7 @@ use std::fs::File;
 
 use nix::fcntl::Flock;
 
-use super::error::StoreError;
+use super::error::{StoreError, StoreFault};
 use super::open::Store;
 use super::writer::Writer;
 use crate::foundation::filesystem::FileSystem;
@@ -99,7 +99,10 @@ impl NodeStore {
         if done.is_err() {
             self.tails.clear();
         }
-        if matches!(done, Err(StoreError::Full { .. })) {
+        if done
+            .as_ref()
+            .is_err_and(|error| error.kind == StoreFault::Full)
+        {
             // The journal may have the room that is missing. What cannot be moved now is still in it, so that this fails is
             // no news.
             let _ = self.checkpoint();

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -13,8 +13,8 @@ use rusqlite::Connection;
 use super::spool::DROP_OTHER_FORMS;
 use super::{NodeStore, Safety};
 use crate::foundation::filesystem::{FileSystem, Kind};
-use crate::record::store::error::StoreError;
-use crate::record::store::open::{Store, connect};
+use crate::record::store::error::{StoreError, StoreFault};
+use crate::record::store::open::{Store, beside, cannot_create, connect};
 use crate::record::store::schema;
 
 /// The owner writes, the group reads.
@@ -32,7 +32,7 @@ impl NodeStore {
     /// exist. The file `<path>.lock` beside it names the process that has it.
     ///
     /// # Errors
-    /// [`StoreError::Network`] where it would lie on a network file system, [`StoreError::Held`] by another process, and
+    /// [`StoreFault::Network`] where it would lie on a network file system, [`StoreFault::Held`] by another process, and
     /// those of [`Store::open`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let dir = path
@@ -45,10 +45,11 @@ impl NodeStore {
 
     fn open_on(path: &Path, file_system: FileSystem) -> Result<Self, StoreError> {
         if let (Kind::Network, Some(name)) = (file_system.kind, file_system.name) {
-            return Err(StoreError::Network {
-                path: path.to_owned(),
-                file_system: name,
-            });
+            let path = path.display();
+            let message = format!(
+                "`{path}` would lie on `{name}`, which several machines share; set `state_dir` to a local directory"
+            );
+            return Err(StoreError::new(StoreFault::Network, message));
         }
         let lock = lock(path)?;
         let store = prepare(connect(path, MODE)?, path)?;
@@ -67,7 +68,7 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Store, StoreError>
     // What is not ours stays as it is, its journal mode included.
     if matches!(
         schema::inspect(&mut connection).map_err(failed)?,
-        None | Some(schema::Found::Current)
+        schema::Found::Current | schema::Found::Older(_)
     ) {
         connection.execute_batch(SETTINGS).map_err(failed)?;
     }
@@ -83,8 +84,6 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Store, StoreError>
 
 fn lock(path: &Path) -> Result<Flock<File>, StoreError> {
     let failed = |source| cannot_create(path, source);
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
     let mut options = OpenOptions::new();
     options
         .read(true)
@@ -94,7 +93,7 @@ fn lock(path: &Path) -> Result<Flock<File>, StoreError> {
         .mode(MODE);
     let file = options
         .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(PathBuf::from(name))
+        .open(beside(path, ".lock"))
         .map_err(failed)?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
@@ -109,19 +108,11 @@ fn lock(path: &Path) -> Result<Flock<File>, StoreError> {
             let read = file.take(20).read_to_string(&mut holder).is_ok();
             let is_pid =
                 read && !holder.is_empty() && holder.bytes().all(|byte| byte.is_ascii_digit());
-            Err(StoreError::Held {
-                path: path.to_owned(),
-                holder: is_pid.then_some(holder),
-            })
+            let (path, holder) = (path.display(), if is_pid { &*holder } else { "unknown" });
+            let message = format!("the database `{path}` is in use by process {holder}");
+            Err(StoreError::new(StoreFault::Held, message))
         }
         Err((_, errno)) => Err(failed(errno.into())),
-    }
-}
-
-fn cannot_create(path: &Path, source: io::Error) -> StoreError {
-    StoreError::Create {
-        path: path.to_owned(),
-        source,
     }
 }
 

@@ -42,7 +42,7 @@ const BATCH: usize = 32;
 /// Blocks that a live run loses at once: an hour of samples at one a second.
 const BLOCKS: u32 = 60;
 
-/// Runs of which nothing is live, and when they were last heard of, oldest first.
+/// Runs of which nothing is live, and when they were last updated, oldest first.
 const OLDEST: &str = "
     SELECT run_id, max(coalesce(node.ended_at_ms, node.updated_at_ms)) AS heard_ms
     FROM run JOIN attempt ON attempt.run = run.id JOIN node ON node.attempt = attempt.id
@@ -74,7 +74,7 @@ const FIRST_BLOCKS: &str = "
 
 impl NodeStore {
     /// Forgets runs that are over: those that ended more than `max_age_ms` before `now_ms`, oldest first, then more until
-    /// `max_bytes` suffice, of the user who has most. Each goes in a transaction of its own, and no more than some at once.
+    /// `max_bytes` suffice, of the user who has most. Each goes in its own transaction, and no more than some at once.
     /// A live run never goes; where only live ones are left, the one with most samples loses its oldest.
     ///
     /// # Errors
@@ -176,10 +176,8 @@ impl NodeStore {
             .unwrap_or(gone.from_ms);
         gone.samples = blocks.iter().map(|(_, block)| block.samples).sum();
         let collected = "SELECT 1 FROM live WHERE node = ?1 AND acknowledged_seq >= ?2";
-        let collected = self
-            .store
-            .rows(collected, params![node.0, integer(last_seq)], |_| Ok(()))?;
-        gone.collected = !collected.is_empty();
+        let sent = params![node.0, integer(last_seq)];
+        gone.collected = self.store.finds(collected, sent)?;
         self.transact(Safety::Kill, |work| {
             let sql = "DELETE FROM block WHERE node = ?1 AND seq <= ?2";
             work.writer

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{NodeId, NodeStore, Safety, Work};
-use crate::record::store::error::StoreError;
+use crate::record::store::error::{StoreError, StoreFault};
 use crate::record::store::open::Store;
 use crate::record::store::sql::{damaged, unsigned};
 use crate::record::{Sample, decode_row, encode_row};
@@ -25,11 +25,11 @@ pub(super) const DROP_OTHER_FORMS: &str =
 
 impl NodeStore {
     /// Takes the samples of a tick in, in one transaction: all of them, or none where it fails. One of the same time as the
-    /// last of its node changes nothing, nor does one of a node that is not there (any more). A killed process loses
+    /// last of its node changes nothing, nor does one of a node that does not exist (any more). A killed process loses
     /// nothing of it, a power failure may.
     ///
     /// # Errors
-    /// [`StoreError::Full`], [`StoreError::Query`], [`StoreError::Damaged`]. The store can be used on.
+    /// [`StoreFault::Full`], [`StoreFault::Query`], [`StoreFault::Damaged`]. The store can be used on.
     pub fn append(&mut self, tick: &[(NodeId, &Sample)]) -> Result<(), StoreError> {
         if tick.is_empty() {
             return Ok(());
@@ -57,7 +57,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The end of a node's spool; `None` where the node is not there (any more).
+    /// The end of a node's spool; `None` where the node does not exist (any more).
     pub(super) fn tail(&mut self, node: NodeId) -> Result<Option<&mut Tail>, StoreError> {
         if !self.tails.contains_key(&node) {
             let loaded = load(self.writer.transaction, node);
@@ -104,7 +104,7 @@ fn sample(row: &rusqlite::Row<'_>) -> rusqlite::Result<Sample> {
     decode_row(row.get_ref("bytes")?.as_blob()?).map_err(damaged)
 }
 
-/// Reads the spool of a node; `None` where the node is not there.
+/// Reads the spool of a node; `None` where the node does not exist.
 pub(super) fn load(connection: &Connection, node: NodeId) -> rusqlite::Result<Option<Tail>> {
     // A run that is not live any more has its last block.
     let known = "
@@ -129,13 +129,12 @@ pub(super) fn load(connection: &Connection, node: NodeId) -> rusqlite::Result<Op
 
 /// Bytes that make no sense are a damaged database.
 pub(super) fn spool_error(path: &Path, source: rusqlite::Error) -> StoreError {
-    match source {
-        rusqlite::Error::FromSqlConversionFailure(..) => StoreError::Damaged {
-            path: path.to_owned(),
-            source,
-        },
-        source => StoreError::of(path, "read", source),
+    let is_damaged = matches!(source, rusqlite::Error::FromSqlConversionFailure(..));
+    let mut error = StoreError::of(path, "read", source);
+    if is_damaged {
+        error.kind = StoreFault::Damaged;
     }
+    error
 }
 
 #[cfg(test)]
@@ -157,7 +156,10 @@ mod tests {
         let tick: Vec<_> = tick.iter().map(|sample| (node, sample)).collect();
         for _ in 0..2 {
             let full = store.append(&tick);
-            assert!(matches!(full, Err(StoreError::Full { .. })), "{full:?}");
+            assert!(
+                matches!(full, Err(ref error) if error.kind == StoreFault::Full),
+                "{full:?}"
+            );
             assert_eq!(store.read_samples(node, 0).expect("read"), [sample(1)]);
         }
         store.pragma("PRAGMA max_page_count = 100000").expect("set");
