@@ -184,8 +184,9 @@ impl Scheduler for Pbs {
                 .fold(tool, |tool, name| tool.env_remove(name));
         }
         let ran = tool.args(self.arguments(submission, has)).run();
-        let id_in = |line| Some(line).filter(|line| ids::is_id(line));
-        let job_id = self.commands.words.job_id("qsub", ran, id_in)?;
+        let job_id = self.commands.words.job_id("qsub", ran, |line| {
+            Some(line).filter(|line| ids::is_id(line))
+        })?;
         Ok(Submitted {
             output: output_file(plan, &job_id),
             job_id,

@@ -88,8 +88,12 @@ fn letters(script: &Script<'_>, draft: &mut Draft) -> Vec<ScriptOption> {
         let mut words = words(line, span.start).into_iter();
         while let Some(word) = words.next() {
             if word.text.starts_with('-') && word.text.len() > 1 {
-                let known = |letter| Some((letter, WITH_VALUE.contains(letter)));
-                ScriptOption::read_letters(&word, &mut words, known, &mut letters);
+                ScriptOption::read_letters(
+                    &word,
+                    &mut words,
+                    |letter| Some((letter, WITH_VALUE.contains(letter))),
+                    &mut letters,
+                );
             } else {
                 let origin = Origin::new(word.text, word.span);
                 draft.note(&origin, "is no option of `qsub`; left out");
