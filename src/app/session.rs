@@ -18,12 +18,7 @@ use crate::foundation::private::FileError;
 use crate::job::SchedulerKind;
 use crate::record::rundir::StateDir;
 use crate::scheduler::{
-    Scheduler, SchedulerError,
-    find::Qsubs,
-    local::{Local, Shared},
-    openpbs::OpenPbs,
-    slurm::Slurm,
-    torque::Torque,
+    Reach, Scheduler, SchedulerError, adapter_for, find::Qsubs, local::Shared, slurm::Slurm,
 };
 
 pub(super) const SITE_DIR: &str = "/etc/dlrun";
@@ -97,12 +92,7 @@ impl Session {
             settings.slurm_bin_dir().map(Path::to_owned),
             settings.slurm_timeout(),
         );
-        let dir = |dir: Option<&Path>| dir.map(Path::to_owned);
-        let qsubs = Qsubs::new(
-            dir(settings.torque_bin_dir()),
-            dir(settings.openpbs_bin_dir()),
-            QSUB_PATIENCE,
-        );
+        let qsubs = Qsubs::new(pbs_dirs(&settings), QSUB_PATIENCE);
         Ok(Self {
             output,
             settings,
@@ -160,12 +150,11 @@ impl Session {
         if self.qsubs.commands(kind)?.is_some() {
             return Ok(());
         }
-        let searched = [
-            self.settings.torque_bin_dir(),
-            self.settings.openpbs_bin_dir(),
-        ];
-        let of_kind = searched[usize::from(kind == SchedulerKind::OpenPbs)];
-        let searched = of_kind.map(Path::to_owned).into_iter().collect();
+        let searched = pbs_dirs(&self.settings).into_iter();
+        let searched = searched
+            .filter(|(of, _)| *of == kind)
+            .map(|(_, dir)| dir)
+            .collect();
         let source = CommandError::NotFound {
             program: "qsub".to_owned(),
             searched,
@@ -177,34 +166,49 @@ impl Session {
         .into())
     }
 
+    /// How the scheduler of a kind is reached.
+    pub(crate) fn reach(&self, kind: SchedulerKind) -> Result<Reach, Error> {
+        let settings = &self.settings;
+        let (bin_dir, timeout) = match kind {
+            SchedulerKind::Torque => (self.qsubs.commands(kind)?, settings.torque_timeout()),
+            SchedulerKind::OpenPbs => (self.qsubs.commands(kind)?, settings.openpbs_timeout()),
+            // Slurm's commands lie together, so the others need not be looked for.
+            _ => {
+                let sbatch = self.slurm.sbatch();
+                let dir = sbatch.as_deref().and_then(Path::parent);
+                let dir = dir.or(settings.slurm_bin_dir()).map(Path::to_owned);
+                (dir, settings.slurm_timeout())
+            }
+        };
+        Ok(Reach {
+            bin_dir,
+            timeout,
+            host: self.host.clone(),
+            dlrun: std::env::current_exe()?,
+            state_dir: settings.state_dir().to_owned(),
+            shared: Shared {
+                dir: settings.local_lock_dir(),
+                others_wait: settings.local_others_wait(),
+            },
+        })
+    }
+
     /// The scheduler of a kind that was resolved.
     pub(crate) fn scheduler(&self, kind: SchedulerKind) -> Result<Box<dyn Scheduler>, Error> {
-        match kind {
-            SchedulerKind::Slurm => Ok(Box::new(self.slurm.clone())),
-            SchedulerKind::OpenPbs => {
-                let dir = self.qsubs.commands(kind)?;
-                Ok(Box::new(OpenPbs::new(dir, self.settings.openpbs_timeout())))
-            }
-            SchedulerKind::Torque => {
-                let dir = self.qsubs.commands(kind)?;
-                Ok(Box::new(Torque::new(dir, self.settings.torque_timeout())))
-            }
-            SchedulerKind::Local | SchedulerKind::Auto => {
-                let settings = &self.settings;
-                let dlrun = std::env::current_exe()?;
-                let shared = Shared {
-                    dir: settings.local_lock_dir(),
-                    others_wait: settings.local_others_wait(),
-                };
-                Ok(Box::new(Local::new(
-                    &self.host,
-                    dlrun,
-                    settings.state_dir(),
-                    shared,
-                )))
-            }
-        }
+        Ok(adapter_for(kind).open(self.reach(kind)?))
     }
+}
+
+/// Where the settings say that each PBS has its commands.
+fn pbs_dirs(settings: &Settings) -> Vec<(SchedulerKind, PathBuf)> {
+    let dirs = [
+        (SchedulerKind::Torque, settings.torque_bin_dir()),
+        (SchedulerKind::OpenPbs, settings.openpbs_bin_dir()),
+    ];
+    let named = dirs
+        .into_iter()
+        .filter_map(|(kind, dir)| Some((kind, dir?.to_owned())));
+    named.collect()
 }
 
 /// Waits for an answer of the state directory, but not for ever.

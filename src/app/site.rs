@@ -2,7 +2,6 @@
 //!
 //! Nothing here stops a command: a site of which nothing is known is one against which nothing is checked.
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +14,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::private::FileError;
 use crate::job::SchedulerKind;
 use crate::record::rundir::{read_site, write_site};
-use crate::scheduler::{Scheduler, openpbs::OpenPbs, slurm::Slurm, torque::Torque};
+use crate::scheduler::{Reach, adapter_for};
 
 /// How long one command of a scheduler may take here: the check must not make a submission wait for long.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -126,35 +125,24 @@ pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
 /// # Errors
 /// When it gives no answer in time, or is not there.
 pub(crate) fn ask(session: &Session, kind: SchedulerKind) -> Result<SiteModel, Error> {
-    match kind {
-        SchedulerKind::Local | SchedulerKind::Auto => {
-            Err(failure!(Missing, "there is no scheduler"))
-        }
-        SchedulerKind::Slurm => {
-            // Slurm's commands lie together, so the others need not be looked for.
-            let sbatch = session.slurm.sbatch();
-            let dir = sbatch
-                .as_deref()
-                .and_then(Path::parent)
-                .or(session.settings.slurm_bin_dir());
-            let timeout = session.settings.slurm_timeout().min(PATIENCE);
-            Ok(Slurm::new(dir.map(Path::to_owned), timeout).site()?)
-        }
-        SchedulerKind::Torque => {
-            let timeout = session.settings.torque_timeout().min(PATIENCE);
-            Ok(Torque::new(session.qsubs.commands(kind)?, timeout).site()?)
-        }
-        SchedulerKind::OpenPbs => {
-            let timeout = session.settings.openpbs_timeout().min(PATIENCE);
-            Ok(OpenPbs::new(session.qsubs.commands(kind)?, timeout).site()?)
-        }
+    if !has_site(kind) {
+        return Err(failure!(Missing, "there is no scheduler"));
     }
+    let reach = session.reach(kind)?;
+    let timeout = reach.timeout.min(PATIENCE);
+    let scheduler = adapter_for(kind).open(Reach { timeout, ..reach });
+    Ok(scheduler.site()?)
+}
+
+/// Whether a kind is a scheduler that knows queues and nodes.
+fn has_site(kind: SchedulerKind) -> bool {
+    !kind.is_local() && kind != SchedulerKind::default()
 }
 
 /// What was kept, if it is fresh and of the same cluster.
 fn kept(session: &Session, kind: SchedulerKind) -> Option<SiteModel> {
     let fresh = session.settings.site_cache();
-    if fresh.is_zero() || matches!(kind, SchedulerKind::Local | SchedulerKind::Auto) {
+    if fresh.is_zero() || !has_site(kind) {
         return None;
     }
     let state = session.settings.state_dir().to_owned();

@@ -11,7 +11,7 @@ use crate::app::runs::plan_of;
 use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker, output_path};
 use crate::foundation::units::display_seconds;
-use crate::job::{JobState, RunId, SchedulerKind, TimingPattern};
+use crate::job::{JobState, RunId, TimingPattern};
 use crate::plan::Plan;
 use crate::record::{RunRecord, Status, resolve};
 use crate::scheduler::adapter_for;
@@ -59,7 +59,7 @@ impl Watched {
             });
         Self {
             run_id: record.run_id.clone(),
-            local: record.scheduler == SchedulerKind::Local,
+            local: record.scheduler.is_local(),
             timing: plan.timing.clone(),
             epochs: output.map(|output| Epochs::new(output, plan.timing.as_ref())),
             unclear_since: None,

@@ -3,7 +3,7 @@
 /// One argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Argument<'a> {
-    /// Its name without dashes; `None`: it stands by itself.
+    /// Its name without dashes; `None`: it has none.
     pub name: Option<&'a str>,
     /// Its value; `None`: it is a flag.
     pub value: Option<&'a str>,

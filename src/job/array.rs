@@ -47,7 +47,7 @@ impl ArraySpec {
     /// Reads `0-99`, `0-99%8`, `1,3,7`, `0-15:4`, in any order.
     ///
     /// # Errors
-    /// For anything else, an index that stands twice, and more than [`MAX_ELEMENTS`] elements.
+    /// For anything else, an index that occurs twice, and more than [`MAX_ELEMENTS`] elements.
     pub fn parse(text: &str) -> Result<Self, ArrayError> {
         let bad = |what: &str| {
             ArrayError(format!(
@@ -153,7 +153,7 @@ impl ArraySpec {
         self.indexes().last().unwrap_or(0)
     }
 
-    /// Says whether an index is one of its own.
+    /// Says whether an index belongs to it.
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {
         let holds = |range: &IndexRange| {

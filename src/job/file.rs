@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Result<JobSpec, Vec<Problem>> {
     parse_with(text, &Overrides::default())
 }
 
-/// Reads a job file with what the command line says in its place. [`Overrides::at`] tells which of the faults are the
+/// Reads a job file with what the command line says in its place. [`Overrides::at`] says which of the faults are the
 /// command line's.
 ///
 /// # Errors
@@ -100,7 +100,7 @@ impl JobSpec {
     }
 }
 
-/// Reads the keys. What is missing or faulty is a problem, and a default stands in its place.
+/// Reads the keys. What is missing or faulty is a problem, and a default takes its place.
 fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> JobSpec {
     let mut fields = Fields::of_document(document, problems).advised(advice);
     let file = JobFile::read(&mut fields);

@@ -157,7 +157,7 @@ const MAX_NAME: usize = 100;
 
 /// Says why `name` cannot name a job, or `None` where it can.
 ///
-/// A name stands in a scheduler's directive line and in file names: letters, digits and `. _ + -`, and it begins with a
+/// A name is written into a scheduler's directive line and in file names: letters, digits and `. _ + -`, and it begins with a
 /// letter or digit. `:` is PBS's separator, `%` Slurm's pattern character, blanks end a directive.
 #[must_use]
 pub fn name_problem(name: &str) -> Option<String> {

@@ -59,7 +59,7 @@ vocabulary! {
 /// A directory or file of the node that is seen in the container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
-    /// On the node; a `$NAME` in it stands for a variable of the job, so it is known on the node only.
+    /// On the node; a `$NAME` in it is a variable of the job, so it is known on the node only.
     pub source: String,
     /// In the container, absolute.
     pub target: String,

@@ -25,7 +25,7 @@ vocabulary! {
 pub struct Mail {
     /// The addressee; `None`: whom the scheduler takes for the submitter.
     pub to: Option<String>,
-    /// What is told, each once, in the order of [`MailEvent::WORDS`]; never empty.
+    /// What is reported, each once, in the order of [`MailEvent::WORDS`]; never empty.
     pub on: Vec<MailEvent>,
 }
 

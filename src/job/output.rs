@@ -44,7 +44,7 @@ impl OutputPattern {
         }
     }
 
-    /// The path with the job's name and its user in it; `%j` stands for the job's id, of an array for the array's, and `%a` for
+    /// The path with the job's name and its user in it; `%j` is the job's id, of an array for the array's, and `%a` for
     /// the index.
     ///
     /// # Errors

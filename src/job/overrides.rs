@@ -81,7 +81,7 @@ impl Overrides {
     }
 }
 
-/// Replaces what is `depth` keys down; what stands beside it stays.
+/// Replaces what is `depth` keys down; what is beside it stays.
 fn merge<'a>(into: &mut DeTable<'a>, from: DeTable<'a>, depth: usize) {
     for (key, value) in from {
         let name = key.get_ref().to_string();
@@ -193,11 +193,7 @@ mod tests {
             .iter()
             .map(|v| (v.name.as_str(), v.value.as_str()))
             .collect();
-        assert_eq!(
-            env,
-            [("A", "1"), ("LR", "0.1")],
-            "what stands beside it stays"
-        );
+        assert_eq!(env, [("A", "1"), ("LR", "0.1")], "what is beside it stays");
         assert_eq!(spec.framework.version.as_deref(), Some("2.1"));
         assert!(asked.array.is_some() && asked.begin.is_some() && spec.image.bind.len() == 1);
     }

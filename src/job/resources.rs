@@ -214,7 +214,7 @@ fn gpus() -> Kind<String> {
     })
 }
 
-/// Text that stands in a directive: no blanks, quotes, comments or control characters, which would end or split it.
+/// Text of a directive: no blanks, quotes, comments or control characters, which would end or split it.
 pub(crate) fn option_text() -> Kind<String> {
     let pattern =
         "^[^\\x00-\\x20\\x7f\"#$%';<>?\\\\^`{}~-][^\\x00-\\x20\\x7f\"#$%';<>?\\\\^`{}~]*$";

@@ -38,7 +38,7 @@ keys! {
     }
 }
 
-/// The keys of `[run]`: `run.script` stands in place of `run.command`.
+/// The keys of `[run]`: `run.script` takes the place of `run.command`.
 pub(super) fn run_keys() -> Vec<(&'static str, Value)> {
     let about = "A script, relative to the working directory. Run directly if it is executable, else by what its first line \
         names, else by /bin/bash.";

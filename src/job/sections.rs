@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -116,16 +117,19 @@ keys! {
     }
 }
 
+/// Text that fits a pattern, by which editors check it too. `what`: what other text is not.
+fn matching(pattern: &'static str, what: &'static str) -> Kind<String> {
+    parsed(pattern, move |text| {
+        let fits = Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text));
+        let error = || format!("{text:?} is {what}");
+        fits.then(|| text.to_owned()).ok_or_else(error)
+    })
+}
+
 fn source() -> Kind<String> {
-    parsed(
+    matching(
         "^[^\\x00-\\x20\\x7f-][^\\x00-\\x20\\x7f]*$",
-        |text| match text {
-            "" => Err("must not be empty".to_owned()),
-            text if text.starts_with('-') || text.chars().any(|c| c.is_control() || c == ' ') => {
-                Err(format!("{text:?} is neither a URL nor a path"))
-            }
-            text => Ok(text.to_owned()),
-        },
+        "neither a URL nor a path",
     )
 }
 
@@ -145,17 +149,10 @@ pub(super) fn build() -> Kind<Build> {
 }
 
 fn checksum() -> Kind<String> {
-    parsed("^(sha256:)?([0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$", |text| {
-        let digits = text.strip_prefix("sha256:").unwrap_or(text);
-        let fits =
-            [40, 64].contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
-        let error = || {
-            format!(
-                "{text:?} is neither a SHA-256 of a file nor the commit of a repository, in hexadecimal digits"
-            )
-        };
-        fits.then(|| digits.to_ascii_lowercase()).ok_or_else(error)
-    })
+    let pattern = "^(sha256:)?([0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$";
+    let what = "neither a SHA-256 of a file nor the commit of a repository, in hexadecimal digits";
+    let bare = |text: String| Some(text.trim_start_matches("sha256:").to_ascii_lowercase());
+    matching(pattern, what).map(bare)
 }
 
 keys! {
@@ -172,20 +169,14 @@ keys! {
 }
 
 fn conda() -> Kind<String> {
-    parsed("^[^-\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$", |text| {
-        let fits =
-            !text.is_empty() && !text.starts_with('-') && !text.chars().any(char::is_control);
-        let error = || format!("{text:?} is no name of an environment");
-        fits.then(|| text.to_owned()).ok_or_else(error)
-    })
+    matching(
+        "^[^-\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$",
+        "no name of an environment",
+    )
 }
 
 fn conda_profile() -> Kind<String> {
-    parsed("^/[^\\x00-\\x1f\\x7f]*$", |text| {
-        let fits = text.starts_with('/') && !text.chars().any(char::is_control);
-        let error = || format!("{text:?} is no absolute path");
-        fits.then(|| text.to_owned()).ok_or_else(error)
-    })
+    matching("^/[^\\x00-\\x1f\\x7f]*$", "no absolute path")
 }
 
 /// `[python]`: a file of requirements, or an environment that the user has made.

@@ -156,6 +156,12 @@ impl SchedulerKind {
         self == Self::Local
     }
 
+    /// Whether its jobs have steps, which it signals apart from the batch script.
+    #[must_use]
+    pub fn has_steps(self) -> bool {
+        self == Self::Slurm
+    }
+
     /// The dialects that read `#PBS` lines.
     #[must_use]
     pub fn is_pbs(self) -> bool {

@@ -2,6 +2,7 @@
 //! scripts do otherwise. Each scheduler says it in the `adapter.rs` of its directory, which has its line in [`super::ADAPTERS`].
 
 use super::script::{DEFAULT_IDENTITY, MINT};
+use super::{Reach, Scheduler};
 use crate::config::Tables;
 use crate::foundation::diagnostic::Problem;
 use crate::job::{JobSpec, Launcher, Located, Resources, SchedulerKind};
@@ -50,7 +51,7 @@ impl Asked<'_> {
     }
 }
 
-/// What a job file is told.
+/// What is reported about a job file.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// What the scheduler cannot honour.
@@ -72,7 +73,7 @@ impl Findings {
     }
 }
 
-/// What stands elsewhere than in the job file and decides all the same: options handed through, the user's environment.
+/// What is not in the job file and decides all the same: options handed through, the user's environment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere<'a> {
     /// The queue.
@@ -89,6 +90,8 @@ pub trait Adapter: Sync {
     fn kind(&self) -> SchedulerKind;
     /// Its name as people write it.
     fn name(&self) -> &'static str;
+    /// The scheduler, through its commands.
+    fn open(&'static self, reach: Reach) -> Box<dyn Scheduler>;
 
     /// Keys under `[resources]` that it has nothing for.
     fn lacks(&self) -> &'static [Lack] {
@@ -122,7 +125,7 @@ pub trait Adapter: Sync {
     fn effect_of_variable(&self) -> &'static str {
         "holds: qsub obeys it"
     }
-    /// Whether a reservation has a queue of its own.
+    /// Whether a reservation has its own queue.
     fn reserves_by_queue(&self) -> bool {
         false
     }
@@ -171,6 +174,15 @@ pub trait Adapter: Sync {
     /// Whether its command reads the script from its input.
     fn reads_script_from_input(&self) -> bool {
         false
+    }
+
+    /// The option handed through that would take the place of `resources.depends`.
+    fn own_dependency<'p>(&self, _plan: &'p Plan) -> Option<&'p str> {
+        None
+    }
+    /// The argument without which a job whose dependency failed would be kept for ever.
+    fn ends_hopeless(&self, _plan: &Plan) -> Option<&'static str> {
+        None
     }
 
     /// A job's id as names of files have it.

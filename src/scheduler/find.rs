@@ -1,7 +1,7 @@
 //! Which `qsub` is whose: Torque, OpenPBS, Slurm and others install a program of that name.
 //!
-//! A `qsub` is told by the answer to `--version` (2 ms with Torque 6.1 and with OpenPBS 23.06), and asked only where that
-//! decides something. Slurm's wrapper (Debian: slurm-wlm-torque) is told by its text, for it asks the controller before it
+//! A `qsub` is known by the answer to `--version` (2 ms with Torque 6.1 and with OpenPBS 23.06), and asked only where that
+//! decides something. Slurm's wrapper (Debian: slurm-wlm-torque) is known by its text, since it asks the controller before it
 //! says anything. It is no PBS: `sbatch` takes the same jobs, and right.
 
 use std::cell::RefCell;
@@ -11,6 +11,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::adapter_for;
 use crate::foundation::command::{Tool, find_all};
 use crate::foundation::diagnostic::chain;
 use crate::job::SchedulerKind;
@@ -21,10 +22,8 @@ const SCRIPT_BYTES: u64 = 64 << 10;
 /// What a `qsub` turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dialect {
-    /// Torque, of this version.
-    Torque(String),
-    /// OpenPBS or PBS Pro, of this version.
-    OpenPbs(String),
+    /// A PBS, of this version.
+    Pbs(SchedulerKind, String),
     /// Slurm's wrapper.
     SlurmWrapper,
     /// Something else; what it said.
@@ -36,8 +35,7 @@ impl Dialect {
     #[must_use]
     pub fn kind(&self) -> Option<SchedulerKind> {
         match self {
-            Self::Torque(_) => Some(SchedulerKind::Torque),
-            Self::OpenPbs(_) => Some(SchedulerKind::OpenPbs),
+            Self::Pbs(kind, _) => Some(*kind),
             Self::SlurmWrapper | Self::Other(_) => None,
         }
     }
@@ -48,12 +46,12 @@ impl Dialect {
             let line = line.trim();
             if let Some(version) = line.strip_prefix("pbs_version") {
                 let version = version.trim_start_matches([' ', '=', '\t']);
-                return Some(Self::OpenPbs(version.to_owned()));
+                return Some(Self::Pbs(SchedulerKind::OpenPbs, version.to_owned()));
             }
             let (word, version) = line.split_once(':')?;
             let version = Some(version.trim()).filter(|version| !version.is_empty())?;
             word.eq_ignore_ascii_case("version")
-                .then(|| Self::Torque(version.to_owned()))
+                .then(|| Self::Pbs(SchedulerKind::Torque, version.to_owned()))
         })
     }
 }
@@ -61,8 +59,7 @@ impl Dialect {
 impl std::fmt::Display for Dialect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Torque(version) => write!(f, "Torque {version}"),
-            Self::OpenPbs(version) => write!(f, "OpenPBS {version}"),
+            Self::Pbs(kind, version) => write!(f, "{} {version}", adapter_for(*kind).name()),
             Self::SlurmWrapper => write!(f, "Slurm's wrapper, no PBS"),
             Self::Other(said) => write!(f, "neither Torque nor OpenPBS: {said}"),
         }
@@ -96,8 +93,7 @@ fn shown(found: &[Qsub]) -> String {
 /// The `qsub`s of this machine. Each is asked once at most.
 #[derive(Debug)]
 pub struct Qsubs {
-    torque_dir: Option<PathBuf>,
-    openpbs_dir: Option<PathBuf>,
+    dirs: Vec<(SchedulerKind, PathBuf)>,
     timeout: Duration,
     asked: RefCell<BTreeMap<PathBuf, Dialect>>,
 }
@@ -106,14 +102,9 @@ impl Qsubs {
     /// A PBS's commands are looked for in its own directory, where one is named, then in `PATH`. An answer may take
     /// `timeout`.
     #[must_use]
-    pub fn new(
-        torque_dir: Option<PathBuf>,
-        openpbs_dir: Option<PathBuf>,
-        timeout: Duration,
-    ) -> Self {
+    pub fn new(dirs: Vec<(SchedulerKind, PathBuf)>, timeout: Duration) -> Self {
         Self {
-            torque_dir,
-            openpbs_dir,
+            dirs,
             timeout,
             asked: RefCell::default(),
         }
@@ -122,15 +113,10 @@ impl Qsubs {
     /// The files called `qsub` in which `kind` is looked for, the first one first; with `auto`, any PBS. None is asked.
     #[must_use]
     pub fn places(&self, kind: SchedulerKind) -> Vec<PathBuf> {
-        let dirs = match kind {
-            SchedulerKind::Torque => vec![&self.torque_dir],
-            SchedulerKind::OpenPbs => vec![&self.openpbs_dir],
-            _ => vec![&self.torque_dir, &self.openpbs_dir],
-        };
-        let mut places = find_all(
-            "qsub",
-            &dirs.into_iter().flatten().cloned().collect::<Vec<_>>(),
-        );
+        let is_meant = |of: &SchedulerKind| kind == SchedulerKind::Auto || *of == kind;
+        let dirs = self.dirs.iter().filter(|(of, _)| is_meant(of));
+        let dirs: Vec<PathBuf> = dirs.map(|(_, dir)| dir.clone()).collect();
+        let mut places = find_all("qsub", &dirs);
         // `/bin` is `/usr/bin` on many machines.
         let mut seen = BTreeSet::new();
         places.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
@@ -246,14 +232,20 @@ mod tests {
     #[test]
     fn answers_are_told_apart() {
         let torque = dialect_of("#!/bin/sh\nprintf 'Version: 6.1.3.h5\\nCommit: \\n'\n");
-        assert_eq!(torque, Dialect::Torque("6.1.3.h5".into()));
+        assert_eq!(
+            torque,
+            Dialect::Pbs(SchedulerKind::Torque, "6.1.3.h5".into())
+        );
         assert_eq!(
             dialect_of("#!/bin/sh\necho 'version: 2.5.13' >&2\n").kind(),
             Some(SchedulerKind::Torque)
         );
         for version in ["23.06.06", "19.1.3", "PBSPro_12.2.1"] {
             let said = format!("#!/bin/sh\necho 'pbs_version = {version}'\n");
-            assert_eq!(dialect_of(&said), Dialect::OpenPbs(version.into()));
+            assert_eq!(
+                dialect_of(&said),
+                Dialect::Pbs(SchedulerKind::OpenPbs, version.into())
+            );
         }
         let other = dialect_of("#!/bin/sh\necho 'qsub: Unknown option'\nexit 7\n");
         assert_eq!(
@@ -278,7 +270,10 @@ mod tests {
             count.display()
         );
         let path = put(dir.path(), &script);
-        let qsubs = Qsubs::new(None, Some(dir.path().to_owned()), Duration::from_secs(20));
+        let qsubs = Qsubs::new(
+            vec![(SchedulerKind::OpenPbs, dir.path().to_owned())],
+            Duration::from_secs(20),
+        );
         assert_eq!(qsubs.places(SchedulerKind::OpenPbs).first(), Some(&path));
         for _ in 0..2 {
             let (found, _) = qsubs.look(SchedulerKind::OpenPbs);
@@ -297,7 +292,10 @@ mod tests {
     fn the_wrong_one_is_named() {
         let dir = tempfile::tempdir().expect("temp");
         put(dir.path(), "#!/bin/sh\necho 'pbs_version = 20.0.1'\n");
-        let qsubs = Qsubs::new(Some(dir.path().to_owned()), None, Duration::from_secs(20));
+        let qsubs = Qsubs::new(
+            vec![(SchedulerKind::Torque, dir.path().to_owned())],
+            Duration::from_secs(20),
+        );
         let (found, passed_over) = qsubs.look(SchedulerKind::Torque);
         assert!(found.is_none_or(|qsub| qsub.path.parent() != Some(dir.path())));
         let error = WrongQsub {

@@ -4,6 +4,7 @@
 //! What Torque and OpenPBS have in common is in `pbs/`.
 
 pub mod adapter;
+mod complaint;
 pub mod explain;
 pub mod find;
 mod handed_on;
@@ -18,6 +19,7 @@ pub mod torque;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use adapter::Adapter;
 
@@ -50,10 +52,10 @@ pub struct Submission<'a> {
 pub struct Submitted {
     /// The scheduler's id.
     pub job_id: JobId,
-    /// The job's output file, absolute. Of an array, `%a` stands for the index.
+    /// The job's output file, absolute. Of an array, `%a` is the index.
     pub output: PathBuf,
-    /// Further jobs of an array that was split. The first stands here too where its own indexes are shifted, so each job's
-    /// output is `output` with that job's id in it, and `%a` stands for the index less the offset.
+    /// Further jobs of an array that was split. The first is here too where its own indexes are shifted, so each job's
+    /// output is `output` with that job's id in it, and `%a` is the index less the offset.
     pub parts: Vec<ArrayPart>,
 }
 
@@ -68,7 +70,7 @@ pub struct JobRef {
     pub parts: Vec<ArrayPart>,
     /// The job's name.
     pub name: String,
-    /// When it was submitted, in Unix milliseconds UTC: a controller that starts anew gives the same ids again. `None`:
+    /// When it was submitted, in Unix milliseconds UTC: a controller that restarts gives the same ids again. `None`:
     /// not by dlrun, so nobody noted when.
     pub submitted_at_ms: Option<u64>,
     /// Host it was submitted from.
@@ -95,7 +97,7 @@ impl JobRef {
                 .any(|other| (own + 1..=latest).contains(other))
     }
 
-    /// All its jobs, each with what is added to its indexes. The first stands among the parts too where that is not 0.
+    /// All its jobs, each with what is added to its indexes. The first is among the parts too where that is not 0.
     fn offsets(&self) -> Vec<(&JobId, u32)> {
         let mut jobs: Vec<(&JobId, u32)> = self
             .parts
@@ -268,11 +270,25 @@ fn left_over(left: &[JobId]) -> String {
     format!("{} could not be cancelled", ids.join(", "))
 }
 
+/// How this process reaches a scheduler.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    /// Where its commands are looked for, before `PATH`.
+    pub bin_dir: Option<PathBuf>,
+    /// How long each may take.
+    pub timeout: Duration,
+    /// This machine's name.
+    pub host: String,
+    /// The program that runs local jobs.
+    pub dlrun: PathBuf,
+    /// Below it waiting local jobs are kept.
+    pub state_dir: PathBuf,
+    /// How local jobs of all users share this machine.
+    pub shared: local::Shared,
+}
+
 /// A batch scheduler.
 pub trait Scheduler {
-    /// Which one it is.
-    fn kind(&self) -> SchedulerKind;
-
     /// The command line that [`Scheduler::submit`] would use, for people.
     fn command_line(&self, submission: &Submission<'_>) -> Vec<String>;
 
@@ -307,19 +323,30 @@ pub trait Scheduler {
     /// # Errors
     /// When the scheduler gives no answer.
     fn site(&self) -> Result<SiteModel, SchedulerError>;
+
+    /// Asks whether it would take the job, without queueing it. Returns its words, such as when the job would start; `None`
+    /// where it has no dry run.
+    fn test(&self, _plan: &Plan, _script: &str) -> Option<Result<String, SchedulerError>> {
+        None
+    }
+
+    /// What time it is on its controller, in Unix seconds; `None` where it does not say.
+    fn time(&self) -> Option<u64> {
+        None
+    }
 }
 
-/// A job's output file, as its script makes it; of an array, `%a` stands for the index. PBS's ids go without the server.
+/// A job's output file, as its script makes it; of an array, `%a` is the index. PBS's ids go without the server.
 #[must_use]
 pub fn output_file(plan: &Plan, job_id: &JobId) -> PathBuf {
     plan.output_of(adapter_for(plan.scheduler).id_in_names(&job_id.0))
 }
 
 /// All schedulers.
-pub const ADAPTERS: [&dyn Adapter; 4] = [
+static ADAPTERS: [&'static dyn Adapter; 4] = [
     &slurm::Known,
-    &torque::Known,
-    &openpbs::Known,
+    &torque::TORQUE,
+    &openpbs::OPENPBS,
     &local::Known,
 ];
 

@@ -3,212 +3,135 @@
 //! Pure; who was refused asks for the site. The words are those of Slurm 22.05 to 26.05 (`slurm_errno.h`, seen with 22.05)
 //! and of Torque's and OpenPBS's `qsub`.
 
+use std::collections::BTreeSet;
+
 use super::adapter_for;
 use super::slurm;
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::job::SchedulerKind;
 use crate::launch::PlannedResources;
 
+/// What schedulers do not like: its name here, its class in `dlrun explain --json`, the key under `[resources]` that it is about,
+/// and what it means for somebody of whose job nothing is known.
+const FAULTS: &str = "
+busy | controller_unavailable | | the scheduler gave no answer; the same may succeed a little later
+gone | unknown_job | | the scheduler does not know the job (any more): ask its accounting, or `dlrun show`
+queue | invalid_partition | queue | no such queue, or it takes no jobs: `dlrun doctor` lists the queues
+account | invalid_account | account | the account does not exist, or this user may not charge it
+qos | invalid_qos | qos | the quality of service does not exist, or the account may not use it
+constraint | invalid_feature | constraint | no node has the feature that `constraint` names
+walltime | time_limit | walltime | the time limit is beyond that of the queue, or missing
+nodes | nodes_unavailable | nodes | no node of the queue has what is asked for: fewer CPUs, GPUs or less memory per node
+count | nodes_unavailable | nodes | the number of nodes is not valid here: a limit of the queue, or more nodes than tasks
+in_use | nodes_unavailable | nodes | the nodes are in use, down or reserved, and the job was not to wait
+gpus | gres_invalid | nodes | no node has GPUs of this type, or the site gives them another way
+array | array | array | an index is beyond the site's limit, or the array is invalid
+begin | usage | begin | the begin time is invalid: it must be a moment to come, in the scheduler's local time
+dependency | dependency | depends | the job that is waited for is not known (any more); `dlrun list` shows the runs
+reservation | reservation | reservation | the reservation does not exist, is over, or is not for this user
+license | invalid_license | licenses | the licence does not exist, or there are fewer of them
+resource | unknown_resource | licenses | the site has no resource of that name, which may come from `constraint` or an own option too
+node | nodes_unavailable | nodelist | there is no node of that name
+destination | no_destination | nodes | no queue takes such a job: other resources, or another queue
+permission | permission | | this user, group or host may not do that: another queue or account, or ask the administrators
+policy | limit | | a limit of the queue, the account or its quality of service: fewer jobs, nodes, GPUs or less time
+script | script | | the job script cannot be read, or does not begin with `#!`
+usage | usage | | the scheduler does not know the option, its value is invalid, or options contradict each other
+other | refused | | it was refused, for a reason that dlrun does not know
+";
+
+/// Faults and the words that mean them, in small letters. The first row that is found counts: special ones come first. Of
+/// Slurm from `slurm_errno.c` 20.11 to 26.05 and `sbatch`, of Torque from `pbs_error_db.h` 6.1.3, of OpenPBS from
+/// `pbs_messages.c` 23.06. Only those of three words and more are known without the name of a command before them.
+const WORDS: &str = "
+busy | socket timed out | connection timed out | zero bytes were transmitted | unable to contact slurm controller
+busy | backup controller in standby mode | slurm controller not responding | unable to connect to database
+busy | sending persistconnection init message | establish configuration source | establish a configuration source
+busy | temporarily unable to accept job | resource temporarily unavailable | slurm job queue full
+busy | unable to create job record | too many open connections | too busy to service this request
+busy | possible transient failure | cannot connect to server | could not connect to trqauthd
+busy | error communicating with | end of file | premature end of message | connection refused | connection failure
+gone | invalid job id | unknown job id | nonexistent job id | job has finished | already completing or completed
+gone | job/step already completing
+usage | illegally formed job identifier
+gone | request invalid for state of job
+policy | qosmax | qosgrp | qosmin | assocmax | assocgrp | violates accounting | submitjob | maximum number of jobs
+policy | would exceed | job submission limit | violates queue and/or server resource limits
+policy | exceeds limit on resource
+account | invalid account | account name | invalid project | unknown project
+queue | no partition specified | invalid partition | required partition not available | unknown queue
+queue | no default queue | queue is not enabled | unknown/illegal queue
+account | user not in the project
+qos | invalid qos | quality of service
+constraint | invalid feature
+nodes | feasible nodes
+walltime | time limit | --time specification | walltime
+nodes | memory
+gpus | generic resource | gres specification
+node | invalid node name | cannot locate specified node
+array | array
+begin | begin specification | invalid time specification
+dependency | dependency | dependencies
+reservation | reservation
+license | license
+resource | unknown resource
+in_use | requested nodes are busy | immediate execution impossible
+nodes | node configuration | partition configuration | cpu count
+count | node count | number of nodes
+nodes | more processors
+policy | job exceeds queue resource limits | exceeds queue | resource limits
+destination | all possible destinations
+permission | not permitted | access/permission denied | permission denied | access from host not allowed
+permission | bad uid for job execution | bad gid for job execution | acl rejected | unauthorized | not authorized
+permission | invalid user id | invalid credential | no permission
+script | unable to open file | does not look like a batch script | batch script contains dos line breaks | script file
+script | script is empty | other parameter too long | must start with #!
+usage | unrecognized option | invalid option | conflicting options | illegal option | ambiguous option | usage:
+usage | attribute or resource value | undefined attribute | illegal - | directive error | submit error | invalid --
+usage | specification
+other | batch job submission failed | unable to allocate resources
+";
+
 /// What a scheduler did not like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    Busy,
-    Gone,
-    Queue,
-    Account,
-    Qos,
-    Constraint,
-    Walltime,
-    Memory,
-    Nodes,
-    NodeCount,
-    NodesBusy,
-    Gpus,
-    Array,
-    Begin,
-    Dependency,
-    Reservation,
-    License,
-    Resource,
-    NodeName,
-    NoDestination,
-    Permission,
-    Policy,
-    Script,
-    Usage,
-    Other,
+pub(super) struct Fault {
+    pub(super) name: &'static str,
+    class: &'static str,
+    key: &'static str,
+    /// What it means, for somebody of whose job nothing is known.
+    pub(super) meaning: &'static str,
+}
+
+/// A row's cells.
+fn cells(row: &'static str) -> impl Iterator<Item = &'static str> {
+    row.split('|').map(str::trim)
 }
 
 impl Fault {
-    /// Its name in `dlrun explain --json`.
-    pub(super) fn class(self, scheduler: &str) -> &'static str {
-        match self {
-            Self::Busy => "controller_unavailable",
-            Self::Gone => "unknown_job",
-            Self::Queue if scheduler == "slurm" => "invalid_partition",
-            Self::Queue => "unknown_queue",
-            Self::Account => "invalid_account",
-            Self::Qos => "invalid_qos",
-            Self::Constraint => "invalid_feature",
-            Self::Walltime => "time_limit",
-            Self::Memory | Self::Nodes | Self::NodeCount | Self::NodesBusy | Self::NodeName => {
-                "nodes_unavailable"
-            }
-            Self::Gpus => "gres_invalid",
-            Self::Array => "array",
-            Self::Begin | Self::Usage => "usage",
-            Self::Dependency => "dependency",
-            Self::Reservation => "reservation",
-            Self::License => "invalid_license",
-            Self::Resource => "unknown_resource",
-            Self::NoDestination => "no_destination",
-            Self::Permission => "permission",
-            Self::Policy => "limit",
-            Self::Script => "script",
-            Self::Other => "refused",
-        }
+    /// A fault by its name; [`FAULTS`] has all.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        FAULTS.lines().find_map(|row| {
+            let [known, class, key, meaning] = cells(row).collect::<Vec<_>>()[..] else {
+                return None;
+            };
+            let fault = Self {
+                name: known,
+                class,
+                key,
+                meaning,
+            };
+            (known == name).then_some(fault)
+        })
     }
 
-    /// What it means, for somebody of whose job nothing is known.
-    pub(super) fn meaning(self) -> &'static str {
-        match self {
-            Self::Busy => "the scheduler gave no answer; the same may succeed a little later",
-            Self::Gone => {
-                "the scheduler does not know the job (any more): ask its accounting, or `dlrun show`"
-            }
-            Self::Queue => "no such queue, or it takes no jobs: `dlrun doctor` lists the queues",
-            Self::Account => "the account does not exist, or this user may not charge it",
-            Self::Qos => "the quality of service does not exist, or the account may not use it",
-            Self::Constraint => "no node has the feature that `constraint` names",
-            Self::Walltime => "the time limit is beyond that of the queue, or missing",
-            Self::Memory | Self::Nodes => {
-                "no node of the queue has what is asked for: fewer CPUs, GPUs or less memory per node"
-            }
-            Self::NodeCount => {
-                "the number of nodes is not valid here: a limit of the queue, or more nodes than tasks"
-            }
-            Self::NodesBusy => {
-                "the nodes are in use, down or reserved, and the job was not to wait"
-            }
-            Self::Gpus => "no node has GPUs of this type, or the site gives them another way",
-            Self::Array => "an index is beyond the site's limit, or the array is invalid",
-            Self::Begin => "the begin time is invalid",
-            Self::Dependency => "the job that is waited for is not known",
-            Self::Reservation => "the reservation does not exist, is over, or is not for this user",
-            Self::License => "the licence does not exist, or there are fewer of them",
-            Self::Resource => "the site has no resource of that name",
-            Self::NodeName => "there is no node of that name",
-            Self::NoDestination => "no queue takes such a job: other resources, or another queue",
-            Self::Permission => {
-                "this user, group or host may not do that: another queue or account, or ask the administrators"
-            }
-            Self::Policy => {
-                "a limit of the queue, the account or its quality of service: fewer jobs, nodes, GPUs or less time"
-            }
-            Self::Script => "the job script cannot be read, or does not begin with `#!`",
-            Self::Usage => {
-                "the scheduler does not know the option, its value is invalid, or options contradict each other"
-            }
-            Self::Other => "it was refused, for a reason that dlrun does not know",
+    /// Its name in `dlrun explain --json`.
+    pub(super) fn class(self, scheduler: &str) -> &'static str {
+        match self.name {
+            "queue" if scheduler != "slurm" => "unknown_queue",
+            _ => self.class,
         }
     }
 }
-
-/// Faults and the words that mean them, in small letters, with `|` between. The first that is found counts: special ones come first. Of
-/// Slurm from `slurm_errno.c` 20.11 to 26.05 and `sbatch`, of Torque from `pbs_error_db.h` 6.1.3, of OpenPBS from
-/// `pbs_messages.c` 23.06. Only those of three words and more are known without the name of a command before them.
-const WORDS: &[(Fault, &str)] = &[
-    (
-        Fault::Busy,
-        "socket timed out|connection timed out|zero bytes were transmitted| \
-         unable to contact slurm controller|backup controller in standby mode| \
-         slurm controller not responding|unable to connect to database| \
-         sending persistconnection init message|establish configuration source| \
-         establish a configuration source|temporarily unable to accept job|resource temporarily unavailable| \
-         slurm job queue full|unable to create job record|too many open connections| \
-         too busy to service this request|possible transient failure|cannot connect to server| \
-         could not connect to trqauthd|error communicating with|end of file|premature end of message| \
-         connection refused|connection failure",
-    ),
-    (
-        Fault::Gone,
-        "invalid job id|unknown job id|nonexistent job id|job has finished|already completing or completed| \
-         job/step already completing",
-    ),
-    (Fault::Usage, "illegally formed job identifier"),
-    (Fault::Gone, "request invalid for state of job"),
-    (
-        Fault::Policy,
-        "qosmax|qosgrp|qosmin|assocmax|assocgrp|violates accounting|submitjob|maximum number of jobs| \
-         would exceed|job submission limit|violates queue and/or server resource limits| \
-         exceeds limit on resource",
-    ),
-    (
-        Fault::Account,
-        "invalid account|account name|invalid project|unknown project",
-    ),
-    (
-        Fault::Queue,
-        "no partition specified|invalid partition|required partition not available|unknown queue| \
-         no default queue|queue is not enabled|unknown/illegal queue",
-    ),
-    (Fault::Account, "user not in the project"),
-    (Fault::Qos, "invalid qos|quality of service"),
-    (Fault::Constraint, "invalid feature"),
-    (Fault::Nodes, "feasible nodes"),
-    (Fault::Walltime, "time limit|--time specification|walltime"),
-    (Fault::Memory, "memory"),
-    (Fault::Gpus, "generic resource|gres specification"),
-    (
-        Fault::NodeName,
-        "invalid node name|cannot locate specified node",
-    ),
-    (Fault::Array, "array"),
-    (
-        Fault::Begin,
-        "begin specification|invalid time specification",
-    ),
-    (Fault::Dependency, "dependency|dependencies"),
-    (Fault::Reservation, "reservation"),
-    (Fault::License, "license"),
-    (Fault::Resource, "unknown resource"),
-    (
-        Fault::NodesBusy,
-        "requested nodes are busy|immediate execution impossible",
-    ),
-    (
-        Fault::Nodes,
-        "node configuration|partition configuration|cpu count",
-    ),
-    (Fault::NodeCount, "node count|number of nodes"),
-    (Fault::Nodes, "more processors"),
-    (
-        Fault::Policy,
-        "job exceeds queue resource limits|exceeds queue|resource limits",
-    ),
-    (Fault::NoDestination, "all possible destinations"),
-    (
-        Fault::Permission,
-        "not permitted|access/permission denied|permission denied|access from host not allowed| \
-         bad uid for job execution|bad gid for job execution|acl rejected|unauthorized|not authorized| \
-         invalid user id|invalid credential|no permission",
-    ),
-    (
-        Fault::Script,
-        "unable to open file|does not look like a batch script|batch script contains dos line breaks| \
-         script file|script is empty|other parameter too long|must start with #!",
-    ),
-    (
-        Fault::Usage,
-        "unrecognized option|invalid option|conflicting options|illegal option|ambiguous option|usage:| \
-         attribute or resource value|undefined attribute|illegal -|directive error|submit error|invalid --| \
-         specification",
-    ),
-    (
-        Fault::Other,
-        "batch job submission failed|unable to allocate resources",
-    ),
-];
 
 /// The words that are known of a complaint of the scheduler's commands, and what they mean.
 pub(super) fn fault(said: &str) -> Option<(&'static str, Fault)> {
@@ -227,10 +150,12 @@ pub(super) fn fault_of_sentence(said: &str) -> Option<(&'static str, Fault)> {
 
 fn fault_by(said: &str, may_count: fn(&str) -> bool) -> Option<(&'static str, Fault)> {
     let small = said.to_lowercase();
-    let rows = WORDS.iter();
-    let words =
-        rows.flat_map(|(fault, words)| words.split('|').map(|words| (words.trim(), *fault)));
-    { words }.find(|(words, _)| may_count(words) && small.contains(words))
+    WORDS.lines().find_map(|row| {
+        let mut words = cells(row);
+        let fault = Fault::named(words.next()?)?;
+        let words = words.find(|words| may_count(words) && small.contains(words))?;
+        Some((words, fault))
+    })
 }
 
 /// Whose words a complaint without the name of a command is.
@@ -238,7 +163,7 @@ pub(super) fn speaker_of(fault: Fault, line: &str) -> &'static str {
     let small = line.to_lowercase();
     let of_pbs = "queue|destination|job id|job identifier|server|trqauthd|uid|msg=";
     let names_pbs = of_pbs.split('|').any(|word| small.contains(word));
-    if (names_pbs || fault == Fault::NoDestination) && !small.contains("slurm") {
+    if (names_pbs || fault.name == "destination") && !small.contains("slurm") {
         "pbs"
     } else {
         "slurm"
@@ -253,49 +178,115 @@ pub fn hint(
     asked: &PlannedResources,
     site: Option<&SiteModel>,
 ) -> Option<String> {
-    let (_, fault) = fault(words)?;
-    Some(match fault {
-        Fault::Queue => queue(asked, site),
-        Fault::Walltime => walltime(asked, site),
-        Fault::Memory | Fault::Nodes | Fault::NodeCount | Fault::NodesBusy | Fault::NoDestination | Fault::Gpus => nodes(fault, asked, site),
-        Fault::Constraint => constraint(asked, site),
-        Fault::License => licenses(site),
-        Fault::Resource => "`resources.licenses`, `resources.constraint` or an option of your own names a resource that \
-                            the site does not have"
-            .to_owned(),
-        Fault::Array => array(site),
-        Fault::Account => account(kind, asked, site),
-        Fault::Qos => match &asked.qos {
-            Some(qos) => format!("`resources.qos = \"{qos}\"`: ask the site which you may use"),
-            None => "the site wants a quality of service: set `resources.qos`".to_owned(),
+    let (_, mut fault) = fault(words)?;
+    if fault.name == "policy" && words.to_lowercase().contains("resource limits") {
+        fault = Fault::named("destination")?;
+    }
+    let text = match fault.name {
+        "busy" | "gone" | "script" | "usage" | "other" => return None,
+        "policy" => match named_limit(words) {
+            Some((limit, meaning)) => format!("`{limit}`: {meaning}"),
+            None => format!("a limit on your jobs is reached: {}", fault.meaning),
         },
-        Fault::Begin => "`resources.begin` must be a moment to come, in the scheduler's local time".to_owned(),
-        Fault::Dependency => {
-            "`resources.depends` names a job that the scheduler does not know (any more); `dlrun list` shows the runs"
-                .to_owned()
+        _ => {
+            let instead = match site_has(fault.key, asked, site) {
+                Some(instead) => Some(instead),
+                None => how_to_see(kind, fault.key).map(str::to_owned),
+            };
+            let parts = [
+                named(fault.key, asked),
+                Some(fault.meaning.to_owned()),
+                instead,
+            ];
+            parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
-        Fault::Reservation => reservation(kind, asked),
-        Fault::NodeName => "`resources.nodelist` or `resources.exclude` names a node that is not there".to_owned(),
-        Fault::Permission => "you may not do that here: the queue's users or groups, or the host that may submit, are \
-                              limited; ask the site"
-            .to_owned(),
-        Fault::Policy if words.to_lowercase().contains("resource limits") => nodes(fault, asked, site),
-        Fault::Policy => policy(words),
-        Fault::Busy | Fault::Gone | Fault::Script | Fault::Usage | Fault::Other => return None,
+    };
+    Some(text)
+}
+
+/// What the job asks for by a key.
+fn named(key: &str, asked: &PlannedResources) -> Option<String> {
+    let value = match key {
+        "" => return None,
+        "nodes" => return Some(format!("the job asks for {}", shape(asked))),
+        "queue" => asked.queue.clone(),
+        "account" => asked.account.clone(),
+        "qos" => asked.qos.clone(),
+        "reservation" => asked.reservation.clone(),
+        "constraint" => asked.constraint.clone(),
+        "walltime" => asked.walltime.map(|walltime| walltime.to_string()),
+        key => return Some(format!("`resources.{key}`")),
+    };
+    Some(match value {
+        Some(value) => format!("`resources.{key}` is `{value}`"),
+        None => format!("`resources.{key}` is not set"),
     })
 }
 
-fn queue(asked: &PlannedResources, site: Option<&SiteModel>) -> String {
-    let named = match &asked.queue {
-        Some(queue) => format!("`resources.queue = \"{queue}\"`"),
-        None => "`resources.queue` is not set".to_owned(),
+fn how_to_see(kind: SchedulerKind, key: &str) -> Option<&'static str> {
+    let adapter = adapter_for(kind);
+    match key {
+        "account" => adapter.how_to_see_accounts(),
+        "reservation" => Some(adapter.how_to_see_reservations()),
+        _ => None,
+    }
+}
+
+/// What the site has instead; `None` where that is not known.
+fn site_has(key: &str, asked: &PlannedResources, site: Option<&SiteModel>) -> Option<String> {
+    let site = site?;
+    let some = |what: &str, items: Vec<String>| {
+        (!items.is_empty()).then(|| format!("{what} {}", list(items)))
     };
-    match site.map(|site| &site.queues[..]) {
-        None | Some([]) => format!("{named}; ask the site for its queues"),
-        Some(queues) => format!(
-            "{named}; the site has {}",
-            list(queues.iter().map(shown_queue))
+    let queue = target(asked, site);
+    match key {
+        "queue" | "walltime" => some(
+            "the site has",
+            site.queues.iter().map(shown_queue).collect(),
         ),
+        "nodes" => {
+            let is_of_queue = |kind: &&NodeType| {
+                kind.queues.is_empty()
+                    || queue.is_none_or(|queue| kind.queues.contains(&queue.name))
+            };
+            let kinds: Vec<&NodeType> = site.nodes.iter().filter(is_of_queue).collect();
+            let place = queue.map_or("the site".to_owned(), |queue| {
+                format!("queue `{}`", queue.name)
+            });
+            some(
+                &format!("{place} has"),
+                alike(&kinds).iter().map(shown_nodes).collect(),
+            )
+        }
+        "constraint" => {
+            let features = site.nodes.iter().flat_map(|kind| kind.features.clone());
+            let features: BTreeSet<String> = features.collect();
+            some("the nodes' features are", features.into_iter().collect())
+        }
+        "licenses" => {
+            let licenses = site.licenses.iter();
+            some(
+                "the site has",
+                licenses
+                    .map(|(name, count)| format!("{name} ({count})"))
+                    .collect(),
+            )
+        }
+        "array" => match (site.max_array_index, site.max_array_elements) {
+            (Some(largest), _) => Some(format!("the largest index of the site is {largest}")),
+            (None, Some(most)) => Some(format!(
+                "the site takes {most} elements of one array at most"
+            )),
+            (None, None) => None,
+        },
+        "account" => {
+            let queue = queue?;
+            some(
+                &format!("queue `{}` is for", queue.name),
+                queue.accounts.clone(),
+            )
+        }
+        _ => None,
     }
 }
 
@@ -317,93 +308,37 @@ fn shown_queue(queue: &Queue) -> String {
 }
 
 /// The queue that the job would go to.
-fn target<'s>(asked: &PlannedResources, site: Option<&'s SiteModel>) -> Option<&'s Queue> {
-    let queues = &site?.queues;
+fn target<'s>(asked: &PlannedResources, site: &'s SiteModel) -> Option<&'s Queue> {
+    let queues = &site.queues;
     match &asked.queue {
         Some(name) => queues.iter().find(|queue| queue.name == *name),
         None => queues.iter().find(|queue| queue.is_default),
     }
 }
 
-fn walltime(asked: &PlannedResources, site: Option<&SiteModel>) -> String {
-    let named = asked
-        .walltime
-        .map_or("`resources.walltime` is not set".to_owned(), |walltime| {
-            format!("`resources.walltime` is {walltime}")
-        });
-    let longer = |queue: &&Queue| {
-        queue.is_up && asked.walltime.is_some() && queue.max_walltime >= asked.walltime
-    };
-    match target(asked, site) {
-        Some(queue) if queue.max_walltime.is_some() => {
-            let limit = queue
-                .max_walltime
-                .map(|limit| limit.to_string())
-                .unwrap_or_default();
-            let others = site
-                .map(|site| site.queues.iter().filter(longer).map(shown_queue))
-                .into_iter()
-                .flatten();
-            let others: Vec<String> = others.collect();
-            let instead = if others.is_empty() {
-                String::new()
-            } else {
-                format!("; longer: {}", list(others))
-            };
-            format!(
-                "{named}, and the limit of queue `{}` is {limit}{instead}",
-                queue.name
-            )
-        }
-        _ => format!("{named}; ask the site for its limits"),
-    }
-}
-
-fn nodes(fault: Fault, asked: &PlannedResources, site: Option<&SiteModel>) -> String {
+/// `2 nodes, 32 CPUs each, 4 GPUs each`.
+fn shape(asked: &PlannedResources) -> String {
     let mut wanted = vec![match asked.nodes {
         1 => "1 node".to_owned(),
         nodes => format!("{nodes} nodes"),
     }];
-    wanted.extend(asked.cpus_per_task.map(|cpus| {
-        format!(
-            "{} CPUs each",
-            u64::from(cpus) * u64::from(asked.tasks_per_node)
-        )
-    }));
-    wanted.extend(asked.memory.map(|memory| format!("{memory} each")));
-    wanted.extend(
+    let cpus = asked
+        .cpus_per_task
+        .map(|cpus| u64::from(cpus) * u64::from(asked.tasks_per_node));
+    let each = [
+        cpus.map(|cpus| format!("{cpus} CPUs each")),
+        asked.memory.map(|memory| format!("{memory} each")),
         asked
             .memory_per_cpu
             .map(|memory| format!("{memory} for each CPU")),
-    );
-    wanted.extend(asked.gpus_on_node().map(|gpus| format!("{gpus} GPUs each")));
-    wanted.extend(
+        asked.gpus_on_node().map(|gpus| format!("{gpus} GPUs each")),
         asked
             .constraint
             .as_ref()
             .map(|constraint| format!("`{constraint}`")),
-    );
-    let wanted = wanted.join(", ");
-    let queue = target(asked, site);
-    let of_queue = |kind: &&NodeType| {
-        kind.queues.is_empty() || queue.is_none_or(|queue| kind.queues.contains(&queue.name))
-    };
-    let kinds: Vec<&NodeType> = site
-        .map(|site| site.nodes.iter().filter(of_queue).collect())
-        .unwrap_or_default();
-    let kinds = alike(&kinds);
-    let place = queue
-        .map(|queue| format!("queue `{}`", queue.name))
-        .unwrap_or_else(|| "the site".to_owned());
-    if kinds.is_empty() {
-        return format!("the job asks for {wanted}; ask the site what its nodes have");
-    }
-    let none = kinds.iter().all(|kind| kind.gpus.is_empty()) && fault == Fault::Gpus;
-    let note = if none { ", no GPUs" } else { "" };
-    format!(
-        "the job asks for {wanted}; {place} has {}{note}",
-        list(kinds.iter().map(shown_nodes))
-    )
+    ];
+    wanted.extend(each.into_iter().flatten());
+    wanted.join(", ")
 }
 
 /// Kinds that differ by nothing that is shown, as one.
@@ -439,85 +374,6 @@ fn shown_nodes(kind: &NodeType) -> String {
     format!("{} node{plural} of {}{down}", kind.count, parts.join(", "))
 }
 
-fn constraint(asked: &PlannedResources, site: Option<&SiteModel>) -> String {
-    let named = asked.constraint.as_deref().unwrap_or("a constraint");
-    let mut features: Vec<String> = site
-        .map(|site| {
-            site.nodes
-                .iter()
-                .flat_map(|kind| kind.features.clone())
-                .collect()
-        })
-        .unwrap_or_default();
-    features.sort_unstable();
-    features.dedup();
-    match features.is_empty() {
-        true => format!("`resources.constraint`: no node is `{named}`"),
-        false => format!(
-            "`resources.constraint`: no node is `{named}`; the nodes' features are {}",
-            list(features)
-        ),
-    }
-}
-
-fn licenses(site: Option<&SiteModel>) -> String {
-    match site.map(|site| &site.licenses[..]) {
-        None => "`resources.licenses`: ask the site which it has".to_owned(),
-        Some([]) => "`resources.licenses`: the site has none".to_owned(),
-        Some(known) => {
-            let shown = known
-                .iter()
-                .map(|(name, count)| format!("{name} ({count})"));
-            format!("`resources.licenses`: the site has {}", list(shown))
-        }
-    }
-}
-
-fn array(site: Option<&SiteModel>) -> String {
-    let largest = site.and_then(|site| site.max_array_index);
-    match (largest, site.and_then(|site| site.max_array_elements)) {
-        (Some(largest), _) => {
-            format!("`resources.array`: the largest index of the site is {largest}")
-        }
-        (None, Some(most)) => {
-            format!("`resources.array`: the site takes {most} elements of one array at most")
-        }
-        (None, None) => {
-            "`resources.array`: the site takes no such indexes, or no arrays".to_owned()
-        }
-    }
-}
-
-fn account(kind: SchedulerKind, asked: &PlannedResources, site: Option<&SiteModel>) -> String {
-    let named = match &asked.account {
-        Some(account) => format!("`resources.account = \"{account}\"` is not one that you may use"),
-        None => "the site wants an account: set `resources.account`".to_owned(),
-    };
-    let of_queue = target(asked, site).filter(|queue| !queue.accounts.is_empty());
-    match of_queue {
-        Some(queue) => {
-            format!(
-                "{named}; queue `{}` is for {}",
-                queue.name,
-                list(queue.accounts.iter().cloned())
-            )
-        }
-        None => match adapter_for(kind).how_to_see_accounts() {
-            Some(how) => format!("{named}; {how}"),
-            None => named,
-        },
-    }
-}
-
-fn reservation(kind: SchedulerKind, asked: &PlannedResources) -> String {
-    let named = asked.reservation.as_deref().unwrap_or("none");
-    let how = adapter_for(kind).how_to_see_reservations();
-    format!(
-        "`resources.reservation` is `{named}`, which is not there or not for you; {how} shows those that there are"
-    )
-}
-
-/// Slurm names the limit on a line of its own: `sbatch: error: QOSMaxSubmitJobPerUserLimit`.
 /// The limit that a complaint of Slurm names, and what it means.
 pub(super) fn named_limit(words: &str) -> Option<(&str, &'static str)> {
     let names = words.split(|c: char| !c.is_ascii_alphanumeric());
@@ -530,16 +386,6 @@ pub(super) fn named_limit(words: &str) -> Option<(&str, &'static str)> {
     names
         .filter(is_limit)
         .find_map(|word| slurm::meaning(word).map(|meaning| (word, meaning)))
-}
-
-fn policy(words: &str) -> String {
-    match named_limit(words) {
-        Some((limit, meaning)) => format!("`{limit}`: {meaning}"),
-        None => {
-            "a limit on your jobs is reached, or this one is over it; ask the site for its limits"
-                .to_owned()
-        }
-    }
 }
 
 /// As many as a line holds.
@@ -638,7 +484,7 @@ mod tests {
         );
         tells(
             "Requested time limit is invalid (missing or exceeds some limit)",
-            &["36h", "`debug` is 1h", "batch"],
+            &["36h", "debug (up to 1h)", "batch"],
         );
         tells(
             "Memory specification can not be satisfied",
@@ -672,7 +518,8 @@ mod tests {
             max_array_elements: Some(300),
             ..site()
         };
-        assert!(array(Some(&limited)).contains("300 elements"));
+        let array = site_has("array", &asked(), Some(&limited));
+        assert!(array.is_some_and(|array| array.contains("300 elements")));
         tells(
             "Invalid account or account/partition combination specified",
             &["is for proj"],
@@ -693,17 +540,14 @@ mod tests {
 
     #[test]
     fn a_hint_needs_no_site_and_unknown_words_have_none() {
-        let silent = [
-            Fault::Busy,
-            Fault::Gone,
-            Fault::Script,
-            Fault::Usage,
-            Fault::Other,
-        ];
-        let told = WORDS.iter().filter(|(fault, _)| !silent.contains(fault));
-        for words in told.flat_map(|(_, words)| words.split('|')).map(str::trim) {
-            let told = hint(SchedulerKind::Torque, words, &asked(), None);
-            assert!(told.is_some_and(|told| told.len() > 20), "{words}");
+        let silent = ["busy", "gone", "script", "usage", "other"];
+        let rows = WORDS.lines().map(|row| cells(row).collect::<Vec<_>>());
+        for row in rows.filter(|row| row.len() > 1 && !silent.contains(&row[0])) {
+            assert!(Fault::named(row[0]).is_some(), "{row:?}");
+            for words in &row[1..] {
+                let told = hint(SchedulerKind::Torque, words, &asked(), None);
+                assert!(told.is_some_and(|told| told.len() > 20), "{words}");
+            }
         }
         assert_eq!(
             hint(

@@ -350,7 +350,7 @@ fn what_is_no_job_file_is_told_for_what_it_is() {
         )
         .run()
         .code(0);
-    // Of a key that stands twice in a description nothing goes in silence.
+    // Of a key that occurs twice in a description nothing is dropped silently.
     let twice = r#"{"job": {"job_options": {"node_count": 3}, "job_options": {"job_name": "a", "job_name": "b"},
         "application": {"executable": "true"}}}"#;
     let _ = env
@@ -359,8 +359,8 @@ fn what_is_no_job_file_is_told_for_what_it_is() {
         .run()
         .code(0)
         .says("name = \"b\"")
-        .warns("note: job_options: stands twice: the last one counts, this one is left out\n")
-        .warns("note: job_options.job_name: stands twice");
+        .warns("note: job_options: occurs twice: the last one counts, this one is left out\n")
+        .warns("note: job_options.job_name: occurs twice");
     // A name that is no UTF-8 is a name all the same.
     let odd = env.jobs().join(OsStr::from_bytes(b"caf\xe9.toml"));
     fs::write(&odd, "[run]\ncommand = [\"true\"]\n").expect("ours");

@@ -33,7 +33,6 @@ fn place() -> ScriptPlace {
     ScriptPlace {
         name: "job.sh".to_owned(),
         path: "/home/u/job.sh".to_owned(),
-        home: Some("/home/u".to_owned()),
     }
 }
 

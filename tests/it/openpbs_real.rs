@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 use dlrun::job::{JobId, JobState, RunId};
 use dlrun::record::QueueEntry;
-use dlrun::scheduler::openpbs::OpenPbs;
+use dlrun::scheduler::openpbs::OPENPBS;
 use dlrun::scheduler::{JobRef, Scheduler};
 use nix::unistd::User;
 use serde_json::Value;
@@ -132,8 +132,8 @@ impl Site {
         })
     }
 
-    fn openpbs(&self) -> OpenPbs {
-        OpenPbs::new(Some(self.bin.clone()), std::time::Duration::from_secs(30))
+    fn openpbs(&self) -> impl Scheduler {
+        OPENPBS.with_commands(Some(self.bin.clone()), std::time::Duration::from_secs(30))
     }
 
     /// What the adapter says of a job.

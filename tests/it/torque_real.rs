@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use dlrun::scheduler::Scheduler;
-use dlrun::scheduler::torque::Torque;
+use dlrun::scheduler::torque::TORQUE;
 use nix::unistd::User;
 use serde_json::{Value, json};
 
@@ -658,7 +658,8 @@ fn a_rendered_script_makes_its_own_run() {
 #[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
 fn the_site_is_what_the_server_says() {
     let site = Site::new();
-    let told = Torque::new(Some(site.bin.clone()), std::time::Duration::from_secs(30))
+    let told = TORQUE
+        .with_commands(Some(site.bin.clone()), std::time::Duration::from_secs(30))
         .site()
         .expect("an answer");
     assert!(

@@ -18,15 +18,11 @@ const ADVICE: &str =
 
 pub(super) fn look(session: &Session, kind: SchedulerKind) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if kind == SchedulerKind::Slurm {
-        // An error was told with the queues already.
-        let told = session.slurm.time().ok().flatten();
-        findings.extend(told.map(|seconds| {
-            of(
-                UNIX_EPOCH + Duration::from_secs(seconds),
-                "slurm's controller",
-            )
-        }));
+    // An error was reported with the queues already.
+    let scheduler = session.scheduler(kind).ok();
+    if let Some(seconds) = scheduler.and_then(|scheduler| scheduler.time()) {
+        let time = UNIX_EPOCH + Duration::from_secs(seconds);
+        findings.push(of(time, &format!("{kind}'s controller")));
     }
     match file_time(session.settings.state_dir()) {
         Ok(time) => findings.push(of(time, "the file system of the state directory")),

@@ -108,7 +108,7 @@ pub(crate) fn examine(session: &Session) -> Examination {
     let (kind, found) = schedulers::look(session);
     findings.extend(found);
     let mut site = None;
-    if kind != SchedulerKind::Local {
+    if !kind.is_local() {
         match ask(session, kind) {
             Ok(model) => {
                 findings.extend(queues::of_site(&model));

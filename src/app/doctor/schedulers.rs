@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Finding;
+use crate::app::job::schedulers;
 use crate::app::session::Session;
 use crate::foundation::command::Tool;
 use crate::foundation::diagnostic::chain;
@@ -18,30 +19,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Who takes jobs that do not say, and what there is.
 pub(super) fn look(session: &Session) -> (SchedulerKind, Vec<Finding>) {
     let sbatch = session.slurm.sbatch();
-    let asked = session.settings.scheduler();
-    let (pbs, others) = session.qsubs.look(if asked.is_pbs() {
-        asked
-    } else {
-        SchedulerKind::Auto
-    });
-    let kind = match asked {
-        SchedulerKind::Auto if sbatch.is_some() => SchedulerKind::Slurm,
-        SchedulerKind::Auto => pbs
-            .as_ref()
-            .and_then(|qsub| qsub.dialect.kind())
-            .unwrap_or(SchedulerKind::Local),
-        named => named,
-    };
+    let asked = Some(session.settings.scheduler()).filter(|kind| *kind != SchedulerKind::Auto);
+    let here = schedulers::look(session, asked).found;
+    let found = here.first().map(|found| found.kind);
+    let kind = asked.or(found).unwrap_or(SchedulerKind::Local);
+    let is_missing = !kind.is_local() && here.iter().all(|found| found.kind != kind);
+    let pbs = asked.filter(|kind| kind.is_pbs()).unwrap_or_default();
+    let (pbs, others) = session.qsubs.look(pbs);
     let mut findings = Vec::new();
-    let is_missing = match kind {
-        SchedulerKind::Slurm => sbatch.is_none(),
-        SchedulerKind::Torque | SchedulerKind::OpenPbs => pbs.is_none(),
-        SchedulerKind::Local | SchedulerKind::Auto => false,
-    };
     if is_missing {
         findings.push(missing(kind));
-    } else if kind == SchedulerKind::Local {
-        let why = if asked == kind {
+    } else if kind.is_local() {
+        let why = if asked.is_some() {
             "the setting `scheduler.kind` is local"
         } else {
             "no `sbatch`, no PBS"
@@ -64,14 +53,7 @@ pub(super) fn look(session: &Session) -> (SchedulerKind, Vec<Finding>) {
 }
 
 fn missing(kind: SchedulerKind) -> Finding {
-    let (word, program) = (
-        kind.as_str(),
-        if kind == SchedulerKind::Slurm {
-            "sbatch"
-        } else {
-            "qsub"
-        },
-    );
+    let (word, program) = (kind.as_str(), if kind.is_pbs() { "qsub" } else { "sbatch" });
     Finding::problem(
         CHECK,
         format!("the setting `scheduler.kind` is {word}, and there is no `{program}` of it"),
@@ -110,7 +92,7 @@ fn of_qsub(qsub: &Qsub, taker: SchedulerKind) -> Finding {
     let text = format!("{}, {}", qsub.dialect, qsub.path.display());
     match &qsub.dialect {
         dialect if dialect.kind() == Some(taker) => Finding::ok(CHECK, text),
-        Dialect::Torque(_) | Dialect::OpenPbs(_) => Finding::ok(
+        Dialect::Pbs(..) => Finding::ok(
             QSUB,
             format!("{text}; jobs go to {} unless they say", taker.as_str()),
         ),
@@ -140,7 +122,7 @@ mod tests {
                 taker,
             )
         };
-        let torque = || Dialect::Torque("6.1.3".into());
+        let torque = || Dialect::Pbs(SchedulerKind::Torque, "6.1.3".into());
         let taken = of(torque(), SchedulerKind::Torque);
         assert_eq!(
             (taken.check, taken.text.as_str()),

@@ -11,7 +11,7 @@ use crate::app::track::Tracker;
 use crate::foundation::units::Walltime;
 use crate::job::{DependencyKind, JobId, RunId, SchedulerKind};
 use crate::plan::{Decision, PlannedDependency};
-use crate::scheduler::slurm::handed_through;
+use crate::scheduler::adapter_for;
 
 /// Builds the image of a job that is handed over: here for a job on this machine, else as a job that this one waits for.
 pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
@@ -22,7 +22,7 @@ pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
         is_there(job, &made);
         return Ok(());
     }
-    if job.plan.scheduler == SchedulerKind::Local {
+    if job.plan.scheduler.is_local() {
         let name = &order.entry.name;
         session.note(&format!(
             "image: {name} is built here; the run starts when it is done"
@@ -45,13 +45,8 @@ pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
         format!("run {run_id} ({scheduler} job {job_id})"),
         "the run waits for it, and does not start if it fails",
     );
-    // Slurm would keep a job for ever whose dependency failed (sbatch(1)); the other schedulers remove it.
-    let is_said = handed_through(&job.plan, &["--kill-on-invalid-dep"]).is_some();
-    if job.plan.scheduler == SchedulerKind::Slurm && !is_said {
-        job.plan
-            .arguments
-            .push("--kill-on-invalid-dep=yes".to_owned());
-    }
+    let ends = adapter_for(job.plan.scheduler).ends_hopeless(&job.plan);
+    job.plan.arguments.extend(ends.map(str::to_owned));
     let depends = PlannedDependency {
         kind: DependencyKind::AfterOk,
         job_ids: vec![job_id],

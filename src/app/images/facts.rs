@@ -11,7 +11,7 @@ use crate::image::build::{is_vouched_for, pulled_path};
 use crate::image::catalogue::look;
 use crate::image::catalogue::{Catalogue, Entry, FileState, Place, fetched};
 use crate::image::runtime::{HostView, inspect, runs_on, this_machine};
-use crate::job::{Image, JobSpec, SchedulerKind};
+use crate::job::{Image, JobSpec};
 use crate::plan::{ImageFacts, Plan};
 
 /// Directories whose content is each node's own.
@@ -206,7 +206,7 @@ pub(crate) fn not_there_yet(plan: &Plan) -> Option<String> {
             "no node has the image yet: the job fetches and converts {source} as it starts; {pull}"
         ));
     }
-    let is_local = plan.scheduler == SchedulerKind::Local;
+    let is_local = plan.scheduler.is_local();
     let dir = NODE_LOCAL
         .iter()
         .find(|dir| !is_local && Path::new(source).starts_with(dir))?;
@@ -235,7 +235,7 @@ fn fault_of(path: &Path, plan: Option<&Plan>, settings: &Settings) -> Option<Str
         .iter()
         .find(|table| Some(&table.name[..]) == queue);
     let said: Vec<&str> = match of_plan.and_then(|table| table.arch.as_deref()) {
-        _ if plan.is_some_and(|plan| plan.scheduler == SchedulerKind::Local) => Vec::new(),
+        _ if plan.is_some_and(|plan| plan.scheduler.is_local()) => Vec::new(),
         Some(arch) => vec![arch],
         None if queue.is_some() && tables.arch.is_some() => of_site.collect(),
         None => of_queues().chain(of_site).collect(),

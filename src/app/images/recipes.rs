@@ -9,9 +9,8 @@ use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::{Accelerator, Entry, Place, name_problem};
 use crate::image::choice::{Device, Processor, Wanted, cuda_for};
 use crate::image::recipe::{Definition, RecipeError, Site, Target, definition, recipes_in};
-use crate::job::SchedulerKind;
 use crate::plan::{NoImage, Plan};
-use crate::scheduler::slurm::handed_through;
+use crate::scheduler::adapter_for;
 
 impl Session {
     /// What the site and the user say of builds.
@@ -121,9 +120,7 @@ pub(crate) fn order_of_plan(
     plan: &Plan,
     none: &NoImage,
 ) -> Result<Order, Error> {
-    if plan.scheduler == SchedulerKind::Slurm
-        && let Some(option) = handed_through(plan, &["--dependency", "-d"])
-    {
+    if let Some(option) = adapter_for(plan.scheduler).own_dependency(plan) {
         return Err(failure!(
             JobFile,
             "the run waits for its image's build, and `{option}` would take the place of that"

@@ -25,7 +25,7 @@ use crate::foundation::command::find;
 use crate::foundation::diagnostic::{Problem, nearest};
 use crate::image::python::{self, EnvFacts};
 use crate::image::runtime::find_runtime;
-use crate::job::{Asked, Command, JobSpec, NodeCount, Overrides, OwnPython, SchedulerKind};
+use crate::job::{Asked, Command, JobSpec, NodeCount, Overrides, OwnPython};
 use crate::learn::model::Hardware;
 use crate::observe::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
@@ -275,14 +275,13 @@ fn resolved(
 /// The performance model, where there is one, with what it must know of this moment.
 fn model_facts(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> Option<ModelFacts> {
     let (model, origin) = models::current(session)?;
-    let here = match plan::scheduler_of(spec, &session.settings, facts) {
-        SchedulerKind::Local => Hardware {
-            cpu_model: host_facts(None).cpu_model,
-            threads: cpus_effective(std::process::id()),
-            ..Hardware::default()
-        },
-        _ => Hardware::default(),
-    };
+    let is_local = plan::scheduler_of(spec, &session.settings, facts).is_local();
+    let here = is_local.then(|| Hardware {
+        cpu_model: host_facts(None).cpu_model,
+        threads: cpus_effective(std::process::id()),
+        ..Hardware::default()
+    });
+    let here = here.unwrap_or_default();
     let meant = session.asked_hardware.clone();
     Some(ModelFacts {
         model: Arc::new(model),

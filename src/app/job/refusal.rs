@@ -4,7 +4,6 @@ use crate::app::error::Error;
 use crate::app::job::load::Job;
 use crate::app::session::Session;
 use crate::foundation::diagnostic::chain;
-use crate::job::SchedulerKind;
 use crate::plan::Plan;
 use crate::scheduler::{Scheduler, SchedulerError, refusal};
 
@@ -35,11 +34,7 @@ pub(crate) fn dry_run(session: &Session, job: &Job) -> Result<Option<String>, Er
     if plan.scheduler.is_pbs() {
         session.pbs(plan.scheduler)?;
     }
-    if plan.scheduler != SchedulerKind::Slurm {
-        return Ok(None);
-    }
-    let tested = session.slurm.test(plan, &job.script());
-    tested
-        .map(Some)
-        .map_err(|error| explained(&session.slurm, plan, error))
+    let scheduler = session.scheduler(plan.scheduler)?;
+    let tested = scheduler.test(plan, &job.script()).transpose();
+    tested.map_err(|error| explained(&*scheduler, plan, error))
 }

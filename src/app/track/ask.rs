@@ -92,7 +92,7 @@ impl Tracker<'_> {
 
     /// Further runs with the same job ids: what their jobs do must not be taken for what these do.
     fn namesakes(&self, kind: SchedulerKind, jobs: &[JobRef]) -> Vec<JobRef> {
-        if kind == SchedulerKind::Local {
+        if kind.is_local() {
             return Vec::new();
         }
         let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::job::SchedulerKind;
 use crate::record::rundir::{Attempt, Reading, RunDir};
 use crate::record::{
     ExitStatus, Missing, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, find_notice,
@@ -70,7 +69,7 @@ impl Witness<'_> {
             (None, Some(ExitStatus::Code(_))) => attempt.attempt > 0,
             _ => false,
         };
-        if known || self.record.scheduler == SchedulerKind::Local {
+        if known || self.record.scheduler.is_local() {
             return;
         }
         let outcome = &reading.outcome;
@@ -186,7 +185,7 @@ pub(crate) fn output_path(record: &RunRecord, element: Option<u32>) -> Option<Pa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{JobId, RunId, Workload};
+    use crate::job::{JobId, RunId, SchedulerKind, Workload};
     use crate::record::ArrayPart;
 
     #[test]

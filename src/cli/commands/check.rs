@@ -7,7 +7,6 @@ use crate::app::job::load::{Against, Job, JobRequest};
 use crate::app::job::modules::{self, Loaded};
 use crate::app::job::refusal::dry_run;
 use crate::app::session::Session;
-use crate::job::SchedulerKind;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
@@ -75,7 +74,7 @@ pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
 /// What was compared, and what could not be.
 fn against_the_site(job: &Job) -> Vec<String> {
     let scheduler = job.plan.scheduler;
-    if scheduler == SchedulerKind::Local {
+    if scheduler.is_local() {
         return Vec::new();
     }
     let told = job

@@ -101,13 +101,9 @@ fn script_place(args: &Convert) -> Result<ScriptPlace, Error> {
         .map(Path::new)
         .unwrap_or(&file);
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let home = std::env::var("HOME")
-        .ok()
-        .filter(|home| home.starts_with('/'));
     Ok(ScriptPlace {
         name: text(name),
         path: text(&file),
-        home,
     })
 }
 

@@ -14,7 +14,7 @@ use crate::app::track::Tracker;
 use crate::app::wait::{self, Watched};
 use crate::cli::args::{Submit, WaitHow};
 use crate::cli::summary;
-use crate::job::{RunId, SchedulerKind};
+use crate::job::RunId;
 use crate::record::RunRecord;
 
 /// Runs the verb; returns the exit code.
@@ -76,9 +76,10 @@ fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Resu
         "records": records.to_string_lossy(),
     });
     let id = short(&record.run_id);
-    let place = match record.scheduler {
-        SchedulerKind::Local => "; it goes on when this shell ends",
-        _ => "",
+    let place = if record.scheduler.is_local() {
+        "; it goes on when this shell ends"
+    } else {
+        ""
     };
     let text = format!(
         "{}{place}\nfollow it with: dlrun logs -f {id}\nwait for it:    dlrun wait {id}\n",

@@ -17,7 +17,7 @@ pub struct Note {
     pub about: String,
     /// What became of it.
     pub message: String,
-    /// Where it stands in the description.
+    /// Where it is in the description.
     pub span: Option<Range<usize>>,
     /// True where the job file asks for less than the description: such a job must not be submitted as it is.
     pub is_refusal: bool,
@@ -133,12 +133,12 @@ impl Draft {
         }
     }
 
-    /// Tells what became of a part of the description that has no line of its own.
+    /// Notes what became of a part of the description that has no line in the job file.
     pub(super) fn note(&mut self, origin: &Origin, message: impl Into<String>) {
         self.tell(origin, message.into(), false);
     }
 
-    /// Tells that something asked for cannot be written.
+    /// Notes that something asked for cannot be written.
     pub(super) fn refuse(&mut self, origin: &Origin, message: impl Into<String>) {
         self.tell(origin, message.into(), true);
     }

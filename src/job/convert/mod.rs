@@ -130,10 +130,8 @@ impl Converted {
 pub struct ScriptPlace {
     /// Seen from the job file's directory.
     pub name: String,
-    /// From the root, for a job with a working directory of its own.
+    /// From the root, for a job with its own working directory.
     pub path: String,
-    /// The user's home directory, which scripts call `~`.
-    pub home: Option<String>,
 }
 
 /// Converts a description. Without a `place`, as on standard input, a script that must be kept becomes the command.

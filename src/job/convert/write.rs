@@ -6,9 +6,6 @@ use std::ops::Range;
 use crate::foundation::toml_reader::{basic_string, key_text};
 use crate::job::schema;
 
-/// Lines longer than this are broken where a list can be.
-const LINE: usize = 100;
-
 /// A value of a job file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
@@ -87,7 +84,7 @@ pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Vec<Line>) {
             let _ = writeln!(text, "# {}", comment(prose));
         }
         let start = text.len();
-        let _ = writeln!(text, "{name} = {}", shown(name, &entry.value));
+        let _ = writeln!(text, "{name} = {}", shown(&entry.value));
         lines.push(Line {
             key: entry.key,
             made: start..text.len(),
@@ -104,44 +101,22 @@ fn comment(text: &str) -> String {
         .collect()
 }
 
-fn shown(name: &str, value: &Value) -> String {
+fn shown(value: &Value) -> String {
     match value {
         Value::Text(text) => quoted(text),
         Value::Number(number) => number.to_string(),
         Value::Flag(flag) => flag.to_string(),
         Value::Texts(items) => {
             let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
-            let line = format!("[{}]", items.join(", "));
-            let has_lines = items.iter().any(|item| item.contains('\n'));
-            if has_lines || name.len() + line.len() <= LINE {
-                line
-            } else {
-                broken(&items)
-            }
+            format!("[{}]", items.join(", "))
         }
         Value::Table(pairs) => {
-            let pair = |(name, value): &(String, Value)| {
-                format!("{} = {}", key_text(name), shown(name, value))
-            };
+            let pair =
+                |(name, value): &(String, Value)| format!("{} = {}", key_text(name), shown(value));
             let pairs: Vec<String> = pairs.iter().map(pair).collect();
             format!("{{ {} }}", pairs.join(", "))
         }
     }
-}
-
-/// A long list: lines that are filled, each with four blanks before it.
-fn broken(items: &[String]) -> String {
-    let mut lines = vec![String::new()];
-    for item in items {
-        let last = lines.last_mut();
-        match last {
-            Some(line) if line.is_empty() || line.len() + item.len() + 4 <= LINE => {
-                let _ = write!(line, "{}{item},", if line.is_empty() { "" } else { " " });
-            }
-            _ => lines.push(format!("{item},")),
-        }
-    }
-    format!("[\n    {}\n]", lines.join("\n    "))
 }
 
 /// Text in the quotes that need the fewest escapes; text of several lines keeps them.
@@ -204,20 +179,6 @@ mod tests {
         ] {
             assert_eq!(quoted(text), shown);
         }
-    }
-
-    #[test]
-    fn long_lists_are_broken() {
-        let words: Vec<String> = (0..40).map(|at| format!("word-{at}")).collect();
-        let (text, _) = job_file("", &[entry("run.command", Value::Texts(words.clone()))]);
-        assert!(
-            text.lines().count() > 4 && text.lines().all(|line| line.len() <= LINE + 8),
-            "{text}"
-        );
-        assert_eq!(
-            parse(&text).expect("valid").run.command.value,
-            Command::Argv(words)
-        );
     }
 
     proptest! {

@@ -98,12 +98,13 @@ impl Discovery {
     /// What there is to say of a job about which nothing but its cgroup is known.
     fn records(&self, cgroup: &JobCgroup, first: Process, uid: u32) -> (RunRecord, NodeRecord) {
         let now = now_ms();
-        let (word, scheduler) = match cgroup.scheduler {
-            Some(CgroupScheduler::Slurm) => ("slurm", SchedulerKind::Slurm),
-            Some(CgroupScheduler::Torque) => ("torque", SchedulerKind::Torque),
-            Some(CgroupScheduler::OpenPbs) => ("openpbs", SchedulerKind::OpenPbs),
-            None => ("container", SchedulerKind::Auto),
+        let word = match cgroup.scheduler {
+            Some(CgroupScheduler::Slurm) => "slurm",
+            Some(CgroupScheduler::Torque) => "torque",
+            Some(CgroupScheduler::OpenPbs) => "openpbs",
+            None => "container",
         };
+        let scheduler = SchedulerKind::from_word(word).unwrap_or_default();
         let id = cgroup
             .job_id
             .clone()

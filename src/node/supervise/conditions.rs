@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use super::handover::Handover;
-use crate::job::{RunId, SchedulerKind};
+use crate::job::RunId;
 use crate::observe::monitor::{affinity, cpus_effective, node_busy_us, software_of, storage_class};
 use crate::record::{Conditions, NodeRecord, Software, StorageClass};
 
@@ -132,8 +132,10 @@ fn add(known: &mut Vec<Software>, found: Vec<Software>) {
 /// Where the scheduler put the job, by its variables; those of another scheduler around a local job are not the job's.
 fn place_of_job(conditions: &mut Conditions, handover: &Handover) {
     let (queue, account, qos) = match handover.context.plan.as_ref().map(|plan| plan.scheduler) {
-        Some(SchedulerKind::Slurm) => ("SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_QOS"),
-        Some(SchedulerKind::Torque | SchedulerKind::OpenPbs) => ("PBS_QUEUE", "PBS_ACCOUNT", ""),
+        Some(kind) if kind.has_steps() => {
+            ("SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_QOS")
+        }
+        Some(kind) if kind.is_pbs() => ("PBS_QUEUE", "PBS_ACCOUNT", ""),
         _ => return,
     };
     let value = |name: &str| {

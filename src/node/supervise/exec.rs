@@ -20,7 +20,6 @@ use crate::foundation::clock::{self, now_ms};
 use crate::foundation::command::{
     CommandError, Destination, TrainingCommand, spawn_companion, spawn_training,
 };
-use crate::job::SchedulerKind;
 use crate::observe::monitor;
 use crate::observe::protocol::Process;
 use crate::record::ExitStatus;
@@ -58,7 +57,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
     };
     let number = pid.as_raw().unsigned_abs();
     let plan = prepared.context.plan.as_ref();
-    let is_of_slurm = plan.is_some_and(|plan| plan.scheduler == SchedulerKind::Slurm);
+    let has_steps = plan.is_some_and(|plan| plan.scheduler.has_steps());
     let handover = Handover {
         context: prepared.context,
         container: prepared.container,
@@ -66,11 +65,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         pid: number,
         start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
         supervisor: std::process::id(),
-        step: if is_of_slurm {
-            Process::of_step()
-        } else {
-            None
-        },
+        step: if has_steps { Process::of_step() } else { None },
         started_at_ms,
         booted_at_ms,
         output: output.file,

@@ -21,12 +21,12 @@ pub(super) fn classify(text: &str) -> Option<(&'static str, RefusalSeen)> {
         .filter_map(|(_, speech)| speech.map(|(_, said)| said))
         .collect();
     let is_of_tool = !spoken.is_empty();
-    // What a command printed counts before what stands around it.
+    // What a command printed counts before what is around it.
     let known = refusal::fault(&spoken.join("\n"));
     let (words, fault) = match known.or_else(|| refusal::fault_of_sentence(text)) {
         Some(known) => known,
         // A command refused, for a reason that is not known.
-        None if is_of_tool => ("", Fault::Other),
+        None if is_of_tool => ("", Fault::named("other")?),
         None => return None,
     };
     let of_fault = |line: &&(&str, Option<Speech<'_>>)| line.0.to_lowercase().contains(words);
@@ -45,13 +45,13 @@ pub(super) fn classify(text: &str) -> Option<(&'static str, RefusalSeen)> {
         .find_map(|(_, speech)| *speech)
         .map_or(refusal::speaker_of(fault, line), |(whose, _)| whose);
     let error_class = fault.class(scheduler);
-    let limit = refusal::named_limit(line).filter(|_| fault == Fault::Policy);
-    let meaning = limit.map_or(fault.meaning(), |(_, meaning)| meaning);
+    let limit = refusal::named_limit(line).filter(|_| fault.name == "policy");
+    let meaning = limit.map_or(fault.meaning, |(_, meaning)| meaning);
     Some((
         scheduler,
         RefusalSeen {
             error_class,
-            transient: fault == Fault::Busy,
+            transient: fault.name == "busy",
             meaning,
             words,
         },

@@ -164,12 +164,12 @@ pub struct SubmittedSeen {
     pub cluster: Option<String>,
 }
 
-/// What a reader is told of a table without a head.
+/// What a reader knows of a table without a head.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Columns<'a> {
     /// Their names, Slurm's or like them.
     pub names: &'a [String],
-    /// What stands between two; `|` where nothing is said.
+    /// What separates two; `|` where nothing is said.
     pub separator: Option<&'a str>,
 }
 
@@ -181,7 +181,7 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
     let (mut found, mut unread) = (Vec::new(), Vec::new());
     for block in &blocks {
         let asked = block.columns();
-        match output(&block.text(), columns, asked.as_ref()) {
+        match output(&block.text(), columns, asked.as_deref()) {
             Some(seen) => found.push(seen),
             None if block.is_empty() => {}
             None => unread.extend(block.command.map(str::to_owned)),
@@ -197,7 +197,7 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
 }
 
 /// Reads one output. What the command above it asked for counts where the text has no head.
-fn output(text: &str, columns: Columns<'_>, asked: Option<&pasted::Asked<'_>>) -> Option<Seen> {
+fn output(text: &str, columns: Columns<'_>, asked: Option<&[String]>) -> Option<Seen> {
     let body = text.trim();
     if body.is_empty() {
         return None;
@@ -322,7 +322,7 @@ fn refused(text: &str) -> Option<Seen> {
     })
 }
 
-/// A state in dlrun's words; a job that a person holds is told apart.
+/// A state in dlrun's words; a job that a person holds has its own word.
 fn state_word(state: JobState, held: bool) -> String {
     if held && state == JobState::Pending {
         "held".to_owned()

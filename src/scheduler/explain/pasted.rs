@@ -1,8 +1,5 @@
 //! What people paste: commands above outputs, and the marks that mails, documents and logs put before lines.
 
-/// Names of columns, and what separates them where that is known.
-pub(super) type Asked<'a> = (Vec<String>, Option<&'a str>);
-
 /// One output of a text, with the command above it.
 #[derive(Default)]
 pub(super) struct Block<'a> {
@@ -72,7 +69,7 @@ impl Block<'_> {
         self.lines.iter().all(|line| is_blank(line))
     }
 
-    /// The lines without what stands before each of them: `>`, `#`, `[TIME] `, blanks; and without marks of bold letters.
+    /// The lines without what is before each of them: `>`, `#`, `[TIME] `, blanks.
     pub(super) fn text(&self) -> String {
         let mut lines = self.lines.clone();
         let strips: [fn(&str) -> Option<&str>; 3] = [
@@ -104,80 +101,25 @@ impl Block<'_> {
             .unwrap_or(0);
         let bare = |line: &&str| {
             let line = line.get(indent..).unwrap_or(line.trim_start());
-            let is_bold = line.contains("**") && !line.contains("***");
-            if is_bold {
-                line.replace("**", "") + "\n"
-            } else {
-                line.to_owned() + "\n"
-            }
+            line.to_owned() + "\n"
         };
         lines.iter().map(bare).collect()
     }
 
-    /// The columns that the command asks for, and what it puts between them, where that is plain.
-    pub(super) fn columns(&self) -> Option<Asked<'_>> {
-        let command = self.command?;
-        let (tool, rest) = command.split_once(' ')?;
-        let names = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<_>>();
-        if tool == "sacct"
-            && rest
-                .split_whitespace()
-                .any(|word| ["-b", "--brief"].contains(&word))
-        {
-            return Some((names("JobID,State,ExitCode"), None));
-        }
-        let options = ["--format", "--Format", "-o", "-O"];
-        let value = options
-            .iter()
-            .find_map(|option| {
-                rest.split_once(&format!("{option}="))
-                    .or_else(|| rest.split_once(&format!("{option} ")))
-            })?
-            .1;
-        let value = value.trim_start();
+    /// The columns that the command names.
+    pub(super) fn columns(&self) -> Option<Vec<String>> {
+        let (_, rest) = self.command?.split_once(' ')?;
+        let after = |option: &str| Some(rest.split_once(option)?.1.trim_start_matches(['=', ' ']));
+        let options = ["--format", "--Format", " -o", " -O"];
+        let value = options.into_iter().find_map(after)?;
         let quotes = ['"', '\'', '\u{201c}', '\u{201d}'];
         let value = match value.strip_prefix(quotes) {
             Some(quoted) => quoted.split(quotes).next()?,
             None => value.split_whitespace().next()?,
         };
-        if !value.starts_with('%') {
-            return Some((names(value), None));
-        }
-        let letters = if tool == "squeue" { SQUEUE } else { SINFO };
-        let column = |part: &str| {
-            let letter = part.find(|c: char| c.is_ascii_alphabetic())?;
-            let mut columns = letters
-                .split(' ')
-                .filter_map(|column| column.split_once('='));
-            let name = columns
-                .find(|(known, _)| part[letter..].starts_with(known))?
-                .1;
-            Some(name.to_owned())
-        };
-        let found = value
-            .split('%')
-            .skip(1)
-            .map(column)
-            .collect::<Option<Vec<_>>>()?;
-        let between = value
-            .split('%')
-            .nth(1)?
-            .trim_start_matches(|c: char| !c.is_ascii_alphabetic());
-        Some((
-            found,
-            between
-                .get(1..)
-                .filter(|separator| !separator.trim().is_empty()),
-        ))
+        (!value.contains('%')).then(|| value.split(',').map(str::to_owned).collect())
     }
 }
-
-/// What letters of `squeue --format` and `sinfo --format` mean.
-const SQUEUE: &str = "i=JobID A=JobID j=Name u=User a=Account r=Reason R=NodeListReason M=Time S=StartTime C=CPUs \
-    l=TimeLimit t=State T=State P=Partition D=Nodes N=NodeList";
-const SINFO: &str = "l=TimeLimit t=State T=State P=Partition D=Nodes N=NodeList n=NodeList E=Reason C=CPUsState c=CPUs G=Gres \
-    m=Memory";
-
 #[cfg(test)]
 mod tests {
     use super::*;

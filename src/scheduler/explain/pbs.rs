@@ -54,7 +54,7 @@ fn job(thing: &Thing) -> Option<JobSeen> {
     })
 }
 
-/// How a job stands, as the adapters have it. A table has the letter alone, which most mean by it; part of a record could say
+/// The state of a job, as the adapters have it. A table has the letter alone, which most mean by it; part of a record could say
 /// how the job ended, and does not.
 fn job_state(thing: &Thing, is_told: bool) -> JobState {
     let letter = thing.get("job_state").unwrap_or_default();
@@ -156,12 +156,9 @@ pub(super) fn xml(text: &str) -> Option<Seen> {
 }
 
 pub(super) fn json(text: &str) -> Option<Seen> {
-    let value = json::read(text);
-    let things = ["Jobs", "nodes"]
-        .map(|table| json::things(&value, table))
-        .concat();
+    let (top, things) = json::read(text);
     let forms = ["qstat -f -F json", "pbsnodes -F json"];
-    let is_empty = value.text("pbs_server").is_some() && value.get("nodes").is_none();
+    let is_empty = top.get("pbs_server").is_some() && things.is_empty();
     // A server without jobs.
     let empty = || is_empty.then(|| Seen::of(forms[0], "openpbs", Vec::new(), Vec::new()));
     of_things(forms, "openpbs", &things).or_else(empty)

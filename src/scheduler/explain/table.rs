@@ -1,7 +1,7 @@
 //! Tables as schedulers print them: between separators, under dashes, or aligned with a head of words.
 
 use super::record::{Names, Record, plain};
-use super::{Columns, JobSeen, NodeSeen, Seen, pasted, pbs, slurm};
+use super::{Columns, JobSeen, NodeSeen, Seen, pbs, slurm};
 use crate::job::JobState;
 use crate::scheduler::slurm::job_state;
 
@@ -54,19 +54,15 @@ fn is_state(word: &str) -> bool {
 type Table = (Vec<Record>, Vec<String>);
 
 /// Reads a table of jobs or nodes. `asked`: what the command above it asked for, which counts where there is no head.
-pub(super) fn read(
-    text: &str,
-    columns: Columns<'_>,
-    asked: Option<&pasted::Asked<'_>>,
-) -> Option<Seen> {
+pub(super) fn read(text: &str, columns: Columns<'_>, asked: Option<&[String]>) -> Option<Seen> {
     let lines: Vec<&str> = text
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
     let (rows, names) = if columns.names.is_empty() {
         let by_command = || {
-            let (names, separator) = asked?;
-            let table = named(&lines, names, *separator);
+            let names = asked?;
+            let table = named(&lines, names, None);
             // Blanks in cells and empty cells would move the others.
             let is_whole = |row: &Record| {
                 let last = row.0.last();
@@ -363,7 +359,7 @@ fn is_step(row: &Record, above: &[Record]) -> bool {
     id.contains('.') || !begins_with_digit(id) || is_cut
 }
 
-/// The jobs of a table. A requeued or shrunken job has several rows; the last one is how it stands.
+/// The jobs of a table. A requeued or shrunken job has several rows; the last one has its state.
 fn jobs(rows: &[Record]) -> Vec<JobSeen> {
     let mut jobs: Vec<JobSeen> = Vec::new();
     for (at, row) in rows.iter().enumerate() {

@@ -1,8 +1,10 @@
 //! This machine as job files see it.
 
+use super::Local;
 use crate::foundation::diagnostic::Problem;
 use crate::job::SchedulerKind;
 use crate::scheduler::adapter::{Adapter, Asked, Findings, Lack};
+use crate::scheduler::{Reach, Scheduler};
 
 /// This machine.
 pub struct Known;
@@ -46,6 +48,10 @@ impl Adapter for Known {
 
     fn name(&self) -> &'static str {
         "this machine"
+    }
+
+    fn open(&'static self, reach: Reach) -> Box<dyn Scheduler> {
+        Box::new(Local::new(reach))
     }
 
     fn lacks(&self) -> &'static [Lack] {

@@ -15,7 +15,7 @@ use crate::job::name_problem;
 pub(super) struct Here {
     host: String,
     boot: String,
-    /// Containers may share the directory and number their processes anew.
+    /// Containers may share the directory and number their own processes.
     pid_namespace: u64,
 }
 

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
+use super::{Entries, JobRef, Reach, Scheduler, SchedulerError, Submission, Submitted};
 use crate::config::site::SiteModel;
 use crate::foundation::clock::now_ms;
 use crate::foundation::command::spawn_detached;
@@ -52,7 +52,7 @@ pub struct Shared {
 
 /// The local scheduler as one process sees it.
 #[derive(Debug, Clone)]
-pub struct Local {
+struct Local {
     host: String,
     dlrun: PathBuf,
     queue_dir: PathBuf,
@@ -60,15 +60,13 @@ pub struct Local {
 }
 
 impl Local {
-    /// `host` is this machine's name, `dlrun` the program to start as runner; waiting jobs are kept under `state_dir`.
-    #[must_use]
-    pub fn new(host: &str, dlrun: PathBuf, state_dir: &Path, shared: Shared) -> Self {
-        let queue_dir = state_dir.join("local").join(host);
+    fn new(reach: Reach) -> Self {
+        let queue_dir = reach.state_dir.join("local").join(&reach.host);
         Self {
-            host: host.to_owned(),
-            dlrun,
+            host: reach.host,
+            dlrun: reach.dlrun,
             queue_dir,
-            shared,
+            shared: reach.shared,
         }
     }
 }
@@ -101,10 +99,6 @@ fn create_output(plan: &crate::launch::Plan, first: u64) -> Result<(u64, PathBuf
 }
 
 impl Scheduler for Local {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Local
-    }
-
     fn command_line(&self, submission: &Submission<'_>) -> Vec<String> {
         vec![
             "/bin/bash".to_owned(),

@@ -16,7 +16,7 @@ use crate::job::{JobId, JobState, RunId};
 use crate::record::ExitStatus;
 use crate::scheduler::SchedulerError;
 
-/// Where a local job stands.
+/// What a local job is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Phase {
@@ -73,6 +73,13 @@ pub(super) struct Ticket {
     pub(super) warning: Option<String>,
 }
 
+/// Opens a file for its owner alone, making it where it is missing.
+fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = fs::OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    options.open(path)
+}
+
 impl Ticket {
     pub(super) const FORMAT: u32 = 1;
 
@@ -88,13 +95,9 @@ impl Ticket {
     /// Asks for the job's end.
     pub(super) fn ask_cancel(run_dir: &Path) -> Result<(), SchedulerError> {
         let path = Self::cancel_path(run_dir);
-        let made = fs::OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&path);
-        made.map(drop).map_err(file_error("write", &path))
+        open_private(&path)
+            .map(drop)
+            .map_err(file_error("write", &path))
     }
 
     /// Says whether the job's end was asked for.
@@ -119,28 +122,18 @@ impl Ticket {
         let path = Self::path(run_dir);
         let part = run_dir.join("local.json.part");
         let text = serde_json::to_vec(self).expect("a ticket is plain data with text keys");
-        let written = fs::OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&part);
-        let written =
-            written.and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
-        written
-            .and_then(|()| fs::rename(&part, &path))
-            .map_err(file_error("write", &path))
+        let written = open_private(&part).and_then(|mut file| {
+            file.set_len(0)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&part, &path)
+        });
+        written.map_err(file_error("write", &path))
     }
 
     /// Takes the lock that says "my runner is alive"; `None` where another runner has it.
     pub(super) fn hold(run_dir: &Path) -> io::Result<Option<Flock<File>>> {
-        let path = Self::lock_path(run_dir);
-        let mut file = fs::OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(path)?;
+        let mut file = open_private(&Self::lock_path(run_dir))?;
         // Somebody who just asks whether we live holds the lock for a moment.
         for _ in 0..40 {
             file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {

@@ -33,7 +33,7 @@ pub(super) struct Answer(BTreeMap<String, Seen>);
 
 impl Answer {
     pub(super) fn read(text: &str) -> Self {
-        Self::of(&json::things(&json::read(text), "Jobs"))
+        Self::of(&json::read(text).1)
     }
 
     /// The answer out of what was read, be it JSON or text.
@@ -195,8 +195,8 @@ fn reason(job: &Thing, state: JobState, depends: &[(String, String)]) -> Option<
     }
 }
 
-/// What a comment says of the end: `Job run at .. on (n1:ncpus=1) and exceeded resource walltime`. That it failed is told
-/// by its exit code.
+/// What a comment says of the end: `Job run at .. on (n1:ncpus=1) and exceeded resource walltime`. That it failed is
+/// shown by its exit code.
 fn end_words(comment: Option<String>, exit_status: Option<i64>) -> Option<String> {
     let said = comment.map(|text| {
         text.rsplit_once(" and ")
@@ -334,9 +334,10 @@ mod tests {
         );
         let text =
             "Job Id: 7.s\n    job_state = Q\n    estimated.start_time = Tue Feb 14 02:10:01 2023\n";
-        let told = Answer::of(&read_text(text));
+        let found = Answer::of(&read_text(text));
         assert_eq!(
-            told.get("7.s")
+            found
+                .get("7.s")
                 .and_then(|seen| seen.entry.expected_start_ms),
             Some(1_676_340_601_000)
         );

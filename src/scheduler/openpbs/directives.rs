@@ -4,52 +4,26 @@ use std::collections::BTreeMap;
 
 use crate::job::{IndexRange, Mail};
 use crate::launch::{Plan, PlannedResources};
-use crate::scheduler::pbs::options::{Flag, clock, mail_letters, names, times_and_mail, variables};
+use crate::scheduler::pbs::options::{self, Flag, clock, mail_letters, names, times_and_mail};
 
-/// The options of a plan as they stand behind `#PBS `, one each. All text in them is from sets of characters that a line
-/// takes as they are (checked where the job file is read, and by the plan).
-pub(super) fn directives(plan: &Plan) -> Vec<String> {
-    let mut flags = vec![Flag::with("-S", "/bin/bash")];
-    flags.extend(requested(plan));
-    flags.extend(variables(plan));
-    // The script writes its output itself. What the scheduler says of the job goes beside it, in NAME.oID.
-    flags.push(Flag::with("-j", "oe"));
-    let mut lines: Vec<String> = flags.iter().map(Flag::line).collect();
-    lines.extend(plan.directives.iter().cloned());
-    lines
-}
-
-/// The options that say what the job needs. They go on the command line as well: what stands there beats `#PBS` lines,
+/// The options that say what the job needs. They go on the command line as well: what is there beats `#PBS` lines,
 /// and the site's `default_qsub_arguments` beat neither.
 pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
     let resources = &plan.resources;
     let mut flags = names(plan);
     // A reservation has a queue of its name, and the plan has no other queue beside it.
-    flags.extend(
-        resources
-            .reservation
-            .clone()
-            .map(|queue| Flag::with("-q", queue)),
-    );
-    flags.push(Flag::resource("select", select(resources)));
-    flags.extend(place(resources).map(|place| Flag::resource("place", place)));
-    flags.extend(
-        resources
-            .walltime
-            .map(|walltime| Flag::resource("walltime", clock(walltime))),
-    );
-    flags.extend(
-        resources
-            .licenses
-            .iter()
-            .map(|(name, count)| Flag::resource(name, count)),
-    );
-    let array = resources
-        .array
-        .as_ref()
-        .and_then(|array| Some((array.single_range()?, array.limit)));
-    flags.extend(array.map(|array| Flag::with("-J", indexes(array))));
-    flags.extend(depends(resources).map(|depend| Flag::with("-W", format!("depend={depend}"))));
+    flags.extend(options::given([("-q", resources.reservation.clone())]));
+    flags.extend(options::resources([
+        ("select", Some(select(resources))),
+        ("place", place(resources)),
+        ("walltime", resources.walltime.map(clock)),
+    ]));
+    let licenses = resources.licenses.iter();
+    flags.extend(licenses.map(|(name, count)| Flag::resource(name, count)));
+    let array = resources.array.as_ref();
+    let array = array.and_then(|array| Some(indexes((array.single_range()?, array.limit))));
+    let depend = depends(resources).map(|depend| format!("depend={depend}"));
+    flags.extend(options::given([("-J", array), ("-W", depend)]));
     flags.extend(times_and_mail(plan, |mail: &Mail| mail_letters(mail, "a")));
     flags
 }

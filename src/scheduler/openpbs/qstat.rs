@@ -60,12 +60,12 @@ fn ask(openpbs: &Commands, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerErro
             output = qstat(openpbs, &JSON, some)?;
         }
         let output = openpbs.answer("qstat", output, &ANSWERED, "list jobs")?;
-        let told = Answer::read(&output.stdout);
+        let found = Answer::read(&output.stdout);
         let is_silent = |id: &&str| {
-            told.get(id).is_none() && !output.stderr.split_whitespace().any(|word| word == *id)
+            found.get(id).is_none() && !output.stderr.split_whitespace().any(|word| word == *id)
         };
         let silent: Vec<&str> = some.iter().copied().filter(is_silent).collect();
-        answer.join(told);
+        answer.join(found);
         if some.len() > 1 && !silent.is_empty() {
             let output = qstat(openpbs, &[history, &TEXT].concat(), &silent)?;
             let output = openpbs.answer("qstat", output, &ANSWERED, "list jobs")?;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     /// What an answer says of one job: elements, state, whether it is stuck.
-    fn told(job: &JobRef, text: &str) -> Vec<(Option<String>, JobState, bool)> {
+    fn found(job: &JobRef, text: &str) -> Vec<(Option<String>, JobState, bool)> {
         let mut own = own_entries(
             std::slice::from_ref(job),
             &Answer::read(text).into_entries(),
@@ -136,15 +136,15 @@ mod tests {
     fn an_old_job_of_the_same_id_lends_nothing() {
         let text = format!("{{\"Jobs\":{{\"7.s\":{{\"job_state\":\"R\",{CTIME}}}}}}}");
         assert_eq!(
-            told(&job(1, "7.s", SUBMITTED), &text),
+            found(&job(1, "7.s", SUBMITTED), &text),
             [(None, JobState::Running, false)]
         );
         assert_eq!(
-            told(&job(1, "7", SUBMITTED - 60_000), &text),
+            found(&job(1, "7", SUBMITTED - 60_000), &text),
             [(None, JobState::Running, false)]
         );
-        assert_eq!(told(&job(1, "7.s", SUBMITTED + 3_600_000), &text), []);
-        assert_eq!(told(&job(1, "77.s", SUBMITTED), &text), []);
+        assert_eq!(found(&job(1, "7.s", SUBMITTED + 3_600_000), &text), []);
+        assert_eq!(found(&job(1, "77.s", SUBMITTED), &text), []);
     }
 
     #[test]
@@ -176,18 +176,18 @@ mod tests {
             (Some("3-4".into()), JobState::Pending, false),
             (Some("5".into()), JobState::Cancelled, false),
         ];
-        assert_eq!(told(&own, &text), expected);
+        assert_eq!(found(&own, &text), expected);
         let held = answer(&[
             array("H", ",\"Hold_Types\":\"u\""),
             element(1, "Q", ""),
             element(2, "Q", ""),
         ]);
         assert_eq!(
-            told(&own, &held),
+            found(&own, &held),
             [(Some("1-2".into()), JobState::Pending, true)]
         );
         assert_eq!(
-            told(&own, &answer(&[array("F", ",\"substate\":91")])),
+            found(&own, &answer(&[array("F", ",\"substate\":91")])),
             [(None, JobState::Cancelled, false)]
         );
     }

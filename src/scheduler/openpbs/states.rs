@@ -1,14 +1,14 @@
 //! OpenPBS's states and exit codes in dlrun's words (`job.h` and `qstat(1B)` of OpenPBS 23.06).
 
-use crate::job::JobState;
+use crate::job::{JobState, SchedulerKind};
 use crate::record::ExitStatus;
-use crate::scheduler::pbs::ends::{self, Pbs};
+use crate::scheduler::pbs::ends;
 
 /// Substates of a job that has ended: deleted, moved to another server.
 const DELETED: i64 = 91;
 const MOVED: i64 = 94;
 
-/// What tells how a job is.
+/// What shows how a job is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Signs<'a> {
     /// `job_state`.
@@ -38,9 +38,8 @@ fn ended(signs: Signs<'_>) -> JobState {
         (Some(MOVED), _) => JobState::Unknown,
         (Some(DELETED), _) => JobState::Cancelled,
         (_, Some(0)) => JobState::Completed,
-        (_, Some(code)) => {
-            ends::of_code(Some(Pbs::OpenPbs), code).map_or(JobState::Failed, |(state, _)| state)
-        }
+        (_, Some(code)) => ends::of_code(Some(SchedulerKind::OpenPbs), code)
+            .map_or(JobState::Failed, |(state, _)| state),
         // One whose dependency failed, or an element that was deleted, has neither code nor start.
         (_, None) if !signs.started => JobState::Cancelled,
         (_, None) => JobState::Unknown,
@@ -58,7 +57,7 @@ pub(super) fn exit(exit_status: Option<i64>) -> Option<ExitStatus> {
 
 /// What a code of OpenPBS's own means, where it leaves no comment.
 pub(super) fn code_words(exit_status: Option<i64>) -> Option<&'static str> {
-    ends::of_code(Some(Pbs::OpenPbs), exit_status?).map(|(_, meaning)| meaning)
+    ends::of_code(Some(SchedulerKind::OpenPbs), exit_status?).map(|(_, meaning)| meaning)
 }
 
 #[cfg(test)]

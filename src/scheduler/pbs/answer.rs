@@ -117,7 +117,7 @@ fn unescaped(text: &str) -> String {
 /// Reads the text of `qstat -f` and `qstat -Q -f` (`Job Id: 14.vm`, `    name = value`, a tab before what goes on from the
 /// line before) and of `qstat -B -f`. Slurm's `qstat` indents by a tab, and breaks no line. With `-w` no line is broken, but
 /// values hold line breaks of their own: what is not indented belongs to the value before, unless nothing is, as where a
-/// mail has lost it. Of a name that stands twice the first counts: a variable could hold lines that look like attributes.
+/// mail has lost it. Of a name that occurs twice the first counts: a variable could hold lines that look like attributes.
 pub(in crate::scheduler) fn read_text(text: &str) -> Vec<Thing> {
     let mut things: Vec<Thing> = Vec::new();
     let mut last: Option<String> = None;

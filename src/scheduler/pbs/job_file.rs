@@ -2,7 +2,7 @@
 
 use crate::foundation::diagnostic::Problem;
 use crate::job::{DependencyKind, MailEvent, kind_and_count};
-use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings};
+use crate::scheduler::adapter::{Asked, Elsewhere, Findings};
 use crate::scheduler::handed_on::value_of;
 
 /// A word that means itself in a PBS resource list.
@@ -29,12 +29,12 @@ pub(in crate::scheduler) fn elsewhere<'a>(options: &[&'a str]) -> Elsewhere<'a> 
 
 /// Holds a job file against what both PBS can do. `typed`: why a type of GPU, with their number, is refused, and what to write.
 pub(in crate::scheduler) fn check(
-    pbs: &dyn Adapter,
+    shown: &str,
     asked: &Asked<'_>,
     found: &mut Findings,
-    typed: impl Fn(&str, &str) -> (&'static str, String),
+    typed: fn(&str, &str) -> (&'static str, String),
 ) {
-    let (spec, resources, shown) = (asked.spec, &asked.spec.resources, pbs.name());
+    let (spec, resources) = (asked.spec, &asked.spec.resources);
     if !asked.name.is_ascii() {
         let why = format!(
             "{shown} takes a job's name in ASCII letters only, not {:?}",
@@ -94,7 +94,7 @@ pub(in crate::scheduler) fn check(
         .as_ref()
         .is_some_and(|mail| mail.on.contains(&MailEvent::Requeue))
     {
-        let text = format!("`resources.mail`: {shown} sends none when a job waits anew");
+        let text = format!("`resources.mail`: {shown} sends none when a job waits again");
         found.warnings.push(text);
     }
 }

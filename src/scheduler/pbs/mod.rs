@@ -1,7 +1,9 @@
 //! What Torque and OpenPBS share: the form of options, `qsub`, `qdel`, values, the names of output files.
 
+mod adapter;
 pub(super) mod answer;
 pub(super) mod commands;
+pub(super) mod dialect;
 pub(super) mod ends;
 pub(super) mod handed_through;
 pub(super) mod ids;
@@ -10,4 +12,5 @@ pub(super) mod options;
 pub(super) mod own;
 mod qsub;
 pub(super) mod script;
+pub(super) mod site;
 pub(super) mod values;

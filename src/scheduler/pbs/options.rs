@@ -38,7 +38,19 @@ impl Flag {
         Self::with("-l", format!("{name}={value}"))
     }
 
-    /// As it stands behind `#PBS `.
+    /// `-v` with those of its variables that are set; `None` where none is. Others stay as they are.
+    pub(in crate::scheduler) fn of_set_variables(
+        mut self,
+        has: impl Fn(&str) -> bool,
+    ) -> Option<Self> {
+        if let Some(names) = self.value.as_mut().filter(|_| self.letter == "-v") {
+            let set: Vec<&str> = names.split(',').filter(|name| has(name)).collect();
+            *names = set.join(",");
+        }
+        (self.value.as_deref() != Some("")).then_some(self)
+    }
+
+    /// As it is written behind `#PBS `.
     pub(in crate::scheduler) fn line(&self) -> String {
         match &self.value {
             Some(value) => format!("{} {value}", self.letter),
@@ -66,22 +78,31 @@ pub(in crate::scheduler) fn clock(walltime: Walltime) -> String {
     )
 }
 
+/// Options that have a value.
+pub(in crate::scheduler) fn given<const N: usize>(
+    options: [(&'static str, Option<String>); N],
+) -> impl Iterator<Item = Flag> {
+    let given = options.into_iter();
+    given.filter_map(|(letter, value)| Some(Flag::with(letter, value?)))
+}
+
+/// Resources that have a value: `-l NAME=VALUE`.
+pub(in crate::scheduler) fn resources<const N: usize>(
+    named: [(&'static str, Option<String>); N],
+) -> impl Iterator<Item = Flag> {
+    let named = named.into_iter();
+    named.filter_map(|(name, value)| Some(Flag::resource(name, value?)))
+}
+
 /// Name, queue and account.
 pub(in crate::scheduler) fn names(plan: &Plan) -> Vec<Flag> {
-    let mut flags = vec![Flag::with("-N", plan.name.clone())];
-    flags.extend(
-        plan.resources
-            .queue
-            .clone()
-            .map(|queue| Flag::with("-q", queue)),
-    );
-    flags.extend(
-        plan.resources
-            .account
-            .clone()
-            .map(|account| Flag::with("-A", account)),
-    );
-    flags
+    let (queue, account) = (plan.resources.queue.clone(), plan.resources.account.clone());
+    given([
+        ("-N", Some(plan.name.clone())),
+        ("-q", queue),
+        ("-A", account),
+    ])
+    .collect()
 }
 
 /// Begin and mail. `letters` translates the events; where they mean nothing to the scheduler, the addressee goes too.
@@ -90,12 +111,8 @@ pub(in crate::scheduler) fn times_and_mail(
     letters: impl Fn(&Mail) -> String,
 ) -> Vec<Flag> {
     let resources = &plan.resources;
-    let mut flags = Vec::new();
-    flags.extend(
-        resources
-            .begin
-            .map(|begin| Flag::with("-a", begin.to_pbs())),
-    );
+    let begin = resources.begin.map(|begin| begin.to_pbs());
+    let mut flags: Vec<Flag> = given([("-a", begin)]).collect();
     let mail = resources.mail.as_ref().map(|mail| (mail, letters(mail)));
     if let Some((mail, letters)) = mail.filter(|(_, letters)| !letters.is_empty()) {
         flags.push(Flag::with("-m", letters));

@@ -1,4 +1,4 @@
-//! Which of the jobs that PBS tells of are a run's own.
+//! Which of the jobs that PBS shows are a run's own.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::job::{ArraySpec, JobState};
 use crate::record::QueueEntry;
 use crate::scheduler::{Entries, JobRef};
 
-/// Picks for each run the entries that are really its own: same id, and not submitted before it. A server that was made
-/// anew gives the same ids again. `entries` have the ids that PBS shows, those of elements their own.
+/// Picks for each run the entries that are really its own: same id, and not submitted before it. A server that was set up
+/// again gives the same ids again. `entries` have the ids that PBS shows, those of elements their own.
 pub(in crate::scheduler) fn own_entries(jobs: &[JobRef], entries: &[QueueEntry]) -> Entries {
     let mut by_number: BTreeMap<&str, Vec<&QueueEntry>> = BTreeMap::new();
     for entry in entries {

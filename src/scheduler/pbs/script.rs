@@ -4,31 +4,22 @@
 //! have in `pbsdsh` a launcher that hands over neither environment nor exit codes. What is said of Torque is of 6.1.3, of
 //! OpenPBS of 23.06.
 
+use super::dialect::Dialect;
 use crate::launch::Plan;
 use crate::scheduler::script::{MINT, quoted, read_env_file};
-
-/// In what the two differ.
-pub(in crate::scheduler) struct Flavour {
-    /// The variable that holds the index of an array's element in its job.
-    pub(in crate::scheduler) index: &'static str,
-    /// Options of `pbsdsh` before the words.
-    pub(in crate::scheduler) options: &'static str,
-    /// Whether `qdel` kills a job's further nodes at once.
-    pub(in crate::scheduler) kills_nodes_at_once: bool,
-}
 
 /// What starts one dlrun on each node.
 pub(in crate::scheduler) const ON_EACH: &str = "dlrun_on_each";
 
 /// The job's output, and who this run is, as far as PBS says so.
-pub(in crate::scheduler) fn identity(plan: &Plan, flavour: &Flavour) -> String {
-    let identity = IDENTITY.replace("@INDEX@", flavour.index);
-    format!("{}{identity}{MINT}{ATTEMPT}", output(plan, flavour))
+pub(in crate::scheduler) fn identity(plan: &Plan, dialect: &Dialect) -> String {
+    let identity = IDENTITY.replace("@INDEX@", dialect.index);
+    format!("{}{identity}{MINT}{ATTEMPT}", output(plan, dialect))
 }
 
 /// The job's output goes to its file from here on, where people follow it. The scheduler brings its own copy only at the
 /// end; what it says there itself (`job killed: walltime 6 exceeded limit 4`) stays apart.
-fn output(plan: &Plan, flavour: &Flavour) -> String {
+fn output(plan: &Plan, dialect: &Dialect) -> String {
     let pattern = plan.output_pattern();
     let (stem, ending) = pattern
         .strip_suffix(".out")
@@ -39,7 +30,7 @@ fn output(plan: &Plan, flavour: &Flavour) -> String {
     } else {
         dir
     };
-    let index = format!("${{{}:-}}", flavour.index);
+    let index = format!("${{{}:-}}", dialect.index);
     // What is quoted and what is filled in take turns.
     let filled = |text: &str| {
         let pieces = text.split("%a").map(|piece| {
@@ -115,8 +106,8 @@ fi
 
 /// What must be there before the command is put together: a directory that all nodes see, and in it, for MPI, the hosts,
 /// each as often as it has tasks.
-pub(in crate::scheduler) fn before(plan: &Plan, flavour: &Flavour) -> String {
-    let directory = directory(plan, flavour);
+pub(in crate::scheduler) fn before(plan: &Plan, dialect: &Dialect) -> String {
+    let directory = directory(plan, dialect);
     if plan.launcher.starts_ranks() {
         let tasks = plan.resources.tasks_per_node.to_string();
         return directory + &MACHINES.replace("@TASKS@", &tasks);
@@ -128,8 +119,8 @@ pub(in crate::scheduler) fn before(plan: &Plan, flavour: &Flavour) -> String {
     let own: Vec<&str> = NODES_OWN.into_iter().filter(|name| !is_set(name)).collect();
     let each = EACH
         .replace("@OWN@", &own.join(" "))
-        .replace("@OPTIONS@", flavour.options);
-    let node = quoted(&node_script(plan, flavour));
+        .replace("@OPTIONS@", dialect.pbsdsh);
+    let node = quoted(&node_script(plan, dialect));
     format!("{directory}dlrun_node_script={node}\n{each}")
 }
 
@@ -150,8 +141,8 @@ pub(in crate::scheduler) fn ranks(plan: &Plan) -> String {
 }
 
 /// The directory is deleted, so its name is the job's alone: `run.output` need not have the id and the index, or not apart.
-fn directory(plan: &Plan, flavour: &Flavour) -> String {
-    let index = flavour.index;
+fn directory(plan: &Plan, dialect: &Dialect) -> String {
+    let index = dialect.index;
     let own = plan
         .output
         .as_ref()
@@ -182,7 +173,7 @@ const NODES_OWN: [&str; 5] = [
     "DLRUN_NODE",
 ];
 
-/// `pbsdsh` gives its tasks the environment that the job began with, and tells nobody how they ended (its own exit code is
+/// `pbsdsh` gives its tasks the environment that the job began with, and reports to nobody how they ended (its own exit code is
 /// 0). So each node reads environment and words from a file, and leaves its exit code there; the highest is the job's. The
 /// environment may hold secrets, so the file is emptied as soon as all nodes have read it: a job that is killed leaves
 /// none of it behind. It is one compound command, which bash reads as a whole before it begins.
@@ -245,9 +236,9 @@ dlrun_exports=$(
 "#;
 
 /// What one node runs. The file that holds it begins with where it is, the words and the environment.
-fn node_script(plan: &Plan, flavour: &Flavour) -> String {
+fn node_script(plan: &Plan, dialect: &Dialect) -> String {
     let workdir = quoted(&plan.workdir);
-    let heed = if flavour.kills_nodes_at_once {
+    let heed = if dialect.kills_nodes_at_once {
         HEED
     } else {
         ""

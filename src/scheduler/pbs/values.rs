@@ -67,7 +67,7 @@ pub(in crate::scheduler) fn hosts(text: &str) -> Vec<&str> {
     hosts
 }
 
-/// The jobs of a `qstat -f` that are told to their ends: an empty line follows each. Of one that broke off, `job_state = C`
+/// The jobs of a `qstat -f` that are printed to their ends: an empty line follows each. Of one that broke off, `job_state = C`
 /// without the `exit_status` behind it would be a deletion.
 pub(in crate::scheduler) fn whole_jobs(text: &str) -> &str {
     text.rfind("\n\n").map_or("", |end| &text[..end + 2])

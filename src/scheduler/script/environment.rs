@@ -63,7 +63,7 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
             quoted(&variable.value)
         );
     }
-    // Where each node has an environment of its own, each reads it, and no file between them holds the values.
+    // Where each node has its own environment, each reads it, and no file between them holds the values.
     let on_each_node =
         plan.launcher.runs_on_each_node() && adapter_for(plan.scheduler).keeps_environments_apart();
     if let Some(file) = plan.env_file.as_ref().filter(|_| !on_each_node) {
@@ -123,7 +123,7 @@ fn storage_variables(storage: &PlannedStorage) -> String {
     format!("\n{checks}export DLRUN_STORAGE={word}\nexport DLRUN_STORAGE_CLASS={class}\n")
 }
 
-/// Reads the file of secret variables, each time on the node that needs them. A container is told their names, so that it
+/// Reads the file of secret variables, each time on the node that needs them. A container gets their names, so that it
 /// passes them on.
 pub(in crate::scheduler) fn read_env_file(file: &str, contained: bool) -> String {
     let names = if contained {

@@ -41,7 +41,7 @@ fn words(step: &Step) -> String {
     words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A step is a program: `exec` in a shell of its own takes no builtin and no function.
+/// A step is a program: `exec` in a separate shell takes no builtin and no function.
 const AROUND: &str = r#"
 own() { # own WORD...: a program of the system, whatever the job makes of PATH
     PATH=$dlrun_path "$@"

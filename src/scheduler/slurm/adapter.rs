@@ -1,12 +1,13 @@
 //! Slurm as job files and scripts see it.
 
-use super::{directives, handed_through, is_hopeless, meaning, said_twice, srun};
+use super::{Slurm, directives, handed_through, is_hopeless, meaning, srun};
 use crate::foundation::diagnostic::Problem;
 use crate::job::{Asked as Limit, Located, SchedulerKind, kind_and_count};
 use crate::launch::{Plan, PlannedResources, Shape};
 use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings};
 use crate::scheduler::handed_on::value_of;
 use crate::scheduler::script::{DEFAULT_IDENTITY, MINT, words};
+use crate::scheduler::{Reach, Scheduler};
 
 /// Slurm.
 pub struct Known;
@@ -39,6 +40,10 @@ impl Adapter for Known {
 
     fn name(&self) -> &'static str {
         "Slurm"
+    }
+
+    fn open(&'static self, reach: Reach) -> Box<dyn Scheduler> {
+        Box::new(Slurm::new(reach.bin_dir, reach.timeout))
     }
 
     fn check(&self, asked: &Asked<'_>, found: &mut Findings) {
@@ -77,7 +82,7 @@ impl Adapter for Known {
         let of_pbs = handed_through::of_pbs(option).filter(|_| is_found);
         of_pbs
             .or_else(|| handed_through::problem(option))
-            .or_else(|| said_twice::problem(option, beside?.0))
+            .or_else(|| handed_through::said_twice(option, beside?.0))
     }
 
     fn elsewhere<'a>(
@@ -134,6 +139,16 @@ impl Adapter for Known {
 
     fn ranks(&self, plan: &Plan) -> String {
         words(&srun::ranks(Shape::of(plan)))
+    }
+
+    fn own_dependency<'p>(&self, plan: &'p Plan) -> Option<&'p str> {
+        handed_through::handed_through(plan, &["--dependency", "-d"])
+    }
+
+    /// It would keep the job for ever (`sbatch(1)`); the other schedulers remove it.
+    fn ends_hopeless(&self, plan: &Plan) -> Option<&'static str> {
+        let own = handed_through::handed_through(plan, &["--kill-on-invalid-dep"]);
+        own.is_none().then_some("--kill-on-invalid-dep=yes")
     }
 
     fn reads_script_from_input(&self) -> bool {

@@ -1,6 +1,7 @@
 //! A plan's resources as options of `sbatch`, once as `#SBATCH` lines and once for the command line.
 
 use super::export;
+use crate::foundation::units::Bytes;
 use crate::job::{Mail, MailEvent};
 use crate::launch::{Plan, PlannedDependency, PlannedResources};
 
@@ -19,7 +20,7 @@ pub(super) fn directives(plan: &Plan) -> Vec<String> {
     options
 }
 
-/// The output file in Slurm's patterns. An element's `%j` is an id of its own, `%A` the array's.
+/// The output file in Slurm's patterns. An element's `%j` is its own id, `%A` the array's.
 pub(super) fn output(plan: &Plan) -> String {
     let job = if plan.resources.array.is_some() {
         "%A"
@@ -34,64 +35,50 @@ pub(super) fn output(plan: &Plan) -> String {
 /// user's environment beat `#SBATCH` lines, but not the command line.
 pub(super) fn requested(plan: &Plan) -> Vec<String> {
     let resources = &plan.resources;
-    let mut options = vec![format!("--job-name={}", plan.name)];
-    let mut option = |name: &str, value: Option<String>| {
-        options.extend(value.map(|value| format!("--{name}={value}")));
-    };
-    option(
-        "nodes",
-        resources.nodes_asked.then(|| resources.nodes.to_string()),
-    );
-    option("ntasks", resources.tasks.map(|tasks| tasks.to_string()));
     // GPUs of a task need a number of tasks beside them.
     let bare_gpus = resources.gpus_per_task.is_some() && resources.tasks.is_none();
     let per_node = resources.tasks_per_node_asked || bare_gpus;
-    option(
-        "ntasks-per-node",
-        per_node.then(|| resources.tasks_per_node.to_string()),
-    );
-    option(
-        "cpus-per-task",
-        resources.cpus_per_task.map(|cpus| cpus.to_string()),
-    );
-    option("gres", gres(plan));
-    option("gpus-per-task", resources.gpus_per_task.clone());
-    option(
-        "mem",
-        resources
-            .memory
-            .map(|memory| format!("{}M", memory.mebibytes_up())),
-    );
-    option(
-        "time",
-        resources.walltime.map(|walltime| walltime.to_slurm()),
-    );
-    option("partition", resources.queue.clone());
-    option("account", resources.account.clone());
-    option("qos", resources.qos.clone());
-    option("reservation", resources.reservation.clone());
-    option("constraint", resources.constraint.clone());
-    option("nodelist", resources.nodelist.clone());
-    option("exclude", resources.exclude.clone());
-    option(
-        "mem-per-cpu",
-        resources
-            .memory_per_cpu
-            .map(|memory| format!("{}M", memory.mebibytes_up())),
-    );
-    option("array", resources.array.as_ref().map(ToString::to_string));
-    option("dependency", depends(resources));
-    option("begin", resources.begin.map(|begin| begin.to_string()));
-    option(
-        "mail-user",
-        resources.mail.as_ref().and_then(|mail| mail.to.clone()),
-    );
-    option("mail-type", resources.mail.as_ref().map(mail_types));
-    option("licenses", licenses(resources));
-    if resources.exclusive {
-        options.push("--exclusive".to_owned());
-    }
-    options
+    let mail = resources.mail.as_ref();
+    let number = |number: u32| number.to_string();
+    let mebibytes = |memory: Bytes| format!("{}M", memory.mebibytes_up());
+    let options = [
+        ("job-name", Some(plan.name.clone())),
+        (
+            "nodes",
+            resources.nodes_asked.then(|| number(resources.nodes)),
+        ),
+        ("ntasks", resources.tasks.map(number)),
+        (
+            "ntasks-per-node",
+            per_node.then(|| number(resources.tasks_per_node)),
+        ),
+        ("cpus-per-task", resources.cpus_per_task.map(number)),
+        ("gres", gres(plan)),
+        ("gpus-per-task", resources.gpus_per_task.clone()),
+        ("mem", resources.memory.map(mebibytes)),
+        (
+            "time",
+            resources.walltime.map(|walltime| walltime.to_slurm()),
+        ),
+        ("partition", resources.queue.clone()),
+        ("account", resources.account.clone()),
+        ("qos", resources.qos.clone()),
+        ("reservation", resources.reservation.clone()),
+        ("constraint", resources.constraint.clone()),
+        ("nodelist", resources.nodelist.clone()),
+        ("exclude", resources.exclude.clone()),
+        ("mem-per-cpu", resources.memory_per_cpu.map(mebibytes)),
+        ("array", resources.array.as_ref().map(ToString::to_string)),
+        ("dependency", depends(resources)),
+        ("begin", resources.begin.map(|begin| begin.to_string())),
+        ("mail-user", mail.and_then(|mail| mail.to.clone())),
+        ("mail-type", mail.map(mail_types)),
+        ("licenses", licenses(resources)),
+    ];
+    let options = options.into_iter();
+    let given = options.filter_map(|(name, value)| Some(format!("--{name}={}", value?)));
+    let exclusive = resources.exclusive.then(|| "--exclusive".to_owned());
+    given.chain(exclusive).collect()
 }
 
 /// Says whether an option handed through asks for generic resources: it is part of [`requested`].
@@ -130,7 +117,7 @@ fn depends(resources: &PlannedResources) -> Option<String> {
     (!all.is_empty()).then(|| all.join(","))
 }
 
-/// `FAIL` alone would leave out a time limit, which Slurm tells apart (`sbatch(1)`, `--mail-type`).
+/// `FAIL` alone would leave out a time limit, which Slurm distinguishes (`sbatch(1)`, `--mail-type`).
 fn mail_types(mail: &Mail) -> String {
     let one = |event: &MailEvent| match event {
         MailEvent::Begin => "BEGIN",

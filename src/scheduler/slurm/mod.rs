@@ -3,7 +3,6 @@
 //! Checked with 22.05; later versions differ in their JSON, which is not used here.
 
 mod adapter;
-mod clock;
 mod directives;
 mod export;
 mod gres;
@@ -14,7 +13,6 @@ mod own;
 mod parts;
 mod reasons;
 mod sacct;
-mod said_twice;
 mod sbatch;
 mod scancel;
 mod scontrol;
@@ -28,15 +26,16 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::complaint::Words;
+use super::retry::patiently;
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::config::site::SiteModel;
 use crate::foundation::command::{CommandError, Output, Tool, find};
-use crate::job::{ArraySpec, JobState, SchedulerKind};
+use crate::job::{ArraySpec, JobState};
 use crate::launch::Plan;
 
 pub use adapter::Known;
 pub(super) use gres::gpus;
-pub use handed_through::handed_through;
 pub(super) use reasons::is_hopeless;
 pub use reasons::meaning;
 pub use sbatch::OWN_VARIABLES;
@@ -72,21 +71,11 @@ impl Slurm {
             .clone()
     }
 
-    /// Asks the controller whether it would take the job, without queueing it (`sbatch --test-only`). Returns its words,
-    /// such as when the job would start.
-    ///
-    /// # Errors
-    /// [`SchedulerError::Refused`], [`SchedulerError::Busy`], [`SchedulerError::Unreachable`].
-    pub fn test(&self, plan: &Plan, script: &str) -> Result<String, SchedulerError> {
-        sbatch::test(self, plan, script)
-    }
-
-    /// What time it is on the controller, in Unix seconds; `None` where its answer has none.
-    ///
-    /// # Errors
-    /// When the controller gives no answer.
-    pub fn time(&self) -> Result<Option<u64>, SchedulerError> {
-        clock::controller(self)
+    /// What a command printed; it is asked again where the controller gives no answer.
+    fn ask(&self, tool: &Tool, what: &str) -> Result<Output, SchedulerError> {
+        let busy =
+            |ran: &Result<Output, _>| ran.as_ref().is_ok_and(|output| WORDS.is_unanswered(output));
+        patiently(|| tool.run(), busy).map_err(failed(what.to_owned()))
     }
 
     /// A command with pinned output formats: users set `SQUEUE_FORMAT` and its like, and times as epoch seconds need no
@@ -103,10 +92,6 @@ impl Slurm {
 }
 
 impl Scheduler for Slurm {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Slurm
-    }
-
     fn command_line(&self, submission: &Submission<'_>) -> Vec<String> {
         sbatch::command_line(submission)
     }
@@ -130,6 +115,15 @@ impl Scheduler for Slurm {
     fn site(&self) -> Result<SiteModel, SchedulerError> {
         site::site(self)
     }
+
+    /// `sbatch --test-only`.
+    fn test(&self, plan: &Plan, script: &str) -> Option<Result<String, SchedulerError>> {
+        Some(sbatch::test(self, plan, script))
+    }
+
+    fn time(&self) -> Option<u64> {
+        site::time(self)
+    }
 }
 
 /// Slurm's word for a job's state in dlrun's words.
@@ -142,49 +136,29 @@ pub(super) fn is_hold(reason: &str) -> bool {
     reason.to_ascii_lowercase().contains("held")
 }
 
-/// Words by which Slurm's commands say that they never reached the controller, as seen in 22.05 to 26.05.
-const UNREACHABLE: [&str; 5] = [
-    "Unable to contact slurm controller",
-    "Connection refused",
-    "establish configuration source",
-    "establish a configuration source",
-    "Slurm backup controller in standby mode",
-];
-
-/// Words by which they say that the controller was reached and its answer was not.
-const UNANSWERED: [&str; 3] = [
-    "Socket timed out",
-    "Connection timed out",
-    "Zero Bytes were transmitted",
-];
-
-/// Words of `sbatch` when it gave up asking a controller that takes no jobs at the moment: too many of them are queued
-/// (`EAGAIN`), or their creation is stopped (`slurm_errno.c` 22.05).
-const BUSY: [&str; 4] = [
-    "Resource temporarily unavailable",
-    "Slurm job queue full",
-    "Unable to create job record, try again",
-    "Requested nodes are busy",
-];
-
-fn says(output: &Output, any: &[&str]) -> bool {
-    any.iter().any(|words| output.stderr.contains(words))
-}
-
-/// Tells a controller that was not reached from one that says no.
-fn unreachable(output: &Output) -> bool {
-    says(output, &UNREACHABLE)
-}
-
-/// Tells a controller that may have done what it was asked, and did not say so.
-fn unanswered(output: &Output) -> bool {
-    says(output, &UNANSWERED)
-}
-
-/// Tells a controller that takes no jobs at the moment from one that does not want this job.
-fn busy(output: &Output) -> bool {
-    says(output, &BUSY)
-}
+/// As seen in 22.05 to 26.05. It is busy where too many jobs are queued (`EAGAIN`), or their creation is stopped
+/// (`slurm_errno.c` 22.05).
+const WORDS: Words = Words {
+    scheduler: NAME,
+    unreachable: &[
+        "Unable to contact slurm controller",
+        "Connection refused",
+        "establish configuration source",
+        "establish a configuration source",
+        "Slurm backup controller in standby mode",
+    ],
+    unanswered: &[
+        "Socket timed out",
+        "Connection timed out",
+        "Zero Bytes were transmitted",
+    ],
+    busy: &[
+        "Resource temporarily unavailable",
+        "Slurm job queue full",
+        "Unable to create job record, try again",
+        "Requested nodes are busy",
+    ],
+};
 
 fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
     move |source| SchedulerError::of_question(NAME, what, source)

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::ids::{SeenId, shifted};
-use crate::record::QueueEntry;
+use super::{reasons, states};
+use crate::job::{JobId, JobState};
+use crate::record::{ExitStatus, QueueEntry};
 use crate::scheduler::{Entries, JobRef};
 
 /// A line about a job or about elements of one.
@@ -15,6 +17,39 @@ pub(super) struct Line {
     pub(super) entry: QueueEntry,
 }
 
+impl Line {
+    /// Reads id, state, submission, start, end, nodes and reason. `exit` gives how the job ended, where that is known, and a reason
+    /// where the line has none.
+    pub(super) fn read(
+        [id, raw, submitted, started, ended, nodes, reason]: [&str; 7],
+        exit: impl FnOnce(JobState) -> (Option<ExitStatus>, Option<String>),
+    ) -> Option<Self> {
+        let id = SeenId::read(id)?;
+        let state = states::state(raw);
+        let is_pending = state == JobState::Pending;
+        let (exit, doubt) = exit(state);
+        let reason = states::reason(reason).or(doubt);
+        let is_stuck = reason.as_deref().is_some_and(reasons::is_stuck) || states::is_held(raw);
+        let started = states::time_ms(started);
+        let entry = QueueEntry {
+            // A pending job's start and a running job's end are expectations, not facts.
+            expected_start_ms: started.filter(|_| is_pending),
+            started_at_ms: started.filter(|_| !is_pending),
+            ended_at_ms: states::time_ms(ended).filter(|_| state.is_final()),
+            job_id: JobId(id.base.clone()),
+            state,
+            raw_state: raw.to_owned(),
+            submitted_at_ms: states::time_ms(submitted),
+            exit,
+            nodes: Some(nodes.to_owned()).filter(|nodes| !nodes.is_empty()),
+            elements: None,
+            stuck: is_pending && is_stuck,
+            reason: reasons::of_state(reason, state),
+        };
+        Some(Self { id, entry })
+    }
+}
+
 /// Picks for each run the lines that are really its own: same id, and not submitted before it. A controller that lost its
 /// state hands the same ids out again, and an old job of the same id must not lend us its state. Of several lines about
 /// one element (requeues and shrunk jobs in accounting) the latest counts, of a heterogeneous job its first component.
@@ -23,7 +58,7 @@ pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
     let mut by_id: HashMap<&str, Vec<&Line>> = HashMap::new();
     for line in &lines {
         by_id.entry(&line.id.base).or_default().push(line);
-        // An element that is a run of its own goes by its own id.
+        // An element that is a separate run has its own id.
         if line.id.shown != line.id.base {
             by_id.entry(&line.id.shown).or_default().push(line);
         }
@@ -72,7 +107,7 @@ pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::job::{JobId, JobState, RunId};
+    use crate::job::RunId;
     use crate::record::ArrayPart;
 
     pub(in crate::scheduler::slurm) fn job(number: u8, id: &str, parts: &[(&str, u32)]) -> JobRef {

@@ -1,4 +1,4 @@
-//! An array that goes beyond the site's largest index, as several jobs whose indexes begin anew.
+//! An array that goes beyond the site's largest index, as several jobs whose indexes start again.
 //!
 //! The script adds `DLRUN_ARRAY_OFFSET` to the index that Slurm gives (`script/identity.rs`).
 
@@ -82,7 +82,7 @@ pub(super) fn shared_output(plan: &Plan, parts: &[Part]) -> Option<String> {
     (parts.len() > 1 && !plan.has_own_output()).then(|| {
         let count = parts.len();
         format!(
-            "`run.output` needs `%j`: the array is split into {count} jobs, in each of which `%a` begins anew"
+            "`run.output` needs `%j`: the array is split into {count} jobs, in each of which `%a` starts again"
         )
     })
 }

@@ -101,7 +101,7 @@ pub(in crate::scheduler) fn is_hopeless(reason: &str) -> bool {
     }
 }
 
-/// What a reason tells of the end: `RaisedSignal:9(Killed)`, from 24.11 on. `NonZeroExitCode` tells no number.
+/// What a reason says of the end: `RaisedSignal:9(Killed)`, from 24.11 on. `NonZeroExitCode` has no number.
 pub(super) fn exit(reason: &str) -> Option<ExitStatus> {
     let rest = reason.strip_prefix("RaisedSignal:")?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;

@@ -1,16 +1,14 @@
 //! `sacct --noheader --parsable2 --allocations --format=.. --jobs=1,2,3`: accounting, where the site keeps it.
 //!
 //! Ten times slower than `squeue`, so asked only when history is wanted. `sacct` prints exit codes above 127 less 128
-//! (22.05 and 24.11), so of a job that failed by one of two codes both are told and none is taken for true. Times are epoch
+//! (22.05 and 24.11), so of a job that failed by one of two codes both are shown and none is taken for true. Times are epoch
 //! seconds (`SLURM_TIME_FORMAT=%s`); names, which may hold a `|`, are not asked for.
 
-use super::ids::SeenId;
 use super::own::{Line, own_entries};
 use super::squeue::questions;
-use super::{NAME, Slurm, failed, reasons, states, unanswered};
-use crate::job::{JobId, JobState};
-use crate::record::{ExitStatus, QueueEntry};
-use crate::scheduler::retry::patiently;
+use super::{NAME, Slurm, failed};
+use crate::job::JobState;
+use crate::record::ExitStatus;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 const FORMAT: &str = "--format=JobID,State,ExitCode,Submit,Start,End,NodeList,Reason";
@@ -28,8 +26,7 @@ fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
         .tool("sacct")
         .args(["--noheader", "--parsable2", "--allocations", FORMAT])
         .arg(format!("--jobs={ids}"));
-    let busy = |answer: &Result<_, _>| answer.as_ref().is_ok_and(unanswered);
-    let output = patiently(|| tool.run(), busy).map_err(failed("list past jobs".to_owned()))?;
+    let output = slurm.ask(&tool, "list past jobs")?;
     let is_off = output.stderr.contains("accounting storage is disabled");
     let output = output.require_success("sacct");
     match output {
@@ -48,27 +45,9 @@ fn line(text: &str) -> Option<Line> {
     let [id, raw, code, submitted, started, ended, nodes, reason] = fields[..] else {
         return None;
     };
-    let id = SeenId::read(id)?;
-    let state = states::state(raw);
-    let (exit, doubt) = exit(code, state);
-    let reason = states::reason(reason).or(doubt);
-    let entry = QueueEntry {
-        expected_start_ms: None,
-        job_id: JobId(id.base.clone()),
-        state,
-        raw_state: raw.to_owned(),
-        stuck: state == JobState::Pending && reason.as_deref().is_some_and(reasons::is_stuck),
-        reason: reasons::of_state(reason, state),
-        submitted_at_ms: states::time_ms(submitted),
-        started_at_ms: states::time_ms(started),
-        ended_at_ms: states::time_ms(ended),
-        exit,
-        nodes: Some(nodes)
-            .filter(|nodes| !nodes.is_empty() && *nodes != "None assigned")
-            .map(str::to_owned),
-        elements: None,
-    };
-    Some(Line { id, entry })
+    let nodes = nodes.trim_start_matches("None assigned");
+    let fields = [id, raw, submitted, started, ended, nodes, reason];
+    Line::read(fields, |state| exit(code, state))
 }
 
 /// `CODE:SIGNAL` as far as it can be believed, and else what it may mean. Slurm's own signals above 64 (`0:125` for want
@@ -97,6 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::record::QueueEntry;
 
     fn entry(text: &str) -> Option<QueueEntry> {
         line(text).map(|line| line.entry)

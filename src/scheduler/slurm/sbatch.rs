@@ -1,13 +1,13 @@
 //! `sbatch --parsable --chdir=WORKDIR OPTIONS < SCRIPT`
 //!
-//! Answer: `4711`, or `4711;cluster` on a federation. The script names its run in a line of its own and comes through standard
+//! Answer: `4711`, or `4711;cluster` on a federation. The script names its run in a separate line and comes through standard
 //! input: neither command lines nor `scontrol show job` show the id.
 
 use std::path::PathBuf;
 
 use super::parts::{self, Part};
-use super::{NAME, Slurm, busy, directives, export, scancel, site, unanswered, unreachable};
-use crate::foundation::command::{CommandError, Output, Tool};
+use super::{NAME, Slurm, WORDS, directives, export, scancel, site};
+use crate::foundation::command::Tool;
 use crate::job::JobId;
 use crate::launch::Plan;
 use crate::record::ArrayPart;
@@ -56,7 +56,7 @@ fn parts_of(plan: &Plan, max_index: Option<u32>) -> Result<Vec<Part>, SchedulerE
     })
 }
 
-/// The largest index of an array, where the plan has one. One that cannot be told is left to `sbatch`.
+/// The largest index of an array, where the plan has one. One that is not known is left to `sbatch`.
 fn max_index(slurm: &Slurm, plan: &Plan, known: Option<u32>) -> Option<u32> {
     known.or_else(|| {
         plan.resources
@@ -127,25 +127,15 @@ fn hand_over(
     offset: u32,
 ) -> Result<JobId, SchedulerError> {
     let script = script::of_run(submission.plan, submission.run_id, offset);
-    match sbatch(slurm, plan)
-        .args(arguments(plan))
-        .stdin(script.into_bytes())
-        .run()
-    {
-        Ok(output) => read_answer(output),
-        Err(
-            source @ (CommandError::TimedOut { .. }
-            | CommandError::TooMuchOutput { .. }
-            | CommandError::Follow { .. }),
-        ) => Err(SchedulerError::Unclear {
-            scheduler: NAME,
-            source: Box::new(source),
-        }),
-        Err(source) => Err(SchedulerError::Unreachable {
-            scheduler: NAME,
-            source,
-        }),
-    }
+    let tool = sbatch(slurm, plan).args(arguments(plan));
+    WORDS.job_id("sbatch", tool.stdin(script.into_bytes()).run(), id_in)
+}
+
+/// The id in `4711` and `4711;cluster`.
+fn id_in(line: &str) -> Option<&str> {
+    let id = line.split(';').next()?;
+    let is_id = (1..=20).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_digit());
+    is_id.then_some(id)
 }
 
 /// An array that is queued in part is not what anybody asked for: what was taken is cancelled again.
@@ -179,14 +169,8 @@ pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, S
         .args(directives::requested(&plan))
         .args(&plan.arguments)
         .stdin(script.as_bytes().to_vec());
-    let output = tool.run().map_err(|source| SchedulerError::Unreachable {
-        scheduler: NAME,
-        source,
-    })?;
-    if output.status.success() {
-        return Ok(verdict(&output.stderr));
-    }
-    Err(refusal(output, false))
+    let output = WORDS.taken("sbatch", tool.run(), false)?;
+    Ok(verdict(&output.stderr))
 }
 
 /// `sbatch: Job 23 to start at ..`: the id is of no job, so it is left out.
@@ -198,7 +182,7 @@ fn verdict(said: &str) -> String {
     }
 }
 
-/// `sbatch` waits half a minute and more for a `SLURM_CONF` that is not there (22.05), and then nobody could say whether
+/// `sbatch` waits half a minute and more for a `SLURM_CONF` that does not exist (22.05), and then nobody could say whether
 /// a job is queued.
 fn configured() -> Result<(), SchedulerError> {
     let Some(path) = std::env::var_os("SLURM_CONF").map(PathBuf::from) else {
@@ -251,52 +235,6 @@ const KEPT_VARIABLES: [&str; 6] = [
     "PBS_EXEC",
 ];
 
-/// What a failed `sbatch` means, which `hands_over` or only tests. A controller that was reached but did not answer may have queued the job, and so may one
-/// whose `sbatch` was killed while it waited.
-fn refusal(output: Output, hands_over: bool) -> SchedulerError {
-    let (no_contact, is_busy) = (unreachable(&output), busy(&output));
-    let no_answer = unanswered(&output) || output.status.code().is_none();
-    match output.require_success("sbatch") {
-        Err(source) if no_answer && hands_over => SchedulerError::Unclear {
-            scheduler: NAME,
-            source: Box::new(source),
-        },
-        Err(source) if no_answer || no_contact => SchedulerError::Unreachable {
-            scheduler: NAME,
-            source,
-        },
-        Err(source) if is_busy => SchedulerError::Busy {
-            scheduler: NAME,
-            source,
-        },
-        Err(source) => SchedulerError::Refused {
-            scheduler: NAME,
-            source,
-        },
-        Ok(_) => unreachable!("only failures are asked about"),
-    }
-}
-
-fn read_answer(output: Output) -> Result<JobId, SchedulerError> {
-    if !output.status.success() {
-        return Err(refusal(output, true));
-    }
-    // Sites' submit plug-ins print greetings: the id is the last line that looks like one.
-    let id = output.stdout.lines().rev().find_map(|line| {
-        let id = line.trim().split(';').next().unwrap_or_default();
-        (!id.is_empty() && id.len() <= 20 && id.bytes().all(|b| b.is_ascii_digit()))
-            .then(|| id.to_owned())
-    });
-    id.map(JobId).ok_or_else(|| {
-        let said: String = output.stdout.chars().take(200).collect();
-        let text = format!("`sbatch` exited with status 0, but printed no job id: {said:?}");
-        SchedulerError::Unclear {
-            scheduler: NAME,
-            source: text.into(),
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
@@ -304,16 +242,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::foundation::command::Output;
 
     fn answer(code: i32, stdout: &str, stderr: &str) -> Result<JobId, SchedulerError> {
         let status = ExitStatus::from_raw(code << 8);
         let (stdout, stderr) = (stdout.to_owned(), stderr.to_owned());
-        read_answer(Output {
+        let output = Output {
             status,
             stdout,
             stderr,
             elapsed: Duration::ZERO,
-        })
+        };
+        WORDS.job_id("sbatch", Ok(output), id_in)
     }
 
     #[test]

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use super::scontrol::{pairs, seconds};
 use super::states::reason;
-use super::{Slurm, failed, gres, hostlist, unanswered};
+use super::{Slurm, failed, gres, hostlist};
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, Walltime};
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
-use crate::scheduler::retry::patiently;
 
 pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
     let config = ask(slurm, "scontrol", &["show", "config"])?;
@@ -48,17 +47,32 @@ fn accounts_memory(config: &str) -> Option<bool> {
     )
 }
 
-/// The largest index that a job array may have, where Slurm tells it.
+/// The largest index that a job array may have, where Slurm shows it.
 pub(super) fn max_array_index(slurm: &Slurm) -> Option<u32> {
     largest_index(&ask(slurm, "scontrol", &["show", "config"]).ok()?)
 }
 
 fn ask(slurm: &Slurm, program: &str, arguments: &[&str]) -> Result<String, SchedulerError> {
-    let tool = slurm.tool(program).args(arguments);
-    let busy = |answer: &Result<_, _>| answer.as_ref().is_ok_and(unanswered);
-    let output = patiently(|| tool.run(), busy).and_then(|output| output.require_success(program));
-    let what = format!("tell about the site (`{program} {}`)", arguments.join(" "));
+    let what = format!("describe the site (`{program} {}`)", arguments.join(" "));
+    let output = slurm.ask(&slurm.tool(program).args(arguments), &what)?;
+    let output = output.require_success(program);
     output.map(|output| output.stdout).map_err(failed(what))
+}
+
+/// What time it is on the controller, in Unix seconds, which fills it in as it answers.
+pub(super) fn time(slurm: &Slurm) -> Option<u64> {
+    time_in(&ask(slurm, "scontrol", &["show", "config"]).ok()?)
+}
+
+/// `Configuration data as of 1795208408`
+fn time_in(config: &str) -> Option<u64> {
+    let after = |line: &str| {
+        line.strip_prefix("Configuration data as of ")?
+            .trim()
+            .parse()
+            .ok()
+    };
+    config.lines().find_map(after)
 }
 
 /// `MaxArraySize            = 1001`
@@ -162,7 +176,7 @@ impl Kind<'_> {
 }
 
 /// Nodes that are alike and in the same queues. A node is listed once for each of its partitions, so nodes are counted by
-/// name; a list of names that cannot be taken apart is a kind of its own.
+/// name; a list of names that cannot be taken apart is a separate kind.
 fn node_types(text: &str) -> Vec<NodeType> {
     let mut by_name: BTreeMap<String, (Kind<'_>, Vec<&str>, bool)> = BTreeMap::new();
     let mut types = Vec::new();
@@ -246,6 +260,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_first_line_has_the_time() {
+        assert_eq!(
+            time_in("Configuration data as of 1795208408\nAccountingStorageHost = x\n"),
+            Some(1_795_208_408)
+        );
+        assert_eq!(
+            time_in("Configuration data as of 2026-11-20T12:00:00\n"),
+            None
+        );
+    }
 
     #[test]
     fn partitions_are_read() {

@@ -3,12 +3,8 @@
 //! One question for any number of jobs. Finished jobs stay known for `MinJobAge` (300 s by default). Of several ids
 //! unknown ones are left out of the answer; a single unknown one is an error, which here means the same.
 
-use super::ids::SeenId;
 use super::own::{Line, own_entries};
-use super::{NAME, Slurm, failed, reasons, states, unanswered, unreachable};
-use crate::job::{JobId, JobState};
-use crate::record::QueueEntry;
-use crate::scheduler::retry::patiently;
+use super::{NAME, Slurm, WORDS, failed, reasons};
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Id, state, submitted, start, end, nodes, reason. No field before the last can hold a `|`.
@@ -52,15 +48,14 @@ fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
         .tool("squeue")
         .args(["--noheader", "--states=all", FORMAT])
         .arg(format!("--jobs={ids}"));
-    let busy = |answer: &Result<_, _>| answer.as_ref().is_ok_and(unanswered);
-    let output = patiently(|| tool.run(), busy).map_err(failed("list jobs".to_owned()))?;
+    let output = slurm.ask(&tool, "list jobs")?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     if output.stderr.contains("Invalid job id specified") {
         return Ok(String::new());
     }
-    let no_answer = unreachable(&output) || unanswered(&output);
+    let no_answer = WORDS.is_silent(&output);
     Err(match output.require_success("squeue") {
         Err(source) if no_answer => SchedulerError::Unreachable {
             scheduler: NAME,
@@ -74,34 +69,9 @@ fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
 /// A line that was cut off lacks fields, and says nothing.
 fn line(text: &str) -> Option<Line> {
     let fields: Vec<&str> = text.splitn(7, '|').map(str::trim).collect();
-    let [id, raw, submitted, started, ended, nodes, reason] = fields[..] else {
-        return None;
-    };
-    let id = SeenId::read(id)?;
-    let state = states::state(raw);
-    let reason = states::reason(reason);
-    let waits_for_ever = reason.as_deref().is_some_and(reasons::is_stuck) || states::is_held(raw);
-    let entry = QueueEntry {
-        expected_start_ms: states::time_ms(started).filter(|_| state == JobState::Pending),
-        job_id: JobId(id.base.clone()),
-        state,
-        raw_state: raw.to_owned(),
-        submitted_at_ms: states::time_ms(submitted),
-        // A pending job's start and a running job's end are expectations, not facts.
-        started_at_ms: states::time_ms(started).filter(|_| state != JobState::Pending),
-        ended_at_ms: states::time_ms(ended).filter(|_| state.is_final()),
-        exit: reason
-            .as_deref()
-            .and_then(reasons::exit)
-            .filter(|_| state.is_final()),
-        nodes: Some(nodes)
-            .filter(|nodes| !nodes.is_empty())
-            .map(str::to_owned),
-        elements: None,
-        stuck: state == JobState::Pending && waits_for_ever,
-        reason: reasons::of_state(reason, state),
-    };
-    Some(Line { id, entry })
+    let fields: [&str; 7] = fields.try_into().ok()?;
+    let exit = reasons::exit(fields[6]);
+    Line::read(fields, |state| (exit.filter(|_| state.is_final()), None))
 }
 
 #[cfg(test)]
@@ -109,7 +79,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::ExitStatus;
+    use crate::job::JobState;
+    use crate::record::{ExitStatus, QueueEntry};
     use crate::scheduler::slurm::own::tests::job;
 
     fn entry(text: &str) -> Option<QueueEntry> {

@@ -4,7 +4,7 @@ use crate::job::{gpus_on_node, kind_and_count};
 use crate::launch::Shape;
 
 /// `srun` and its options for one dlrun on every node. It takes the CPUs and GPUs of all tasks of its node, since it starts one
-/// program that has the node's whole share. Each node's output goes to a file of its own, which the node itself opens.
+/// program that has the node's whole share. Each node's output goes to its own file, which the node itself opens.
 pub(super) fn on_each_node(shape: Shape<'_>, output: &str) -> Vec<String> {
     let mut argv = vec![
         "srun".to_owned(),

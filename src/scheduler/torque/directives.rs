@@ -1,52 +1,61 @@
 //! A plan's resources as options of Torque's `qsub`.
 //!
-//! Torque takes the first of two lines for one resource, so each stands once. What was tried is of 6.1.3 with pbs_sched.
+//! Torque takes the first of two lines for one resource, so each is written once. What was tried is of 6.1.3 with pbs_sched.
 
+use crate::foundation::units::Bytes;
 use crate::job::{DependencyKind, JobId, Mail};
 use crate::launch::{Plan, PlannedDependency, PlannedResources};
-use crate::scheduler::pbs::options::{Flag, clock, mail_letters, names, times_and_mail, variables};
-
-/// The options of a plan as they stand behind `#PBS `, one each.
-pub(super) fn directives(plan: &Plan) -> Vec<String> {
-    let mut flags = vec![Flag::with("-S", "/bin/bash")];
-    flags.extend(requested(plan));
-    flags.extend(variables(plan));
-    // The script writes its output itself. What the scheduler says of the job goes beside it, in NAME.oID.
-    flags.push(Flag::with("-j", "oe"));
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-/@,=".contains(c);
-    if plan.workdir.chars().all(is_plain) {
-        flags.push(Flag::with(
-            "-o",
-            format!("{}/", plan.workdir.trim_end_matches('/')),
-        ));
-    }
-    let mut lines: Vec<String> = flags.iter().map(Flag::line).collect();
-    lines.extend(plan.directives.iter().cloned());
-    lines
-}
+use crate::scheduler::pbs::options::{self, Flag, clock, mail_letters, names, times_and_mail};
 
 /// The options that say what the job needs. They go on the command line as well, so that what a site's `qsub` wrapper or
 /// a filter makes of the script does not count.
 pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
     let resources = &plan.resources;
+    let mebibytes =
+        |memory: Bytes, times: u32| format!("{}mb", memory.mebibytes_up() * u64::from(times));
+    // `mem` is for the whole job, so a node's share is taken as often as there are nodes; `pmem` is for one process. Not `pvmem`:
+    // it limits the address space, of which a program that uses GPUs reserves far more than it has memory.
+    let memory = resources
+        .memory
+        .map(|memory| mebibytes(memory, resources.nodes));
+    let each = resources.memory_per_cpu.filter(|_| memory.is_none());
+    let licenses = resources.licenses.iter();
+    let licenses: Vec<String> = licenses
+        .map(|(name, count)| format!("{name}:{count}"))
+        .collect();
     let mut flags = names(plan);
-    flags.push(Flag::resource("nodes", nodes(resources)));
-    flags.extend(
-        resources
-            .walltime
-            .map(|walltime| Flag::resource("walltime", clock(walltime))),
-    );
-    flags.extend(memory(resources));
-    flags.extend(moab(resources));
+    flags.extend(options::resources([
+        ("nodes", Some(nodes(resources))),
+        ("walltime", resources.walltime.map(clock)),
+        ("mem", memory),
+        ("pmem", each.map(|memory| mebibytes(memory, 1))),
+        // What only Moab and Maui obey; licences are generic resources (`matlab:2%tape:1`). pbs_sched passes over them.
+        ("qos", resources.qos.clone()),
+        ("advres", resources.reservation.clone()),
+        (
+            "gres",
+            Some(licenses.join("%")).filter(|list| !list.is_empty()),
+        ),
+    ]));
     if resources.exclusive {
         // pbs_sched obeys `-n` and passes over the resource, Moab and Maui the other way round.
         flags.push(Flag::alone("-n"));
         flags.push(Flag::resource("naccesspolicy", "singlejob"));
     }
-    flags.extend(array(resources).map(|indexes| Flag::with("-t", indexes)));
-    flags.extend(depends(resources).map(|depend| Flag::with("-W", format!("depend={depend}"))));
+    let depend = depends(resources).map(|depend| format!("depend={depend}"));
+    flags.extend(options::given([("-t", array(resources)), ("-W", depend)]));
     flags.extend(times_and_mail(plan, |mail: &Mail| mail_letters(mail, "af")));
     flags
+}
+
+/// Where Torque puts what it says of the job: into the working directory, where its name is plain.
+pub(super) fn output_line(plan: &Plan) -> Option<Flag> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-/@,=".contains(c);
+    let dir = || format!("{}/", plan.workdir.trim_end_matches('/'));
+    plan.workdir
+        .chars()
+        .all(is_plain)
+        .then(|| Flag::with("-o", dir()))
 }
 
 /// `2:ppn=8:gpus=2:fast`, or `n1:ppn=8+n2:ppn=8` where nodes are named. `ppn` are the CPUs of all tasks of a node; `procs`
@@ -79,44 +88,6 @@ fn nodes(resources: &PlannedResources) -> String {
     }
 }
 
-/// `mem` is for the whole job, so a node's share is taken as often as there are nodes; `pmem` is for one process. Not
-/// `pvmem`: it limits the address space, of which a program that uses GPUs reserves far more than it has memory.
-fn memory(resources: &PlannedResources) -> Option<Flag> {
-    let whole = resources.memory.map(|memory| {
-        Flag::resource(
-            "mem",
-            format!("{}mb", memory.mebibytes_up() * u64::from(resources.nodes)),
-        )
-    });
-    whole.or_else(|| {
-        resources
-            .memory_per_cpu
-            .map(|memory| Flag::resource("pmem", format!("{}mb", memory.mebibytes_up())))
-    })
-}
-
-/// What only Moab and Maui obey: QOS, reservation, and licences as generic resources (`matlab:2%tape:1`). pbs_sched passes
-/// over them.
-fn moab(resources: &PlannedResources) -> Vec<Flag> {
-    let mut flags = Vec::new();
-    flags.extend(resources.qos.as_ref().map(|qos| Flag::resource("qos", qos)));
-    flags.extend(
-        resources
-            .reservation
-            .as_ref()
-            .map(|reservation| Flag::resource("advres", reservation)),
-    );
-    let licenses: Vec<String> = resources
-        .licenses
-        .iter()
-        .map(|(name, count)| format!("{name}:{count}"))
-        .collect();
-    if !licenses.is_empty() {
-        flags.push(Flag::resource("gres", licenses.join("%")));
-    }
-    flags
-}
-
 /// `-t` knows lists and ranges, and no steps: `1-9:2` is a bad request.
 fn array(resources: &PlannedResources) -> Option<String> {
     let array = resources.array.as_ref()?;
@@ -135,7 +106,7 @@ fn array(resources: &PlannedResources) -> Option<String> {
     Some(format!("{}{limit}", parts.join(",")))
 }
 
-/// All conditions must hold. An array is waited for by words of its own.
+/// All conditions must hold. An array has its own words.
 fn depends(resources: &PlannedResources) -> Option<String> {
     let mut all = Vec::new();
     for PlannedDependency { kind, job_ids } in &resources.depends {

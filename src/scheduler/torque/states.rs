@@ -1,9 +1,9 @@
 //! Torque's jobs in dlrun's words (`qstat(1B)` and `pbs_job.h` of 6.1.3; what was seen is named).
 
-use crate::job::{JobId, JobState};
+use crate::job::{JobId, JobState, SchedulerKind};
 use crate::record::{ExitStatus, QueueEntry};
 use crate::scheduler::pbs::answer::Thing;
-use crate::scheduler::pbs::ends::{self, Pbs};
+use crate::scheduler::pbs::ends;
 use crate::scheduler::pbs::values::{hosts, time_ms};
 
 /// What a job's attributes say of it.
@@ -98,7 +98,7 @@ impl End {
         match text.trim().parse::<i32>() {
             Ok(0) => ended(JobState::Completed, Some(ExitStatus::Code(0)), None),
             Ok(code) if code < 0 => {
-                let known = ends::of_code(Some(Pbs::Torque), i64::from(code));
+                let known = ends::of_code(Some(SchedulerKind::Torque), i64::from(code));
                 let (state, why) = known.unwrap_or((JobState::Failed, "Torque could not start it"));
                 ended(state, None, Some(why))
             }

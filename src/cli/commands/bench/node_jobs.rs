@@ -44,13 +44,12 @@ struct Sent {
 /// Runs the verb.
 pub(super) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
     let kind = scheduler(session);
-    let (orders, left) = match kind {
-        SchedulerKind::Local => (vec![Order::default()], Vec::new()),
-        kind => {
-            let site = overlaid(&ask(session, kind)?, &session.settings.tables().queues);
-            expect_queue(&site, args.queue.as_deref())?;
-            orders(&site, args.queue.as_deref())
-        }
+    let (orders, left) = if kind.is_local() {
+        (vec![Order::default()], Vec::new())
+    } else {
+        let site = overlaid(&ask(session, kind)?, &session.settings.tables().queues);
+        expect_queue(&site, args.queue.as_deref())?;
+        orders(&site, args.queue.as_deref())
     };
     if orders.is_empty() {
         let error = Error::new(Kind::TryAgain, "no kind of node can be measured now");

@@ -10,7 +10,7 @@ use crate::cli::args::ModelPredict;
 use crate::cli::forecast;
 use crate::cli::table::{fitted, table};
 use crate::foundation::diagnostic::printable;
-use crate::job::{Provenance, SchedulerKind};
+use crate::job::Provenance;
 use crate::plan::Plan;
 use crate::record::Forecast;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
 fn too_large(plan: &Plan) -> Option<String> {
     let here = std::thread::available_parallelism().ok()?.get();
     let asked = u64::from(plan.resources.cpus_per_task?) * u64::from(plan.resources.tasks_per_node);
-    let is_too_large = plan.scheduler == SchedulerKind::Local && asked > here as u64;
+    let is_too_large = plan.scheduler.is_local() && asked > here as u64;
     is_too_large.then(|| {
         format!(
             "the job asks for {asked} CPUs, and this machine has {here}: no run here tells how long it takes"

@@ -85,7 +85,7 @@ impl Document {
         }
     }
 
-    /// Adds what a value holds. Of a key that stands twice the last counts, as all readers of JSON have it.
+    /// Adds what a value holds. Of a key that occurs twice the last counts, as all readers of JSON have it.
     fn add(
         &mut self,
         text: &str,
@@ -97,7 +97,9 @@ impl Document {
     ) {
         let value = match &node.value {
             Value::Object(pairs) => {
-                for (key, node) in pairs {
+                let keys = pairs.iter().map(|(key, _)| string(text, key));
+                let last: BTreeMap<String, usize> = keys.zip(0..).collect();
+                for (at, (key, node)) in pairs.iter().enumerate() {
                     let key = string(text, key);
                     let old = OLD_NAMES.iter().find(|(old, _)| *old == key);
                     let name = old.map_or(key.as_str(), |(_, name)| name);
@@ -107,6 +109,12 @@ impl Document {
                         path => format!("{path}.{key}"),
                     };
                     let (path, about) = (joined(path, name), joined(about, &key));
+                    if last.get(&key) != Some(&at) {
+                        let origin = Origin::new(about, place(&node.span));
+                        let what = "occurs twice: the last one counts, this one is left out";
+                        draft.note(&origin, what);
+                        continue;
+                    }
                     self.add(text, &path, &about, node, place, draft);
                 }
                 return;
@@ -125,10 +133,7 @@ impl Document {
             origin: Origin::new(about, place(&node.span)),
             is_asked: false,
         };
-        if let Some(former) = self.leaves.insert(path.to_owned(), leaf) {
-            let what = "stands twice: the last one counts, this one is left out";
-            draft.note(&former.origin, what);
-        }
+        self.leaves.insert(path.to_owned(), leaf);
     }
 
     /// Text as it is; a number or a flag as written.

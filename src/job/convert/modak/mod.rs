@@ -39,67 +39,25 @@ const KEYS: [(&str, &str, Form); 10] = [
         Conditions,
     ),
     ("job_options.defer_job", "resources.begin", Moment),
-    (
-        "optimisation.app_type-ai_training.config.parameters",
-        "workload.parameters",
-        Number,
-    ),
-    (
-        "optimisation.app_type-ai_training.data.count",
-        "workload.samples",
-        Number,
-    ),
+    ("*.config.parameters", "workload.parameters", Number),
+    ("*.data.count", "workload.samples", Number),
 ];
 
-const OUTPUT: &str = "dlrun writes output and errors to NAME-JOBID.out in `run.workdir`";
-const UNUSED: &str = "has no meaning here";
-const IMAGE: &str = "chose an image of MODAK's; name yours in `[image]`, or the catalogue has one for `[framework]`";
-const SHAPE: &str = "is not recorded: `[workload]` has no key for it";
-const RESULT: &str =
-    "names where MODAK puts its result; `dlrun convert -o FILE` and `dlrun render` do that";
-
-/// Keys, and objects of keys, that the job file has nothing for.
-const NOTES: [(&str, &str); 24] = [
-    ("job_script", RESULT),
-    ("build_script", RESULT),
-    ("job_content", RESULT),
-    ("build_content", RESULT),
-    (
-        "target.name",
-        "names a site of MODAK's database; dlrun asks the machine that it runs on",
-    ),
-    ("job_options.standard_output_file", OUTPUT),
-    ("job_options.standard_error_file", OUTPUT),
-    ("application.app_tag", IMAGE),
-    (
-        "application.minimal_efficiency",
-        "is for MODAK's model of scaling; dlrun starts the ranks asked for",
-    ),
-    ("optimisation.enable_opt_build", IMAGE),
-    ("optimisation.opt_build.cpu_type", IMAGE),
-    ("optimisation.enable_autotuning", "dlrun tunes nothing"),
-    ("optimisation.autotuning", "dlrun tunes nothing"),
-    ("optimisation.arch_build", UNUSED),
-    ("optimisation.app_build", UNUSED),
-    (
-        "optimisation.app_type-hpc",
-        "MPI comes from the image or from `run.modules`; the rest has no meaning here",
-    ),
-    ("optimisation.app_type-ai_inference", UNUSED),
-    ("optimisation.app_type-big_data", UNUSED),
-    ("optimisation.app_type-ai_training.config.type", SHAPE),
-    ("optimisation.app_type-ai_training.config.layers", SHAPE),
-    (
-        "optimisation.app_type-ai_training.config.distributed_training",
-        "how the program gets onto the nodes is `run.launcher`",
-    ),
-    (
-        "optimisation.app_type-ai_training.data.location",
-        "is not handed to the program; write it among its arguments",
-    ),
-    ("optimisation.app_type-ai_training.data.size", UNUSED),
-    ("optimisation.app_type-ai_training.data.etl", UNUSED),
-];
+/// Keys, and objects of keys, that the job file has nothing for, and why. `*` means [`TRAINING`].
+const NOTES: &str = "
+job_script build_script job_content build_content | names where MODAK puts its result; `dlrun convert -o FILE` and `dlrun render` do that
+target.name | names a site of MODAK's database; dlrun asks the machine that it runs on
+job_options.standard_output_file job_options.standard_error_file | dlrun writes output and errors to NAME-JOBID.out in `run.workdir`
+application.app_tag optimisation.enable_opt_build optimisation.opt_build.cpu_type | chose an image of MODAK's; name yours in `[image]`
+application.minimal_efficiency | is for MODAK's model of scaling; dlrun starts the ranks asked for
+optimisation.enable_autotuning optimisation.autotuning | dlrun tunes nothing
+optimisation.app_type-hpc | MPI comes from the image or from `run.modules`; the rest has no meaning here
+optimisation.arch_build optimisation.app_build | MODAK does not read it; left out
+optimisation.app_type-ai_inference optimisation.app_type-big_data *.data.size *.data.etl | has no meaning here
+*.config.type *.config.layers | is not recorded: `[workload]` has no key for it
+*.config.distributed_training | how the program gets onto the nodes is `run.launcher`
+*.data.location | is not handed to the program; write it among its arguments
+";
 
 /// Values of the specification's own examples that are none.
 const PLACEHOLDERS: [&str; 4] = ["date/time", "arch", "git://solver", "script to run "];
@@ -162,7 +120,7 @@ impl Modak<'_> {
         let kind = self.read_target();
         self.read_name();
         for (path, key, form) in KEYS {
-            if let Some((text, origin)) = self.text(path) {
+            if let Some((text, origin)) = self.text(&path.replace('*', TRAINING)) {
                 self.set(key, form, &text, &origin);
             }
         }
@@ -196,9 +154,12 @@ impl Modak<'_> {
         self.read_command(is_mpi);
         self.read_build();
         self.read_training();
-        for (path, what) in NOTES {
-            if let Some(origin) = self.document.take(path) {
-                self.draft.note(&origin, what);
+        let rows = NOTES.lines().filter_map(|row| row.split_once(" | "));
+        for (paths, what) in rows {
+            for path in paths.split(' ') {
+                if let Some(origin) = self.document.take(&path.replace('*', TRAINING)) {
+                    self.draft.note(&origin, what);
+                }
             }
         }
     }
@@ -497,7 +458,8 @@ impl Modak<'_> {
             if kind == "amd" && !has_image && self.draft.holds("framework.name") {
                 self.draft.set("image.gpu", "amd", &origin);
             } else if kind != "none" {
-                self.draft.note(&origin, IMAGE);
+                let what = "chose an image of MODAK's; name yours in `[image]`";
+                self.draft.note(&origin, what);
             }
         }
     }

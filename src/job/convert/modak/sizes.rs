@@ -4,7 +4,7 @@ use super::document::Document;
 use crate::job::convert::draft::{Draft, Origin};
 use crate::job::convert::shape::{Asked, shape};
 
-/// A number and where it stands.
+/// A number and its place.
 type Count = Option<(u32, Origin)>;
 
 /// All that a description says.

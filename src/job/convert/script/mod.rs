@@ -1,6 +1,6 @@
 //! Batch scripts: what their `#SBATCH` or `#PBS` lines ask for, and what their commands do.
 //!
-//! A script that only loads modules, sets variables and starts one program becomes a job file of its own. Any other
+//! A script that only loads modules, sets variables and starts one program becomes a whole job file. Any other
 //! script is kept as it is, and the job file runs it: when in doubt, nothing is taken apart.
 
 mod line;
@@ -24,7 +24,7 @@ const MAX_DIRECTIVES: usize = 1000;
 struct Script<'a> {
     /// The words behind `#!`.
     shell: Vec<String>,
-    /// What stands behind the prefix, line by line.
+    /// What is behind the prefix, line by line.
     directives: Vec<(&'a str, Range<usize>)>,
     /// Directives behind the first command, which no scheduler reads.
     late: Vec<Range<usize>>,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::line::Word;
 use crate::job::convert::draft::{Draft, Origin};
 use crate::job::convert::write::Value;
 
@@ -17,6 +18,54 @@ pub(super) struct ScriptOption {
 }
 
 impl ScriptOption {
+    /// An option with its value as written and without quotes, from its word to that of its value.
+    pub(super) fn new(
+        name: &str,
+        value: Option<(&str, &str)>,
+        word: &Word,
+        next: Option<&Word>,
+    ) -> Self {
+        let is_letter = name.chars().count() == 1;
+        let (dashes, sign) = if is_letter { ("-", " ") } else { ("--", "=") };
+        let raw = value.map(|(raw, _)| format!("{sign}{raw}"));
+        Self {
+            name: name.to_owned(),
+            value: value.map(|(_, text)| text.to_owned()),
+            verbatim: format!("{dashes}{name}{}", raw.unwrap_or_default()),
+            span: word.span.start..next.map_or(word.span.end, |next| next.span.end),
+        }
+    }
+
+    /// `-N2`, `-N 2`, and letters without values together, `-Hs`. `known` names the option of a letter, and whether it has a value.
+    /// Returns whether all letters are known.
+    pub(super) fn read_letters<'n>(
+        word: &'n Word,
+        words: &mut impl Iterator<Item = Word>,
+        known: impl Fn(&'n str) -> Option<(&'n str, bool)>,
+        found: &mut Vec<Self>,
+    ) -> bool {
+        for (at, letter) in word.text.char_indices().skip(1) {
+            let behind = at + letter.len_utf8();
+            let Some((name, has_value)) = known(&word.text[at..behind]) else {
+                return false;
+            };
+            if !has_value {
+                found.push(Self::new(name, None, word, None));
+                continue;
+            }
+            // What is stuck to a letter keeps its quotes: the letters before it have none.
+            let stuck = &word.text[behind..];
+            let next = if stuck.is_empty() { words.next() } else { None };
+            let value = match &next {
+                Some(next) => (next.raw.as_str(), next.text.as_str()),
+                None => (word.raw.get(behind..).unwrap_or_default(), stuck),
+            };
+            found.push(Self::new(name, Some(value), word, next.as_ref()));
+            break;
+        }
+        true
+    }
+
     pub(super) fn origin(&self) -> Origin {
         let dashes = if self.name.len() == 1 { "-" } else { "--" };
         Origin::new(format!("{dashes}{}", self.name), self.span.clone())

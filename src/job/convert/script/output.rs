@@ -30,44 +30,24 @@ pub(super) fn set(pattern: &str, origin: &Origin, draft: &mut Draft) {
     }
 }
 
-/// A path of PBS as a pattern: its variables, and in a directory the name that PBS gives the file. The host before it is the
+/// A path of PBS as a pattern: its id and name, and in a directory the name that PBS gives the file. The host before it is the
 /// one that the job was submitted on.
-pub(super) fn of_pbs(path: &str, home: Option<&str>, is_array: bool) -> String {
-    let path = path
-        .split_once(':')
-        .filter(|(host, _)| !host.contains('/'))
-        .map_or(path, |(_, path)| path);
+pub(super) fn of_pbs(path: &str, is_array: bool) -> String {
+    let path = match path.split_once(':') {
+        Some((host, path)) if !host.contains('/') => path,
+        _ => path,
+    };
     // An element's id holds its index.
     let id = if is_array { "%A_%a" } else { "%j" };
     let mut pattern = path.replace('%', "%%").replace("^array_index^", "%a");
-    let variables = [
-        ("PBS_JOBID", id),
-        ("PBS_JOBNAME", "%x"),
-        ("PBS_ARRAYID", "%a"),
-        ("PBS_ARRAY_INDEX", "%a"),
-        ("PBS_O_WORKDIR", "."),
-        ("USER", "%u"),
-        ("LOGNAME", "%u"),
-        ("HOME", home.unwrap_or("$HOME")),
-    ];
-    for (name, value) in variables {
+    for (name, value) in [("PBS_JOBID", id), ("PBS_JOBNAME", "%x")] {
         pattern = pattern.replace(&format!("${{{name}}}"), value);
-        let bare = format!("${name}");
-        if let Some((before, after)) = pattern.split_once(&bare)
-            && !after.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        {
-            pattern = format!("{before}{value}{after}");
-        }
+        pattern = pattern.replace(&format!("${name}"), value);
     }
-    if let (Some(rest), Some(home)) = (pattern.strip_prefix("~/"), home) {
-        pattern = format!("{home}/{rest}");
-    }
-    let pattern = pattern.strip_prefix("./").unwrap_or(&pattern);
     if pattern.ends_with('/') {
-        format!("{pattern}%x.o{id}")
-    } else {
-        pattern.to_owned()
+        pattern = format!("{pattern}%x.o{id}");
     }
+    pattern
 }
 
 #[cfg(test)]
@@ -79,22 +59,16 @@ mod tests {
         for (path, is_array, pattern) in [
             ("$PBS_JOBNAME.$PBS_JOBID.out", false, "%x.%j.out"),
             (
-                "logs/log.${PBS_JOBNAME}_${PBS_JOBID}.out",
+                "logs/${PBS_JOBNAME}_${PBS_JOBID}.out",
                 false,
-                "logs/log.%x_%j.out",
+                "logs/%x_%j.out",
             ),
-            (
-                "login1:${HOME}/a_${PBS_JOBID}.log",
-                false,
-                "/home/ann/a_%j.log",
-            ),
-            ("$PBS_O_WORKDIR/$PBS_JOBID.o", true, "%A_%a.o"),
+            ("login1:/h/a_${PBS_JOBID}.log", false, "/h/a_%j.log"),
             ("pbs_log/", false, "pbs_log/%x.o%j"),
-            ("~/log/^array_index^.out", true, "/home/ann/log/%a.out"),
+            ("log/^array_index^.out", true, "log/%a.out"),
             ("moab-%j.out", false, "moab-%%j.out"),
-            ("$PBS_JOBIDS.out", false, "$PBS_JOBIDS.out"),
         ] {
-            assert_eq!(of_pbs(path, Some("/home/ann"), is_array), pattern, "{path}");
+            assert_eq!(of_pbs(path, is_array), pattern, "{path}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `#PBS` lines as a job file: the words of Torque and of OpenPBS (`qsub(1B)`).
 
-use super::line::{Word, words};
+use super::line::words;
 use super::option::ScriptOption;
 use super::pbs_resources::Resources;
 use super::program::{self, Started};
@@ -54,8 +54,7 @@ pub(super) fn convert(
     let last = |name: &str| letters.iter().rev().find(|letter| letter.name == name);
     set_mail(last("m"), last("M"), &mut draft);
     if let Some(path) = last("o") {
-        let home = place.and_then(|place| place.home.as_deref());
-        let pattern = output::of_pbs(path.text().trim(), home, draft.holds("resources.array"));
+        let pattern = output::of_pbs(path.text().trim(), draft.holds("resources.array"));
         output::set(&pattern, &path.origin(), &mut draft);
     }
     let has = |letter| last(letter).map(ScriptOption::origin);
@@ -88,43 +87,17 @@ fn letters(script: &Script<'_>, draft: &mut Draft) -> Vec<ScriptOption> {
     for (line, span) in &script.directives {
         let mut words = words(line, span.start).into_iter();
         while let Some(word) = words.next() {
-            let mut chars = word.text.char_indices().skip(1);
-            let letter = chars
-                .next()
-                .map(|(_, letter)| letter)
-                .filter(|_| word.text.starts_with('-'));
-            let Some(letter) = letter else {
-                let origin = Origin::new(word.text.clone(), word.span);
-                draft.note(&origin, "is no option of `qsub`; left out");
-                continue;
-            };
-            let mut add = |letter: char, value: Option<&Word>| {
-                letters.push(ScriptOption {
-                    name: letter.to_string(),
-                    value: value.map(|value| value.text.clone()),
-                    verbatim: value.map_or(format!("-{letter}"), |value| {
-                        format!("-{letter} {}", value.raw)
-                    }),
-                    span: word.span.start..value.map_or(word.span.end, |value| value.span.end),
-                });
-            };
-            if !WITH_VALUE.contains(letter) {
-                // Letters without a value may stand together.
-                add(letter, None);
-                chars.for_each(|(_, letter)| add(letter, None));
-                continue;
-            }
-            let stuck = 1 + letter.len_utf8();
-            let value = if word.text.len() > stuck {
-                Some(Word {
-                    raw: word.raw.get(stuck..).unwrap_or("").to_owned(),
-                    text: word.text[stuck..].to_owned(),
-                    span: word.span.clone(),
-                })
+            if word.text.starts_with('-') && word.text.len() > 1 {
+                ScriptOption::read_letters(
+                    &word,
+                    &mut words,
+                    |letter| Some((letter, WITH_VALUE.contains(letter))),
+                    &mut letters,
+                );
             } else {
-                words.next()
-            };
-            add(letter, value.as_ref());
+                let origin = Origin::new(word.text, word.span);
+                draft.note(&origin, "is no option of `qsub`; left out");
+            }
         }
     }
     letters
@@ -181,7 +154,7 @@ fn set_dialect(
         (Some(origin), _) => (Format::OpenPbs, origin),
         (None, Some(origin)) => (Format::Torque, origin),
         (None, None) => {
-            let what = "nothing tells Torque from OpenPBS: `scheduler.kind` is left to what the machine has";
+            let what = "nothing shows whether this is Torque or OpenPBS: `scheduler.kind` is left to what the machine has";
             draft.note(first, what);
             return Format::Torque;
         }

@@ -115,7 +115,7 @@ impl Resources {
             "naccesspolicy" if value.eq_ignore_ascii_case("singlejob") => {
                 draft.set("resources.exclusive", true, origin);
             }
-            // Each chunk is on a node of its own here, which is what `scatter` says.
+            // Each chunk is on a separate node here, which is what `scatter` says.
             "place" => {
                 self.openpbs = Some(origin.clone());
                 if value

@@ -48,73 +48,36 @@ pub(super) fn read(words: Vec<Word>) -> (Vec<ScriptOption>, Vec<Word>) {
             // What an unknown option takes for its value is what does not look like an option.
             let (name, takes_next) =
                 long(name).unwrap_or_else(|| (name, words.peek().is_some_and(is_value)));
-            let (raw, value, next) = match value {
-                Some(value) => {
-                    let raw = word.raw.split_once('=').map(|(_, raw)| raw.to_owned());
-                    (raw, Some(value.to_owned()), None)
-                }
-                None => {
-                    let next = words.next_if(|_| takes_next);
-                    let text = next.as_ref().map(|next| next.text.clone());
-                    (next.as_ref().map(|next| next.raw.clone()), text, next)
-                }
-            };
-            options.push(option(name, (raw, value), &word, next.as_ref()));
+            let stuck = value.map(|value| {
+                (
+                    word.raw.split_once('=').map_or(value, |(_, raw)| raw),
+                    value,
+                )
+            });
+            let next = words.next_if(|_| takes_next && stuck.is_none());
+            let behind = next
+                .as_ref()
+                .map(|next| (next.raw.as_str(), next.text.as_str()));
+            options.push(ScriptOption::new(
+                name,
+                stuck.or(behind),
+                &word,
+                next.as_ref(),
+            ));
         } else if word.text.starts_with('-') && word.text.len() > 1 {
-            short(&word, &mut words, &mut options, &mut strays);
+            let known = |letter: &str| {
+                let mut all = self::options();
+                let found = all.find(|(_, known, _)| *known == letter);
+                found.map(|(name, _, has_value)| (name, has_value))
+            };
+            if !ScriptOption::read_letters(&word, &mut words, known, &mut options) {
+                strays.push(word);
+            }
         } else {
             strays.push(word);
         }
     }
     (options, strays)
-}
-
-/// An option with its value as written and without quotes, from its word to that of its value.
-fn option(
-    name: &str,
-    (raw, value): (Option<String>, Option<String>),
-    word: &Word,
-    next: Option<&Word>,
-) -> ScriptOption {
-    ScriptOption {
-        name: name.to_owned(),
-        value,
-        verbatim: raw.map_or(format!("--{name}"), |raw| format!("--{name}={raw}")),
-        span: word.span.start..next.map_or(word.span.end, |next| next.span.end),
-    }
-}
-
-/// `-N2`, `-N 2`, and letters without values together, `-Hs`.
-fn short(
-    word: &Word,
-    words: &mut impl Iterator<Item = Word>,
-    found: &mut Vec<ScriptOption>,
-    strays: &mut Vec<Word>,
-) {
-    for (at, letter) in word.text.char_indices().skip(1) {
-        let behind = at + letter.len_utf8();
-        let of_letter = |option: &(&str, &str, bool)| option.1 == &word.text[at..behind];
-        let Some((name, _, has_value)) = options().find(of_letter) else {
-            strays.push(word.clone());
-            return;
-        };
-        if !has_value {
-            found.push(option(name, (None, None), word, None));
-            continue;
-        }
-        // What is stuck to a letter keeps its quotes: the letters before it have none.
-        let stuck = &word.text[behind..];
-        let next = if stuck.is_empty() { words.next() } else { None };
-        let (raw, value) = match &next {
-            Some(next) => (next.raw.clone(), next.text.clone()),
-            None => (
-                word.raw.get(behind..).unwrap_or_default().to_owned(),
-                stuck.to_owned(),
-            ),
-        };
-        found.push(option(name, (Some(raw), Some(value)), word, next.as_ref()));
-        return;
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,227 @@
+//! What both PBS do, by what differs between them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::commands::Commands;
+use super::dialect::Dialect;
+use super::options::{Flag, variables, words};
+use super::{handed_through, ids, job_file, qsub, script};
+use crate::config::site::SiteModel;
+use crate::foundation::diagnostic::Problem;
+use crate::job::{ArraySpec, Located, SchedulerKind};
+use crate::launch::{Plan, PlannedResources};
+use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings, Lack};
+use crate::scheduler::complaint::Words;
+use crate::scheduler::{
+    Entries, JobRef, Reach, Scheduler, SchedulerError, Submission, Submitted, output_file,
+};
+
+impl Dialect {
+    /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
+    #[must_use]
+    pub fn with_commands(&'static self, bin_dir: Option<PathBuf>, timeout: Duration) -> Pbs {
+        let commands = Commands {
+            words: Words {
+                scheduler: self.kind.as_str(),
+                unreachable: self.unreachable,
+                unanswered: self.unanswered,
+                busy: &qsub::BUSY,
+            },
+            bin_dirs: bin_dir.into_iter().collect(),
+            timeout,
+        };
+        Pbs {
+            dialect: self,
+            commands,
+        }
+    }
+}
+
+impl Adapter for Dialect {
+    fn kind(&self) -> SchedulerKind {
+        self.kind
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn open(&'static self, reach: Reach) -> Box<dyn Scheduler> {
+        Box::new(self.with_commands(reach.bin_dir, reach.timeout))
+    }
+
+    fn lacks(&self) -> &'static [Lack] {
+        self.lacks
+    }
+
+    fn check(&self, asked: &Asked<'_>, found: &mut Findings) {
+        (self.check)(asked, found);
+        job_file::check(self.name, asked, found, self.typed_gpus);
+    }
+
+    fn option_problem(
+        &self,
+        option: &Located<String>,
+        _: Option<(&PlannedResources, bool)>,
+    ) -> Option<Problem> {
+        handed_through::problem(option, self.letters)
+    }
+
+    fn elsewhere<'a>(
+        &self,
+        options: &[&'a str],
+        _: &'a [(String, String)],
+        _: &PlannedResources,
+    ) -> Elsewhere<'a> {
+        job_file::elsewhere(options)
+    }
+
+    fn reserves_by_queue(&self) -> bool {
+        self.reserves_by_queue
+    }
+
+    fn gives_whole_nodes(&self) -> bool {
+        self.gives_whole_nodes
+    }
+
+    fn joint_of_features(&self) -> Option<&'static str> {
+        self.joint_of_features
+    }
+
+    fn directives(&self, plan: &Plan) -> (&'static str, Vec<String>) {
+        let mut flags = vec![Flag::with("-S", "/bin/bash")];
+        flags.extend((self.requested)(plan));
+        flags.extend(variables(plan));
+        // The script writes its output itself. What the scheduler says of the job goes beside it, in NAME.oID.
+        flags.push(Flag::with("-j", "oe"));
+        flags.extend((self.output_line)(plan));
+        let lines = flags.iter().map(Flag::line);
+        (
+            "#PBS",
+            lines.chain(plan.directives.iter().cloned()).collect(),
+        )
+    }
+
+    fn identity(&self, plan: &Plan) -> String {
+        script::identity(plan, self)
+    }
+
+    fn before_command(&self, plan: &Plan) -> String {
+        script::before(plan, self)
+    }
+
+    fn on_each_node(&self, _: &Plan) -> Vec<String> {
+        vec![script::ON_EACH.to_owned()]
+    }
+
+    fn ranks(&self, plan: &Plan) -> String {
+        script::ranks(plan)
+    }
+
+    fn after_command(&self, plan: &Plan) -> &'static str {
+        script::after(plan)
+    }
+
+    fn keeps_environments_apart(&self) -> bool {
+        true
+    }
+
+    fn kills_nodes_at_once(&self) -> bool {
+        self.kills_nodes_at_once
+    }
+
+    fn id_in_names<'i>(&self, job_id: &'i str) -> &'i str {
+        ids::number(job_id)
+    }
+}
+
+/// A PBS as this process reaches it.
+pub struct Pbs {
+    dialect: &'static Dialect,
+    commands: Commands,
+}
+
+impl Pbs {
+    /// The arguments after `qsub`. `has` says whether a variable is set: OpenPBS's `qsub` refuses to hand over one that is not.
+    fn arguments(&self, submission: &Submission<'_>, has: impl Fn(&str) -> bool) -> Vec<String> {
+        let plan = submission.plan;
+        let mut flags = (self.dialect.requested)(plan);
+        flags.extend(variables(plan).and_then(|flag| flag.of_set_variables(has)));
+        flags.push(Flag::with("-j", "oe"));
+        flags.push(Flag::with("-o", (self.dialect.spool)(submission)));
+        let mut arguments = words(&flags);
+        for argument in &plan.arguments {
+            // An option and its value are two words for `qsub`.
+            arguments.extend(argument.splitn(2, ' ').map(str::to_owned));
+        }
+        arguments.push(submission.script.to_string_lossy().into_owned());
+        arguments
+    }
+}
+
+impl Scheduler for Pbs {
+    fn command_line(&self, submission: &Submission<'_>) -> Vec<String> {
+        let arguments = self.arguments(submission, |_| true);
+        std::iter::once("qsub".to_owned())
+            .chain(arguments)
+            .collect()
+    }
+
+    fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
+        let plan = submission.plan;
+        let has = |name: &str| std::env::var_os(name).is_some();
+        let mut tool = self.commands.qsub();
+        // PBS gives the job the directory of `qsub` (`PBS_O_WORKDIR`).
+        if Path::new(&plan.workdir).is_dir() {
+            tool = tool.current_dir(&plan.workdir);
+        }
+        if has("PBS_JOBID") {
+            tool = self
+                .dialect
+                .job_variables
+                .iter()
+                .fold(tool, |tool, name| tool.env_remove(name));
+        }
+        let ran = tool.args(self.arguments(submission, has)).run();
+        let job_id = self.commands.words.job_id("qsub", ran, |line| {
+            Some(line).filter(|line| ids::is_id(line))
+        })?;
+        Ok(Submitted {
+            output: output_file(plan, &job_id),
+            job_id,
+            parts: Vec::new(),
+        })
+    }
+
+    fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
+        (self.dialect.queue)(&self.commands, jobs)
+    }
+
+    fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
+        if self.dialect.keeps_history || jobs.is_empty() {
+            return self.queue(jobs);
+        }
+        Err(SchedulerError::NoHistory {
+            scheduler: self.commands.words.scheduler,
+            source: None,
+        })
+    }
+
+    fn cancel(&self, job: &JobRef, elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {
+        // All are deleted before the first failure is reported.
+        let delete = |arguments: Vec<String>| {
+            let id = arguments.last().cloned().unwrap_or_default();
+            let tool = self.commands.tool("qdel").args(&arguments);
+            self.commands.delete(&id, &tool, self.dialect.gone)
+        };
+        let deleted = (self.dialect.deletions)(job, elements)
+            .into_iter()
+            .map(delete);
+        deleted.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn site(&self) -> Result<SiteModel, SchedulerError> {
+        (self.dialect.site)(&self.commands)
+    }
+}

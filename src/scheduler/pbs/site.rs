@@ -1,0 +1,136 @@
+//! What a PBS says of its queues and nodes.
+
+use super::answer::Thing;
+use super::values::walltime;
+use crate::config::site::{NodeType, Queue, SiteModel};
+use crate::foundation::clock::now_ms;
+use crate::job::SchedulerKind;
+
+/// A site by what its server says of itself, of its queues and of its nodes.
+pub(in crate::scheduler) fn model(
+    kind: SchedulerKind,
+    server: &Thing,
+    queues: &[Thing],
+    nodes: impl Iterator<Item = NodeType>,
+) -> SiteModel {
+    SiteModel {
+        format: SiteModel::FORMAT,
+        scheduler: kind,
+        version: server.get("pbs_version").map(str::to_owned),
+        asked_at_ms: now_ms(),
+        accounting: None,
+        accounts_memory: None,
+        // What the servers limit is the number of elements, not their indexes.
+        max_array_index: None,
+        max_array_elements: None,
+        queues: queues
+            .iter()
+            .map(|it| queue(it, server.get("default_queue")))
+            .collect(),
+        nodes: alike(nodes),
+        licenses: Vec::new(),
+    }
+}
+
+fn queue(it: &Thing, default: Option<&str>) -> Queue {
+    let is = |key: &str| {
+        it.get(key)
+            .is_none_or(|text| text.eq_ignore_ascii_case("true"))
+    };
+    Queue {
+        name: it.id.clone(),
+        is_default: default == Some(it.id.as_str()),
+        is_up: is("enabled") && is("started"),
+        is_closed: !is("enabled"),
+        max_walltime: it.get("resources_max.walltime").and_then(walltime),
+        default_walltime: it.get("resources_default.walltime").and_then(walltime),
+        min_nodes: it.number("resources_min.nodect"),
+        max_nodes: it.number("resources_max.nodect"),
+        accounts: Vec::new(),
+    }
+}
+
+/// Words in a node's state that keep jobs away.
+const DOWN: [&str; 7] = [
+    "down",
+    "offline",
+    "unknown",
+    "state-unknown",
+    "stale",
+    "unresolvable",
+    "maintenance",
+];
+
+/// 1 where jobs may run on a node, by its states: `down,job-exclusive`.
+pub(in crate::scheduler) fn up(node: &Thing) -> u32 {
+    let is_down = |state: &str| state.split(',').any(|word| DOWN.contains(&word.trim()));
+    u32::from(node.get("state").is_some_and(|state| !is_down(state)))
+}
+
+/// Nodes that are alike together, in the order of the first of each kind: those that differ by no more than some pages of
+/// memory. Each comes with `count` 1.
+fn alike(nodes: impl Iterator<Item = NodeType>) -> Vec<NodeType> {
+    let gibibytes = |kind: &NodeType| kind.memory.map(|memory| memory.0 >> 30);
+    let mut types: Vec<NodeType> = Vec::new();
+    for node in nodes {
+        let is_alike = |known: &&mut NodeType| {
+            let counts = NodeType {
+                count: known.count,
+                up: known.up,
+                memory: known.memory,
+                ..node.clone()
+            };
+            counts == **known && gibibytes(known) == gibibytes(&node)
+        };
+        match types.iter_mut().find(is_alike) {
+            Some(known) => {
+                known.count += 1;
+                known.up += node.up;
+                known.memory = known.memory.max(node.memory);
+            }
+            None => types.push(node),
+        }
+    }
+    types
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::foundation::units::Walltime;
+    use crate::scheduler::pbs::answer::read_text;
+
+    #[test]
+    fn queues_have_limits() {
+        let text = "Queue: short\n    queue_type = Execution\n    resources_max.walltime = 00:30:00\n    \
+            resources_default.walltime = 300\n    enabled = True\n    started = True\n\nQueue: closed\n    \
+            enabled = False\n    started = True\n\n";
+        let queues = read_text(text);
+        let short = queue(&queues[0], Some("short"));
+        assert_eq!(
+            (short.max_walltime, short.default_walltime),
+            (Some(Walltime(1800)), Some(Walltime(300)))
+        );
+        assert!(short.is_up && short.is_default);
+        let closed = queue(&queues[1], Some("short"));
+        assert!(!short.is_closed && closed.is_closed && !closed.is_up && !closed.is_default);
+        assert!(closed.max_walltime.is_none());
+    }
+
+    #[test]
+    fn nodes_that_are_away_are_up_no_more() {
+        for (state, expected) in [
+            ("job-exclusive", 1),
+            ("down,offline", 0),
+            ("state-unknown,down", 0),
+            ("free", 1),
+        ] {
+            let attributes = [("state".to_owned(), state.to_owned())].into();
+            let node = Thing {
+                attributes,
+                ..Thing::default()
+            };
+            assert_eq!(up(&node), expected, "{state}");
+        }
+    }
+}
