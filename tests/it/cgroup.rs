@@ -380,10 +380,7 @@ fn inner_job_in_v1() {
         return;
     };
     let (mut sampler, last, cgroup) = run(&job);
-    assert_eq!(
-        (cgroup.uid, cgroup.step.as_deref(), cgroup.task.as_deref()),
-        (Some(0), Some("0"), Some("0"))
-    );
+    assert_eq!(cgroup.uid, Some(0));
     assert!(
         cgroup
             .directories
@@ -434,10 +431,6 @@ fn inner_job_in_v2() {
         return;
     };
     let (mut sampler, last, cgroup) = run(&job);
-    assert_eq!(
-        (cgroup.step.as_deref(), cgroup.task.as_deref()),
-        (Some("batch"), Some("special"))
-    );
     assert!(
         cgroup
             .directories

@@ -146,20 +146,17 @@ mod tests {
                 lines: Vec::new(),
             }
             .columns()
-            .map(|(names, by)| (names.join(" "), by.map(str::to_owned)))
+            .map(|names| names.join(" "))
         };
         assert_eq!(
             of("sacct -n -o jobid,state%20 -j 7"),
-            Some(("jobid state%20".to_owned(), None))
+            Some("jobid state%20".to_owned())
         );
         assert_eq!(
             of("squeue -h -o \"%.18i|%T\""),
-            Some(("JobID State".to_owned(), Some("|".to_owned())))
+            Some("JobID State".to_owned())
         );
-        assert_eq!(
-            of("sinfo -h -o '%n %G'"),
-            Some(("NodeList Gres".to_owned(), None))
-        );
+        assert_eq!(of("sinfo -h -o '%n %G'"), Some("NodeList Gres".to_owned()));
         assert_eq!(of("squeue -o '%i %Z'"), None);
         assert_eq!(of("squeue --me"), None);
     }
