@@ -561,6 +561,11 @@ impl Program {
             {
                 facts.means.push((name.clone(), value));
             }
+            // `np.float64(0.5)`, `66.9GiB(37%)`: what is in brackets has no name of its own.
+            let is_call = between.trim_end().strip_suffix('(');
+            if is_call.is_some_and(|name| name.ends_with(char::is_alphanumeric)) {
+                continue;
+            }
             // `Prec@1 05 87.901`: nobody knows which of the two is the figure.
             if between.trim().is_empty() && !column.is_empty() {
                 facts.metrics.pop();
