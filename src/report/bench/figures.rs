@@ -466,8 +466,7 @@ fn remarks(figures: &Figures, open: usize) -> Vec<String> {
             "few repeats: intervals are wide"
         };
         remarks.push(format!(
-            "{repeats} of the {} repeats that are usual: {what}.",
-            USUAL_REPEATS
+            "{repeats} of the {USUAL_REPEATS} repeats that are usual: {what}."
         ));
     }
     remarks.extend(figures.environment.remarks());

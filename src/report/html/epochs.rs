@@ -178,6 +178,9 @@ fn metric<'a>(progress: &Progress, clock: &Clock, id: String, name: &str) -> Opt
     })
 }
 
+/// A column of seconds: its head, and what it is of.
+type Seconds = (&'static str, fn(&Epoch) -> Option<f64>);
+
 /// Every epoch as a row.
 pub(super) fn table(html: &mut Html, run: &Run) {
     let Some(progress) = run
@@ -188,14 +191,12 @@ pub(super) fn table(html: &mut Html, run: &Run) {
     };
     let metrics: Vec<&str> = metrics(progress).into_iter().take(MOST_COLUMNS).collect();
     // Columns that some epoch fills.
-    let parts: [(&str, fn(&Epoch) -> Option<f64>); 2] = [
+    let parts: [Seconds; 2] = [
         ("Evaluation, s", |epoch| epoch.evaluation_seconds),
         ("Checkpoint, s", |epoch| epoch.checkpoint_seconds),
     ];
-    let is_filled = |(_, of): &(&str, fn(&Epoch) -> Option<f64>)| {
-        progress.epochs.iter().any(|epoch| of(epoch).is_some())
-    };
-    let parts: Vec<_> = parts.into_iter().filter(is_filled).collect();
+    let is_filled = |(_, of): &Seconds| progress.epochs.iter().any(|epoch| of(epoch).is_some());
+    let parts: Vec<Seconds> = parts.into_iter().filter(is_filled).collect();
     let first = ["Epoch", "Time, s", "Source", ""].map(str::to_owned);
     let heads: Vec<String> = first
         .into_iter()

@@ -174,7 +174,7 @@ impl SampleBins {
         let ends = record.progress.epochs.iter();
         let mut ends = ends.filter_map(|epoch| epoch.ended_at_ms);
         let first = ends.next();
-        let training = first.zip(ends.last().or(first));
+        let training = first.zip(ends.next_back().or(first));
         let end_ms = record.ended_at_ms.unwrap_or(record.updated_at_ms);
         let length_ms = end_ms.saturating_sub(record.started_at_ms);
         let width_ms = BIN_MS.max(length_ms / MAX_BINS as u64 + 1);
