@@ -538,7 +538,7 @@ impl From<ConsumerError> for Error {
             ConsumerFault::Busy => (Kind::TryAgain, "one at a time; it will bring the rows"),
             ConsumerFault::Cursor => (
                 Kind::CannotWrite,
-                "`dlrun config show` tells where the state directory is",
+                "`dlrun config show` shows where the state directory is",
             ),
             ConsumerFault::Damaged | ConsumerFault::SetBack => (Kind::Config, restart),
             ConsumerFault::OtherStore => (

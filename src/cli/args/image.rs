@@ -143,7 +143,7 @@ fn word<T: Copy + Send + Sync + 'static, const N: usize>(
 }
 
 /// What is said of an image. What is left out is taken from the labels in it.
-#[derive(Debug, Args, Default)]
+#[derive(Debug, Clone, Args, Default)]
 #[command(next_help_heading = "What the image is; default: what its labels say")]
 pub(crate) struct Claims {
     /// tensorflow, pytorch, keras, mxnet, jax, ...

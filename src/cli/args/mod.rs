@@ -8,7 +8,7 @@ mod records;
 mod report;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
@@ -147,19 +147,19 @@ pub(crate) struct JobFile {
     /// The job file, or its name without `.toml`; MODAK's JSON too
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) options: JobOptions,
+}
+
+/// How a job file is read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct JobOptions {
     /// Who takes the job; auto: the one whose commands are found, else this machine
     #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
     pub(crate) scheduler: Option<String>,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
     pub(crate) no_check: bool,
-    #[command(flatten)]
-    pub(crate) overrides: Given,
-}
-
-/// What the command line says in place of the job file.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Given {
     /// Set a key of the job file for this time, such as resources.walltime=2h; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -171,17 +171,17 @@ pub(crate) struct Given {
     pub(crate) arguments: Vec<String>,
 }
 
-impl Given {
-    fn overrides(&self) -> Overrides {
-        let Self {
-            set,
-            name,
-            arguments,
-        } = self.clone();
-        Overrides {
-            set,
-            name,
-            arguments,
+impl JobOptions {
+    /// What is to be loaded.
+    fn request(&self, file: &Path) -> JobRequest {
+        JobRequest {
+            file: file.to_owned(),
+            no_check: self.no_check,
+            overrides: Overrides {
+                set: self.set.clone(),
+                name: self.name.clone(),
+                arguments: self.arguments.clone(),
+            },
         }
     }
 }
@@ -189,11 +189,7 @@ impl Given {
 impl JobFile {
     /// What is to be loaded.
     pub(crate) fn request(&self) -> JobRequest {
-        JobRequest {
-            file: self.file.clone(),
-            no_check: self.no_check,
-            overrides: self.overrides.overrides(),
-        }
+        self.options.request(&self.file)
     }
 }
 
@@ -202,14 +198,8 @@ pub(crate) struct Check {
     /// The job file, or its name without `.toml`; MODAK's JSON too
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
-    /// Who takes the job; auto: the one whose commands are found, else this machine
-    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
-    pub(crate) scheduler: Option<String>,
-    /// Skip the checks of files and programs, which may be on the nodes only, and of the site
-    #[arg(long)]
-    pub(crate) no_check: bool,
     #[command(flatten)]
-    pub(crate) overrides: Given,
+    pub(crate) options: JobOptions,
     /// Print the JSON Schema of the job file, for editors, and end
     #[arg(long, conflicts_with_all = ["file", "scheduler", "no_check", "set", "name", "arguments"])]
     pub(crate) schema: bool,
@@ -218,11 +208,8 @@ pub(crate) struct Check {
 impl Check {
     /// What is checked. Without a file only the schema is asked for.
     pub(crate) fn request(&self) -> JobRequest {
-        JobRequest {
-            file: self.file.clone().unwrap_or_default(),
-            no_check: self.no_check,
-            overrides: self.overrides.overrides(),
-        }
+        let file = self.file.as_deref();
+        self.options.request(file.unwrap_or(Path::new("")))
     }
 }
 

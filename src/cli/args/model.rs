@@ -50,7 +50,7 @@ impl ModelVerb {
     /// The scheduler that is asked for.
     pub(crate) fn scheduler(&self) -> Option<&str> {
         match self {
-            Self::Predict(args) => args.job.scheduler.as_deref(),
+            Self::Predict(args) => args.job.options.scheduler.as_deref(),
             Self::Show(_) | Self::Fit(_) | Self::Evaluate(_) => None,
         }
     }

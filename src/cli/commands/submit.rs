@@ -32,10 +32,8 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
     let watched = Watched::new(&record, &job.plan);
     let tracked = wait::until_over(session, &mut tracker, vec![watched], None)?;
     let Some(tracked) = tracked.into_iter().next() else {
-        return Err(Error::new(
-            Kind::Internal,
-            "the run vanished while it was waited for",
-        ));
+        let message = "the run vanished while it was waited for";
+        return Err(Error::new(Kind::Internal, message));
     };
     let records = tracker.records_of(&tracked);
     let value = summary::to_json(&tracked, Some(&records));
@@ -48,17 +46,10 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
 }
 
 fn submitted_line(record: &RunRecord) -> String {
-    let job = record
-        .job_id
-        .as_ref()
-        .map(|job| format!(" job {job}"))
-        .unwrap_or_default();
-    format!(
-        "submitted {} as run {} ({}{job})",
-        record.name,
-        short(&record.run_id),
-        record.scheduler.as_str()
-    )
+    let job = record.job_id.as_ref().map(|job| format!(" job {job}"));
+    let (scheduler, job) = (record.scheduler.as_str(), job.unwrap_or_default());
+    let (name, id) = (&record.name, short(&record.run_id));
+    format!("submitted {name} as run {id} ({scheduler}{job})")
 }
 
 /// The first letters of an id: six are unique among thousands of runs, and `list` shows what is enough.
@@ -77,7 +68,7 @@ fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Resu
     });
     let id = short(&record.run_id);
     let place = if record.scheduler.is_local() {
-        "; it goes on when this shell ends"
+        "; it continues when this shell ends"
     } else {
         ""
     };
@@ -85,10 +76,10 @@ fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Resu
         "{}{place}\nfollow it with: dlrun logs -f {id}\nwait for it:    dlrun wait {id}\n",
         submitted_line(record)
     );
-    let told = session.answer(&value, &text);
-    if told.is_err() {
+    let printed = session.answer(&value, &text);
+    if printed.is_err() {
         // Nobody read it, and the job is queued.
         session.note(&submitted_line(record));
     }
-    told
+    printed
 }

@@ -32,9 +32,8 @@ impl BenchVerb {
     /// The scheduler that was asked for.
     pub(crate) fn scheduler(&self) -> Option<&str> {
         match self {
-            Self::Node(args) => args.scheduler.as_deref(),
             Self::Run(args) => args.scheduler.as_deref(),
-            Self::Show(_) => None,
+            Self::Node(_) | Self::Show(_) => None,
         }
     }
 }

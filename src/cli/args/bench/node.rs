@@ -5,29 +5,17 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::foundation::units::Bytes;
-use crate::job::SchedulerKind;
 
 /// What `dlrun bench node --help` says beside its options.
 pub(super) const ABOUT: &str = "Measure what this kind of node can do: memory bandwidth, floating-point peak, reading
 
 It takes half a minute, on all CPUs that this process may use. What was measured is kept in the state directory, once for each \
 kind of node; runs on such nodes carry the figures, and the performance model tells nodes apart by them. Figures of a node that is \
-busy, or of which only a part may be used, are told and not kept, with exit code 75.";
+busy, or of which only a part may be used, are shown and not kept, with exit code 75. For other nodes run it as a job, alone on its \
+node: docs/node-figures.md.";
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchNode {
-    /// Measure as a job on each kind of node of the site, alone on its node
-    #[arg(long)]
-    pub(crate) submit: bool,
-    /// With --submit: only the nodes of this queue
-    #[arg(long, value_name = "QUEUE", requires = "submit")]
-    pub(crate) queue: Option<String>,
-    /// With --submit: whom the jobs are charged to
-    #[arg(long, value_name = "ACCOUNT", requires = "submit")]
-    pub(crate) account: Option<String>,
-    /// With --submit: who takes the jobs; auto: the one whose commands are found, else this machine
-    #[arg(long, value_name = "KIND", requires = "submit", value_parser = SchedulerKind::NAMES)]
-    pub(crate) scheduler: Option<String>,
     /// Where reading is measured, with a file that has no name; default: the state directory, else $TMPDIR
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,

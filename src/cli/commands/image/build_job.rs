@@ -42,14 +42,10 @@ pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result
         "log": log_of(order)?,
     });
     let id = &record.run_id.as_str()[..6];
-    let job = record
-        .job_id
-        .as_ref()
-        .map(|job| format!(" job {job}"))
-        .unwrap_or_default();
+    let job = record.job_id.as_ref().map(|job| format!(" job {job}"));
+    let (scheduler, job) = (record.scheduler.as_str(), job.unwrap_or_default());
     let text = format!(
-        "{name} is built by run {id} ({}{job}), as {place}\nfollow it with: dlrun logs -f {id}\n",
-        record.scheduler.as_str()
+        "{name} is built by run {id} ({scheduler}{job}), as {place}\nfollow it with: dlrun logs -f {id}\n"
     );
     session.answer(&value, &text)
 }

@@ -11,7 +11,7 @@ mod show;
 
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
-use crate::cli::args::{ImageArgs, ImageVerb};
+use crate::cli::args::{Claims, ImageArgs, ImageVerb};
 use crate::config::Owner;
 use crate::image::catalogue::{Accelerator, Catalogue, Entry};
 
@@ -40,6 +40,27 @@ fn named<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a Entry, Error> {
             None => error.hinted("`dlrun image list` lists them"),
         }
     })
+}
+
+/// Whose catalogue is meant.
+fn owner(site: bool) -> Owner {
+    if site { Owner::Site } else { Owner::User }
+}
+
+/// The image with what the options say of it.
+fn described(entry: Entry, claims: &Claims) -> Entry {
+    Entry {
+        provenance: claims.provenance,
+        microarch: claims.microarch.clone(),
+        accelerator: claims.gpu.unwrap_or(Accelerator::None),
+        cuda: claims.cuda.clone(),
+        rocm: claims.rocm.clone(),
+        compilers: claims.compilers.clone(),
+        packages: claims.with.clone(),
+        mpi: claims.mpi.clone(),
+        needs_fakeroot: claims.needs_fakeroot,
+        ..entry
+    }
 }
 
 /// Whose it is, in a word.

@@ -9,7 +9,6 @@ use crate::app::models::recorded::Source;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::cli::args::ModelEvaluate;
-use crate::foundation::diagnostic::printable;
 use crate::learn::model::{Evaluation, Live, evaluate, live};
 
 /// Runs the verb.
@@ -25,7 +24,7 @@ pub(crate) fn run(session: &Session, args: &ModelEvaluate) -> Result<u8, Error> 
 fn by_hold_out(session: &Session, source: &Source) -> Result<u8, Error> {
     let priors = priors(session)?;
     let mut display = Display::timed(session.output);
-    display.now("holding runs back and foretelling them", false);
+    display.now("predicting runs that are held back", false);
     let mut observations = source.observations()?;
     let evaluation: Evaluation = evaluate(observations.by_ref(), &priors);
     let counted = source.finish(observations)?;
@@ -33,7 +32,7 @@ fn by_hold_out(session: &Session, source: &Source) -> Result<u8, Error> {
     if evaluation.timed == 0 {
         let path = source.store.path().display();
         let message = format!(
-            "of the {} runs in `{path}` none has an epoch to foretell",
+            "of the {} runs in `{path}` none has an epoch to predict",
             counted.runs
         );
         return Err(Error::new(Kind::Missing, message).hinted(source.hint()));
@@ -41,7 +40,7 @@ fn by_hold_out(session: &Session, source: &Source) -> Result<u8, Error> {
     let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "evaluation": evaluation });
     session
         .output
-        .sentences(&value, &printable(&quality::evaluated(&evaluation)))
+        .sentences(&value, &quality::evaluated(&evaluation))
 }
 
 fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
@@ -67,7 +66,5 @@ fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
         ));
     }
     let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "live": judged });
-    session
-        .output
-        .sentences(&value, &printable(&quality::lived(&judged)))
+    session.output.sentences(&value, &quality::lived(&judged))
 }
