@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::app::error::{Error, Kind};
 use crate::app::exit_code::{code_of_state, own_code};
@@ -46,10 +46,14 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
 }
 
 fn submitted_line(record: &RunRecord) -> String {
+    format!("submitted {} as {}", record.name, run_text(record))
+}
+
+/// `run a1b2c3 (slurm job 12)`
+pub(crate) fn run_text(record: &RunRecord) -> String {
     let job = record.job_id.as_ref().map(|job| format!(" job {job}"));
     let (scheduler, job) = (record.scheduler.as_str(), job.unwrap_or_default());
-    let (name, id) = (&record.name, short(&record.run_id));
-    format!("submitted {name} as run {id} ({scheduler}{job})")
+    format!("run {} ({scheduler}{job})", short(&record.run_id))
 }
 
 /// The first letters of an id: six are unique among thousands of runs, and `list` shows what is enough.
@@ -57,15 +61,20 @@ fn short(run_id: &RunId) -> &str {
     &run_id.as_str()[..6]
 }
 
-fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Result<u8, Error> {
-    let value = json!({
+/// A submitted run for programs.
+pub(crate) fn run_json(record: &RunRecord, records: &Path) -> Value {
+    json!({
         "run_id": record.run_id,
         "name": record.name,
         "scheduler": record.scheduler,
         "job_id": record.job_id,
         "output": record.output,
         "records": records.to_string_lossy(),
-    });
+    })
+}
+
+fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Result<u8, Error> {
+    let value = run_json(record, records);
     let id = short(&record.run_id);
     let place = if record.scheduler.is_local() {
         "; it continues when this shell ends"

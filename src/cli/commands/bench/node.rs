@@ -1,6 +1,5 @@
 //! `dlrun bench node`: what this kind of node can do.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -59,7 +58,8 @@ pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
             gpus: found.gpus.clone(),
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        found.kept_in = Some(session.state()?.write_target(&target)?);
+        let path = session.state()?.write_target(&target)?;
+        found.kept_in = Some(path.to_string_lossy().into_owned());
     }
     for doubt in &found.doubts {
         session.warning(doubt);
@@ -81,7 +81,7 @@ struct Found {
     gpus: Vec<GpuFacts>,
     /// Why the figures may not be typical of such nodes.
     doubts: Vec<String>,
-    kept_in: Option<PathBuf>,
+    kept_in: Option<String>,
 }
 
 /// Looks at the node, measures, and says what else was going on.
@@ -275,7 +275,7 @@ impl Found {
         let notes = bench.notes.iter();
         text.extend(notes.map(|note| format!("note: {note}\n")));
         text + &match &self.kept_in {
-            Some(path) => format!("kept in {}\n", path.display()),
+            Some(path) => format!("kept in {path}\n"),
             None => "not kept; `--force` keeps it anyway\n".to_owned(),
         }
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::check::place_of;
 use super::list::to_json;
 use super::{described, owner};
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::images::check::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
 use crate::app::images::recipes::checked_name;
 use crate::app::progress::Display;
@@ -69,18 +69,18 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
     if let Some(tried) = &tried {
         if !tried.check.problems.is_empty() && !args.force {
             let problems = tried.check.problems.join("; ");
-            let message = format!("{} was not added: {problems}", args.image);
-            return Err(Error::new(Kind::JobFile, message)
-                .hinted("say what it is with --framework, --version and so on")
-                .hinted("`--force` adds it anyway"));
+            return Err(
+                failure!(JobFile, "{} was not added: {problems}", args.image)
+                    .hinted("say what it is with --framework, --version and so on")
+                    .hinted("`--force` adds it anyway"),
+            );
         }
         claims = tried.findings.fill(claims);
     }
     if let (Some(found), Some(stated)) = (&digest, &args.claims.digest)
         && found != stated
     {
-        let message = format!("its digest is {found}, and not {stated}");
-        return Err(Error::new(Kind::JobFile, message));
+        return Err(failure!(JobFile, "its digest is {found}, and not {stated}"));
     }
     let mut entry = draft.entry(args, claims, place, owner)?;
     entry.digest = digest.or(entry.digest);
@@ -119,10 +119,9 @@ fn plain_place(word: &str) -> Result<Place, Error> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(place);
     };
-    let dir = dir.canonicalize().map_err(|error| {
-        let message = format!("{} cannot be reached: {error}", path.display());
-        Error::new(Kind::Missing, message)
-    })?;
+    let dir = dir
+        .canonicalize()
+        .map_err(|error| failure!(Missing, "{} cannot be reached: {error}", path.display()))?;
     place_of(&dir.join(name).to_string_lossy())
 }
 
@@ -173,8 +172,7 @@ impl Draft {
     fn inspect(&mut self, path: &Path, bench: Option<&Bench>) -> Result<(), Error> {
         let file = inspect(path)?;
         if let Some(fault) = file.arch_fault() {
-            let message = format!("{}: {fault}", path.display());
-            return Err(Error::new(Kind::JobFile, message));
+            return Err(failure!(JobFile, "{}: {fault}", path.display()));
         }
         self.arch = file.arch.clone();
         let is_labelled = matches!(file.kind, ImageKind::Sif(_) | ImageKind::Sandbox);
@@ -245,9 +243,10 @@ impl Draft {
         owner: Owner,
     ) -> Result<Entry, Error> {
         let (Some(framework), Some(version)) = (claims.framework, claims.version) else {
-            let message = format!("{} does not say which framework it has", args.image);
-            return Err(Error::new(Kind::Usage, message)
-                .hinted("say it with `--framework` and `--version`"));
+            return Err(
+                failure!(Usage, "{} does not say which framework it has", args.image)
+                    .hinted("say it with `--framework` and `--version`"),
+            );
         };
         let gpu = claims.accelerator.filter(|gpu| *gpu != Accelerator::None);
         let mut parts = vec![framework.as_str(), &version];
@@ -273,7 +272,7 @@ impl Draft {
     }
 }
 
-fn word<T: Copy>(words: &[(&str, T)], said: &str) -> Option<T> {
-    let found = words.iter().find(|(word, _)| *word == said);
+fn word<T: Copy>(words: &[(&str, T)], text: &str) -> Option<T> {
+    let found = words.iter().find(|(word, _)| *word == text);
     found.map(|(_, value)| *value)
 }

@@ -67,7 +67,7 @@ fn target(args: &ImageBuild) -> Result<Target, Error> {
     })
 }
 
-/// A base that is a path is told from one that is a name by its slash; it is the recipe's from everywhere.
+/// A base with a slash is a path, and becomes absolute; another is a name.
 fn base(text: &str) -> Result<String, Error> {
     if text.contains("://") || !text.contains('/') {
         return Ok(text.to_owned());

@@ -21,7 +21,7 @@ use crate::image::check::Claims;
 struct Wanted {
     name: String,
     place: Place,
-    /// Its description; `None`: a file of which nothing is said.
+    /// Its description; `None`: a file without a description.
     entry: Option<Entry>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
     Ok(worst)
 }
 
-/// The place that a word of the command line names: a URI as it stands, a file with its absolute path.
+/// The place that a word of the command line names: a URI as it is, a file with its absolute path.
 pub(super) fn place_of(word: &str) -> Result<Place, Error> {
     let text = if word.contains("://") {
         word.to_owned()

@@ -9,7 +9,7 @@ mod pull;
 mod remove;
 mod show;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::session::Session;
 use crate::cli::args::{Claims, ImageArgs, ImageVerb};
 use crate::config::Owner;
@@ -31,10 +31,7 @@ pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {
 /// The image of a name.
 fn named<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a Entry, Error> {
     catalogue.get(name).ok_or_else(|| {
-        let error = Error::new(
-            Kind::Missing,
-            format!("there is no image {name:?} in the catalogue"),
-        );
+        let error = failure!(Missing, "there is no image {name:?} in the catalogue");
         match catalogue.nearest(name) {
             Some(nearest) => error.hinted(format!("did you mean `{nearest}`?")),
             None => error.hinted("`dlrun image list` lists them"),

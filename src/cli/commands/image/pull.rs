@@ -85,7 +85,7 @@ fn entry(
 ) -> Result<Entry, Error> {
     let claims = &args.claims;
     let (Some(framework), Some(version)) = (&claims.framework, &claims.version) else {
-        let message = "what the image is must be said: `--framework` and `--version`";
+        let message = "say what the image is: `--framework` and `--version`";
         return Err(Error::new(Kind::Usage, message));
     };
     let place = Place::Path(session.image_file(&pulled_name(uri), owner)?);

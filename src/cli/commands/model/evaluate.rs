@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::quality;
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::models::fit::priors;
 use crate::app::models::recorded::Source;
 use crate::app::progress::Display;
@@ -31,11 +31,12 @@ fn by_hold_out(session: &Session, source: &Source) -> Result<u8, Error> {
     drop(display);
     if evaluation.timed == 0 {
         let path = source.store.path().display();
-        let message = format!(
+        return Err(failure!(
+            Missing,
             "of the {} runs in `{path}` none has an epoch to predict",
             counted.runs
-        );
-        return Err(Error::new(Kind::Missing, message).hinted(source.hint()));
+        )
+        .hinted(source.hint()));
     }
     let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "evaluation": evaluation });
     session
@@ -57,11 +58,8 @@ fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
     let counted = source.finish(observations)?;
     if judged.forecast == 0 {
         let path = source.store.path().display();
-        let message = format!(
-            "of the {} runs in `{path}` none had a forecast and ended",
-            counted.runs
-        );
-        return Err(Error::new(Kind::Missing, message).hinted(
+        return Err(failure!(Missing, "of the {} runs in `{path}` none had a forecast and ended",
+            counted.runs).hinted(
             "`dlrun submit` makes one once there is a model: `dlrun model fit`; without --live recorded runs are held back",
         ));
     }

@@ -53,7 +53,7 @@ fn too_large(plan: &Plan) -> Option<String> {
     let is_too_large = plan.scheduler.is_local() && asked > here as u64;
     is_too_large.then(|| {
         format!(
-            "the job asks for {asked} CPUs, and this machine has {here}: no run here tells how long it takes"
+            "the job asks for {asked} CPUs, and this machine has {here}: no run here shows how long it takes"
         )
     })
 }

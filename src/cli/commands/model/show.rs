@@ -32,7 +32,6 @@ pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
     let text = quality::trained_on(model.head())
         + &about(model.head(), &origin.path.display().to_string())
         + &learned(&explanation, most)
-        + &spreads(&explanation)
         + &limits(model.head());
     session.output.sentences(&value, &text)
 }
@@ -74,7 +73,7 @@ fn noise(head: &Head) -> String {
     )
 }
 
-/// Effects as ratios of times, kind by kind; what was published stands beside what was measured.
+/// Effects as ratios of times, kind by kind; what was published beside what was measured.
 fn learned(explanation: &Explanation, most: usize) -> String {
     if explanation.effects.is_empty() {
         return "\nno effects: nothing was measured with two kinds of anything\n".to_owned();
@@ -126,26 +125,6 @@ fn learned(explanation: &Explanation, most: usize) -> String {
         text.push_str(&format!("and {left} more: `--all`\n"));
     }
     text
-}
-
-fn spreads(explanation: &Explanation) -> String {
-    let shown = explanation
-        .spreads
-        .iter()
-        .filter(|spread| spread.members > 0);
-    let lines: String = shown
-        .take(FEW)
-        .map(|spread| {
-            let (sd, members) = (quality::off(spread.sd), spread.members);
-            format!("  {}: by {sd}, over {members}\n", spread.group)
-        })
-        .collect();
-    match lines.as_str() {
-        "" => lines,
-        _ => format!(
-            "\nwhat decides an epoch's time, by runs and published effects: members of a group differ (standard deviation)\n{lines}"
-        ),
-    }
 }
 
 /// What it cannot say, of the data that it has.
