@@ -163,7 +163,7 @@ fn to_text(reading: &Reading, shown: &str) -> String {
              Or let the training report it: docs/events.md\n"
         );
     };
-    let facts = rows(progress).to_text();
+    let facts = rows(progress).into_text();
     let mut text = format!("{shown}: {recogniser} ({size})\n\n{facts}");
     if progress
         .epochs

@@ -150,7 +150,7 @@ fn found_to_text(name: &str, tried: &Tried) -> String {
     for note in &tried.findings.notes {
         rows.add("note", note.as_str());
     }
-    let rows = rows.to_text();
+    let rows = rows.into_text();
     let rows: String = rows.lines().map(|line| format!("  {line}\n")).collect();
     format!("{name}: {verdict}\n{rows}")
 }

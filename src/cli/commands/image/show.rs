@@ -34,7 +34,7 @@ pub(crate) fn run(session: &Session, args: &ImageShow) -> Result<u8, Error> {
         let is_new = check.digest != entry.digest;
         add_check(check, &mut rows, is_new);
     }
-    session.answer(&value, &rows.to_text())
+    session.answer(&value, &rows.into_text())
 }
 
 /// The log of its build or pull, where there is one.
